@@ -5,9 +5,9 @@
 set -eu
 cd "$(dirname "$0")/.."
 # Modules of outcore-io and of the engine whose tests neither start processes nor need a kernel's rings.
-modules="memory:: data:: checksum:: units:: algo::kernel algo::classify algo::plan algo::merge"
+modules="memory:: key:: checksum:: units:: partition::kernel partition::classify sort::plan merge::"
 # What Miri can run in minutes: it has no io_uring and no files to speak of, and is a thousand times slower.
-for_miri="memory:: data::word data::order units::tests::values checksum::"
+for_miri="memory:: key::word key::order units::tests::values checksum::"
 
 skip() {
     echo "SKIP: $1" >&2

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use outcore::config::{Config, Defaults, DriveSet, Environment, Flags, IoMode};
 use outcore::drive::Device;
 use outcore::drive::os::OsDevice;
-use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::key::npy::NpyHeader;

@@ -1,7 +1,7 @@
 //! From flags to what a job may use (see [`outcore_front::means`]).
 //!
 //! Contract: what a flag does not set is left to environment, file and default. `OUTCORE_FAULT`
-//! (`eio@12`, `kill@9`, see [`outcore::drive::fault`]) puts a fault into the device, for tests;
+//! (`eio@12`, `kill@9`, see [`outcore::drive::testing`]) puts a fault into the device, for tests;
 //! this is the only place that reads it.
 
 use outcore::config::{Environment, Flags};

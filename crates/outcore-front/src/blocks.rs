@@ -27,7 +27,7 @@ const WRITTEN: &str = "file that is written";
 const STAGED: &str = "output";
 
 /// A file that is read from front to end.
-pub struct BlockReader {
+pub(crate) struct BlockReader {
     job: Job,
     volume: Volume,
     pool: Pool,
@@ -57,7 +57,7 @@ impl BlockReader {
     ///
     /// # Errors
     /// No room in the budget for its blocks; what opening it fails with.
-    pub fn open(job: &Job, path: &Path, from_bytes: u64) -> Result<Self> {
+    pub(crate) fn open(job: &Job, path: &Path, from_bytes: u64) -> Result<Self> {
         let volume = Volume::new(job.device.clone(), &[])?;
         let file = volume.open(path, Access::Read)?;
         let end_bytes = file.facts.len_bytes;
@@ -85,7 +85,7 @@ impl BlockReader {
     ///
     /// # Errors
     /// What reading it failed with; an interruption.
-    pub fn take(&mut self, room: &mut [u8]) -> Result<usize> {
+    pub(crate) fn take(&mut self, room: &mut [u8]) -> Result<usize> {
         while self.current.is_none() || self.from >= self.to {
             if !self.advance()? {
                 return Ok(0);
@@ -297,7 +297,7 @@ impl BlockWriter {
     ///
     /// # Errors
     /// What went wrong first.
-    pub fn finish_synced(mut self) -> Result<Written> {
+    pub(crate) fn finish_synced(mut self) -> Result<Written> {
         let written = self.complete()?;
         self.volume.device().sync(self.file.id)?;
         self.volume.close(&self.file);
@@ -363,7 +363,7 @@ impl Write for BlockWriter {
 
 /// A file that appears at its place once it is whole.
 #[derive(Debug)]
-pub struct StagedFile {
+pub(crate) struct StagedFile {
     writer: BlockWriter,
     dir: PrivateDir,
     path: PathBuf,
@@ -375,7 +375,7 @@ impl StagedFile {
     ///
     /// # Errors
     /// What making it fails with.
-    pub fn create(job: &Job, path: &Path, replace: bool) -> Result<Self> {
+    pub(crate) fn create(job: &Job, path: &Path, replace: bool) -> Result<Self> {
         let parent = parent_of(path);
         job.device.sweep_private_dirs(parent)?;
         let dir = job.device.make_private_dir(parent)?;
@@ -388,7 +388,7 @@ impl StagedFile {
     }
 
     /// Why a write failed, once.
-    pub fn failure(&mut self) -> Option<Error> {
+    pub(crate) fn failure(&mut self) -> Option<Error> {
         let failure = self.writer.failure.take();
         failure.map(|error| match error.file_path() {
             Some(_) => error,
@@ -400,7 +400,7 @@ impl StagedFile {
     ///
     /// # Errors
     /// What went wrong first, since it was begun; nothing is there then.
-    pub fn publish(mut self) -> Result<Written> {
+    pub(crate) fn publish(mut self) -> Result<Written> {
         let place = |error: Error| match error.file_path() {
             Some(_) => error,
             None => error.path(&self.path),

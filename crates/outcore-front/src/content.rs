@@ -268,7 +268,7 @@ impl Content {
     ///
     /// # Errors
     /// Usage, with what to do.
-    pub fn check_records(self, name: &Path, is_typed: bool) -> Result<()> {
+    pub(crate) fn check_records(self, name: &Path, is_typed: bool) -> Result<()> {
         let end = name.extension().and_then(|end| end.to_str());
         let (cause, hint, is_named_so) = match self {
             Content::Plain { .. } | Content::Array => return Ok(()),
@@ -389,7 +389,7 @@ impl Recognition {
     ///
     /// # Errors
     /// As there; usage for what is compressed once more.
-    pub fn check_unpacked(self, name: &Path, head: &[u8], is_file: bool) -> Result<()> {
+    pub(crate) fn check_unpacked(self, name: &Path, head: &[u8], is_file: bool) -> Result<()> {
         let content = Content::of(head);
         if let (Content::Packed(_), false) = (content, self.insists_lines) {
             return Err(Error::usage("read lines", "it is compressed twice")

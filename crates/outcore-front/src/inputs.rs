@@ -101,7 +101,7 @@ impl Source {
     }
 
     /// The dataset `sealed`, under the name that it was given.
-    pub fn of_dataset(name: &Path, sealed: Sealed) -> Self {
+    pub(crate) fn of_dataset(name: &Path, sealed: Sealed) -> Self {
         Source {
             name: name.to_path_buf(),
             path: name.to_path_buf(),
@@ -116,7 +116,7 @@ impl Source {
     ///
     /// # Errors
     /// It cannot be looked at.
-    pub fn of_copy(name: &Path, path: &Path) -> Result<Self> {
+    pub(crate) fn of_copy(name: &Path, path: &Path) -> Result<Self> {
         let source = named(path, None, Streams::Refused)?;
         Ok(Source {
             name: name.to_path_buf(),
@@ -511,7 +511,7 @@ pub fn is_ready(stream: &OwnedFd) -> Result<bool> {
 
 /// A stream that gives up within 50 ms of a cancellation.
 #[derive(Debug)]
-pub struct StreamReader<'a> {
+pub(crate) struct StreamReader<'a> {
     stream: OwnedFd,
     control: &'a Control,
 }
@@ -521,7 +521,7 @@ impl<'a> StreamReader<'a> {
     ///
     /// # Errors
     /// As [`open_stream`].
-    pub fn open(source: &Source, control: &'a Control) -> Result<Self> {
+    pub(crate) fn open(source: &Source, control: &'a Control) -> Result<Self> {
         let stream = open_stream(source)?;
         Ok(StreamReader { stream, control })
     }
@@ -530,7 +530,7 @@ impl<'a> StreamReader<'a> {
     ///
     /// # Errors
     /// What reading it fails with; a cancellation.
-    pub fn head(&mut self, source: &Source) -> Result<Vec<u8>> {
+    pub(crate) fn head(&mut self, source: &Source) -> Result<Vec<u8>> {
         let mut head = vec![0; HEAD_BYTES];
         let mut got = 0;
         loop {

@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use outcore::config::{Config, Defaults, DriveSpec, Environment, Flags};
 use outcore::drive::Device;
-use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::os::OsDevice;
 use outcore::drive::probe::ProbeOptions;
 use outcore::drive::rates::{DriveRates, RatesCache};
+use outcore::drive::testing::{FaultDevice, FaultPlan};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::{Error, Result};
 
@@ -92,7 +92,7 @@ impl Means {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn with_drives_of(mut self, drives_file: &Path) -> Result<Self> {
+    pub(crate) fn with_drives_of(mut self, drives_file: &Path) -> Result<Self> {
         self.request.flags.drives = vec![drives_file.to_path_buf()];
         self.config = Means::load(&self.request, &self.environment)?.config;
         Ok(self)
@@ -134,7 +134,7 @@ impl Means {
     ///
     /// # Errors
     /// What `make` fails with.
-    pub fn on_below(
+    pub(crate) fn on_below(
         mut self,
         make: impl FnOnce(&Arc<dyn Device>) -> Result<Arc<dyn Device>>,
     ) -> Result<Self> {

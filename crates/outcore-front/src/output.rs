@@ -123,7 +123,7 @@ pub type Sink = Box<dyn Write + Send>;
 
 impl Target {
     /// Whether standard output carries the result.
-    pub fn is_standard_output(&self) -> bool {
+    pub(crate) fn is_standard_output(&self) -> bool {
         *self == Target::Pipe(None)
     }
 

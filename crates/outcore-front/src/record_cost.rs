@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::sort::{SortOptions, sort};

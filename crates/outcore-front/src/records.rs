@@ -219,7 +219,7 @@ fn unknown(inputs: &[ResolvedInput]) -> Error {
 }
 
 /// The error for streams: their size suggests nothing.
-pub fn unknown_of_stream(name: &Path) -> Error {
+pub(crate) fn unknown_of_stream(name: &Path) -> Error {
     Error::usage(CHOOSE, "the type of the records is not known")
         .path(name)
         .hint("give --type, for example --type u64, or --record SIZE and --key OFFSET:LEN")

@@ -22,7 +22,7 @@ use crate::records;
 use crate::text::compress::{Compression, Decoder};
 
 /// The phase's name in progress.
-pub const PHASE: &str = "read input";
+pub(crate) const PHASE: &str = "read input";
 
 /// Copies of inputs; removed when dropped.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ use outcore::{Error, Result};
 pub const VOLUME_VARIABLE: &str = "OUTCORE_VOLUME";
 
 /// Memory that a transfer takes: what its windows need, twice.
-pub const MEMORY_BYTES: u64 = 2 * transfer::MEMORY_BYTES_MIN;
+pub(crate) const MEMORY_BYTES: u64 = 2 * transfer::MEMORY_BYTES_MIN;
 
 /// The budget of a transfer that has no setting of its own: buffers, and the checksums of much data.
 pub fn budget() -> Budget {

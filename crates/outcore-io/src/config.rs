@@ -35,7 +35,7 @@ use source::{ConfigFile, DriveList};
 pub const THREADS_MAX: usize = 4096;
 
 /// The environment variables that set something, in the order shown to users.
-pub const VARIABLES: [&str; 6] = [
+pub(crate) const VARIABLES: [&str; 6] = [
     "OUTCORE_MEMORY",
     "OUTCORE_THREADS",
     "OUTCORE_IO",

@@ -29,7 +29,7 @@ use crate::metadata::read_file;
 use crate::output::parent_of;
 
 /// Behind the name of the file.
-pub const MARKER_SUFFIX: &str = ".outcore-consumed";
+pub(crate) const MARKER_SUFFIX: &str = ".outcore-consumed";
 const MARK: &str = "mark input";
 const STAGED: &str = "marker";
 /// No marker is longer: one with more bytes is damaged.

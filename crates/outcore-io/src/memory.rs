@@ -128,7 +128,7 @@ impl Budget {
 
     /// The same for what may have to wait until others have given back: nothing if there is no room
     /// now.
-    pub fn try_reserve(&self, purpose: &str, bytes: u64) -> Result<Option<Credit>> {
+    pub(crate) fn try_reserve(&self, purpose: &str, bytes: u64) -> Result<Option<Credit>> {
         let state = &self.0;
         let line = match state
             .ledger
@@ -442,20 +442,6 @@ impl Buf {
         let end = unsafe { self.start.add(self.len_bytes) };
         assert!(end == next.start, "parts are neighbours");
         self.len_bytes += next.len_bytes;
-    }
-
-    /// Joins `previous`, which must end where `self` begins, before the start.
-    ///
-    /// # Panics
-    /// When the two are not neighbours in one slot.
-    pub fn join_front(&mut self, mut previous: Buf) {
-        let own = Buf {
-            start: self.start,
-            len_bytes: self.len_bytes,
-            slot: Arc::clone(&self.slot),
-        };
-        previous.join(own);
-        *self = previous;
     }
 
     /// Address of the first byte, for alignment checks.

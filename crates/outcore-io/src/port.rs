@@ -277,7 +277,7 @@ impl Drive {
     }
 
     /// Remembers that it has no room left.
-    pub fn set_full(&self) {
+    pub(crate) fn set_full(&self) {
         self.is_full.store(true, Ordering::Relaxed);
     }
 }

@@ -545,8 +545,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::drive::fault::{FaultDevice, FaultPlan};
-    use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::drive::testing::{FaultDevice, FaultPlan};
+    use crate::drive::testing::{RamDevice, RamOptions};
     use crate::drive::{Access, Device};
     use crate::memory::{BLOCK_BYTES, Budget};
 

@@ -286,14 +286,6 @@ pub fn seconds(time_s: f64) -> String {
     }
 }
 
-/// A duration that [`parse_duration`] reads back to the very number of nanoseconds: `5min`.
-pub fn duration_exact(duration: Duration) -> String {
-    match u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) {
-        0 => "0s".to_string(),
-        ns => exact_in(&TIME_UNITS, ns),
-    }
-}
-
 /// A count with its digits in groups of three: `1,000,000`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
@@ -365,6 +357,14 @@ fn edit_distance(a: &str, b: &str) -> usize {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// A duration that [`parse_duration`] reads back to the very number of nanoseconds: `5min`.
+    fn duration_exact(duration: Duration) -> String {
+        match u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) {
+            0 => "0s".to_string(),
+            ns => exact_in(&TIME_UNITS, ns),
+        }
+    }
 
     #[test]
     fn sizes_are_read_in_powers_of_1024_and_of_1000() {

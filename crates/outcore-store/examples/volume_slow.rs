@@ -12,7 +12,7 @@ use std::time::Duration;
 use outcore_io::Result;
 use outcore_io::drive::Op;
 use outcore_io::drive::queue::Class;
-use outcore_io::drive::ram::{RamDevice, RamOptions};
+use outcore_io::drive::testing::{RamDevice, RamOptions};
 use outcore_io::memory::{Budget, Pool};
 use outcore_store::batch::{Submitter, VolumeRequest};
 use outcore_store::striped::{Member, StripeOptions, StripedVolume};

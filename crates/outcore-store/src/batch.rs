@@ -301,16 +301,9 @@ impl Submitter {
         self.is_full || self.lanes.get(drive_index).is_some_and(|lane| lane.is_full)
     }
 
-    /// What it has seen of each drive since the last [`Submitter::reset_meters`].
+    /// What it has seen of each drive.
     pub fn meters(&self) -> impl ExactSizeIterator<Item = &DriveMeter> {
         self.lanes.iter().map(|lane| &lane.meter)
-    }
-
-    /// Forgets what it has seen so far.
-    pub fn reset_meters(&mut self) {
-        for lane in &mut self.lanes {
-            lane.meter = DriveMeter::default();
-        }
     }
 
     /// Takes one request, or gives it back.

@@ -199,7 +199,7 @@ mod tests {
 
     use super::*;
     use crate::striped::StripeOptions;
-    use outcore_io::drive::ram::{RamDevice, RamOptions};
+    use outcore_io::drive::testing::{RamDevice, RamOptions};
 
     #[test]
     fn a_load_runs_for_its_time_and_counts_what_it_moved() {

@@ -14,13 +14,13 @@
 use outcore_io::error::{Error, Result};
 
 /// Smallest stripe.
-pub const STRIPE_BYTES_MIN: u64 = 4 << 10;
+pub(crate) const STRIPE_BYTES_MIN: u64 = 4 << 10;
 /// Largest stripe.
-pub const STRIPE_BYTES_MAX: u64 = 4 << 20;
+pub(crate) const STRIPE_BYTES_MAX: u64 = 4 << 20;
 /// Most drives of a volume.
 pub const DRIVES_MAX: usize = 64;
 /// Most turns of one drive in a round.
-pub const TURNS_PER_DRIVE_MAX: u32 = 16;
+pub(crate) const TURNS_PER_DRIVE_MAX: u32 = 16;
 /// A share may be off by so much if fewer turns do.
 const SHARE_ERROR_MAX: f64 = 0.02;
 
@@ -179,7 +179,7 @@ impl StripeMap {
     }
 
     /// Bytes of each drive that the first `len_bytes` of the volume reach.
-    pub fn drive_lens(&self, len_bytes: u64) -> Vec<u64> {
+    pub(crate) fn drive_lens(&self, len_bytes: u64) -> Vec<u64> {
         let mut lens = vec![0; self.drives];
         let stripes = len_bytes.min(self.len_bytes).div_ceil(self.stripe_bytes());
         for zone in &self.zones {

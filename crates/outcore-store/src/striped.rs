@@ -334,7 +334,7 @@ fn room_of(device: &dyn Device, member: &Member, file: FileId, access: Access) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outcore_io::drive::ram::{RamDevice, RamOptions};
+    use outcore_io::drive::testing::{RamDevice, RamOptions};
 
     fn dirs(drives: usize) -> Vec<PathBuf> {
         (0..drives)

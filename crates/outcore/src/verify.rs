@@ -249,8 +249,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::drive::fault::{FaultDevice, FaultPlan};
-    use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
     use crate::job::JobOptions;
     use crate::key::order::{Order, OrderOptions};
     use crate::key::sort_key::Tie;

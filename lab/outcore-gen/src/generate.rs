@@ -106,8 +106,7 @@ mod tests {
     use std::path::Path;
     use std::sync::{Arc, Mutex};
 
-    use outcore::drive::fault::{FaultDevice, FaultPlan};
-    use outcore::drive::ram::{RamDevice, RamOptions};
+    use outcore::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
     use outcore::{IoMode, JobOptions, Kind, RecordFormat};
     use proptest::prelude::*;
 

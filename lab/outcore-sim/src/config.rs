@@ -502,7 +502,7 @@ impl DriveConfig {
     }
 
     /// Physical bytes.
-    pub fn physical_bytes(&self) -> u64 {
+    pub(crate) fn physical_bytes(&self) -> u64 {
         self.physical_pages()
             .unwrap_or(0)
             .saturating_mul(self.flash.page.0)
@@ -522,7 +522,7 @@ impl DriveConfig {
 }
 
 /// Channel, way, die, plane: the four dimensions that an allocation order permutes.
-pub fn parse_order(order: &str) -> Result<[usize; 4]> {
+pub(crate) fn parse_order(order: &str) -> Result<[usize; 4]> {
     let mut dims = [0usize; 4];
     let mut seen = [false; 4];
     let letters: Vec<char> = order.chars().map(|c| c.to_ascii_uppercase()).collect();

@@ -334,7 +334,7 @@ fn usable_share(config: &DriveConfig) -> f64 {
 }
 
 /// Random reads of 4 KiB a second, at each of `depths`: how a drive saturates.
-pub fn depth_curve(config: &DriveConfig, depths: &[u32]) -> Result<Vec<(u32, f64)>> {
+pub(crate) fn depth_curve(config: &DriveConfig, depths: &[u32]) -> Result<Vec<(u32, f64)>> {
     depths
         .iter()
         .map(|depth| {

@@ -52,7 +52,7 @@ pub fn parse_time(text: &str) -> Result<Ps> {
 /// Reads a bus rate such as `1200MT/s` as transfers a second.
 ///
 /// Errors (usage): no number, no unit or an unknown one.
-pub fn parse_transfers(text: &str) -> Result<u64> {
+pub(crate) fn parse_transfers(text: &str) -> Result<u64> {
     units::parse_in(&TRANSFER_UNITS, "bus rate", text, "1200MT/s")
 }
 

@@ -15,7 +15,7 @@ use crate::quantities::{NS, Ps, SECOND};
 
 /// What one flow experienced.
 #[derive(Debug, Clone)]
-pub struct FlowStats {
+pub(crate) struct FlowStats {
     /// Name of the flow.
     pub name: String,
     /// Requests generated.
@@ -84,7 +84,7 @@ impl FlowStats {
     }
 
     /// Mean response in nanoseconds; 0 when nothing was completed.
-    pub fn mean_response_ns(&self) -> f64 {
+    pub(crate) fn mean_response_ns(&self) -> f64 {
         self.response_ps as f64 / self.serviced.max(1) as f64 / NS as f64
     }
 
@@ -103,7 +103,7 @@ impl FlowStats {
     }
 
     /// Latency below which `share` (0 to 1) of the requests stay, in nanoseconds.
-    pub fn percentile_ns(&self, share: f64) -> u64 {
+    pub(crate) fn percentile_ns(&self, share: f64) -> u64 {
         if self.serviced == 0 {
             0
         } else {
@@ -114,7 +114,7 @@ impl FlowStats {
     }
 
     /// The longest response in nanoseconds, exactly (to the nanosecond); 0 when nothing was completed.
-    pub fn longest_ns(&self) -> u64 {
+    pub(crate) fn longest_ns(&self) -> u64 {
         self.longest_ps / NS
     }
 

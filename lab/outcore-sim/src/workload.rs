@@ -306,7 +306,7 @@ pub(crate) struct Flow {
 
 /// All flows of a run on one drive; the drive's [`Host`].
 #[derive(Debug)]
-pub struct Flows {
+pub(crate) struct Flows {
     pub(crate) flows: Vec<Flow>,
     log: Option<Vec<Done>>,
 }
@@ -314,7 +314,7 @@ pub struct Flows {
 impl Flows {
     /// Prepares the flows for `drive`, whose queues are those of the flows, in order. With
     /// `keep_log` every completed request is kept.
-    pub fn new(configs: &[FlowConfig], drive: &Drive, keep_log: bool) -> Self {
+    pub(crate) fn new(configs: &[FlowConfig], drive: &Drive, keep_log: bool) -> Self {
         let flows =
             configs
                 .iter()
@@ -353,7 +353,7 @@ impl Flows {
     }
 
     /// Begins to count anew, with what is in flight as generated and nothing as completed.
-    pub fn restart_counters(&mut self) {
+    pub(crate) fn restart_counters(&mut self) {
         for flow in &mut self.flows {
             let in_flight = flow.stats.generated - flow.stats.serviced;
             flow.stats = FlowStats::new(&flow.stats.name);
@@ -365,24 +365,24 @@ impl Flows {
     }
 
     /// Completed requests, when they are kept.
-    pub fn take_log(&mut self) -> Vec<Done> {
+    pub(crate) fn take_log(&mut self) -> Vec<Done> {
         self.log.take().unwrap_or_default()
     }
 
     /// Whether every flow has made all of its requests, and all of those have been completed.
-    pub fn have_ended(&self) -> bool {
+    pub(crate) fn have_ended(&self) -> bool {
         self.flows
             .iter()
             .all(|flow| flow.is_exhausted && flow.stats.serviced == flow.stats.generated)
     }
 
     /// Results of the flows.
-    pub fn stats(&self) -> impl Iterator<Item = &FlowStats> + Clone {
+    pub(crate) fn stats(&self) -> impl Iterator<Item = &FlowStats> + Clone {
         self.flows.iter().map(|flow| &flow.stats)
     }
 
     /// Sets the first timers.
-    pub fn start(&mut self, drive: &mut Drive) {
+    pub(crate) fn start(&mut self, drive: &mut Drive) {
         for (at, flow) in self.flows.iter_mut().enumerate() {
             let start = match &mut flow.running {
                 Running::Synthetic(generator) => match generator.spec.pace {

@@ -17,10 +17,10 @@ use crate::io_trace::{Entry, Record};
 use crate::request::Request;
 
 /// Entries that [`DependentLoop`] reads ahead of the ones released.
-pub const READ_AHEAD: usize = 1 << 16;
+pub(crate) const READ_AHEAD: usize = 1 << 16;
 
 /// Entries that it reads ahead at most, where everything it has waits for a later one.
-pub const READ_AHEAD_MAX: usize = 1 << 20;
+pub(crate) const READ_AHEAD_MAX: usize = 1 << 20;
 
 /// Requests to hand over together.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use crate::request::{Op, Request};
 use crate::skips::Skips;
 
 /// Unit of the footprint.
-pub const FOOTPRINT_BLOCK_BYTES: u64 = 4096;
+pub(crate) const FOOTPRINT_BLOCK_BYTES: u64 = 4096;
 
 /// Blocks of one request that are counted for the footprint (256 MiB): a corrupt length must not
 /// stall the pass.

@@ -265,8 +265,8 @@ mod tests {
         }
         assert_eq!(drives("memory.rs", "use super::drive::Device;"), [1]);
         assert_eq!(drives("drive/mod.rs", "use super::port::Port;"), [1]);
-        assert_eq!(engine("data/order.rs", "use crate::sort;"), [1]);
-        assert_eq!(engine("stream/source.rs", "use crate::job::Job;"), [1]);
+        assert_eq!(engine("key/order.rs", "use crate::sort;"), [1]);
+        assert_eq!(engine("read/source.rs", "use crate::job::Job;"), [1]);
     }
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
         }
         assert_eq!(drives("error.rs", "use crate::units::Bytes;"), [0; 0]);
         let text = "use crate::job::Job; use super::plan; use crate::Error;";
-        assert_eq!(engine("sort/mod.rs", text), [0; 0]);
+        assert_eq!(engine("sort/lines/mod.rs", text), [0; 0]);
     }
 
     #[test]

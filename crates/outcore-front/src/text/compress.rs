@@ -62,7 +62,7 @@ impl Compression {
     }
 
     /// What the first bytes of a file say.
-    pub fn begun_by(head: &[u8]) -> Option<Self> {
+    pub(crate) fn begun_by(head: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.begins(head))
     }
 
@@ -90,7 +90,7 @@ impl Compression {
     }
 
     /// Memory that writing takes, about: window, tables and buffers.
-    pub fn writer_bytes(self) -> u64 {
+    pub(crate) fn writer_bytes(self) -> u64 {
         match self {
             Compression::Gzip => 512 << 10,
             Compression::Zstd | Compression::Bzip2 => 8 << 20,

@@ -325,7 +325,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::drive::testing::{RamDevice, RamOptions};
     use crate::drive::{Access, FileSystem};
 
     /// Counts what it is shown, by place and direction.

@@ -11,14 +11,14 @@
 //! ([`BLOCK_BYTES`]); callers keep that everywhere, so that either mode runs the same code.
 //!
 //! Backends: [`os::OsDevice`] (io_uring, or pread/pwrite threads where the kernel or container
-//! forbids it), [`ram::RamDevice`] (in memory, seeded completion order, virtual clock), and the
-//! wrappers [`fault::FaultDevice`] (seeded faults) and [`record::RecordDevice`] (I/O trace).
+//! forbids it), the wrapper [`record::RecordDevice`] (I/O trace), and for tests
+//! [`testing::RamDevice`] (in memory, seeded completion order, virtual clock) and the wrapper
+//! [`testing::FaultDevice`] (faults on purpose).
 //! [`probe`] measures what stands behind one, with loads as [`load`] makes them.
 //!
 //! In front of a queue, [`queue::DriveQueue`] decides what goes to one drive next: sorted, merged with
 //! its neighbours, as many at once as the drive has slots.
 
-pub mod fault;
 mod io_buf;
 pub mod load;
 mod new_file;
@@ -30,9 +30,9 @@ pub mod probe;
 mod progress;
 mod psync;
 pub mod queue;
-pub mod ram;
 pub mod rates;
 pub mod record;
+pub mod testing;
 mod uring;
 
 use std::ffi::OsStr;

@@ -190,7 +190,7 @@ impl PrivateDir {
     }
 
     /// Makes an empty file here, for writing as the system does.
-    pub fn create_file(&self, name: &str) -> Result<File> {
+    pub(crate) fn create_file(&self, name: &str) -> Result<File> {
         let failed = |errno: Errno| {
             Error::errno("create file", errno.raw_os_error()).path(self.path.join(name))
         };
@@ -247,7 +247,7 @@ impl PrivateDir {
     /// Says, durably, that from now on this directory holds what exists nowhere else: it stays when it is
     /// dropped, and no sweep removes it while both files of one of the pairs are there, or can be: one that
     /// has lost parts, and its marker.
-    pub fn keep_for(&self, pairs: &[(PathBuf, PathBuf)]) -> Result<()> {
+    pub(crate) fn keep_for(&self, pairs: &[(PathBuf, PathBuf)]) -> Result<()> {
         let Owner::Lock(lock, _) = &self.owner else {
             return Ok(());
         };
@@ -467,7 +467,7 @@ fn remove_locked(
 }
 
 /// Makes a file that is not there yet; in a private directory, in that one and no other.
-pub fn create_new(path: &Path) -> io::Result<File> {
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     let found = Places::default().at(path)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(if found.is_held() { 0o600 } else { 0o666 });
@@ -475,7 +475,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 }
 
 /// The directory of a file, or, of one in a private directory, that of the directory.
-pub fn public_parent(path: &Path) -> &Path {
+pub(crate) fn public_parent(path: &Path) -> &Path {
     let parent = path.parent().unwrap_or(path);
     match parent.parent() {
         Some(above) if parent.file_name().is_some_and(is_private_name) => above,

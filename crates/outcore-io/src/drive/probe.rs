@@ -128,7 +128,7 @@ pub fn probe(drives: &[DriveSpec], options: ProbeOptions<'_>) -> Result<ProbeRep
 ///
 /// # Errors
 /// As [`probe`].
-pub fn probe_on(
+pub(crate) fn probe_on(
     device: &Arc<dyn Device>,
     features: &[String],
     drives: &[DriveSpec],
@@ -355,8 +355,7 @@ mod tests {
 
     use super::*;
     use crate::config::DriveSet;
-    use crate::drive::fault::FaultDevice;
-    use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::drive::testing::{FaultDevice, RamDevice, RamOptions};
     use crate::error::Kind;
 
     fn quick() -> ProbeOptions<'static> {

@@ -26,7 +26,7 @@ use crate::error::Result;
 use crate::units;
 
 /// Days after which a drive is measured again.
-pub const KEPT_DAYS: u64 = 90;
+pub(crate) const KEPT_DAYS: u64 = 90;
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 /// File systems that are remembered.
 const ENTRIES_MAX: usize = 256;
@@ -309,7 +309,7 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::drive::testing::{RamDevice, RamOptions};
 
     fn ram() -> Arc<dyn Device> {
         Arc::new(RamDevice::new(RamOptions {

@@ -398,8 +398,7 @@ impl Drop for RecordQueue {
 mod tests {
     use super::trace::RECORD_BYTES;
     use super::*;
-    use crate::drive::fault::FaultDevice;
-    use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::drive::testing::{FaultDevice, RamDevice, RamOptions};
     use crate::memory::{Budget, Pool};
 
     /// One record of a file, fields as the format's page numbers them.

@@ -156,7 +156,7 @@ impl Manifest {
     }
 
     /// Bytes of a granule that count: the last one ends with the block in which the payload ends.
-    pub fn granule_len(&self, granule: u64) -> usize {
+    pub(crate) fn granule_len(&self, granule: u64) -> usize {
         let start = granule * self.granule_bytes();
         let end = block_ceil(self.payload_bytes());
         end.saturating_sub(start).min(self.granule_bytes()) as usize
@@ -182,7 +182,7 @@ impl Manifest {
 }
 
 /// Checksum of the granule that lies at `offset_bytes` of the dataset with this run number.
-pub fn granule_checksum(run: u64, offset_bytes: u64, bytes: &[u8]) -> u64 {
+pub(crate) fn granule_checksum(run: u64, offset_bytes: u64, bytes: &[u8]) -> u64 {
     let place = BlockPlace {
         drive: 0,
         address_bytes: offset_bytes,

@@ -52,7 +52,7 @@ pub const FOLDER: &str = "outcore-volume";
 /// Stripes of a volume for datasets where nobody says otherwise.
 pub const STRIPE_BYTES_DEFAULT: u64 = 1 << 20;
 /// Bytes under one checksum, at most.
-pub const GRANULE_BYTES_MAX: u64 = 64 << 10;
+pub(crate) const GRANULE_BYTES_MAX: u64 = 64 << 10;
 /// What a dataset's name begins with on the command line.
 pub const MARK: char = '@';
 

@@ -144,7 +144,7 @@ impl Index {
     }
 
     /// Files and links.
-    pub fn count_files(&self) -> u64 {
+    pub(crate) fn count_files(&self) -> u64 {
         let files = self.entries.iter();
         files
             .filter(|entry| entry.kind != EntryKind::Directory)

@@ -79,7 +79,7 @@ impl Damage {
     }
 
     /// As the error of a read.
-    pub fn to_error(&self) -> Error {
+    pub(crate) fn to_error(&self) -> Error {
         Error::corrupt(READ, format!("@{} is not what was written", self.dataset))
             .drive(&self.drive)
             .path(&self.path)
@@ -324,7 +324,7 @@ impl DatasetReader {
 
     /// Whether the range begins where a granule does, as that of a whole dataset: only then can it be had
     /// by [`DatasetReader::next_arrival`].
-    pub fn begins_at_granule(&self) -> bool {
+    pub(crate) fn begins_at_granule(&self) -> bool {
         self.from_bytes
             .is_multiple_of(self.manifest.granule_bytes())
     }

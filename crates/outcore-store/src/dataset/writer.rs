@@ -186,7 +186,7 @@ impl DatasetWriter {
     ///
     /// # Errors
     /// A write that failed meanwhile.
-    pub fn take_buf(&mut self) -> Result<Buf> {
+    pub(crate) fn take_buf(&mut self) -> Result<Buf> {
         self.writes.buffer(&self.pool, || Ok(()))
     }
 

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use outcore_io::Kind;
 use outcore_io::config::IoMode;
-use outcore_io::drive::fault::FaultDevice;
 use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::testing::FaultDevice;
 use outcore_store::dataset::manifest::{Contents, Manifest};
 use outcore_store::dataset::transfer::{self, Means};
 use outcore_store::dataset::writer::{CHUNK_BYTES, NewDataset, WINDOW_BYTES};

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use outcore_io::Kind;
 use outcore_io::drive::Device;
-use outcore_io::drive::fault::FaultDevice;
+use outcore_io::drive::testing::FaultDevice;
 use outcore_store::dataset::manifest::Contents;
 use outcore_store::dataset::transfer::{self, Means};
 use outcore_store::dataset::{Watch, directory};

@@ -5,7 +5,7 @@
 
 use outcore_io::Kind;
 use outcore_io::drive::Access;
-use outcore_io::drive::fault::FaultDevice;
+use outcore_io::drive::testing::FaultDevice;
 use outcore_io::output::{Room, ShardPlan, StagedOutput};
 use outcore_io::port::{Port, Transfer, Volume, VolumeFile};
 use outcore_store::dataset::DatasetVolume;

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use outcore_io::drive::Device;
 use outcore_io::drive::Op;
 use outcore_io::drive::queue::Class;
-use outcore_io::drive::ram::{RamDevice, RamOptions};
+use outcore_io::drive::testing::{RamDevice, RamOptions};
 use outcore_io::memory::{Budget, Pool};
 use outcore_store::batch::{Submitter, VolumeCompletion, VolumeRequest};
 use outcore_store::striped::{Member, StripeOptions, StripedVolume};

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use outcore_io::Kind;
-use outcore_io::drive::fault::FaultDevice;
+use outcore_io::drive::testing::FaultDevice;
 use outcore_store::dataset::reader::Damage;
 use outcore_store::dataset::transfer;
 use outcore_store::dataset::writer::NewDataset;

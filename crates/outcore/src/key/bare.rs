@@ -108,7 +108,7 @@ impl BareOrder {
     }
 
     /// True if encoding and decoding change nothing, so callers can skip both.
-    pub const fn is_identity(&self) -> bool {
+    pub(crate) const fn is_identity(&self) -> bool {
         matches!(self.map, Map::Unsigned) && !self.is_swapped && !self.descending
     }
 
@@ -125,7 +125,7 @@ impl BareOrder {
     number_maps!(encode_u64, decode_u64, u64, U64, order_f64, restore_f64);
 
     /// As [`BareOrder::encode_u64`] for 16-byte integers.
-    pub fn encode_u128(&self, values: &mut [u128]) {
+    pub(crate) fn encode_u128(&self, values: &mut [u128]) {
         assert_eq!(self.class, BareClass::U128, "numbers of another size");
         let flip = if self.descending { u128::MAX } else { 0 };
         match self.is_swapped {
@@ -136,7 +136,7 @@ impl BareOrder {
     }
 
     /// The inverse of [`BareOrder::encode_u128`]; the map is its own inverse.
-    pub fn decode_u128(&self, values: &mut [u128]) {
+    pub(crate) fn decode_u128(&self, values: &mut [u128]) {
         self.encode_u128(values);
     }
 }

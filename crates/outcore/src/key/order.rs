@@ -37,7 +37,6 @@ pub struct OrderOptions {
 pub struct Order {
     record_bytes: usize,
     key_bytes: usize,
-    string_bytes: usize,
     covers_record: bool,
     tie: Tie,
     words: Vec<Word>,
@@ -78,7 +77,6 @@ impl Order {
         Order {
             record_bytes,
             key_bytes,
-            string_bytes,
             covers_record,
             tie: options.tie,
             words,
@@ -98,13 +96,8 @@ impl Order {
         self.key_bytes
     }
 
-    /// Length of the string.
-    pub fn string_bytes(&self) -> usize {
-        self.string_bytes
-    }
-
     /// Words that hold key bytes; the last may also hold raw bytes (see [`Order::key_mask`]).
-    pub fn key_words(&self) -> usize {
+    pub(crate) fn key_words(&self) -> usize {
         self.key_bytes.div_ceil(8)
     }
 
@@ -114,7 +107,7 @@ impl Order {
     }
 
     /// The bits of word `depth` that belong to the key.
-    pub fn key_mask(&self, depth: usize) -> u64 {
+    pub(crate) fn key_mask(&self, depth: usize) -> u64 {
         let bytes = self.key_bytes.saturating_sub(8 * depth).min(8);
         if bytes == 0 {
             0
@@ -124,7 +117,7 @@ impl Order {
     }
 
     /// True if every byte of the record lies in a key, so records with equal keys are equal.
-    pub fn covers_record(&self) -> bool {
+    pub(crate) fn covers_record(&self) -> bool {
         self.covers_record
     }
 
@@ -138,13 +131,13 @@ impl Order {
     /// Calls `visit(index, word)` with word `depth` of every record in `records`, a whole number of
     /// records; the program is chosen outside the loop.
     #[inline]
-    pub fn each_word(&self, records: &[u8], depth: usize, visit: impl FnMut(usize, u64)) {
+    pub(crate) fn each_word(&self, records: &[u8], depth: usize, visit: impl FnMut(usize, u64)) {
         self.words[depth].each(records, self.record_bytes, visit);
     }
 
     /// Writes word `depth` of every record in `records` to `words`. Panics unless `records` holds
     /// exactly `words.len()` records.
-    pub fn fill_words(&self, records: &[u8], depth: usize, words: &mut [u64]) {
+    pub(crate) fn fill_words(&self, records: &[u8], depth: usize, words: &mut [u64]) {
         assert_eq!(
             records.len(),
             words.len() * self.record_bytes,
@@ -167,7 +160,7 @@ impl Order {
     /// Compares the strings from word `depth` on, for callers that know the words before to be
     /// equal. `depth >= words()` gives `Equal`.
     #[inline]
-    pub fn compare_from_word(&self, a: &[u8], b: &[u8], depth: usize) -> Ordering {
+    pub(crate) fn compare_from_word(&self, a: &[u8], b: &[u8], depth: usize) -> Ordering {
         for depth in depth..self.tail_depth {
             let word = &self.words[depth];
             match word.value(a).cmp(&word.value(b)) {

@@ -23,7 +23,7 @@ pub const RECORD_BYTES_MAX: usize = 1 << 20;
 
 /// The largest sum of the key fields' lengths, in bytes (fields may overlap): bounds the programs
 /// of an order.
-pub const KEY_BYTES_MAX: usize = 1 << 18;
+pub(crate) const KEY_BYTES_MAX: usize = 1 << 18;
 
 pub(super) const READ_TYPE: &str = "read record type";
 pub(super) const READ_KEY: &str = "read key";
@@ -115,7 +115,7 @@ pub enum Endian {
 
 impl Endian {
     /// Byte order of this machine.
-    pub const NATIVE: Endian = if cfg!(target_endian = "big") {
+    pub(crate) const NATIVE: Endian = if cfg!(target_endian = "big") {
         Endian::Big
     } else {
         Endian::Little

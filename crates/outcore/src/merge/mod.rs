@@ -1,4 +1,4 @@
-//! Merging sorted pieces that are in memory: a loser tree over keys, one for numbers, one for records.
+//! Merging sorted pieces that are in memory: a loser tree over numbers, or over the first words of keys.
 //!
 //! Model: the tree of losers (Knuth, TAOCP volume 3, section 5.4.1): a record costs one look at the
 //! next key of its run and one comparison a level, ceil(log2 k) for k runs. Equal elements come in
@@ -7,15 +7,15 @@
 //! Contract: [`Merge`] moves elements from the pieces of the runs, as they lie in memory, to an
 //! output until that is full or a run has no more in memory; then the caller brings the run's next
 //! piece, or says that it has ended. Numbers are merged as native integers (encoded by the caller
-//! through [`Merge::encode`]) and decoded as they are put out; records by the first word of their
-//! order string, ties by the rest of it. No I/O; memory: two words a run and a small batch.
+//! through [`Merge::encode`]) and decoded as they are put out; other items by the first word of their
+//! keys, ties by the rest ([`items`]). No I/O; memory: two words a run and a small batch.
 
-mod lines;
+mod items;
 
-use std::cmp::Ordering;
 use std::hint::select_unpredictable;
 
-pub(crate) use lines::merge_of_lines;
+pub(crate) use items::merge_of_lines;
+use items::merge_of_records;
 
 use crate::error::Result;
 use crate::key::bare::{BareClass, BareOrder};
@@ -144,10 +144,7 @@ pub(crate) fn merge_of(order: &Order, bare: Option<BareOrder>) -> Box<dyn Merge>
         Some((bare, BareClass::U32)) => Box::new(Numbers::<u32>::new(bare)),
         Some((bare, BareClass::U64)) => Box::new(Numbers::<u64>::new(bare)),
         Some((bare, BareClass::U128)) => Box::new(Numbers::<u128>::new(bare)),
-        None => Box::new(Records {
-            order: order.clone(),
-            tree: LoserTree { nodes: Vec::new() },
-        }),
+        None => merge_of_records(order),
     }
 }
 
@@ -278,101 +275,4 @@ fn merge_batch<K: Key>(
         }
     }
     (out.len(), None)
-}
-
-/// Records of any size and order.
-struct Records {
-    order: Order,
-    tree: LoserTree<u64>,
-}
-
-impl Records {
-    fn head(&self, pieces: &Pieces<'_>, run: usize) -> Node<u64> {
-        match pieces.has_head(run) {
-            true => Node {
-                key: self.order.word(&pieces.pieces[run][pieces.heads[run]..], 0),
-                run: run as u32,
-            },
-            false => Node {
-                key: u64::MAX,
-                run: run as u32 | ENDED,
-            },
-        }
-    }
-}
-
-/// Whether the head of `a` comes before that of `b`.
-#[inline(always)]
-fn is_record_before(order: &Order, pieces: &Pieces<'_>, a: &Node<u64>, b: &Node<u64>) -> bool {
-    if a.key != b.key {
-        return a.key < b.key;
-    }
-    tie(order, pieces, a, b).is_lt()
-}
-
-#[inline(never)]
-fn tie(order: &Order, pieces: &Pieces<'_>, a: &Node<u64>, b: &Node<u64>) -> Ordering {
-    if (a.run | b.run) & ENDED != 0 {
-        return a.run.cmp(&b.run);
-    }
-    let record = |node: &Node<u64>| {
-        let run = node.run as usize;
-        let head = pieces.heads[run];
-        &pieces.pieces[run][head..head + order.record_bytes()]
-    };
-    order
-        .compare_from_word(record(a), record(b), 1)
-        .then(a.run.cmp(&b.run))
-}
-
-impl Merge for Records {
-    fn encode(&self, _payload: &mut [u8]) -> Result<()> {
-        Ok(())
-    }
-
-    fn start(&mut self, pieces: &Pieces<'_>) -> Result<()> {
-        let runs = 0..pieces.heads.len();
-        let heads: Vec<Node<u64>> = runs.map(|run| self.head(pieces, run)).collect();
-        let order = &self.order;
-        self.tree = LoserTree::new(&heads, u64::MAX, |a, b| {
-            is_record_before(order, pieces, a, b)
-        });
-        Ok(())
-    }
-
-    fn advance(&mut self, pieces: &Pieces<'_>, run: usize) -> Result<()> {
-        let head = self.head(pieces, run);
-        let order = &self.order;
-        self.tree
-            .replace(head, |a, b| is_record_before(order, pieces, a, b));
-        Ok(())
-    }
-
-    fn merge(&mut self, pieces: &mut Pieces<'_>, out: &mut [u8]) -> Result<Merged> {
-        let record_bytes = self.order.record_bytes();
-        let order = &self.order;
-        let mut bytes = 0;
-        for slot in out.chunks_exact_mut(record_bytes) {
-            let run = (self.tree.winner().run & !ENDED) as usize;
-            let (piece, head) = (pieces.pieces[run], pieces.heads[run]);
-            slot.copy_from_slice(&piece[head..head + record_bytes]);
-            bytes += record_bytes;
-            let next = head + record_bytes;
-            pieces.heads[run] = next;
-            if next >= piece.len() {
-                let used_up = Some(run);
-                return Ok(Merged { bytes, used_up });
-            }
-            let key = order.word(&piece[next..next + record_bytes], 0);
-            let head = Node {
-                key,
-                run: run as u32,
-            };
-            let pieces = &*pieces;
-            self.tree
-                .replace(head, |a, b| is_record_before(order, pieces, a, b));
-        }
-        let used_up = None;
-        Ok(Merged { bytes, used_up })
-    }
 }

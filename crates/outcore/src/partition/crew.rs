@@ -124,7 +124,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::drive::testing::{RamDevice, RamOptions};
     use crate::job::JobOptions;
 
     fn job(threads: usize) -> Job {

@@ -510,7 +510,7 @@ mod tests {
 
     use super::*;
     use crate::drive::Op;
-    use crate::drive::ram::{RamDevice, RamOptions};
+    use crate::drive::testing::{RamDevice, RamOptions};
     use crate::ends::Input;
     use crate::memory::{Budget, Pool};
 

@@ -12,8 +12,7 @@ use super::tree::permutation;
 use super::*;
 use crate::config::IoMode;
 use crate::drive::Device;
-use crate::drive::fault::FaultDevice;
-use crate::drive::ram::{RamDevice, RamOptions};
+use crate::drive::testing::{FaultDevice, RamDevice, RamOptions};
 use crate::job::{JobOptions, ScratchDrive};
 use crate::read::sample::random;
 

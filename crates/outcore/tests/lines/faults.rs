@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use outcore::Kind;
 use outcore::drive::Device;
-use outcore::drive::fault::{FaultDevice, FaultPlan};
+use outcore::drive::testing::{FaultDevice, FaultPlan};
 use outcore::key::sort_key::Tie;
 use outcore::sort::lines::LineSortOptions;
 

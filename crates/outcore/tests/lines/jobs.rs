@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outcore::Result;
 use outcore::drive::Device;
-use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::job::{DriveRates, Job, JobOptions, ScratchDrive};
 use outcore::key::sort_key::{ByteOrder, NoKey, SortKey, Tie, compare_items};
 use outcore::sort::lines::{

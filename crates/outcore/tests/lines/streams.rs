@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use outcore::Kind;
-use outcore::drive::ram::RamDevice;
+use outcore::drive::testing::RamDevice;
 use outcore::job::{Job, JobOptions};
 use outcore::key::sort_key::Tie;
 use outcore::read::sample::random;

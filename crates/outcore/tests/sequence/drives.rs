@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use outcore::drive::ram::RamDevice;
+use outcore::drive::testing::RamDevice;
 use outcore::primitives::{
     BucketFiles, Inclusion, Sequence, distribute, read, scan, tabulate, write,
 };

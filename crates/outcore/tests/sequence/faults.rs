@@ -6,8 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::drive::fault::{FaultDevice, FaultPlan};
-use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 use outcore::job::Job;
 use outcore::key::RecordFormat;
 use outcore::key::expr::Schema;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outcore::Input;
-use outcore::drive::fault::{FaultDevice, FaultPlan};
-use outcore::drive::ram::RamDevice;
+use outcore::drive::testing::{FaultDevice, FaultPlan, RamDevice};
 use outcore::job::Job;
 use outcore::primitives::map_files;
 use outcore::{Error, Kind};

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions};
 use outcore::{Input, Output};
 

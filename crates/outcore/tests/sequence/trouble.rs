@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use outcore::Kind;
 use outcore::config::IoMode;
-use outcore::drive::fault::{FaultDevice, FaultPlan};
-use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 use outcore::job::Job;
 use outcore::primitives::{Sequence, count, read, tabulate, write};
 use outcore::{Input, Output};

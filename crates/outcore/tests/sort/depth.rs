@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::drive::{Device, Op};
 use outcore::job::{Control, Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use outcore::Kind;
-use outcore::drive::fault::{FaultDevice, FaultPlan};
-use outcore::drive::ram::RamDevice;
+use outcore::drive::testing::{FaultDevice, FaultPlan, RamDevice};
 use outcore::drive::{Access, Completion, Device, FileSystem, Op};
 use outcore::job::Control;
 use outcore::key::RecordFormat;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outcore::config::IoMode;
-use outcore::drive::fault::{FaultDevice, FaultPlan};
 use outcore::drive::os::{Engine, OsDevice};
+use outcore::drive::testing::{FaultDevice, FaultPlan};
 use outcore::drive::{Access, Device, FileSystem};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;

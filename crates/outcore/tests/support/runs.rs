@@ -14,7 +14,7 @@ use std::time::Duration;
 use outcore::config::IoMode;
 use outcore::drive::Device;
 use outcore::drive::os::{Engine, OsDevice};
-use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::job::{DriveRates, Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::sort::plan::{SortPlan, SortSize, plan_sort};

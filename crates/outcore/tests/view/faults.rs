@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
 
-use outcore::drive::fault::{FaultDevice, FaultPlan};
-use outcore::drive::ram::RamDevice;
+use outcore::drive::testing::{FaultDevice, FaultPlan, RamDevice};
 use outcore::runs::SortedView;
 use outcore::{Error, Kind};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use outcore::Input;
 use outcore::Result;
 use outcore::drive::Device;
-use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::runs::{BuildOptions, BuildSummary, SortedView, ViewOrder, append, build};

@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 
 use outcore::drive::Device;
-use outcore::drive::fault::{FaultDevice, FaultPlan};
-use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::sort_key::{NoKey, SharedKey, SortKey, Tie, compare_items};
 use outcore::runs::{

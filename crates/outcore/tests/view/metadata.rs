@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::drive::ram::RamDevice;
+use outcore::drive::testing::RamDevice;
 use outcore::metadata::{Form, Owner};
 use outcore::runs::SortedView;
 use outcore::{Error, Kind};

@@ -92,19 +92,19 @@ pub struct Measured {
 
 impl Measured {
     /// Processor time of a request.
-    pub fn cpu_us_per_request(&self) -> Option<f64> {
+    pub(crate) fn cpu_us_per_request(&self) -> Option<f64> {
         let cpu_seconds = self.moved.cpu_seconds?;
         (self.moved.requests > 0).then(|| cpu_seconds * 1e6 / self.moved.requests as f64)
     }
 
     /// Share of its threads' time that they ran.
-    pub fn cpu_share(&self) -> Option<f64> {
+    pub(crate) fn cpu_share(&self) -> Option<f64> {
         let room_seconds = self.moved.seconds * f64::from(self.shot.threads);
         (room_seconds > 0.0).then_some(self.moved.cpu_seconds? / room_seconds)
     }
 
     /// A quantile of all drives' latencies, in seconds.
-    pub fn latency_s(&self, quantile: f64) -> f64 {
+    pub(crate) fn latency_s(&self, quantile: f64) -> f64 {
         let mut all = latencies();
         for lane in &self.lanes {
             let _ = all.add(&lane.latency_ns);

@@ -196,7 +196,7 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::Arc;
 
-    use outcore::drive::ram::{RamDevice, RamOptions};
+    use outcore::drive::testing::{RamDevice, RamOptions};
     use outcore::volume::striped::{Member, StripeOptions};
 
     use super::*;

@@ -264,7 +264,7 @@ impl Report {
     ///
     /// # Errors
     /// A chart without points.
-    pub fn to_html(&self) -> outcore::Result<String> {
+    pub(crate) fn to_html(&self) -> outcore::Result<String> {
         html::page(self)
     }
 }

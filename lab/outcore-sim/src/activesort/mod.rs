@@ -46,7 +46,7 @@ pub struct Embedded {
 
 impl Embedded {
     /// Time to merge one record of `record_bytes` out of `runs` runs on one core.
-    pub fn merge_ps(&self, record_bytes: u64, runs: u32) -> Ps {
+    pub(crate) fn merge_ps(&self, record_bytes: u64, runs: u32) -> Ps {
         let comparisons = f64::from(runs.max(1)).log2().ceil();
         let cycles = self.cycles_a_record
             + self.cycles_a_byte * record_bytes as f64
@@ -56,7 +56,7 @@ impl Embedded {
 
     /// Time to bring one record into a sorted run of `run_records` records on one core: one
     /// comparison a level, and the record moved in and out.
-    pub fn form_ps(&self, record_bytes: u64, run_records: u64) -> Ps {
+    pub(crate) fn form_ps(&self, record_bytes: u64, run_records: u64) -> Ps {
         let levels = (run_records.max(2) as f64).log2();
         let cycles = self.cycles_a_record
             + 2.0 * self.cycles_a_byte * record_bytes as f64
@@ -208,7 +208,7 @@ impl MergeDrive {
     }
 
     /// Bytes a second that the host can write.
-    pub fn host_write_bytes_per_s(&self) -> f64 {
+    pub(crate) fn host_write_bytes_per_s(&self) -> f64 {
         match self.throttle_bytes_per_s[1] {
             0 => self.write_bytes_per_s(),
             throttle => self.write_bytes_per_s().min(throttle as f64),
@@ -225,7 +225,7 @@ impl MergeDrive {
     }
 
     /// Bytes a second that the flash gives to the drive itself.
-    pub fn internal_read_bytes_per_s(&self) -> f64 {
+    pub(crate) fn internal_read_bytes_per_s(&self) -> f64 {
         let chunk = self.chunk_bytes as f64 * SECOND as f64;
         let dies = f64::from(self.channels * self.dies);
         let reads = dies * chunk / (self.read_ps + self.bus_ps).max(1) as f64;

@@ -21,7 +21,7 @@ use super::{Embedded, MergeDrive, OPERATION};
 use crate::quantities::SECOND;
 
 /// Records after which a merge's rate is steady; longer ones are not simulated to the end.
-pub const RECORDS_MAX: u64 = 500_000;
+pub(crate) const RECORDS_MAX: u64 = 500_000;
 
 /// Share of the host's memory that holds records; the rest is the sorter's own. Guessed.
 const MEMORY_SHARE: f64 = 0.95;
@@ -33,7 +33,7 @@ pub const TABLE_1_MB_PER_S: [f64; 4] = [61.04, 137.07, 116.38, 85.81];
 pub const TABLE_2_MB: [f64; 4] = [4100.0, 2048.0, 6157.0, 4106.0];
 
 /// The most that the paper saw ActiveSort save, in percent of the time of two passes.
-pub const GAIN_MAX_PERCENT: f64 = 39.0;
+pub(crate) const GAIN_MAX_PERCENT: f64 = 39.0;
 
 /// Which sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

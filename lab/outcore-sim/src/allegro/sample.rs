@@ -69,7 +69,7 @@ impl Plan {
     }
 
     /// Total time in nanoseconds as the sample of `seed` predicts it.
-    pub fn estimate_ns(&self, seed: u64) -> f64 {
+    pub(crate) fn estimate_ns(&self, seed: u64) -> f64 {
         let mut sum = 0.0;
         self.each(seed, |draw| sum += draw.duration_ns as f64 * draw.weight);
         sum

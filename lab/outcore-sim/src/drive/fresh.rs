@@ -14,7 +14,7 @@ impl Drive {
     ///
     /// # Errors
     /// The units do not fit: too little over-provisioning for the geometry.
-    pub fn fill_in_order(&mut self, queue: u16, share: f64) -> Result<()> {
+    pub(crate) fn fill_in_order(&mut self, queue: u16, share: f64) -> Result<()> {
         let domain = &self.map.domains[usize::from(queue)];
         let base = domain.base;
         let count = (f64::from(domain.units) * share.clamp(0.0, 1.0)) as u32;

@@ -249,7 +249,7 @@ impl Drive {
     /// Says about how many requests will come. Where they will touch most of the tables anyway, the
     /// memory comes in large pages, which is faster; otherwise little more than what is touched becomes
     /// resident.
-    pub fn expect_requests(&self, count: u64) {
+    pub(crate) fn expect_requests(&self, count: u64) {
         if count >= self.map.entries() as u64 / PAGE_ENTRIES {
             self.map.use_large_pages();
             self.blocks.use_large_pages();
@@ -267,13 +267,13 @@ impl Drive {
     }
 
     /// Bytes that the host sees through queue `queue`.
-    pub fn queue_bytes(&self, queue: u16) -> u64 {
+    pub(crate) fn queue_bytes(&self, queue: u16) -> u64 {
         self.map.range_sectors(queue) * u64::from(params::SECTOR_BYTES)
     }
 
     /// First sector of the host's numbering that belongs to `queue`, and the last one that its
     /// requests may touch.
-    pub fn queue_sectors(&self, queue: u16) -> (u64, u64) {
+    pub(crate) fn queue_sectors(&self, queue: u16) -> (u64, u64) {
         let pair = &self.queues[usize::from(queue)];
         (pair.first_sector, pair.last_sector)
     }
@@ -284,18 +284,18 @@ impl Drive {
     }
 
     /// Time of the next event; `None` when nothing is pending.
-    pub fn next_at(&self) -> Option<Ps> {
+    pub(crate) fn next_at(&self) -> Option<Ps> {
         self.events.next_at()
     }
 
     /// Lets the host be called back at `at` (not before now).
-    pub fn set_timer(&mut self, at: Ps, token: u32) {
+    pub(crate) fn set_timer(&mut self, at: Ps, token: u32) {
         let token = token & event_kind::ARG;
         self.schedule(at.max(self.now), event_kind::HOST_TIMER, token);
     }
 
     /// Moves the clock of an idle or waiting drive forward, before a submission from outside.
-    pub fn advance_to(&mut self, at: Ps) {
+    pub(crate) fn advance_to(&mut self, at: Ps) {
         assert!(
             self.events.next_at().is_none_or(|next| at <= next),
             "an event was skipped"
@@ -366,7 +366,7 @@ impl Drive {
     /// Ends a run: every event has been executed, so nothing may be in flight. Requests that
     /// MQSim's barrier handling dropped (compat only) are counted instead; their number is
     /// returned.
-    pub fn check_idle(&mut self) -> Result<u64> {
+    pub(crate) fn check_idle(&mut self) -> Result<u64> {
         if self.events.len() > 0 {
             return Err(Error::usage("finish run", "events are still pending"));
         }

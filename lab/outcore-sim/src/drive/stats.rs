@@ -169,7 +169,7 @@ impl Drive {
     }
 
     /// Begins to count anew; what is in flight is counted when it ends.
-    pub fn restart_counters(&mut self) {
+    pub(crate) fn restart_counters(&mut self) {
         self.settle_counters();
         self.throttle.restart_counters();
         let before = std::mem::take(&mut self.stats);

@@ -66,7 +66,7 @@ impl Network {
     }
 
     /// Kernels of the paper's run, where it gives them.
-    pub const fn paper_kernels(self) -> Option<u64> {
+    pub(crate) const fn paper_kernels(self) -> Option<u64> {
         match self {
             Network::Bert => Some(1_858_800),
             Network::Gpt2 => Some(34_981_000),
@@ -122,7 +122,7 @@ pub fn requests_of(kernel: &KernelSpec) -> u64 {
 
 /// Duration by the roofline of the T4: 8.1 TFLOP/s in single precision, of which half is reached,
 /// 320 GB/s, and at least 2 us of launch.
-pub fn roofline_ns(flops: u64, bytes: u64) -> u64 {
+pub(crate) fn roofline_ns(flops: u64, bytes: u64) -> u64 {
     let compute = flops as f64 / 4.05e12;
     let memory = bytes as f64 / 320e9;
     2_000 + (compute.max(memory) * 1e9) as u64

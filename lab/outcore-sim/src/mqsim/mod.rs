@@ -302,7 +302,7 @@ pub fn drive_from_text(
 }
 
 /// MQSim's own defaults.
-pub fn mqsim_defaults(compat: Compat) -> DriveConfig {
+pub(crate) fn mqsim_defaults(compat: Compat) -> DriveConfig {
     let mut config = DriveConfig {
         compat,
         name: "mqsim".to_owned(),

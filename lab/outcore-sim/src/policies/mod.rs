@@ -211,7 +211,7 @@ impl PolicyOptions {
 }
 
 /// The mechanisms that are switched: name, allocation, fine mapping.
-pub const MECHANISMS: [(&str, Allocation, bool); 6] = [
+pub(crate) const MECHANISMS: [(&str, Allocation, bool); 6] = [
     ("static, page", Allocation::Static, false),
     ("static, fine", Allocation::Static, true),
     ("dynamic, page", Allocation::Dynamic, false),

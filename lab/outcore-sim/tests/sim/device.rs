@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::drive::ram::{RamDevice, RamOptions};
+use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::drive::{Device, FileSystem};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::record::RecordFormat;

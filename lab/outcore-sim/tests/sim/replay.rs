@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::drive::ram::{RamDevice, RamOptions};
 use outcore::drive::record::{RecordDevice, TraceAbout};
+use outcore::drive::testing::{RamDevice, RamOptions};
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::record::RecordFormat;
 use outcore::sort::{SortOptions, sort};

@@ -30,7 +30,7 @@ pub const RECORD_BYTES: usize = 64;
 /// Bytes before the JSON text.
 pub const PREAMBLE_BYTES: usize = 16;
 /// Longest JSON text that is read.
-pub const JSON_BYTES_MAX: usize = 16 << 20;
+pub(crate) const JSON_BYTES_MAX: usize = 16 << 20;
 /// The drive number of a request that belongs to none.
 pub const DRIVE_NONE: u8 = 255;
 
@@ -72,7 +72,7 @@ pub struct Header {
 }
 
 /// The header's `format`.
-pub const FORMAT_NAME: &str = "outcore-io-trace";
+pub(crate) const FORMAT_NAME: &str = "outcore-io-trace";
 
 impl Header {
     /// A header for `program` and `drives`.

@@ -98,7 +98,7 @@ pub fn len(text: &[u8]) -> usize {
 }
 
 /// Appends the number at the front of `text`.
-pub fn append_float(text: &[u8], key: &mut Vec<u8>) {
+pub(crate) fn append_float(text: &[u8], key: &mut Vec<u8>) {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let word = text.iter().position(|byte| !is_space(byte));
     let text = &text[word.unwrap_or(text.len())..];

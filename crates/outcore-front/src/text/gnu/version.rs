@@ -17,7 +17,7 @@ const OTHERS: u8 = LETTERS + 52;
 const LONG: u8 = 0xFF;
 
 /// Appends the part of a name.
-pub fn append_version(name: &[u8], key: &mut Vec<u8>) {
+pub(crate) fn append_version(name: &[u8], key: &mut Vec<u8>) {
     let class = match name {
         [] => 0,
         b"." => 1,

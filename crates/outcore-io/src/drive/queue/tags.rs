@@ -41,7 +41,7 @@ impl TagPool {
     }
 
     /// Whether one is free at this moment.
-    pub fn has_free(&self) -> bool {
+    pub(crate) fn has_free(&self) -> bool {
         self.taken() < self.limit
     }
 

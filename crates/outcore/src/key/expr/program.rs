@@ -58,7 +58,7 @@ impl Program {
     ///
     /// # Errors
     /// As [`Program::compile`], and for vectors of different lengths.
-    pub fn compile_elementwise(expr: &Expr, schema: &Schema) -> Result<Self> {
+    pub(crate) fn compile_elementwise(expr: &Expr, schema: &Schema) -> Result<Self> {
         Self::compiled(expr, schema).map(|(program, _)| program)
     }
 
@@ -90,7 +90,7 @@ impl Program {
     ///
     /// # Errors
     /// As [`Program::compile`].
-    pub fn compile_condition(expr: &Expr, schema: &Schema) -> Result<Self> {
+    pub(crate) fn compile_condition(expr: &Expr, schema: &Schema) -> Result<Self> {
         let cast = Expr::Call("bool".to_string(), vec![expr.clone()]);
         Self::compile(&cast, schema)
     }
@@ -106,17 +106,17 @@ impl Program {
     }
 
     /// Most rows that it takes at once.
-    pub fn rows_max(&self) -> usize {
+    pub(crate) fn rows_max(&self) -> usize {
         (BATCH_ROWS / self.width).max(1)
     }
 
     /// Whether [`Program::run`] can fail.
-    pub fn can_fail(&self) -> bool {
+    pub(crate) fn can_fail(&self) -> bool {
         self.steps.iter().any(Step::may_fail)
     }
 
     /// Bytes of its space.
-    pub fn space_bytes(&self) -> usize {
+    pub(crate) fn space_bytes(&self) -> usize {
         self.registers * self.rows_max() * self.width * 8
     }
 

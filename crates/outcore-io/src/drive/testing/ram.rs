@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::private_dir::{Names, name_of};
-use super::progress::Progress;
-use super::{
+use crate::drive::private_dir::{Names, name_of};
+use crate::drive::progress::Progress;
+use crate::drive::{
     Access, BLOCK_BYTES, Completion, Device, FileFacts, FileId, FileSystem, Op, PrivateDir, Queue,
     Request,
 };

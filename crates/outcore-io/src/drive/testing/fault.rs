@@ -17,8 +17,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::{Access, Completion, Device, FileFacts, FileId, FileSystem, Op};
-use super::{PrivateDir, Queue, QueueLimits, Request, Waker};
+use crate::drive::{Access, Completion, Device, FileFacts, FileId, FileSystem, Op};
+use crate::drive::{PrivateDir, Queue, QueueLimits, Request, Waker};
 use crate::error::{Error, Result};
 
 /// What happens.

@@ -1,0 +1,224 @@
+//! Merging items that are compared by the first word of their keys, and by all there is where that is equal.
+//!
+//! Contract: as [`super`]. [`Records`] have one length and an order that is compiled to words; [`Lines`] end
+//! with a byte and have keys that are made, of which each run keeps that of its head. One loop merges both:
+//! where items may be of any length, the output may end inside one, and the next call goes on with it. Items
+//! that are equal in all come in the order of their runs.
+//!
+//! Memory: a node a run; of lines that are not their own keys, a key a run.
+
+use std::cmp::Ordering;
+
+use super::{ENDED, LoserTree, Merge, Merged, Node, Pieces};
+use crate::error::Result;
+use crate::key::order::Order;
+use crate::runs::LineRule;
+use crate::sort::lines::word_of;
+
+/// What is merged: where an item ends, and how two compare.
+trait Items: Send {
+    /// Gets ready for so many runs.
+    fn begin(&mut self, _runs: usize) {}
+    /// Looks at the item at `at` of the piece of `run`, which is now its head; gives the first word of its key.
+    fn look(&mut self, piece: &[u8], at: usize, run: usize) -> u64;
+    /// Where the head of `run`, which begins at `at` of its piece, ends with all that belongs to it.
+    fn end(&self, piece: &[u8], at: usize, run: usize) -> usize;
+    /// Order of the heads of two runs whose first words are equal, but for their runs.
+    fn compare_rest(&self, pieces: &Pieces<'_>, a: usize, b: usize) -> Ordering;
+}
+
+/// Records of one length.
+struct Records {
+    order: Order,
+}
+
+impl Items for Records {
+    #[inline(always)]
+    fn look(&mut self, piece: &[u8], at: usize, _run: usize) -> u64 {
+        self.order.word(&piece[at..], 0)
+    }
+
+    #[inline(always)]
+    fn end(&self, _piece: &[u8], at: usize, _run: usize) -> usize {
+        at + self.order.record_bytes()
+    }
+
+    fn compare_rest(&self, pieces: &Pieces<'_>, a: usize, b: usize) -> Ordering {
+        let record = |run: usize| {
+            let head = pieces.heads[run];
+            &pieces.pieces[run][head..head + self.order.record_bytes()]
+        };
+        self.order.compare_from_word(record(a), record(b), 1)
+    }
+}
+
+/// The line at the head of a run.
+#[derive(Debug, Clone, Default)]
+struct Head {
+    /// Where it begins in the piece, and where its terminator is.
+    at: usize,
+    end: usize,
+    /// Its key, if that is not the line.
+    key: Vec<u8>,
+}
+
+/// Lines in the order of a rule.
+struct Lines {
+    rule: LineRule,
+    heads: Vec<Head>,
+}
+
+impl Items for Lines {
+    fn begin(&mut self, runs: usize) {
+        self.heads = vec![Head::default(); runs];
+    }
+
+    #[inline(always)]
+    fn look(&mut self, piece: &[u8], at: usize, run: usize) -> u64 {
+        let len = memchr::memchr(self.rule.terminator, &piece[at..]);
+        let end = len.map_or(piece.len(), |len| at + len);
+        let head = &mut self.heads[run];
+        (head.at, head.end) = (at, end);
+        let line = &piece[at..end];
+        self.rule.key(line, &mut head.key);
+        let key = if self.rule.is_whole { line } else { &head.key };
+        match self.rule.is_descending() {
+            true => !word_of(key, 0),
+            false => word_of(key, 0),
+        }
+    }
+
+    #[inline(always)]
+    fn end(&self, piece: &[u8], _at: usize, run: usize) -> usize {
+        (self.heads[run].end + 1).min(piece.len())
+    }
+
+    fn compare_rest(&self, pieces: &Pieces<'_>, a: usize, b: usize) -> Ordering {
+        let both = |run: usize| {
+            let head = &self.heads[run];
+            (&pieces.pieces[run][head.at..head.end], &head.key[..])
+        };
+        let (a, b) = (both(a), both(b));
+        let rank = &self.rule.rank;
+        rank.by_key(a, b).then_with(|| rank.by_tie(a.0, b.0))
+    }
+}
+
+/// The merge of items.
+struct ItemMerge<I> {
+    items: I,
+    tree: LoserTree<u64>,
+    /// Bytes of the winner that have been put out.
+    given_bytes: usize,
+}
+
+/// The merge of records in an order.
+pub(super) fn merge_of_records(order: &Order) -> Box<dyn Merge> {
+    let order = order.clone();
+    Box::new(ItemMerge::new(Records { order }))
+}
+
+/// The merge of lines.
+pub(crate) fn merge_of_lines(rule: LineRule) -> Box<dyn Merge> {
+    let heads = Vec::new();
+    Box::new(ItemMerge::new(Lines { rule, heads }))
+}
+
+impl<I: Items> ItemMerge<I> {
+    fn new(items: I) -> Self {
+        ItemMerge {
+            items,
+            tree: LoserTree { nodes: Vec::new() },
+            given_bytes: 0,
+        }
+    }
+
+    /// The node of the head of a run.
+    fn head(&mut self, pieces: &Pieces<'_>, run: usize) -> Node<u64> {
+        match pieces.has_head(run) {
+            true => Node {
+                key: self.items.look(pieces.pieces[run], pieces.heads[run], run),
+                run: run as u32,
+            },
+            false => Node {
+                key: u64::MAX,
+                run: run as u32 | ENDED,
+            },
+        }
+    }
+}
+
+/// Whether the head of `a` comes before that of `b`.
+#[inline(always)]
+fn is_before<I: Items>(items: &I, pieces: &Pieces<'_>, a: &Node<u64>, b: &Node<u64>) -> bool {
+    match a.key != b.key {
+        true => a.key < b.key,
+        false => compare_ties(items, pieces, a.run, b.run).is_lt(),
+    }
+}
+
+/// Order of heads whose first words are equal; runs that have ended come last.
+#[inline(never)]
+fn compare_ties<I: Items>(items: &I, pieces: &Pieces<'_>, a: u32, b: u32) -> Ordering {
+    if (a | b) & ENDED != 0 {
+        return (a & ENDED).cmp(&(b & ENDED)).then(a.cmp(&b));
+    }
+    let rest = items.compare_rest(pieces, a as usize, b as usize);
+    rest.then(a.cmp(&b))
+}
+
+impl<I: Items> Merge for ItemMerge<I> {
+    fn encode(&self, _payload: &mut [u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn start(&mut self, pieces: &Pieces<'_>) -> Result<()> {
+        let runs = pieces.heads.len();
+        self.given_bytes = 0;
+        self.items.begin(runs);
+        let heads: Vec<Node<u64>> = (0..runs).map(|run| self.head(pieces, run)).collect();
+        let items = &self.items;
+        self.tree = LoserTree::new(&heads, u64::MAX, |a, b| is_before(items, pieces, a, b));
+        Ok(())
+    }
+
+    fn advance(&mut self, pieces: &Pieces<'_>, run: usize) -> Result<()> {
+        let head = self.head(pieces, run);
+        let items = &self.items;
+        self.tree
+            .replace(head, |a, b| is_before(items, pieces, a, b));
+        Ok(())
+    }
+
+    fn merge(&mut self, pieces: &mut Pieces<'_>, out: &mut [u8]) -> Result<Merged> {
+        let mut bytes = 0;
+        while bytes < out.len() {
+            let run = (self.tree.winner().run & !ENDED) as usize;
+            let (piece, head) = (pieces.pieces[run], pieces.heads[run]);
+            let next = self.items.end(piece, head, run);
+            let rest = &piece[head + self.given_bytes..next];
+            let len = rest.len().min(out.len() - bytes);
+            out[bytes..bytes + len].copy_from_slice(&rest[..len]);
+            bytes += len;
+            if len < rest.len() {
+                self.given_bytes += len;
+                break;
+            }
+            self.given_bytes = 0;
+            pieces.heads[run] = next;
+            if next >= piece.len() {
+                let used_up = Some(run);
+                return Ok(Merged { bytes, used_up });
+            }
+            let head = Node {
+                key: self.items.look(piece, next, run),
+                run: run as u32,
+            };
+            let (items, pieces) = (&self.items, &*pieces);
+            self.tree
+                .replace(head, |a, b| is_before(items, pieces, a, b));
+        }
+        let used_up = None;
+        Ok(Merged { bytes, used_up })
+    }
+}
