@@ -143,7 +143,7 @@ pub use dataset::{
     field,
 };
 pub use drive::Device;
-pub use ends::{Input, MakeHeader, Output, Phase};
+pub use ends::{Input, MakeHeader, Output, Phase, PhasePlan};
 pub use job::{Control, DriveRates, Job, JobOptions, Progress, ScratchDrive};
 pub use key::{ByteOrder, NpyHeader, RecordFormat, SortKey, Tie};
 pub use primitives::{Inclusion, Sequence};

@@ -14,7 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::key::bare::BareOrder;
 use crate::key::order::Order;
 use crate::partition::classify::Key;
-use crate::partition::kernel::{FixedItems, NumberItems, RecordItems};
+use crate::partition::mover::{FixedItems, NumberItems, RecordItems};
 
 /// Elements of one size with an order.
 pub(crate) trait Elements: Sync {
