@@ -143,6 +143,9 @@ pub struct ReadRange<'f, T, F = VolumeFile> {
     pub what: T,
 }
 
+/// How the next of what has come is taken: in the order of asking, or any.
+type Take<S, T> = fn(&mut S) -> Result<Option<Arrival<T>>>;
+
 /// One thread's transfers, each with what it is for.
 pub struct Transfers<T, Q = Port> {
     queues: Q,
@@ -318,7 +321,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
     fn next_of(
         &mut self,
         check: impl Fn() -> Result<()>,
-        take: fn(&mut Self) -> Result<Option<Arrival<T>>>,
+        take: Take<Self, T>,
     ) -> Result<Option<Arrival<T>>> {
         loop {
             if let Some(arrival) = take(self)? {
@@ -411,7 +414,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
 
     fn read_all<'f>(
         &mut self,
-        (pool, taken): (&Pool, fn(&mut Self) -> Result<Option<Arrival<T>>>),
+        (pool, taken): (&Pool, Take<Self, T>),
         check: impl Fn() -> Result<()>,
         mut next: impl FnMut(&Q) -> Option<ReadRange<'f, T, Q::File>>,
         mut take: impl FnMut(Arrival<T>) -> Result<()>,

@@ -458,7 +458,7 @@ impl DatasetReader {
             let from_bytes = at_bytes;
             let len_bytes = (end_bytes - from_bytes).min(CHUNK_BYTES as u64);
             at_bytes += len_bytes;
-            (len_bytes > 0).then(|| ReadRange {
+            (len_bytes > 0).then_some(ReadRange {
                 file: &(),
                 at_bytes: from_bytes,
                 len_bytes: len_bytes as usize,

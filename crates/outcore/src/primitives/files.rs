@@ -19,6 +19,7 @@ use crate::ends::Input;
 use crate::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive};
 use crate::job::Job;
 use crate::partition::crew::Crew;
+use crate::read::by_drive::ByDrive;
 use crate::read::source::InputPart;
 use outcore_io::drive::Access;
 use outcore_io::memory::{Buf, Pool, block_ceil, block_floor};
@@ -152,26 +153,17 @@ struct Files<'a> {
 }
 
 struct Left {
-    /// Files on a drive: index of the drive, indices of the files.
-    drives: Vec<(usize, VecDeque<usize>)>,
-    next_drive: usize,
+    /// Indices of the files.
+    files: ByDrive<usize>,
     /// Files that take memory now.
     in_hand: usize,
 }
 
 impl Left {
     fn of(parts: &[InputPart]) -> Self {
-        let mut drives: Vec<(usize, VecDeque<usize>)> = Vec::new();
-        for (index, part) in parts.iter().enumerate() {
-            let drive_index = part.file.drive_index;
-            match drives.iter_mut().find(|(known, _)| *known == drive_index) {
-                Some((_, left)) => left.push_back(index),
-                None => drives.push((drive_index, VecDeque::from([index]))),
-            }
-        }
+        let files = parts.iter().enumerate();
         Left {
-            drives,
-            next_drive: 0,
+            files: ByDrive::of(files.map(|(index, part)| (part.file.drive_index, index))),
             in_hand: 0,
         }
     }
@@ -189,13 +181,12 @@ impl Files<'_> {
     /// The next file for the thread of `port`, with memory for it, from the drive that has least to do.
     fn claim(&self, port: &Port) -> Result<Claim> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = left.drives.len();
-        let turns = (0..count).map(|step| (left.next_drive + step) % count);
-        let open = turns.filter(|turn| !left.drives[*turn].1.is_empty());
-        let Some(turn) = open.min_by_key(|turn| port.backlog(left.drives[*turn].0)) else {
-            return Ok(Claim::Never);
-        };
-        let Some(&index) = left.drives[turn].1.front() else {
+        let has_files = left.in_hand > 0;
+        let Some((files, index)) = left
+            .files
+            .next(port)
+            .and_then(|files| files.front().copied().map(|index| (files, index)))
+        else {
             return Ok(Claim::Never);
         };
         let part = &self.parts[index];
@@ -205,14 +196,13 @@ impl Files<'_> {
             0 => None,
             _ => match Pool::new(&self.job.budget, "a whole file", len_bytes, 1) {
                 Ok(pool) => pool.take(),
-                Err(error) if error.kind() == Kind::Memory && left.in_hand > 0 => {
+                Err(error) if error.kind() == Kind::Memory && has_files => {
                     return Ok(Claim::Later);
                 }
                 Err(error) => return Err(error.path(&part.file.path)),
             },
         };
-        left.drives[turn].1.pop_front();
-        left.next_drive = (turn + 1) % count;
+        files.pop_front();
         left.in_hand += 1;
         Ok(Claim::File(Loading {
             index,

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use super::by_drive::ByDrive;
 use super::source::InputPart;
 use outcore_io::port::Port;
 
@@ -28,14 +29,8 @@ pub struct Chunks {
     starts_bytes: Vec<u64>,
     total_bytes: u64,
     chunk_bytes: u64,
-    state: Mutex<Round>,
-}
-
-#[derive(Debug)]
-struct Round {
-    /// Chunks that begin on a drive: index of the drive, numbers that are left.
-    drives: Vec<(usize, VecDeque<Range<u64>>)>,
-    next_drive: usize,
+    /// Numbers of the chunks that begin on a drive.
+    left: Mutex<ByDrive<Range<u64>>>,
 }
 
 impl Chunks {
@@ -45,33 +40,24 @@ impl Chunks {
     /// If that is 0.
     pub fn new(parts: Vec<InputPart>, chunk_bytes: u64) -> Self {
         assert!(chunk_bytes > 0);
-        let mut drives: Vec<(usize, VecDeque<Range<u64>>)> = Vec::new();
         let mut starts_bytes = Vec::with_capacity(parts.len());
+        let mut numbers = Vec::with_capacity(parts.len());
         let mut at = 0;
         for part in &parts {
             starts_bytes.push(at);
             let end = at + part.data_len_bytes;
-            let numbers = at.div_ceil(chunk_bytes)..end.div_ceil(chunk_bytes);
+            let begun_here = at.div_ceil(chunk_bytes)..end.div_ceil(chunk_bytes);
             at = end;
-            if numbers.is_empty() {
-                continue;
-            }
-            let drive_index = part.file.drive_index;
-            match drives.iter_mut().find(|(known, _)| *known == drive_index) {
-                Some((_, left)) => left.push_back(numbers),
-                None => drives.push((drive_index, VecDeque::from([numbers]))),
+            if !begun_here.is_empty() {
+                numbers.push((part.file.drive_index, begun_here));
             }
         }
-        let state = Mutex::new(Round {
-            drives,
-            next_drive: 0,
-        });
         Chunks {
             parts,
             starts_bytes,
             total_bytes: at,
             chunk_bytes,
-            state,
+            left: Mutex::new(ByDrive::of(numbers)),
         }
     }
 
@@ -93,19 +79,13 @@ impl Chunks {
     /// The next chunk for the thread of `port`, from the drive that has the least to do for it, by
     /// turns among equals.
     pub(super) fn next(&self, port: &Port) -> Option<u64> {
-        let mut round = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = round.drives.len();
-        let turns = (0..count).map(|step| (round.next_drive + step) % count);
-        let index = turns
-            .filter(|&index| !round.drives[index].1.is_empty())
-            .min_by_key(|&index| port.backlog(round.drives[index].0))?;
-        round.next_drive = (index + 1) % count;
-        let left = &mut round.drives[index].1;
-        let numbers = left.front_mut()?;
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let chunks = left.next(port)?;
+        let numbers = chunks.front_mut()?;
         let number = numbers.start;
         numbers.start += 1;
         if numbers.is_empty() {
-            left.pop_front();
+            chunks.pop_front();
         }
         Some(number)
     }

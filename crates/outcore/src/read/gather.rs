@@ -10,8 +10,10 @@
 //! Bounds: I/O is at most a block a position; memory is the plan (24 bytes a position) and a
 //! window of slots a thread.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 
+use super::by_drive::ByDrive;
 use super::source::InputPart;
 use outcore_io::memory::{BLOCK_BYTES, Budget, Pool, block_ceil, block_floor};
 use outcore_io::port::{LANE_DEPTH, Port, Volume};
@@ -43,9 +45,10 @@ pub struct GatherPlan<'a> {
     element_bytes: usize,
     /// (position, place in the result), by position.
     wanted: Vec<(u64, usize)>,
-    /// Runs of each drive, ascending.
-    drives: Vec<(usize, Vec<Run>)>,
-    next: Vec<AtomicUsize>,
+    /// Runs that nobody has taken, ascending on each drive.
+    left: Mutex<ByDrive<Run>>,
+    reads: usize,
+    drives: usize,
     slot_bytes: usize,
 }
 
@@ -116,40 +119,31 @@ impl<'a> GatherPlan<'a> {
                 len_bytes,
             });
         }
+        let of_drive =
+            |(drive, runs): (usize, Vec<Run>)| runs.into_iter().map(move |run| (drive, run));
         Ok(GatherPlan {
             parts,
             element_bytes,
             wanted,
-            next: drives.iter().map(|_| AtomicUsize::new(0)).collect(),
-            drives,
+            reads: drives.iter().map(|(_, runs)| runs.len()).sum(),
+            drives: drives.len(),
+            left: Mutex::new(ByDrive::of(drives.into_iter().flat_map(of_drive))),
             slot_bytes,
         })
     }
 
     /// Number of reads.
     pub fn reads(&self) -> usize {
-        self.drives.iter().map(|(_, runs)| runs.len()).sum()
+        self.reads
     }
 
-    /// Some runs of the drive that has the least to do for `port`.
-    fn take(&self, port: &Port) -> &[Run] {
-        let open =
-            self.drives.iter().enumerate().filter(|(index, (_, runs))| {
-                self.next[*index].load(Ordering::Relaxed) < runs.len()
-            });
-        let least = open.min_by_key(|(_, (drive, _))| port.backlog(*drive));
-        let Some((index, (_, runs))) = least else {
-            return &[];
-        };
-        let from = self.next[index].fetch_add(RUNS_AT_ONCE, Ordering::Relaxed);
-        runs.get(from..(from + RUNS_AT_ONCE).min(runs.len()))
-            .unwrap_or(&[])
-    }
-
-    fn is_taken(&self) -> bool {
-        let all = self.drives.iter().zip(&self.next);
-        all.into_iter()
-            .all(|((_, runs), next)| next.load(Ordering::Relaxed) >= runs.len())
+    /// Takes some runs of the drive that has the least to do for `port`, if any are left.
+    fn take(&self, port: &Port, runs: &mut VecDeque<Run>) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(of_drive) = left.next(port) {
+            let count = RUNS_AT_ONCE.min(of_drive.len());
+            runs.extend(of_drive.drain(..count));
+        }
     }
 
     /// Gives `found` the elements that a read serves.
@@ -192,7 +186,7 @@ impl<'a> Gatherer<'a> {
         budget: &Budget,
         memory_bytes: u64,
     ) -> Result<Self> {
-        let wanted = (LANE_DEPTH * plan.drives.len().max(1)) as u64;
+        let wanted = (LANE_DEPTH * plan.drives.max(1)) as u64;
         let slots = (memory_bytes / plan.slot_bytes as u64).clamp(2, wanted) as usize;
         Ok(Gatherer {
             plan,
@@ -212,18 +206,17 @@ impl<'a> Gatherer<'a> {
         mut found: impl FnMut(usize, &[u8]),
     ) -> Result<()> {
         let plan = self.plan;
-        let mut runs: &[Run] = &[];
+        let mut runs = VecDeque::new();
         let next = |port: &Port| {
-            while runs.is_empty() && !plan.is_taken() {
-                runs = plan.take(port);
+            if runs.is_empty() {
+                plan.take(port, &mut runs);
             }
-            let (run, rest) = runs.split_first()?;
-            runs = rest;
+            let run = runs.pop_front()?;
             Some(ReadRange {
                 file: &plan.parts[run.part as usize].file,
                 at_bytes: run.at_bytes,
                 len_bytes: run.len_bytes,
-                what: *run,
+                what: run,
             })
         };
         let take = |read: Arrival<Run>| plan.serve(&read, &mut found);

@@ -8,6 +8,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::by_drive::ByDrive;
 use outcore_io::memory::{BLOCK_BYTES, block_ceil, block_floor};
 use outcore_io::port::{Port, VolumeFile};
 
@@ -55,14 +56,8 @@ pub struct Blocks {
     parts: Vec<InputPart>,
     element_bytes: u64,
     block_bytes: u64,
-    state: Mutex<Round>,
-}
-
-#[derive(Debug)]
-struct Round {
-    /// Files by drive: (index of the part, next block in it).
-    drives: Vec<Vec<(usize, u64)>>,
-    next_drive: usize,
+    /// Of each file its index and its next block.
+    left: Mutex<ByDrive<(usize, u64)>>,
 }
 
 impl Blocks {
@@ -70,34 +65,14 @@ impl Blocks {
     pub fn new(parts: Vec<InputPart>, element_bytes: usize, block_bytes: usize) -> Self {
         let element_bytes = element_bytes as u64;
         let block_bytes = (block_bytes as u64 / element_bytes).max(1) * element_bytes;
-        let mut drives: Vec<(usize, Vec<(usize, u64)>)> = Vec::new();
-        for (index, part) in parts.iter().enumerate() {
-            if part.data_len_bytes == 0 {
-                continue;
-            }
-            let drive_index = part.file.drive_index;
-            match drives.iter_mut().find(|(known, _)| *known == drive_index) {
-                Some((_, files)) => files.push((index, 0)),
-                None => drives.push((drive_index, vec![(index, 0)])),
-            }
-        }
-        // The file to read first is last, where it is cheap to take off.
-        let drives = drives
-            .into_iter()
-            .map(|(_, mut files)| {
-                files.reverse();
-                files
-            })
-            .collect();
-        let state = Mutex::new(Round {
-            drives,
-            next_drive: 0,
-        });
+        let files = parts.iter().enumerate();
+        let files = files.filter(|(_, part)| part.data_len_bytes > 0);
+        let left = ByDrive::of(files.map(|(index, part)| (part.file.drive_index, (index, 0))));
         Blocks {
             parts,
             element_bytes,
             block_bytes,
-            state,
+            left: Mutex::new(left),
         }
     }
 
@@ -122,23 +97,16 @@ impl Blocks {
     /// holds up only itself. A thread that works through stretches meets its blocks mostly in their
     /// order.
     pub fn next_stretch(&self, share: u64, port: &Port) -> Option<Stretch> {
-        let mut round = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = round.drives.len();
-        let turns = (0..count).map(|step| (round.next_drive + step) % count);
-        let (drive, part, number) = turns
-            .filter_map(|drive| {
-                let &(part, number) = round.drives[drive].last()?;
-                Some((drive, part, number))
-            })
-            .min_by_key(|&(_, part, _)| port.backlog(self.parts[part].file.drive_index))?;
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = left.next(port)?;
+        let (part, next) = files.front_mut()?;
+        let (part, number) = (*part, *next);
         let blocks = self.parts[part].data_len_bytes.div_ceil(self.block_bytes);
         let end = number + ((blocks - number) / share).max(1);
+        *next = end;
         if end >= blocks {
-            round.drives[drive].pop();
-        } else if let Some(entry) = round.drives[drive].last_mut() {
-            entry.1 = end;
+            files.pop_front();
         }
-        round.next_drive = (drive + 1) % count;
         Some(Stretch {
             part,
             next: number,

@@ -27,7 +27,7 @@ use super::types::{FRONT_BYTES_MAX, LineOrders, LineType, ViewOrder, ViewType};
 use crate::job::Job;
 use crate::key::record::RecordFormat;
 use outcore_io::drive::Access;
-use outcore_io::memory::{Pool, Reservation, block_ceil};
+use outcore_io::memory::{BLOCK_BYTES, Pool, Reservation, block_ceil};
 use outcore_io::metadata::{Form, Owner};
 use outcore_io::port::{Port, Volume, VolumeFile};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
@@ -415,7 +415,6 @@ pub(super) fn open_runs(
         runs: Vec::with_capacity(files.len()),
     };
     for (run, file) in manifest.runs.iter().zip(files) {
-        job.control.check()?;
         set.runs.push(Run {
             file,
             number: run.number,
@@ -426,32 +425,44 @@ pub(super) fn open_runs(
             longest_block_bytes: 0,
             resident: None,
         });
-        let at = set.runs.len() - 1;
-        let index = read_index(job, &set, at, &run.index_checksum)?;
-        set.runs[at].longest_block_bytes = index.longest_bytes(run.units()) as usize;
-        set.runs[at].index = Arc::new(index);
+    }
+    let indexes = read_indexes(job, &set, &manifest.runs)?;
+    for (run, index) in set.runs.iter_mut().zip(indexes) {
+        run.longest_block_bytes = index.longest_bytes(run.units) as usize;
+        run.index = Arc::new(index);
     }
     Ok((set, credit))
 }
 
-fn read_index(job: &Job, set: &RunSet, at: usize, checksum: &str) -> Result<Index> {
-    let (shape, run) = (&set.shape, &set.runs[at]);
-    let stored_bytes = run.base_bytes + shape.stored_bytes(run.units);
-    if run.file.facts.len_bytes < stored_bytes {
-        return Err(set.too_short(at, run.file.facts.len_bytes));
+/// The indexes of all runs of a view, each as it was written.
+fn read_indexes(job: &Job, set: &RunSet, about: &[ManifestRun]) -> Result<Vec<Index>> {
+    let shape = &set.shape;
+    let mut wanted = Vec::with_capacity(set.runs.len());
+    for (at, run) in set.runs.iter().enumerate() {
+        let stored_bytes = run.base_bytes + shape.stored_bytes(run.units);
+        if run.file.facts.len_bytes < stored_bytes {
+            return Err(set.too_short(at, run.file.facts.len_bytes));
+        }
+        let index_at = run.base_bytes + block_ceil(run.units * shape.unit_bytes as u64);
+        let index_bytes = shape.index_bytes(shape.blocks_of(run.units));
+        wanted.push((&run.file, index_at, index_bytes));
     }
-    let blocks = shape.blocks_of(run.units);
-    let index_at = run.base_bytes + block_ceil(run.units * shape.unit_bytes as u64);
-    let wanted = (index_at, shape.index_bytes(blocks));
-    let bytes = read_range(job, &set.volume, &run.file, wanted)?;
-    let mut index = Index::new(shape);
-    index.read_from(&bytes);
-    index.lines = run.records;
-    let is_whole = format!("{:016x}", index.checksum()) == checksum;
-    if !is_whole || !index.is_sound(shape.block_units, run.units, run.records) {
-        return Err(set.fault(at, index_at, "its index is not what was written"));
-    }
-    Ok(index)
+    let mut indexes = Vec::with_capacity(wanted.len());
+    read_ranges(job, &set.volume, &wanted, |bytes| {
+        let at = indexes.len();
+        let run = &set.runs[at];
+        let mut index = Index::new(shape);
+        index.read_from(&bytes);
+        index.lines = run.records;
+        let is_whole = format!("{:016x}", index.checksum()) == about[at].index_checksum;
+        if !is_whole || !index.is_sound(shape.block_units, run.units, run.records) {
+            let (_, index_at, _) = wanted[at];
+            return Err(set.fault(at, index_at, "its index is not what was written"));
+        }
+        indexes.push(index);
+        Ok(())
+    })?;
+    Ok(indexes)
 }
 
 /// Reads `len_bytes` from `at_bytes` (a 4 KiB border) of a file.
@@ -461,31 +472,57 @@ pub(super) fn read_range(
     file: &VolumeFile,
     (at_bytes, len_bytes): (u64, u64),
 ) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; len_bytes as usize];
-    let slot_bytes = (block_ceil(len_bytes) as usize).clamp(4096, READ_BYTES);
+    let mut all = Vec::new();
+    read_ranges(job, volume, &[(file, at_bytes, len_bytes)], |bytes| {
+        all = bytes;
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// Reads so many bytes from a 4 KiB border on of each of some files, and gives them to `take` in order.
+fn read_ranges(
+    job: &Job,
+    volume: &Volume,
+    ranges: &[(&VolumeFile, u64, u64)],
+    mut take: impl FnMut(Vec<u8>) -> Result<()>,
+) -> Result<()> {
+    let longest_bytes = ranges.iter().map(|(.., len_bytes)| *len_bytes).max();
+    let slot_bytes = block_ceil(longest_bytes.unwrap_or(0)) as usize;
+    let slot_bytes = slot_bytes.clamp(BLOCK_BYTES, READ_BYTES);
     let pool = Pool::new(&job.budget, "reads of an index", slot_bytes, READS)?;
-    let mut asked = 0;
+    let parts_of = |number: usize| {
+        let (.., len_bytes) = ranges[number];
+        let parts = (0..len_bytes.max(1)).step_by(slot_bytes);
+        parts.map(move |from_bytes| (number, from_bytes))
+    };
+    let mut parts = (0..ranges.len()).flat_map(parts_of);
     let next = |_: &Port| {
-        let (at, left) = (asked, block_ceil(len_bytes.saturating_sub(asked)));
-        asked += slot_bytes as u64;
-        (left > 0).then(|| ReadRange {
+        let (number, from_bytes) = parts.next()?;
+        let (file, at_bytes, len_bytes) = ranges[number];
+        let left_bytes = block_ceil((len_bytes - from_bytes).max(1));
+        Some(ReadRange {
             file,
-            at_bytes: at_bytes + at,
-            len_bytes: left.min(slot_bytes as u64) as usize,
-            what: at,
+            at_bytes: at_bytes + from_bytes,
+            len_bytes: left_bytes.min(slot_bytes as u64) as usize,
+            what: (number, from_bytes),
         })
     };
-    let take = |read: Arrival<u64>| {
-        let from = read.what as usize;
-        let want = read.buf.len().min(bytes.len() - from);
+    let mut whole = Vec::new();
+    let gather = |read: Arrival<(usize, u64)>| {
+        let (number, from_bytes) = read.what;
+        let (file, at_bytes, len_bytes) = ranges[number];
+        let want = (len_bytes - from_bytes).min(read.buf.len() as u64) as usize;
         if read.len_bytes < want {
             return Err(Error::corrupt(OPEN, "the file became shorter")
                 .path(&file.path)
-                .offset(at_bytes + read.what));
+                .offset(at_bytes + from_bytes));
         }
-        bytes[from..from + want].copy_from_slice(&read.buf[..want]);
-        Ok(())
+        whole.extend_from_slice(&read.buf[..want]);
+        match whole.len() as u64 == len_bytes {
+            true => take(std::mem::take(&mut whole)),
+            false => Ok(()),
+        }
     };
-    Transfers::new(volume)?.read_each(&pool, || job.control.check(), next, take)?;
-    Ok(bytes)
+    Transfers::new(volume)?.read_in_order(&pool, || job.control.check(), next, gather)
 }

@@ -5,18 +5,21 @@
 //! three, and the counts of the manifest, whatever is merged from the runs is sorted and whole. The
 //! first fault ends it, with its run, drive and offset.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::fetch::{Fetcher, Piece, slot_bytes};
+use super::run_set::Stretch;
 use super::{PIECE_BYTES_MAX, SortedView};
 use crate::partition::crew::Crew;
 use outcore_io::Result;
 use outcore_io::memory::{BLOCK_BYTES, Pool};
 
-/// Pieces of a run in flight.
-const WINDOW: usize = 4;
+/// Pieces in flight a thread, and how many where the memory does not hold that many blocks.
+const WINDOW: usize = 8;
+const WINDOW_LEAST: usize = 4;
 
 /// What checking a view found: nothing wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,22 +45,19 @@ impl SortedView {
         let shape = &self.set.shape;
         self.job.control.begin_phase("verify", self.len_bytes());
         let crew = Crew::new(&self.job, self.set.runs.len() as u64);
-        let share_bytes = self.reader_bytes(crew.threads() * WINDOW) as usize;
-        let share_bytes = share_bytes.saturating_sub(2 * BLOCK_BYTES);
+        let share_of = |window: usize| self.reader_bytes(crew.threads() * window) as usize;
+        let window = match share_of(WINDOW) >= slot_bytes(&self.set, 1) {
+            true => WINDOW,
+            false => WINDOW_LEAST,
+        };
+        let share_bytes = share_of(window).saturating_sub(2 * BLOCK_BYTES);
         let blocks = (share_bytes.min(PIECE_BYTES_MAX) / shape.block_bytes()).max(1);
         let slot_bytes = slot_bytes(&self.set, blocks);
         let next = AtomicUsize::new(0);
         crew.run(|_| {
-            let pool = Pool::new(&self.job.budget, "blocks to check", slot_bytes, WINDOW)?;
+            let pool = Pool::new(&self.job.budget, "blocks to check", slot_bytes, window)?;
             let mut fetcher = Fetcher::new(&self.job, Arc::clone(&self.set), pool)?;
-            loop {
-                crew.check()?;
-                let run = next.fetch_add(1, Ordering::Relaxed);
-                if run >= self.set.runs.len() {
-                    return Ok(());
-                }
-                self.verify_run(&mut fetcher, run)?;
-            }
+            self.verify_runs(&mut fetcher, &next, || crew.check())
         })?;
         let blocks = |run: &super::run_set::Run| shape.blocks_of(run.units);
         Ok(ViewReport {
@@ -68,40 +68,74 @@ impl SortedView {
         })
     }
 
-    fn verify_run(&self, fetcher: &mut Fetcher, run: usize) -> Result<()> {
-        let blocks = self.set.shape.blocks_of(self.set.runs[run].units);
-        let (mut asked, mut checked) = (0, 0);
+    /// Checks the runs that this thread takes, one after another, while what comes next is on its way.
+    fn verify_runs(
+        &self,
+        fetcher: &mut Fetcher,
+        next_run: &AtomicUsize,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        let next = || {
+            loop {
+                let run = next_run.fetch_add(1, Ordering::Relaxed);
+                let blocks = self.set.shape.blocks_of(self.set.runs.get(run)?.units);
+                if blocks > 0 {
+                    return Some((run, 0, blocks));
+                }
+            }
+        };
+        // Blocks of a run that are not asked for, stretches that are, in order, and what has come.
+        let mut wanted = next();
+        let mut coming: VecDeque<Stretch> = VecDeque::new();
         let mut here: Vec<Piece> = Vec::new();
         let mut last: Option<Vec<u8>> = None;
-        while checked < blocks {
-            while asked < blocks {
-                let stretch = fetcher.fit(run, asked, fetcher.blocks_max());
+        loop {
+            check()?;
+            let asked = coming.len();
+            while let Some((run, first, end)) = wanted {
+                let blocks = fetcher.blocks_max().min(end - first);
+                let stretch = fetcher.fit(run, first, blocks);
                 if !fetcher.fetch(stretch) {
                     break;
                 }
-                asked += stretch.blocks;
-            }
-            if asked == checked && fetcher.is_idle() {
-                return Err(fetcher.no_room(&fetcher.fit(run, asked, 1)));
-            }
-            fetcher.wait()?;
-            here.extend(fetcher.take_arrived());
-            while let Some(at) = here
-                .iter()
-                .position(|piece| piece.stretch.first_block == checked)
-            {
-                let mut piece = here.swap_remove(at);
-                fetcher.check(&mut piece)?;
-                last = match self.set.shape.lines() {
-                    None => self.check_order(&piece, last)?,
-                    Some(rule) => self.check_lines(&piece, rule.terminator, last)?,
+                coming.push_back(stretch);
+                let first = first + stretch.blocks;
+                wanted = match first < end {
+                    true => Some((run, first, end)),
+                    false => next(),
                 };
-                checked += piece.stretch.blocks;
-                self.job.control.advance(piece.payload().len() as u64);
-                self.job.control.watch(&self.set.volume);
             }
+            if coming.len() > asked {
+                // The drives work while this thread checks.
+                fetcher.start()?;
+            }
+            let Some(front) = coming.front() else {
+                return match wanted {
+                    None => Ok(()),
+                    Some((run, first, _)) => Err(fetcher.no_room(&fetcher.fit(run, first, 1))),
+                };
+            };
+            let is_front = |piece: &Piece| {
+                (piece.stretch.run, piece.stretch.first_block) == (front.run, front.first_block)
+            };
+            let Some(at) = here.iter().position(is_front) else {
+                fetcher.wait()?;
+                here.extend(fetcher.take_arrived());
+                continue;
+            };
+            coming.pop_front();
+            let mut piece = here.swap_remove(at);
+            fetcher.check(&mut piece)?;
+            if piece.stretch.first_block == 0 {
+                last = None;
+            }
+            last = match self.set.shape.lines() {
+                None => self.check_order(&piece, last)?,
+                Some(rule) => self.check_lines(&piece, rule.terminator, last)?,
+            };
+            self.job.control.advance(piece.payload().len() as u64);
+            self.job.control.watch(&self.set.volume);
         }
-        Ok(())
     }
 
     /// Checks the order of a piece that follows `last`; gives its own last record.

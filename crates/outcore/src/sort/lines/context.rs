@@ -117,17 +117,18 @@ pub(crate) fn line_number(
     let mut number = 1;
     let (mut at, end) = (0, part.data_at_bytes + at_bytes);
     let next = |_: &Port| {
+        if at >= end {
+            return None;
+        }
         let from = block_floor(at);
         let to = block_ceil(end).min(from + READ_BYTES);
         let inside = (at - from) as usize..(to.min(end) - from) as usize;
-        (at < end).then(|| {
-            at = to;
-            ReadRange {
-                file: &part.file,
-                at_bytes: from,
-                len_bytes: (to - from) as usize,
-                what: inside,
-            }
+        at = to;
+        Some(ReadRange {
+            file: &part.file,
+            at_bytes: from,
+            len_bytes: (to - from) as usize,
+            what: inside,
         })
     };
     let count = |read: Arrival<Range<usize>>| {

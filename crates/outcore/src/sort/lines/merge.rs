@@ -29,8 +29,8 @@ const BLOCK_BYTES_LEAST: usize = 16 << 10;
 const BLOCK_BYTES_MOST: usize = 4 << 20;
 /// Blocks that are read ahead of all files together, where they are few and the memory has room for blocks
 /// of such a length.
-const AHEAD: usize = 8;
-const BLOCK_BYTES_AHEAD: u64 = 1 << 20;
+const AHEAD: usize = 16;
+const BLOCK_BYTES_AHEAD: u64 = 256 << 10;
 /// Output buffers.
 const CHUNKS: usize = 4;
 /// Set aside for edge blocks and small tables.
@@ -291,10 +291,8 @@ fn ledger(sizes: FileSizes, memory_bytes: u64, files: usize) -> Ledger {
 fn file_sizes(memory_bytes: u64, files: usize) -> Result<FileSizes> {
     let buffers = |ahead: usize| ((1 + ahead) * files.max(1) + CHUNKS + 1) as u64;
     let each_bytes = |ahead| memory_bytes.saturating_sub(FIXED_BYTES) / 2 / buffers(ahead);
-    let ahead = match (AHEAD / files.max(1)).max(1) {
-        ahead if each_bytes(ahead) >= BLOCK_BYTES_AHEAD => ahead,
-        _ => 1,
-    };
+    let fits = |ahead: &usize| each_bytes(*ahead) >= BLOCK_BYTES_AHEAD;
+    let ahead = (2..=AHEAD / files.max(1)).rev().find(fits).unwrap_or(1);
     let each_bytes = each_bytes(ahead);
     if each_bytes < BLOCK_BYTES_LEAST as u64 {
         let cause = format!(

@@ -1,0 +1,41 @@
+//! What is to be read, by the drive that it lies on.
+//!
+//! Contract: a [`ByDrive`] has a queue for each drive, in the order in which things were given, and says which
+//! drive is next: the one that has the least to do for the port that asks, by turns among equals. So all drives
+//! read at once, and one that hesitates holds up only itself.
+
+use std::collections::VecDeque;
+
+use outcore_io::port::Port;
+
+/// Things to be read, by drive.
+#[derive(Debug)]
+pub(crate) struct ByDrive<T> {
+    drives: Vec<(usize, VecDeque<T>)>,
+    next: usize,
+}
+
+impl<T> ByDrive<T> {
+    /// Things, each with the index of its drive.
+    pub(crate) fn of(things: impl IntoIterator<Item = (usize, T)>) -> Self {
+        let mut drives: Vec<(usize, VecDeque<T>)> = Vec::new();
+        for (drive_index, thing) in things {
+            match drives.iter_mut().find(|(known, _)| *known == drive_index) {
+                Some((_, queue)) => queue.push_back(thing),
+                None => drives.push((drive_index, VecDeque::from([thing]))),
+            }
+        }
+        ByDrive { drives, next: 0 }
+    }
+
+    /// The queue of the drive that is next, of which one thing is to be taken; none once all are empty.
+    pub(crate) fn next(&mut self, port: &Port) -> Option<&mut VecDeque<T>> {
+        let count = self.drives.len();
+        let turns = (0..count).map(|step| (self.next + step) % count);
+        let turn = turns
+            .filter(|turn| !self.drives[*turn].1.is_empty())
+            .min_by_key(|turn| port.backlog(self.drives[*turn].0))?;
+        self.next = (turn + 1) % count;
+        Some(&mut self.drives[turn].1)
+    }
+}
