@@ -14,6 +14,7 @@ from . import _units as units
 from ._wire import (
     GenerateReply,
     JobReply,
+    PhaseReply,
     PlanReply,
     ShuffleReply,
     SortReply,
@@ -26,10 +27,17 @@ _Reply = TypeVar("_Reply", bound="JobSummary")
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a job."""
+    """A part of a job, beside what its plan predicted of it (`None` where it says nothing)."""
 
     name: str
     seconds: float
+    #: Bytes read from all drives meanwhile.
+    read_bytes: int
+    #: Bytes written to all drives meanwhile.
+    written_bytes: int
+    predicted_seconds: float | None
+    predicted_read_bytes: int | None
+    predicted_written_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,19 @@ class IoTrace:
 
 
 @dataclass(frozen=True)
+class Rates:
+    """How fast a plan takes one drive to be, and who says so."""
+
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+    requests_per_s: float
+    #: "assumed; not measured", "from the drives file" or "measured on" a day.
+    origin: str
+    #: The same of what the processors compute.
+    computing_origin: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """How a sort will be done, or was; `str` of it is what `outcore sort --explain` prints."""
 
@@ -72,9 +93,10 @@ class Plan:
     scratch_bytes: int
     predicted_read_bytes: int
     predicted_written_bytes: int
-    #: At assumed rates of the drives.
+    #: At `rates`.
     predicted_seconds: float
     drive_count: int
+    rates: Rates
     #: For people.
     text: str
 
@@ -204,6 +226,8 @@ class WriteSummary(JobSummary):
     output: Path
     #: Lines without a key that `on_error="skip"` left out.
     skipped: int
+    #: The parts of all passes, in order.
+    phases: tuple[Phase, ...]
 
     def _headline(self) -> str:
         took = units.seconds_text(self.seconds)
@@ -250,19 +274,24 @@ class VerifyReport(JobSummary):
 
 def plan_of(reply: PlanReply) -> Plan:
     """The value of a reply."""
-    return Plan(**reply)
+    values: dict[str, Any] = {**reply, "rates": Rates(**reply["rates"])}
+    return Plan(**values)
+
+
+def _phases(replies: list[PhaseReply]) -> tuple[Phase, ...]:
+    return tuple(Phase(**reply) for reply in replies)
 
 
 def sorted_of(reply: SortReply) -> SortSummary:
     """The value of a reply."""
-    phases = tuple(Phase(**phase) for phase in reply["phases"])
+    phases = _phases(reply["phases"])
     plan = plan_of(reply["plan"])
     return _value(SortSummary, reply, output=Path(reply["output"]), phases=phases, plan=plan)
 
 
 def shuffled_of(reply: ShuffleReply) -> ShuffleSummary:
     """The value of a reply."""
-    phases = tuple(Phase(**phase) for phase in reply["phases"])
+    phases = _phases(reply["phases"])
     return _value(ShuffleSummary, reply, output=Path(reply["output"]), phases=phases)
 
 
@@ -273,7 +302,9 @@ def generated_of(reply: GenerateReply) -> GenSummary:
 
 def written_of(reply: WriteReply) -> WriteSummary:
     """The value of a reply."""
-    return _value(WriteSummary, reply, output=Path(reply["output"]))
+    return _value(
+        WriteSummary, reply, output=Path(reply["output"]), phases=_phases(reply["phases"])
+    )
 
 
 def verified_of(reply: VerifyReply) -> VerifyReport:

@@ -365,6 +365,11 @@ class PhaseReply(TypedDict):
 
     name: str
     seconds: float
+    read_bytes: int
+    written_bytes: int
+    predicted_seconds: float | None
+    predicted_read_bytes: int | None
+    predicted_written_bytes: int | None
 
 
 class DriveReply(TypedDict):
@@ -373,6 +378,16 @@ class DriveReply(TypedDict):
     name: str
     read_bytes: int
     written_bytes: int
+
+
+class RatesReply(TypedDict):
+    """How fast a plan takes a drive and the processors to be."""
+
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+    requests_per_s: float
+    origin: str
+    computing_origin: str
 
 
 class PlanReply(TypedDict):
@@ -389,6 +404,7 @@ class PlanReply(TypedDict):
     predicted_written_bytes: int
     predicted_seconds: float
     drive_count: int
+    rates: RatesReply
     text: str
 
 
@@ -452,6 +468,7 @@ class WriteReply(JobReply):
 
     output: str
     skipped: int
+    phases: list[PhaseReply]
 
 
 class VerifyReply(JobReply):

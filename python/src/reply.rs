@@ -29,23 +29,41 @@ pub(crate) struct Plan {
     predicted_written_bytes: u64,
     predicted_seconds: f64,
     drive_count: usize,
+    rates: Rates,
     text: String,
+}
+
+/// How fast a plan takes a drive and the processors to be, and who says so.
+#[derive(Debug, IntoPyObject)]
+struct Rates {
+    read_bytes_per_s: f64,
+    write_bytes_per_s: f64,
+    requests_per_s: f64,
+    origin: String,
+    computing_origin: String,
 }
 
 impl From<&SortPlan> for Plan {
     fn from(plan: &SortPlan) -> Self {
         Plan {
-            passes: plan.levels + 1,
+            passes: plan.distributions + 1,
             bucket_count: plan.bucket_count,
             segment_bytes: plan.segment_bytes,
             read_block_bytes: plan.read_block_bytes,
-            leaf_bytes_max: plan.leaf_bytes_max,
+            leaf_bytes_max: plan.bucket_bytes_max,
             resident_bytes: plan.resident_segments * plan.segment_bytes,
             scratch_bytes: plan.scratch_bytes,
             predicted_read_bytes: plan.predicted_read_bytes,
             predicted_written_bytes: plan.predicted_written_bytes,
             predicted_seconds: plan.predicted_seconds,
             drive_count: plan.size.drive_count,
+            rates: Rates {
+                read_bytes_per_s: plan.size.rates.read_bytes_per_s,
+                write_bytes_per_s: plan.size.rates.write_bytes_per_s,
+                requests_per_s: plan.size.rates.requests_per_s,
+                origin: plan.size.rates.origin.to_string(),
+                computing_origin: plan.size.costs.origin.to_string(),
+            },
             text: plan.to_string(),
         }
     }
@@ -56,12 +74,23 @@ impl From<&SortPlan> for Plan {
 pub(crate) struct Phase {
     name: &'static str,
     seconds: f64,
+    read_bytes: u64,
+    written_bytes: u64,
+    predicted_seconds: Option<f64>,
+    predicted_read_bytes: Option<u64>,
+    predicted_written_bytes: Option<u64>,
 }
 
-fn phases(ended: &[outcore::Phase]) -> Vec<Phase> {
+/// As the engine tells them.
+pub(crate) fn phases(ended: &[outcore::Phase]) -> Vec<Phase> {
     let phase = |phase: &outcore::Phase| Phase {
         name: phase.name,
         seconds: phase.seconds,
+        read_bytes: phase.read_bytes,
+        written_bytes: phase.written_bytes,
+        predicted_seconds: phase.predicted.map(|plan| plan.seconds),
+        predicted_read_bytes: phase.predicted.map(|plan| plan.read_bytes),
+        predicted_written_bytes: phase.predicted.map(|plan| plan.written_bytes),
     };
     ended.iter().map(phase).collect()
 }
@@ -206,6 +235,7 @@ pub(crate) struct Wrote {
     pub(crate) used: Used,
     pub(crate) output: OsString,
     pub(crate) skipped: u64,
+    pub(crate) phases: Vec<Phase>,
 }
 
 /// What a look at all records found.

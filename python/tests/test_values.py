@@ -47,6 +47,11 @@ def test_values_have_the_names_of_the_commands_json(
     assert {"output", "scratch_bytes", "phases", "plan"} <= plain.keys()
     assert [phase["name"] for phase in plain["phases"]][-1] == "publish"
     assert plain["plan"]["passes"] >= 1
+    assert plain["plan"]["rates"]["origin"] and plain["plan"]["rates"]["read_bytes_per_s"] > 0
+    for moved in ("read_bytes", "written_bytes"):
+        assert sum(phase[moved] for phase in plain["phases"]) == plain[moved]
+        predicted = sum(phase[f"predicted_{moved}"] or 0 for phase in plain["phases"])
+        assert predicted == plain["plan"][f"predicted_{moved}"]
     assert {"ordered", "unordered", "duplicate_keys", "checksum"} <= done[2].as_dict().keys()
 
 

@@ -6,6 +6,9 @@
 
 use std::time::Instant;
 
+use outcore::job::JobSize;
+use outcore::sort::plan::PartitionPlan;
+use outcore::{Phase, PhasePlan};
 use outcore_front::cost::{DriveTraffic, cpu_seconds, peak_rss_bytes};
 use outcore_io::units;
 use serde_json::{Map, Value, json};
@@ -20,6 +23,77 @@ pub(crate) fn drives_json(traffic: &[DriveTraffic]) -> Value {
         })
     });
     Value::Array(drives.collect())
+}
+
+/// Phases as the summary event lists them: what each did beside what its plan predicted.
+pub(crate) fn phases_json(phases: &[Phase]) -> Value {
+    let phases = phases.iter().map(|phase| {
+        json!({
+            "name": phase.name,
+            "seconds": phase.seconds,
+            "read_bytes": phase.read_bytes,
+            "written_bytes": phase.written_bytes,
+            "predicted_seconds": phase.predicted.map(|plan| plan.seconds),
+            "predicted_read_bytes": phase.predicted.map(|plan| plan.read_bytes),
+            "predicted_written_bytes": phase.predicted.map(|plan| plan.written_bytes),
+        })
+    });
+    Value::Array(phases.collect())
+}
+
+/// The same for people, as a table.
+pub(crate) fn phases_table(phases: &[Phase]) -> Vec<String> {
+    let header = [
+        "phase", "read", "planned", "written", "planned", "time", "planned",
+    ];
+    let rows = phases.iter().map(|phase| {
+        let planned = |of: fn(&PhasePlan) -> String| phase.predicted.map_or("-".into(), |p| of(&p));
+        [
+            phase.name.to_string(),
+            units::bytes(phase.read_bytes),
+            planned(|plan| units::bytes(plan.read_bytes)),
+            units::bytes(phase.written_bytes),
+            planned(|plan| units::bytes(plan.written_bytes)),
+            units::seconds(phase.seconds),
+            planned(|plan| units::seconds(plan.seconds)),
+        ]
+    });
+    let rows = std::iter::once(header.map(str::to_string)).chain(rows);
+    let line = |[name, cells @ ..]: [String; 7]| {
+        let cells = cells.map(|cell| format!("{cell:>10}"));
+        format!("  {name:<10} {}", cells.join(" "))
+    };
+    rows.map(line).collect()
+}
+
+/// Plans of distributions as the events list them.
+pub(crate) fn plan_json(plan: &PartitionPlan) -> Value {
+    json!({
+        "passes": plan.distributions + 1,
+        "bucket_count": plan.bucket_count,
+        "segment_bytes": plan.segment_bytes,
+        "read_block_bytes": plan.read_block_bytes,
+        "reads_in_flight": plan.reads_in_flight,
+        "leaf_bytes_max": plan.bucket_bytes_max,
+        "resident_bytes": plan.resident_segments * plan.segment_bytes,
+        "scratch_bytes": plan.scratch_bytes,
+        "predicted_read_bytes": plan.predicted_read_bytes,
+        "predicted_written_bytes": plan.predicted_written_bytes,
+        "predicted_seconds": plan.predicted_seconds,
+        "drive_count": plan.job.drive_count,
+        "rates": rates_json(&plan.job),
+    })
+}
+
+/// How fast a plan takes drives and processors to be, and who says so.
+pub(crate) fn rates_json(job: &JobSize) -> Value {
+    json!({
+        "read_bytes_per_s": job.rates.read_bytes_per_s,
+        "write_bytes_per_s": job.rates.write_bytes_per_s,
+        "requests_per_s": job.rates.requests_per_s,
+        "origin": job.rates.origin.to_string(),
+        "computing_origin": job.costs.origin.to_string(),
+    })
 }
 
 /// What a command did.

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use outcore::Result;
-use outcore::job::{Job, ScratchDrive};
+use outcore::job::{Job, JobSize, ScratchDrive};
 use outcore::key::CheckReport;
 use outcore::key::RecordFormat;
 use outcore::shuffle::{ShufflePlan, ShuffleSize, Unit, plan_shuffle};
@@ -57,16 +57,11 @@ pub fn settle_shuffle(
     }
     let (mut job, beside, drive_count) = unplanned(resources, inputs, target)?;
     let plan = plan_shuffle(ShuffleSize {
-        data_bytes,
+        job: JobSize::of(&job, data_bytes, drive_count),
         record_bytes: match unit {
             Unit::Records { record_bytes } => Some(record_bytes),
             Unit::Lines { .. } => None,
         },
-        memory_bytes: job.budget.free_bytes(),
-        held_bytes: job.budget.used_bytes(),
-        threads: job.options.threads,
-        drive_count,
-        rates: job.options.rates,
     })?;
     job.options.drives = resources.scratch_drives(plan.scratch_bytes, &beside)?;
     Ok((job, plan))

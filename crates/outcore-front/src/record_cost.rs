@@ -1,31 +1,50 @@
-//! What a sort computes for a record on this machine, measured.
+//! What the work on a record or a line costs on this machine, measured.
 //!
-//! Contract: the engine itself sorts random records, on one thread and files in memory, with half of
-//! the memory that they would need, so that it distributes them and sorts buckets. The least of
-//! [`ROUNDS`] counts, since whatever else the machine does only adds. Copies into and out of those
-//! files are in it; drives with direct I/O spare them. One thread has the memory to itself: what
-//! many share is not in it.
+//! Contract: the engine itself sorts and shuffles random items, on one thread and files in memory, with half of
+//! the memory that they would need, so that it distributes them and works on buckets. [`measure`] does so for
+//! records of one length, of which the least of [`ROUNDS`] counts, since whatever else the machine does only adds;
+//! [`compute_costs`] for all kinds of jobs at two lengths each, whose difference tells an item's cost from a
+//! byte's, once for all plans that follow. Copies into and out of those files are in it; drives with direct I/O
+//! spare them. One thread has the memory to itself: what many share is not in it.
 //!
-//! Bounds: [`DATA_BYTES`] four times over in memory; no round begins after [`ENOUGH`].
+//! Bounds: [`DATA_BYTES`] four times over in memory; no round of [`measure`] begins after [`ENOUGH`]. All kinds
+//! together take a second or two.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::job::{ComputeCosts, Job, JobOptions, KindCosts, ScratchDrive, StepCost};
 use outcore::key::RecordFormat;
+use outcore::key::sort_key::ByteOrder;
+use outcore::shuffle::{ShuffleOptions, Unit, shuffle};
+use outcore::sort::lines::{LineSortOptions, sort_lines};
 use outcore::sort::{SortOptions, sort};
 use outcore::{Error, Result};
-use outcore::{Input, Output};
+use outcore::{Input, Output, Phase};
+use outcore_io::drive::rates::RatesCache;
 use outcore_io::drive::testing::{RamDevice, RamOptions};
 
 /// More than a processor's caches hold, so that buckets come from memory as those of large data do.
 const DATA_BYTES: u64 = 96 << 20;
+/// Of each kind where all are measured.
+const KIND_BYTES: u64 = 16 << 20;
 const ROUNDS: u32 = 3;
 const ENOUGH: Duration = Duration::from_secs(2);
 /// Records beyond it would make too few.
 const RECORD_BYTES_MAX: u64 = 64 << 10;
 const OPERATION: &str = "measure computation";
+/// What the cache remembers: each kind of job, distributing and finishing.
+const NAMES: [&str; 8] = [
+    "numbers.distribute",
+    "numbers.finish",
+    "records.distribute",
+    "records.finish",
+    "lines.distribute",
+    "lines.finish",
+    "shuffle.distribute",
+    "shuffle.finish",
+];
 
 /// Core nanoseconds a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,6 +53,70 @@ pub struct RecordCost {
     pub distribute_ns: f64,
     /// To sort it within its bucket.
     pub sort_ns: f64,
+}
+
+/// What jobs compute on this machine: as `cache` remembers it, or measured now if that is allowed, else assumed.
+pub fn compute_costs(cache: &RatesCache, may_measure: bool) -> ComputeCosts {
+    let Some((found, origin)) = cache.costs(NAMES, may_measure.then_some(all_kinds)) else {
+        return ComputeCosts::ASSUMED;
+    };
+    let step = |index: usize| StepCost {
+        item_ns: found[index].0,
+        byte_ns: found[index].1,
+    };
+    let kind = |index: usize| KindCosts {
+        distribute: step(2 * index),
+        finish: step(2 * index + 1),
+    };
+    ComputeCosts {
+        numbers: kind(0),
+        records: kind(1),
+        lines: kind(2),
+        shuffle: kind(3),
+        origin,
+    }
+}
+
+/// Measures all kinds; (an item, a byte) of each of [`NAMES`].
+fn all_kinds() -> Result<[(f64, f64); 8]> {
+    let format = |text: &str| RecordFormat::parse_type(text);
+    let numbers = sorted_once(&format("u64")?, KIND_BYTES / 8, 8)?;
+    let records = |record_bytes: u64| {
+        let format = format(&format!("{record_bytes}/0:10"))?;
+        sorted_once(&format, KIND_BYTES / record_bytes, record_bytes)
+    };
+    let [numbers_distribute, numbers_finish] =
+        [numbers.distribute_ns, numbers.sort_ns].map(|ns| (0.0, ns / 8.0));
+    let [records_distribute, records_finish] = by_two((16, records(16)?), (128, records(128)?));
+    let [lines_distribute, lines_finish] = by_two((16, lines_once(16)?), (128, lines_once(128)?));
+    let [shuffle_distribute, shuffle_finish] =
+        by_two((8, shuffled_once(8)?), (128, shuffled_once(128)?));
+    Ok([
+        numbers_distribute,
+        numbers_finish,
+        records_distribute,
+        records_finish,
+        lines_distribute,
+        lines_finish,
+        shuffle_distribute,
+        shuffle_finish,
+    ])
+}
+
+/// What an item and a byte cost where items of two lengths cost so much, for both steps.
+fn by_two(
+    (short_bytes, short): (u64, RecordCost),
+    (long_bytes, long): (u64, RecordCost),
+) -> [(f64, f64); 2] {
+    let split = |short_ns: f64, long_ns: f64| {
+        let byte_ns = ((long_ns - short_ns) / (long_bytes - short_bytes) as f64).max(0.0);
+        let item_ns = (short_ns - byte_ns * short_bytes as f64).max(0.0);
+        (item_ns, byte_ns)
+    };
+    [
+        split(short.distribute_ns, long.distribute_ns),
+        split(short.sort_ns, long.sort_ns),
+    ]
 }
 
 /// The cost of records of `record_bytes` (integers where they are 4 or 8, else ordered by their first
@@ -69,14 +152,63 @@ pub fn measure(record_bytes: u64, check: &dyn Fn() -> Result<()>) -> Result<Reco
 }
 
 fn sorted_once(format: &RecordFormat, records: u64, record_bytes: u64) -> Result<RecordCost> {
-    let data_bytes = records * record_bytes;
+    let data = random_bytes(records * record_bytes);
+    run_once(data, (records, "sort"), |job, inputs, output| {
+        let done = sort(job, inputs, output, format, SortOptions::default())?;
+        Ok(done.phases)
+    })
+}
+
+/// Lines of `line_bytes`, of letters.
+fn lines_once(line_bytes: u64) -> Result<RecordCost> {
+    let mut data = random_bytes(KIND_BYTES);
+    for line in data.chunks_mut(line_bytes as usize) {
+        line.iter_mut().for_each(|byte| *byte = b'a' + *byte % 16);
+        if let Some(last) = line.last_mut() {
+            *last = b'\n';
+        }
+    }
+    run_once(
+        data,
+        (KIND_BYTES / line_bytes, "sort"),
+        |job, inputs, output| {
+            let options = LineSortOptions::default();
+            Ok(sort_lines(job, inputs, output, &ByteOrder, options)?.phases)
+        },
+    )
+}
+
+fn shuffled_once(record_bytes: usize) -> Result<RecordCost> {
+    let records = KIND_BYTES / record_bytes as u64;
+    run_once(
+        random_bytes(KIND_BYTES),
+        (records, "permute"),
+        |job, inputs, output| {
+            let options = ShuffleOptions {
+                unit: Unit::Records { record_bytes },
+                seed: 1,
+                epoch: 0,
+                replace: false,
+            };
+            Ok(shuffle(job, inputs, output, options)?.phases)
+        },
+    )
+}
+
+/// What a job costs on files in memory, an item of so many: to distribute, and in the phase `finish`.
+fn run_once(
+    data: Vec<u8>,
+    (items, finish): (u64, &str),
+    work: impl FnOnce(&Job, &[Input], Output) -> Result<Vec<Phase>>,
+) -> Result<RecordCost> {
     let ram = RamDevice::new(RamOptions {
         short_one_in: 0,
         ..RamOptions::default()
     });
-    ram.put("/in", random_bytes(data_bytes));
+    let memory_bytes = data.len() as u64 / 2;
+    ram.put("/in", data);
     let options = JobOptions {
-        memory_bytes: data_bytes / 2,
+        memory_bytes,
         threads: 1,
         drives: vec![ScratchDrive {
             name: "memory".to_owned(),
@@ -91,15 +223,14 @@ fn sorted_once(format: &RecordFormat, records: u64, record_bytes: u64) -> Result
         path: PathBuf::from("/out"),
         header: None,
     };
-    let inputs = [Input::raw("/in")];
-    let summary = sort(&job, &inputs, output, format, SortOptions::default())?;
+    let phases = work(&job, &[Input::raw("/in")], output)?;
     let cost_ns = |name: &str| {
-        let phases = summary.phases.iter().filter(|phase| phase.name == name);
-        phases.map(|phase| phase.seconds).sum::<f64>() * 1e9 / records as f64
+        let phases = phases.iter().filter(|phase| phase.name == name);
+        phases.map(|phase| phase.seconds).sum::<f64>() * 1e9 / items as f64
     };
     Ok(RecordCost {
         distribute_ns: cost_ns("distribute"),
-        sort_ns: cost_ns("sort"),
+        sort_ns: cost_ns(finish),
     })
 }
 
@@ -128,6 +259,25 @@ mod tests {
             let cost = sorted_once(&format, (24 << 20) / record_bytes, record_bytes).unwrap();
             assert!(cost.distribute_ns > 0.0 && cost.sort_ns > 0.0, "{cost:?}");
         }
+    }
+
+    #[test]
+    fn every_kind_of_job_is_measured_and_then_remembered() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = RatesCache::new(Some(home.path().join("rates.toml")));
+        assert_eq!(compute_costs(&cache, false), ComputeCosts::ASSUMED);
+        let measured = compute_costs(&cache, true);
+        for kind in [
+            measured.numbers,
+            measured.records,
+            measured.lines,
+            measured.shuffle,
+        ] {
+            for step in [kind.distribute, kind.finish] {
+                assert!(step.seconds(1.0, 100.0) > 0.0, "{measured:?}");
+            }
+        }
+        assert_eq!(compute_costs(&cache, false), measured);
     }
 
     #[test]

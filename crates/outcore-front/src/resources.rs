@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::job::{ComputeCosts, Job, JobOptions, ScratchDrive};
 use outcore::{Error, Result};
 use outcore_io::config::{Config, Defaults, DriveSpec, Environment, Flags};
 use outcore_io::drive::Device;
@@ -21,6 +21,7 @@ use outcore_io::drive::rates::{DriveRates, RatesCache};
 use outcore_io::drive::testing::{FaultDevice, FaultPlan};
 
 use crate::inputs::{FilesOnly, Names};
+use crate::record_cost::compute_costs;
 
 /// A variable that the command reads itself, for tests: known everywhere, so that it is no error.
 pub const FAULT_VARIABLE: &str = "OUTCORE_FAULT";
@@ -160,17 +161,22 @@ impl Resources {
     }
 
     /// The same; if `measures`, drives of which nothing is known are measured before a plan is made, half a
-    /// second each, and remembered.
+    /// second each, and what jobs compute, a second or two; both are remembered.
     #[must_use]
     pub fn measuring(mut self, measures: bool) -> Self {
         self.measures = measures;
         self
     }
 
+    /// What has been measured of drives and processors.
+    fn rates_cache(&self) -> RatesCache {
+        let dir = self.environment.cache_dir();
+        RatesCache::new(dir.map(|dir| dir.join("rates.toml")))
+    }
+
     /// How fast the drives of a job are: those named, or the one that holds `beside`.
     fn rates(&self, beside: Option<&Path>) -> DriveRates {
-        let cache = self.environment.cache_dir();
-        let cache = RatesCache::new(cache.map(|dir| dir.join("rates.toml")));
+        let cache = self.rates_cache();
         let own = beside.filter(|dir| !dir.as_os_str().is_empty() && !is_in_memory(dir));
         let own = own.map(DriveSpec::from_dir);
         let specs = match self.specs() {
@@ -186,15 +192,16 @@ impl Resources {
 
     /// A job with scratch on `drives`.
     pub fn job(&self, drives: Vec<ScratchDrive>) -> Job {
-        self.job_with(drives, DriveRates::ASSUMED)
+        self.job_with(drives, DriveRates::ASSUMED, ComputeCosts::ASSUMED)
     }
 
     /// The same for a job that is planned, with scratch beside an output in `beside` where no drive is named.
     pub fn planned_job(&self, drives: Vec<ScratchDrive>, beside: &Path) -> Job {
-        self.job_with(drives, self.rates(Some(beside)))
+        let costs = compute_costs(&self.rates_cache(), self.measures);
+        self.job_with(drives, self.rates(Some(beside)), costs)
     }
 
-    fn job_with(&self, drives: Vec<ScratchDrive>, rates: DriveRates) -> Job {
+    fn job_with(&self, drives: Vec<ScratchDrive>, rates: DriveRates, costs: ComputeCosts) -> Job {
         let options = JobOptions {
             memory_bytes: self.config.memory_bytes.value,
             threads: self.config.threads.value,
@@ -202,6 +209,7 @@ impl Resources {
             scratch_limit_bytes: self.scratch_limit_bytes(),
             seed: self.request.seed,
             rates,
+            costs,
         };
         Job::on(options, self.device())
     }

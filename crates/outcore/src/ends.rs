@@ -68,6 +68,19 @@ pub enum Output {
     Pipe(Mutex<Box<dyn Write + Send>>),
 }
 
+/// What a plan predicts of a phase, or of several of one name that follow one another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PhasePlan {
+    /// The phase's name.
+    pub name: &'static str,
+    /// Bytes read from all drives.
+    pub read_bytes: u64,
+    /// Bytes written to all drives, and to a pipe.
+    pub written_bytes: u64,
+    /// How long it takes.
+    pub seconds: f64,
+}
+
 /// One phase of a job that is over.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
@@ -75,13 +88,21 @@ pub struct Phase {
     pub name: &'static str,
     /// How long it took.
     pub seconds: f64,
+    /// Bytes read from all drives.
+    pub read_bytes: u64,
+    /// Bytes written to all drives.
+    pub written_bytes: u64,
+    /// What the plan predicted of it, if there was one.
+    pub predicted: Option<PhasePlan>,
 }
 
-/// The phases of a run, timed one after another.
+/// The phases of a run, one after another: how long each took and what the drives moved meanwhile.
 pub(crate) struct Phases {
     pub(crate) started: Instant,
     current: Instant,
-    pub(crate) ended: Vec<Phase>,
+    /// (read, written) when the current one began.
+    moved_bytes: (u64, u64),
+    ended: Vec<Phase>,
 }
 
 impl Phases {
@@ -90,17 +111,35 @@ impl Phases {
         Phases {
             started: now,
             current: now,
+            moved_bytes: (0, 0),
             ended: Vec::new(),
         }
     }
 
-    pub(crate) fn end(&mut self, name: &'static str) {
+    /// Ends the current phase of a job that moves data through `volume`.
+    pub(crate) fn end(&mut self, name: &'static str, volume: &Volume) {
         let now = Instant::now();
+        let moved_bytes = volume.traffic_bytes();
         self.ended.push(Phase {
             name,
             seconds: (now - self.current).as_secs_f64(),
+            read_bytes: moved_bytes.0 - self.moved_bytes.0,
+            written_bytes: moved_bytes.1 - self.moved_bytes.1,
+            predicted: None,
         });
         self.current = now;
+        self.moved_bytes = moved_bytes;
+    }
+
+    /// The phases that have ended, each beside what was planned of it. Of a phase that there was more than once, the
+    /// plan says the same of each time.
+    pub(crate) fn beside(self, planned: &[PhasePlan]) -> Vec<Phase> {
+        let mut ended = self.ended;
+        for phase in &mut ended {
+            let is_it = |plan: &&PhasePlan| plan.name == phase.name;
+            phase.predicted = planned.iter().find(is_it).copied();
+        }
+        ended
     }
 }
 

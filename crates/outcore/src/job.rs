@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use outcore_io::config::IoMode;
 use outcore_io::drive::Device;
 use outcore_io::drive::os::OsDevice;
-pub use outcore_io::drive::rates::DriveRates;
+pub use outcore_io::drive::rates::{DriveRates, RatesOrigin};
 use outcore_io::memory::{Budget, Ledger};
 pub use outcore_io::port::ScratchDrive;
 use outcore_io::port::Volume;
@@ -31,6 +31,8 @@ pub struct JobOptions {
     pub seed: u64,
     /// How fast a drive is, as far as anybody knows: for plans, never for the output.
     pub rates: DriveRates,
+    /// What the work on an item costs, as far as anybody knows: for plans, too.
+    pub costs: ComputeCosts,
 }
 
 impl Default for JobOptions {
@@ -42,6 +44,7 @@ impl Default for JobOptions {
             scratch_limit_bytes: u64::MAX,
             seed: 1,
             rates: DriveRates::ASSUMED,
+            costs: ComputeCosts::ASSUMED,
         }
     }
 }
@@ -167,6 +170,105 @@ impl Control {
             read_bytes: self.read_bytes.load(Ordering::Relaxed),
             written_bytes: self.written_bytes.load(Ordering::Relaxed),
             slowest_drive: self.slowest_drive(),
+        }
+    }
+}
+
+/// Core nanoseconds of one step of work: so many an item, and so many a byte of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepCost {
+    /// An item.
+    pub item_ns: f64,
+    /// A byte.
+    pub byte_ns: f64,
+}
+
+impl StepCost {
+    /// Seconds of one core for so many items and bytes.
+    pub fn seconds(&self, items: f64, bytes: f64) -> f64 {
+        (items * self.item_ns + bytes * self.byte_ns) * 1e-9
+    }
+}
+
+/// What one kind of job computes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KindCosts {
+    /// To distribute items into buckets, once.
+    pub distribute: StepCost,
+    /// To work on a bucket in memory and write it.
+    pub finish: StepCost,
+}
+
+/// What jobs compute on this machine: measured, or what one core of a middling machine needs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ComputeCosts {
+    /// A sort of bare numbers.
+    pub numbers: KindCosts,
+    /// A sort of records by reference.
+    pub records: KindCosts,
+    /// A sort of lines.
+    pub lines: KindCosts,
+    /// A shuffle.
+    pub shuffle: KindCosts,
+    /// Where the figures come from.
+    pub origin: RatesOrigin,
+}
+
+impl ComputeCosts {
+    /// Where nothing is known.
+    pub const ASSUMED: ComputeCosts = {
+        const fn kind(distribute: (f64, f64), finish: (f64, f64)) -> KindCosts {
+            KindCosts {
+                distribute: StepCost {
+                    item_ns: distribute.0,
+                    byte_ns: distribute.1,
+                },
+                finish: StepCost {
+                    item_ns: finish.0,
+                    byte_ns: finish.1,
+                },
+            }
+        }
+        ComputeCosts {
+            numbers: kind((0.0, 0.6), (0.0, 1.5)),
+            records: kind((20.0, 0.2), (100.0, 0.5)),
+            lines: kind((40.0, 0.4), (120.0, 0.6)),
+            shuffle: kind((5.0, 0.3), (10.0, 0.4)),
+            origin: RatesOrigin::Assumed,
+        }
+    };
+}
+
+/// How much a job has to do, and with what.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct JobSize {
+    /// Bytes of all input data.
+    pub data_bytes: u64,
+    /// The memory for it.
+    pub memory_bytes: u64,
+    /// What the job holds beside it, out of the same cap.
+    pub held_bytes: u64,
+    /// Threads.
+    pub threads: usize,
+    /// Drives that data go to.
+    pub drive_count: usize,
+    /// How fast one of them is.
+    pub rates: DriveRates,
+    /// What the work on an item costs.
+    pub costs: ComputeCosts,
+}
+
+impl JobSize {
+    /// What `job` may use, for so much data on so many drives.
+    pub fn of(job: &Job, data_bytes: u64, drive_count: usize) -> Self {
+        JobSize {
+            data_bytes,
+            memory_bytes: job.budget.free_bytes(),
+            held_bytes: job.budget.used_bytes(),
+            threads: job.options.threads,
+            drive_count: drive_count.max(1),
+            rates: job.options.rates,
+            costs: job.options.costs,
         }
     }
 }

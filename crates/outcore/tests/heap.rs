@@ -88,12 +88,12 @@ fn heap_peak(dir: &Path, text: &str, bytes: u64, job: JobOptions, is_stable: boo
     let peak = PEAK_BYTES.load(Ordering::Relaxed) - before;
     std::fs::remove_file(dir.join("out")).unwrap();
     let plan = summary.plan.unwrap();
-    let sorting = plan.size.sort_space_bytes(plan.leaf_bytes_max) * plan.size.threads as u64;
+    let sorting = plan.size.sort_space_bytes(plan.bucket_bytes_max) * plan.size.threads as u64;
     println!(
         "{text}: {} KiB of heap, {} KiB of it to sort in, {} levels",
         peak >> 10,
         sorting >> 10,
-        plan.levels
+        plan.distributions
     );
     (peak as u64, sorting)
 }

@@ -250,6 +250,7 @@ pub(crate) fn write(
             used: cost.used((done.records, done.passes), &done.drives, set, None),
             output: target.name().as_os_str().to_owned(),
             skipped: done.skipped,
+            phases: reply::phases(&done.phases),
         };
         std::mem::take(&mut opened.datasets).finish(wrote, run)
     })

@@ -5,18 +5,20 @@
 //! seed, epoch and input alone.
 
 use outcore::Result;
+use outcore::job::JobSize;
 use outcore::shuffle::{ShuffleOptions, ShuffleSize, ShuffleSummary, Unit, plan_shuffle, shuffle};
 use outcore::{Input, Output};
 use outcore_front::inputs::{ResolvedInput, look};
 use outcore_front::output::{check_room, header_for, loses_header};
 use outcore_front::records;
 use outcore_front::text::output::{Dress, Pending};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cli::commands::ShuffleArgs;
 use crate::cli::lines::Rows;
 use crate::context::Context;
 use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_beside, note_csv};
+use crate::measure::plan_json;
 use crate::pipe::CLOSED_PIPE;
 use crate::{pipe, resources};
 
@@ -139,25 +141,15 @@ fn prepare_records(context: &Context, args: &ShuffleArgs, job: &LineJob) -> Resu
 
 fn size_of(job: &LineJob, unit: Unit) -> ShuffleSize {
     ShuffleSize {
-        data_bytes: job.data_bytes,
+        job: JobSize::of(&job.job, job.data_bytes, job.job.options.drives.len()),
         record_bytes: match unit {
             Unit::Records { record_bytes } => Some(record_bytes),
             Unit::Lines { .. } => None,
         },
-        memory_bytes: job.job.budget.free_bytes(),
-        held_bytes: job.job.budget.used_bytes(),
-        threads: job.job.options.threads,
-        drive_count: job.job.options.drives.len().max(1),
-        rates: job.job.options.rates,
     }
 }
 
 fn told(summary: ShuffleSummary, unit: Unit) -> Done {
-    let phases: Vec<Value> = summary
-        .phases
-        .iter()
-        .map(|phase| json!({"name": phase.name, "seconds": phase.seconds}))
-        .collect();
     Done {
         what: "shuffled",
         lines: summary.records,
@@ -170,6 +162,7 @@ fn told(summary: ShuffleSummary, unit: Unit) -> Done {
         scratch_bytes: summary.scratch_bytes,
         passes: 1 + summary.plan.distributions,
         drives: summary.drives,
-        more: vec![("phases", json!(phases))],
+        phases: summary.phases,
+        more: vec![("plan", plan_json(&summary.plan))],
     }
 }

@@ -29,7 +29,7 @@ use super::consumed::{self, Consumed};
 use super::{sort_lines, verify};
 use crate::cli::SortArgs;
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, rate_text};
+use crate::measure::{Summary, drives_json, phases_json, phases_table, plan_json, rate_text};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::{Weight, watch};
 use crate::recorder::Kept;
@@ -337,22 +337,6 @@ fn begin(context: &Context, args: &SortArgs, prepared: &Prepared) {
     }
 }
 
-fn plan_json(plan: &SortPlan) -> Value {
-    json!({
-        "passes": plan.levels + 1,
-        "bucket_count": plan.bucket_count,
-        "segment_bytes": plan.segment_bytes,
-        "read_block_bytes": plan.read_block_bytes,
-        "leaf_bytes_max": plan.leaf_bytes_max,
-        "resident_bytes": plan.resident_segments * plan.segment_bytes,
-        "scratch_bytes": plan.scratch_bytes,
-        "predicted_read_bytes": plan.predicted_read_bytes,
-        "predicted_written_bytes": plan.predicted_written_bytes,
-        "predicted_seconds": plan.predicted_seconds,
-        "drive_count": plan.size.drive_count,
-    })
-}
-
 /// Prints the plan: on standard output if it is all that was asked for.
 fn show_plan(context: &Context, prepared: &Prepared, is_all: bool) -> u8 {
     let (reporter, plan) = (&context.reporter, &prepared.plan);
@@ -362,7 +346,7 @@ fn show_plan(context: &Context, prepared: &Prepared, is_all: bool) -> u8 {
         let records = plan.size.data_bytes / prepared.decided.format.record_bytes() as u64;
         reporter.summary(&Summary {
             records,
-            passes: plan.levels + 1,
+            passes: plan.distributions + 1,
             ..Summary::default()
         });
     } else {
@@ -381,11 +365,6 @@ fn report(
     let spooled_bytes = spool.map_or(0, |spool| spool.bytes);
     let copied_bytes = spool.map_or(0, |spool| spool.written_bytes);
     let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
-    let phases: Vec<Value> = done
-        .phases
-        .iter()
-        .map(|phase| json!({"name": phase.name, "seconds": phase.seconds}))
-        .collect();
     let fraction = bandwidth_fraction(&traffic, seconds, &prepared.resources.config.drives.value);
     let summary = Summary {
         records: done.records,
@@ -402,7 +381,7 @@ fn report(
             json!(prepared.target.name().display().to_string()),
         )
         .with("scratch_bytes", json!(done.scratch_bytes + spooled_bytes))
-        .with("phases", json!(phases))
+        .with("phases", phases_json(&done.phases))
         .with("drives", drives_json(&traffic))
         .with("plan", plan_json(&prepared.plan));
     context.reporter.summary(&summary);
@@ -438,22 +417,19 @@ fn tell(
         units::bytes(summary.read_bytes),
         units::bytes(summary.written_bytes),
     ));
-    let phases: Vec<String> = done
-        .phases
-        .iter()
-        .map(|phase| format!("{} {}", phase.name, units::seconds(phase.seconds)))
-        .collect();
-    reporter.human(&format!("  {}", phases.join(", ")));
     if let Some(text) = summary.bandwidth_text() {
         reporter.human(&format!("  {text}"));
     }
     if args.explain || reporter.is_verbose() {
-        reporter.human(&format!(
-            "  planned: read {}, wrote {}, {:.1} s",
-            units::bytes(prepared.plan.predicted_read_bytes),
-            units::bytes(prepared.plan.predicted_written_bytes),
-            prepared.plan.predicted_seconds,
-        ));
+        for line in phases_table(&done.phases) {
+            reporter.human(&line);
+        }
+    } else {
+        let phases = done.phases.iter();
+        let phases =
+            phases.map(|phase| format!("{} {}", phase.name, units::seconds(phase.seconds)));
+        let phases: Vec<String> = phases.collect();
+        reporter.human(&format!("  {}", phases.join(", ")));
     }
     for (name, read_bytes, written_bytes) in &done.drives {
         reporter.detail(&format!(

@@ -35,7 +35,7 @@ use crate::cli::view::{
 };
 use crate::cli::{DriveArgs, RecordArgs, ResourceArgs, TraceArgs};
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, rate_text};
+use crate::measure::{Summary, drives_json, phases_json, phases_table, rate_text, rates_json};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::{Weight, watch};
 use crate::recorder::Kept;
@@ -153,12 +153,14 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
         force: args.force,
         ..Kept::default()
     };
-    let resources = context.start(resources, &args.record_io, kept)?;
+    let resources = context
+        .start(resources, &args.record_io, kept)?
+        .measuring(args.explain || args.dry_run);
     let found = Found::of(context, (args, &output), &resources, sources)?;
     if args.cat {
         refuse_terminal(&found.what)?;
     }
-    let job = resources.job(resources.named_drives(found.data_bytes)?);
+    let job = resources.planned_job(resources.named_drives(found.data_bytes)?, &output.dir());
     let options = BuildOptions {
         order: ViewOrder {
             descending: args.descending,
@@ -222,7 +224,7 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
         .what()
         .clone();
     let found = Found::further(context, args, &resources, sources, &what)?;
-    let job = resources.job(resources.named_drives(found.data_bytes)?);
+    let job = resources.planned_job(resources.named_drives(found.data_bytes)?, &args.dir);
     let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
     begin(context, &job, &args.inputs, &args.dir);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
@@ -265,6 +267,8 @@ fn plan_json(plan: &ViewPlan) -> Value {
         "merges": plan.merges,
         "predicted_read_bytes": plan.predicted_read_bytes,
         "predicted_written_bytes": plan.predicted_written_bytes,
+        "predicted_seconds": plan.predicted_seconds,
+        "rates": rates_json(&plan.size.job),
     })
 }
 
@@ -277,11 +281,6 @@ fn summarise_built(
 ) {
     let seconds = started.elapsed().as_secs_f64();
     let traffic: Vec<DriveTraffic> = built.drives.iter().map(DriveTraffic::of).collect();
-    let phases = built
-        .phases
-        .iter()
-        .map(|phase| json!({"name": phase.name, "seconds": phase.seconds}));
-    let phases: Vec<Value> = phases.collect();
     let summary = Summary {
         records: built.records,
         seconds,
@@ -294,7 +293,7 @@ fn summarise_built(
     .with("output", json!(view.info().dir.display().to_string()))
     .with("runs", json!(built.runs))
     .with("resident_bytes", json!(built.resident_bytes))
-    .with("phases", json!(phases))
+    .with("phases", phases_json(&built.phases))
     .with("drives", drives_json(&traffic))
     .with("plan", plan_json(&built.plan));
     context.reporter.summary(&summary);
@@ -318,6 +317,9 @@ fn tell_built(context: &Context, started: Instant, view: &SortedView, built: &Bu
         units::count(view.len()),
         built.runs,
     ));
+    for line in phases_table(&built.phases) {
+        context.reporter.detail(&line);
+    }
 }
 
 fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {

@@ -12,7 +12,7 @@ use std::time::Instant;
 use outcore::job::{Job, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::sort::lines::LineSummary;
-use outcore::{Error, Result};
+use outcore::{Error, Phase, Result};
 use outcore::{Input, Output};
 use outcore_front::content::Recognition;
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use crate::cli::RecordArgs;
 use crate::cli::lines::Rows;
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, rate_text};
+use crate::measure::{Summary, drives_json, phases_json, phases_table, plan_json, rate_text};
 use crate::pipe;
 use crate::progress::watch;
 use crate::recorder::Kept;
@@ -273,6 +273,9 @@ impl LineJob {
             .with("output", json!(self.target.name().display().to_string()))
             .with("scratch_bytes", json!(done.scratch_bytes + spooled_bytes))
             .with("drives", drives_json(&traffic));
+        if !done.phases.is_empty() {
+            summary = summary.with("phases", phases_json(&done.phases));
+        }
         for (key, value) in done.more {
             summary = summary.with(key, value);
         }
@@ -289,6 +292,9 @@ impl LineJob {
             if let Some(text) = summary.bandwidth_text() {
                 context.reporter.human(&format!("  {text}"));
             }
+        }
+        for line in phases_table(&done.phases) {
+            context.reporter.detail(&line);
         }
     }
 }
@@ -461,6 +467,8 @@ pub(crate) struct Done {
     pub(crate) passes: u32,
     /// (name, bytes read, bytes written) of each drive.
     pub(crate) drives: Vec<(String, u64, u64)>,
+    /// What each phase did, beside its plan; none for what has none.
+    pub(crate) phases: Vec<Phase>,
     /// What only this command reports.
     pub(crate) more: Vec<(&'static str, Value)>,
 }
@@ -468,11 +476,7 @@ pub(crate) struct Done {
 impl Done {
     /// As the engine's sort of lines tells it.
     pub(crate) fn of_sort(what: &'static str, summary: LineSummary) -> Self {
-        let phases: Vec<Value> = summary
-            .phases
-            .iter()
-            .map(|phase| json!({"name": phase.name, "seconds": phase.seconds}))
-            .collect();
+        let plan = summary.plan.as_ref().map(|plan| plan_json(plan));
         Done {
             what,
             lines: summary.lines_out,
@@ -485,8 +489,9 @@ impl Done {
             more: vec![
                 ("lines_in", json!(summary.lines_in)),
                 ("skipped", json!(summary.skipped)),
-                ("phases", json!(phases)),
+                ("plan", json!(plan)),
             ],
+            phases: summary.phases,
         }
     }
 }

@@ -159,6 +159,24 @@ fn a_sort_tells_what_it_will_do_and_what_it_did() {
         names.contains(&"distribute") && names.contains(&"publish"),
         "{names:?}"
     );
+    let sum = |key: &str| {
+        let phases = summary["phases"].as_array().unwrap().iter();
+        phases
+            .map(|phase| phase[key].as_u64().unwrap_or(0))
+            .sum::<u64>()
+    };
+    assert_eq!(sum("read_bytes"), summary["read_bytes"].as_u64().unwrap());
+    assert_eq!(
+        sum("written_bytes"),
+        summary["written_bytes"].as_u64().unwrap()
+    );
+    let plan = &summary["plan"];
+    assert_eq!(plan["predicted_read_bytes"], sum("predicted_read_bytes"));
+    assert_eq!(
+        plan["predicted_written_bytes"],
+        sum("predicted_written_bytes")
+    );
+    assert!(plan["rates"]["origin"].is_string() && plan["rates"]["read_bytes_per_s"].is_number());
     assert!(!summary["drives"].as_array().unwrap().is_empty());
 }
 

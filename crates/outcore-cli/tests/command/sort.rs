@@ -365,7 +365,14 @@ fn a_plan_is_printed_and_followed_or_only_printed() {
         .ok();
     assert!(answer.text().is_empty(), "{answer:?}");
     assert!(answer.stderr.contains("predicted"), "{answer:?}");
-    assert!(answer.stderr.contains("planned: read"), "{answer:?}");
+    // What each phase did stands beside what was planned of it.
+    let mut lines = answer.stderr.lines();
+    let is_header = |line: &&str| line.contains("phase") && line.contains("planned");
+    assert!(lines.any(|line| is_header(&line)), "{answer:?}");
+    for phase in ["sample", "distribute", "sort"] {
+        let row = format!("  {phase:<10} ");
+        assert!(answer.stderr.contains(&row), "{phase}: {answer:?}");
+    }
     assert_eq!(place.names(), ["in", "out"]);
 }
 

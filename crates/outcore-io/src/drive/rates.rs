@@ -1,4 +1,5 @@
-//! How fast a job's drives are, for plans: measured rates where there are any, and when they were measured.
+//! How fast a job's drives are, for plans: measured rates where there are any, and when they were measured. The
+//! cache remembers beside them what the processors need for work that others have named and measured.
 //!
 //! Contract: [`RatesCache::assess`] gives each drive the rates that its drives file names; those that the
 //! cache remembers of its file system; those of a short probe, if the caller allows one, which the cache
@@ -163,6 +164,18 @@ fn date(unix_s: u64) -> String {
 struct Remembered {
     #[serde(rename = "file_system", default)]
     entries: Vec<Entry>,
+    /// What the processors need.
+    #[serde(default)]
+    cost: Vec<Cost>,
+}
+
+/// One kind of work of the processors, which whoever measured it has named.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Cost {
+    name: String,
+    item_ns: f64,
+    byte_ns: f64,
+    unix_s: u64,
 }
 
 /// One file system.
@@ -195,9 +208,7 @@ impl RatesCache {
         drives: &[DriveSpec],
         may_probe: Option<ProbeOptions<'_>>,
     ) -> Vec<DriveRates> {
-        let now_s = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs());
+        let now_s = now_s();
         let mut remembered = self.read(now_s);
         let known = remembered.entries.len();
         let rates = drives.iter().map(|spec| {
@@ -228,15 +239,50 @@ impl RatesCache {
         rates
     }
 
+    /// What work of these names costs, in core nanoseconds (an item, a byte): as it is remembered with its day,
+    /// else as `measure` finds it, if the caller allows that, and then remembered. None if nothing is known.
+    pub fn costs<const N: usize>(
+        &self,
+        names: [&str; N],
+        measure: Option<impl FnOnce() -> Result<[(f64, f64); N]>>,
+    ) -> Option<([(f64, f64); N], RatesOrigin)> {
+        let now_s = now_s();
+        let mut remembered = self.read(now_s);
+        let known = names.map(|name| remembered.cost.iter().find(|cost| cost.name == name));
+        let oldest_s = known.iter().flatten().map(|cost| cost.unix_s).min();
+        if let (true, Some(unix_s)) = (known.iter().all(Option::is_some), oldest_s) {
+            let costs =
+                known.map(|cost| cost.map_or((0.0, 0.0), |cost| (cost.item_ns, cost.byte_ns)));
+            return Some((costs, RatesOrigin::Probed { unix_s }));
+        }
+        let found = measure.and_then(|measure| measure().ok())?;
+        remembered.cost = names
+            .iter()
+            .zip(found)
+            .map(|(name, (item_ns, byte_ns))| Cost {
+                name: (*name).to_string(),
+                item_ns,
+                byte_ns,
+                unix_s: now_s,
+            })
+            .collect();
+        self.write(&mut remembered);
+        Some((found, RatesOrigin::Probed { unix_s: now_s }))
+    }
+
     /// What is remembered and not too old.
     fn read(&self, now_s: u64) -> Remembered {
         let text = self.path.as_ref().map(fs::read_to_string);
         let mut remembered: Remembered = text
             .and_then(|text| toml::from_str(&text.ok()?).ok())
             .unwrap_or_default();
-        remembered.entries.retain(|entry| {
-            let age_s = now_s.saturating_sub(entry.unix_s);
-            age_s < KEPT_DAYS * DAY_SECONDS && entry.is_possible()
+        let is_recent = |unix_s| now_s.saturating_sub(unix_s) < KEPT_DAYS * DAY_SECONDS;
+        remembered
+            .entries
+            .retain(|entry| is_recent(entry.unix_s) && entry.is_possible());
+        remembered.cost.retain(|cost| {
+            let is_possible = |ns: f64| ns.is_finite() && ns >= 0.0;
+            is_recent(cost.unix_s) && is_possible(cost.item_ns) && is_possible(cost.byte_ns)
         });
         remembered
     }
@@ -275,6 +321,11 @@ impl Entry {
     fn is_possible(&self) -> bool {
         self.read_bytes_per_s > 0 && self.write_bytes_per_s > 0 && self.requests_per_s > 0
     }
+}
+
+fn now_s() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// A file with this text in place of the one that was there.
@@ -343,6 +394,27 @@ mod tests {
         assert!(said.contains("measured on 20"), "{said}");
         let nowhere = RatesCache::new(None).assess(&ram(), &drives, None);
         assert_eq!(nowhere, [DriveRates::ASSUMED]);
+    }
+
+    #[test]
+    fn costs_are_measured_once_and_remembered_beside_the_drives() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = RatesCache::new(Some(home.path().join("rates.toml")));
+        let drives = [DriveSpec::from_dir("/d0")];
+        let rates = cache.assess(&ram(), &drives, quick());
+        let never = None::<fn() -> Result<[(f64, f64); 2]>>;
+        assert_eq!(cache.costs(["a", "b"], never), None);
+        let found = [(1.5, 0.25), (0.0, 3.0)];
+        let measured = cache.costs(["a", "b"], Some(|| Ok(found))).unwrap();
+        assert_eq!(measured.0, found);
+        assert!(matches!(measured.1, RatesOrigin::Probed { .. }));
+        assert_eq!(cache.costs(["a", "b"], never), Some(measured));
+        assert_eq!(
+            cache.costs(["a", "c"], never),
+            None,
+            "not all of them are known"
+        );
+        assert_eq!(cache.assess(&ram(), &drives, None), rates);
     }
 
     #[test]

@@ -17,12 +17,13 @@ use super::step::{ItemType, Step, late_is_last};
 use super::summary::Summary;
 use super::{Dataset, Items, Records};
 use crate::ends::{Input, Output};
-use crate::job::Job;
+use crate::job::{Job, JobSize};
 use crate::key::RecordFormat;
 use crate::key::expr::Schema;
 use crate::primitives::batch::{LEAVES_MAX, Yield};
 use crate::primitives::group::group;
 use crate::primitives::producer::Producer;
+use crate::primitives::sorted::{can_sort_made, most_bytes_of, sort_made};
 use crate::primitives::sources::data_bytes_of;
 use crate::primitives::tables::scan_table;
 use crate::primitives::turned::{merge, reverse_items, shifted};
@@ -332,7 +333,7 @@ impl Execution {
 
     /// Runs what needs all items.
     fn end(&mut self, ending: &Step, output: Output, replace: bool) -> Result<Summary> {
-        if ending.reads_files() {
+        if ending.reads_files() && !self.sorts_made(ending) {
             self.refine_files()?;
         }
         if matches!(ending, Step::Scan(..)) {
@@ -349,7 +350,11 @@ impl Execution {
                     ..*options
                 };
                 let (job, _) = self.settle_sort(Some(&output), &format, options)?;
-                sort(&job, &self.files(), output, &format, options).map(Summary::from)
+                match self.sorts_made(ending) {
+                    true => sort_made(&job, &self.records()?.table, output, &format, options),
+                    false => sort(&job, &self.files(), output, &format, options),
+                }
+                .map(Summary::from)
             }
             Step::Merge { by, options } => {
                 let format = match by {
@@ -421,6 +426,16 @@ impl Execution {
         }
     }
 
+    /// Whether a step is a sort of what the pass before it makes, with no file between the two.
+    fn sorts_made(&self, ending: &Step) -> bool {
+        match (ending, &self.items) {
+            (Step::Sort { options, .. }, Items::Records(records)) => {
+                records.is_refined && can_sort_made(&records.table, *options)
+            }
+            _ => false,
+        }
+    }
+
     /// Job and plan of a sort to `output`.
     pub(super) fn settle_sort(
         &self,
@@ -429,8 +444,12 @@ impl Execution {
         options: SortOptions,
     ) -> Result<(Job, SortPlan)> {
         let mut job = self.job()?;
-        let data_bytes = data_bytes_of(&job, &self.files(), format.record_bytes())?;
-        if !options.unique {
+        let is_made = matches!(&self.items, Items::Records(records) if records.is_refined);
+        let data_bytes = match is_made {
+            true => most_bytes_of(&job, &self.records()?.table)?,
+            false => data_bytes_of(&job, &self.files(), format.record_bytes())?,
+        };
+        if !options.unique && !is_made {
             // How much is left of others is not known before.
             self.resources.check_room(files_of(output), data_bytes)?;
         }
@@ -455,13 +474,8 @@ impl Execution {
         let data_bytes = data_bytes_of(&job, &self.files(), record_bytes.unwrap_or(1))?;
         self.resources.check_room(files_of(output), data_bytes)?;
         let plan = plan_shuffle(ShuffleSize {
-            data_bytes,
+            job: JobSize::of(&job, data_bytes, self.count_drives(&job, output)),
             record_bytes,
-            memory_bytes: job.budget.free_bytes(),
-            held_bytes: job.budget.used_bytes(),
-            threads: job.options.threads,
-            drive_count: self.count_drives(&job, output),
-            rates: job.options.rates,
         })?;
         job.options.drives = self
             .resources

@@ -137,6 +137,11 @@ pub trait Stages: Sized {
         Ok(primitives::write(&passes.job(), &last, &output, replace)?.into())
     }
 
+    /// Whether items are made by a pass, and not what files hold as it is.
+    fn is_made(&self) -> bool {
+        true
+    }
+
     /// The items as files.
     ///
     /// # Errors
@@ -183,6 +188,10 @@ impl<T: Pod + Send> Stages for FromFiles<T> {
 
     fn describe(&self, passes: &mut Vec<String>) {
         passes.push(format!("read {}", std::any::type_name::<T>()));
+    }
+
+    fn is_made(&self) -> bool {
+        false
     }
 
     fn files(self, _passes: &mut Passes) -> Result<Vec<Input>> {
@@ -346,6 +355,11 @@ where
 
     fn write_to(self, passes: &mut Passes, output: Output, replace: bool) -> Result<Summary> {
         self.whole.run(self.inner, passes, output, replace)
+    }
+
+    fn is_made(&self) -> bool {
+        // What lies on scratch afterwards are files.
+        false
     }
 
     fn files(self, passes: &mut Passes) -> Result<Vec<Input>> {

@@ -3,6 +3,7 @@
 //! Contract: each is what the engine counted, not what a plan foretold; of several passes, what they did
 //! together.
 
+use crate::ends::Phase;
 use crate::primitives::PassSummary;
 use crate::shuffle::ShuffleSummary;
 use crate::sort::SortSummary;
@@ -27,6 +28,8 @@ pub struct Summary {
     pub drives: Vec<(String, u64, u64)>,
     /// Lines without a key that were left out.
     pub skipped: u64,
+    /// The phases of all passes, in order.
+    pub phases: Vec<Phase>,
 }
 
 impl Summary {
@@ -42,6 +45,7 @@ impl Summary {
                 None => self.drives.push((name, read_bytes, written_bytes)),
             }
         }
+        self.phases.extend(later.phases);
         Summary {
             records_in: match self.passes {
                 0 => later.records_in,
@@ -54,12 +58,20 @@ impl Summary {
             written_bytes: self.written_bytes + later.written_bytes,
             drives: self.drives,
             skipped: self.skipped + later.skipped,
+            phases: self.phases,
         }
     }
 }
 
 impl From<PassSummary> for Summary {
     fn from(done: PassSummary) -> Self {
+        let phase = Phase {
+            name: "pass",
+            seconds: done.seconds,
+            read_bytes: done.read_bytes,
+            written_bytes: done.written_bytes,
+            predicted: None,
+        };
         Summary {
             records_in: done.records_in,
             records: done.records,
@@ -69,6 +81,7 @@ impl From<PassSummary> for Summary {
             written_bytes: done.written_bytes,
             drives: done.drives,
             skipped: 0,
+            phases: vec![phase],
         }
     }
 }
@@ -84,6 +97,7 @@ impl From<SortSummary> for Summary {
             written_bytes: done.written_bytes,
             drives: done.drives,
             skipped: 0,
+            phases: done.phases,
         }
     }
 }
@@ -99,6 +113,7 @@ impl From<ShuffleSummary> for Summary {
             written_bytes: done.written_bytes,
             drives: done.drives,
             skipped: 0,
+            phases: done.phases,
         }
     }
 }
@@ -114,6 +129,7 @@ impl From<LineSummary> for Summary {
             written_bytes: done.written_bytes,
             drives: done.drives,
             skipped: done.skipped,
+            phases: done.phases,
         }
     }
 }

@@ -61,11 +61,16 @@ impl<T: Pod + Send> Whole<T> for InOrder {
             let cause = format!("items of {here} bytes, and a key in {there}");
             return Err(Error::usage("sort", cause).hint("give the format of the items"));
         }
-        let files = of.files(passes)?;
         let options = SortOptions {
             replace,
             ..self.options
         };
+        if of.is_made() && !options.stable && P::Last::YIELD != Yield::Any {
+            let last = of.settle(passes)?;
+            let done = primitives::sort_items(&passes.job(), &last, output, &format, options);
+            return done.map(Summary::from);
+        }
+        let files = of.files(passes)?;
         sort(&passes.job(), &files, output, &format, options).map(Summary::from)
     }
 }

@@ -6,9 +6,10 @@
 //! neighbours in the input, with a position that puts the pieces of a bucket in input order; no
 //! element carries its position.
 
+use super::Partition;
 use outcore_io::checksum::{BlockPlace, block_checksum};
 use outcore_io::memory::{Buf, block_ceil};
-use outcore_io::scratch::{Place, Scratch};
+use outcore_io::scratch::Place;
 use outcore_io::{Error, Result};
 
 /// Elements of a segment that came from one run of the input.
@@ -50,6 +51,24 @@ impl Segment {
     /// Bytes that it takes on scratch and in a read.
     pub(crate) fn stored_bytes(&self) -> usize {
         block_ceil(u64::from(self.payload_bytes)) as usize
+    }
+
+    /// Fails, naming drive, file and offset, unless `bytes` begin with what was written to scratch for it.
+    pub(crate) fn verify(&self, partition: &Partition<'_>, bytes: &[u8]) -> Result<()> {
+        let Location::Scratch { place, checksum } = self.location else {
+            return Ok(());
+        };
+        let payload = &bytes[..self.payload_bytes as usize];
+        if segment_checksum(partition.run, place, payload) == checksum {
+            return Ok(());
+        }
+        let scratch = partition.scratch()?;
+        let cause = "the checksum of a block does not match what was written";
+        Err(Error::corrupt("read scratch", cause)
+            .drive(scratch.drive_name(place))
+            .path(&scratch.file(place).path)
+            .offset(place.offset_bytes)
+            .hint("the input is intact; check this drive and sort again without it"))
     }
 }
 
@@ -167,26 +186,4 @@ pub(crate) fn segment_checksum(run: u64, place: Place, payload: &[u8]) -> u64 {
         run,
     };
     block_checksum(place, payload)
-}
-
-/// Fails, naming drive, file and offset, unless `payload` is what was written at `place`.
-pub(crate) fn verify_segment(
-    scratch: &Scratch,
-    run: u64,
-    place: Place,
-    checksum: u64,
-    payload: &[u8],
-) -> Result<()> {
-    if segment_checksum(run, place, payload) == checksum {
-        return Ok(());
-    }
-    let file = scratch.file(place);
-    Err(Error::corrupt(
-        "read scratch",
-        "the checksum of a block does not match what was written",
-    )
-    .drive(scratch.drive_name(place))
-    .path(&file.path)
-    .offset(place.offset_bytes)
-    .hint("the input is intact; check this drive and sort again without it"))
 }

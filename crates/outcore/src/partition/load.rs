@@ -9,7 +9,7 @@
 //! Bounds: the area, and a few words a segment; each segment is read once.
 
 use super::Partition;
-use super::bucket::{Location, Segment, verify_segment};
+use super::bucket::{Location, Segment};
 use outcore_io::drive::Op;
 use outcore_io::memory::{BLOCK_BYTES, Buf};
 use outcore_io::port::Port;
@@ -145,12 +145,11 @@ impl Load {
         parts.for_each(|part| area.join(part));
         for &(number, offset) in &self.offsets {
             let segment = &self.segments[number];
-            let Location::Scratch { place, checksum } = &segment.location else {
+            let Location::Scratch { place, .. } = &segment.location else {
                 continue;
             };
-            let payload = &area[offset..offset + segment.payload_bytes as usize];
+            segment.verify(partition, &area[offset..])?;
             let scratch = partition.scratch()?;
-            verify_segment(scratch, partition.run, *place, *checksum, payload)?;
             let file = scratch.file(*place);
             if file.facts.is_in_memory {
                 let len_bytes = segment.stored_bytes() as u64;
@@ -177,6 +176,62 @@ impl Load {
             }
         }
         // The copies free their slots with the load.
+    }
+}
+
+/// Items of an area that were neighbours in the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LoadedRun {
+    /// Orders it among the others; 0 unless the job is ordered.
+    pub(crate) position: u64,
+    /// Where it begins in the area.
+    pub(crate) at: usize,
+    pub(crate) len_bytes: usize,
+    /// Number of items; 0 unless the job is ordered.
+    pub(crate) count: u32,
+}
+
+impl Load {
+    /// All items that are in the area, in the order of the input if it is known, and the end of all. The
+    /// parts of a long item lie one after another.
+    pub(crate) fn runs(&self) -> (Vec<LoadedRun>, usize) {
+        let mut places = vec![0; self.segments.len()];
+        let mut end = self.loaded_to;
+        for &(number, offset) in &self.offsets {
+            places[number] = offset;
+            end = end.max(offset + self.segments[number].payload_bytes as usize);
+        }
+        let mut runs: Vec<LoadedRun> = Vec::with_capacity(self.segments.len());
+        let mut is_inside = false;
+        for (&from, segment) in places.iter().zip(&self.segments) {
+            let payload_bytes = segment.payload_bytes as usize;
+            let was_inside = std::mem::replace(&mut is_inside, segment.is_continued);
+            if let Some(long) = runs.last_mut().filter(|_| was_inside) {
+                long.len_bytes += payload_bytes;
+                continue;
+            }
+            if segment.pieces.is_empty() {
+                runs.push(LoadedRun {
+                    position: 0,
+                    at: from,
+                    len_bytes: payload_bytes,
+                    count: 0,
+                });
+            }
+            let mut at = from;
+            for piece in &segment.pieces {
+                let len_bytes = piece.bytes as usize;
+                runs.push(LoadedRun {
+                    position: piece.position,
+                    at,
+                    len_bytes,
+                    count: piece.count,
+                });
+                at += len_bytes;
+            }
+        }
+        runs.sort_unstable();
+        (runs, end)
     }
 }
 

@@ -5,9 +5,9 @@
 //! one bucket after another in memory.
 //!
 //! ```text
-//!  input --(read::source, read::regions)--> batch --route--> kernel: one buffer a bucket
+//!  input --(pass: blocks, regions)--> batch --route, mover--> kernel: one buffer a bucket
 //!                                                                   | full: the buffer itself moves
-//!          read: segments, a window of reads ahead                  v
+//!          pass: segments, a window of reads ahead                  v
 //!     +------------------------------------------- spill: segments in memory or on scratch
 //!     | refine: a bucket that is too large                           |
 //!     +--> distributed again, by another route                       | load: all of a bucket, verified
@@ -22,6 +22,7 @@
 pub(crate) mod bucket;
 pub(crate) mod classify;
 pub(crate) mod crew;
+pub(crate) mod driver;
 pub(crate) mod kernel;
 pub(crate) mod load;
 pub(crate) mod mover;

@@ -7,10 +7,12 @@
 //! Bounds: a bucket number and a reference for each item of a batch, which stay in the first-level cache,
 //! and the batch's keys.
 
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
 use memchr::memchr_iter;
 
-use super::bucket::Counts;
-use super::kernel::FixedItems;
+use super::kernel::{Full, Scatter};
 use super::route::{Batch, Ref, Route};
 use super::scatter::ScatterWorker;
 use outcore_io::Result;
@@ -40,6 +42,44 @@ pub(crate) trait Mover {
     fn route(&mut self) -> &mut Self::Route;
     /// Moves the items of a run.
     fn take(&mut self, worker: &mut ScatterWorker<'_>, run: Run<'_>) -> Result<()>;
+}
+
+/// Items of one length, as a [`Scatter`] moves them.
+pub(crate) trait FixedItems {
+    /// The length.
+    fn item_bytes(&self) -> usize;
+    /// Moves the items that lie in `bytes` one after another to their buckets, or until a buffer is full.
+    fn scatter(&self, into: &mut Scatter, bytes: &[u8], buckets: &[u16]) -> Option<Full>;
+}
+
+/// Numbers, which go through cache lines; they need not be aligned.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NumberItems<K>(pub(crate) PhantomData<K>);
+
+impl<K: Pod> FixedItems for NumberItems<K> {
+    fn item_bytes(&self) -> usize {
+        size_of::<K>()
+    }
+
+    fn scatter(&self, into: &mut Scatter, bytes: &[u8], buckets: &[u16]) -> Option<Full> {
+        into.scatter_numbers::<K>(bytes, buckets)
+    }
+}
+
+/// Records of any one length.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordItems {
+    pub(crate) item_bytes: usize,
+}
+
+impl FixedItems for RecordItems {
+    fn item_bytes(&self) -> usize {
+        self.item_bytes
+    }
+
+    fn scatter(&self, into: &mut Scatter, bytes: &[u8], buckets: &[u16]) -> Option<Full> {
+        into.scatter_records(bytes, self.item_bytes, buckets)
+    }
 }
 
 /// Moves items of one length.
@@ -118,9 +158,8 @@ pub(crate) trait VaryingItems {
         Ok(())
     }
 
-    /// Whether an item goes no further, since it only had to be counted in its bucket, which is done
-    /// here.
-    fn is_counted(&mut self, _item: Item<'_>, _counts: &mut Counts) -> bool {
+    /// Whether an item goes no further, since it only has to be counted in its bucket.
+    fn is_counted(&mut self, _item: Item<'_>) -> bool {
         false
     }
 }
@@ -173,11 +212,15 @@ impl<V: VaryingItems, R: Route> VaryingMover<V, R> {
                 position: run.position + number + index as u64,
                 bucket: usize::from(bucket),
             };
-            let counts = worker.counts(item.bucket);
             if V::HAS_KEYS {
-                counts.key_bytes += u64::from(batch.keys[index].len_bytes);
+                let key_bytes = u64::from(batch.keys[index].len_bytes);
+                worker.counts(item.bucket).key_bytes += key_bytes;
             }
-            if !self.items.is_counted(item, counts) {
+            if self.items.is_counted(item) {
+                let counts = worker.counts(item.bucket);
+                counts.items += 1;
+                counts.bytes += item.bytes.len() as u64;
+            } else {
                 worker.append(item.bucket, item.bytes)?;
             }
         }

@@ -8,10 +8,12 @@
 //! Bounds: the readers' pools; each byte of the source is read once.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
-use super::bucket::{Piece, Segment};
+use super::bucket::{Location, Piece, Segment};
 use super::mover::{Mover, Run};
-use super::read::{LongItem, ReadSegment, SegmentQueue, SegmentReader};
+use super::read::{LongItem, ReadSegment};
 use super::route::Route;
 use super::scatter::{RunStart, ScatterWorker};
 use super::{Partition, SPLIT_SEGMENTS, no_buffer};
@@ -195,9 +197,9 @@ impl<F: Framing> Reader for RegionReader<'_, F> {
     }
 }
 
-/// The segments of a bucket, for all threads that distribute it again.
+/// The segments of a bucket, each taken once by whichever of the threads asks that distribute it again.
 pub(crate) struct BucketSource {
-    queue: SegmentQueue,
+    left: Mutex<VecDeque<Segment>>,
     share: TakeShare,
     /// Positions of all pieces, ascending, where runs that follow on to each other are joined.
     positions: Vec<u64>,
@@ -207,7 +209,7 @@ impl BucketSource {
     /// Segments in the order in which they were made.
     pub(crate) fn as_made(segments: Vec<Segment>) -> Self {
         BucketSource {
-            queue: SegmentQueue::new(segments),
+            left: Mutex::new(segments.into()),
             share: TakeShare::ONE,
             positions: Vec::new(),
         }
@@ -230,7 +232,7 @@ impl BucketSource {
         let mut positions: Vec<u64> = pieces.map(|piece| piece.position).collect();
         positions.sort_unstable();
         BucketSource {
-            queue: SegmentQueue::new(segments),
+            left: Mutex::new(segments.into()),
             share,
             positions,
         }
@@ -248,6 +250,23 @@ impl BucketSource {
         )
     }
 
+    /// The next segment of a thread that has `taken` some before. The segments of a long item stay together.
+    fn next(&self, taken: &mut VecDeque<Segment>) -> Option<Segment> {
+        if taken.is_empty() {
+            let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = (left.len() as u64 / self.share.0).max(1) as usize;
+            let count = count.min(left.len());
+            taken.extend(left.drain(..count));
+            while taken.back().is_some_and(|segment| segment.is_continued) {
+                let Some(segment) = left.pop_front() else {
+                    break;
+                };
+                taken.push_back(segment);
+            }
+        }
+        taken.pop_front()
+    }
+
     /// The run of a piece: it follows on to the piece before it in the order of the input.
     fn run_of(&self, piece: &Piece) -> RunStart {
         let before = |&position: &u64| position < piece.position;
@@ -260,10 +279,12 @@ impl BucketSource {
     }
 }
 
-/// One thread's way through the segments of a bucket.
+/// One thread's way through the segments of a bucket, which are read for good.
 struct BucketReader<'a, 's> {
+    partition: &'a Partition<'a>,
     source: &'s BucketSource,
-    reader: SegmentReader<'a>,
+    pool: Pool,
+    ahead: ReadAhead<Segment>,
     /// Taken and not yet asked for.
     taken: VecDeque<Segment>,
     is_ordered: bool,
@@ -273,21 +294,45 @@ impl Reader for BucketReader<'_, '_> {
     type Read = ReadSegment;
 
     fn start(&mut self, port: &mut Port) -> Result<()> {
-        let (queue, share) = (&self.source.queue, self.source.share.0);
-        let taken = &mut self.taken;
-        self.reader.start(port, || queue.next(share, taken))
+        while self.ahead.has_room() {
+            let Some(segment) = self.source.next(&mut self.taken) else {
+                break;
+            };
+            let Location::Scratch { place, .. } = segment.location else {
+                self.ahead.put(segment);
+                continue;
+            };
+            let mut buf = self.pool.take().ok_or_else(no_buffer)?;
+            let buf = buf.split_to(segment.stored_bytes());
+            let file = self.partition.scratch()?.file(place);
+            self.ahead
+                .ask(port, (file, place.offset_bytes), buf, segment);
+        }
+        Ok(())
     }
 
     fn next(&mut self, _: &mut Port) -> Result<Option<ReadSegment>> {
-        Ok(self.reader.next(self.is_ordered))
+        let next = self.ahead.next(self.is_ordered);
+        Ok(next.map(|(segment, buf)| ReadSegment { segment, buf }))
     }
 
+    /// Its place on scratch is free then.
     fn settle(&mut self, transfer: Transfer) -> Result<()> {
-        self.reader.settle(transfer)
+        let partition = self.partition;
+        self.ahead.settle(transfer, |segment, transfer| {
+            segment.verify(partition, &transfer.buf)?;
+            if let Location::Scratch { place, .. } = segment.location {
+                let scratch = partition.scratch()?;
+                scratch.forget(place);
+                // Short ones have whole buffers' places, too.
+                scratch.free(place, partition.sizes.segment_bytes as u64);
+            }
+            Ok(())
+        })
     }
 
     fn is_done(&self) -> bool {
-        self.reader.is_idle()
+        self.ahead.is_idle()
     }
 
     fn advance_bytes(_: &ReadSegment) -> u64 {
@@ -295,8 +340,13 @@ impl Reader for BucketReader<'_, '_> {
         0
     }
 
+    /// Gives the segment's memory back.
     fn give_back(&mut self, read: ReadSegment) {
-        self.reader.give_back(read);
+        let was_reserved = read.segment.is_resident;
+        drop(read);
+        if was_reserved {
+            self.partition.resident_left.fetch_add(1, Ordering::AcqRel);
+        }
     }
 }
 
@@ -307,9 +357,12 @@ pub(crate) fn scatter_segments(
     source: &BucketSource,
     pool: Pool,
 ) -> Result<()> {
+    let partition = worker.partition;
     let mut reader = BucketReader {
+        partition,
         source,
-        reader: SegmentReader::new(worker.partition, pool),
+        pool,
+        ahead: ReadAhead::new(partition.sizes.split_reads),
         taken: VecDeque::new(),
         is_ordered: worker.takes_in_order(),
     };

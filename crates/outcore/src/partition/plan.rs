@@ -1,8 +1,53 @@
-//! What the plans of all jobs share: the sizes of descriptions, and the search for the least memory.
+//! The plan of a distribution: pure arithmetic from sizes to buckets, buffers, traffic and time.
 //!
-//! Contract: pure arithmetic. How fast the drives are comes with the job
-//! ([`DriveRates`](crate::job::DriveRates)).
+//! | PALID | meaning | here |
+//! |---|---|---|
+//! | N | bytes of data | `data_bytes` |
+//! | M | bytes of memory | `memory_bytes` |
+//! | D | drives | `drive_count` |
+//! | B | bytes of a transfer | `segment_bytes`, `read_block_bytes` |
+//! | P | threads | `threads` |
+//!
+//! Contract: no I/O, and the same plan for the same numbers. Each kind of job ([`Planned`]) says which numbers
+//! and sizes of buckets are worth trying and what it reserves beside the rest; [`best_of`] fits each of
+//! them into the memory and takes the cheapest, and [`plan_within`] does so on as many threads as have room.
+//! Data that fit are distributed in memory and written once; larger data go through scratch once, or as often as
+//! one distribution has too few buckets for the memory (PALID, SPAA 2025, section 4). Where nothing fits, the
+//! error names a memory that would do.
+//!
+//! In the first phase memory holds input blocks in flight, a segment buffer a thread and bucket, and segments that
+//! are being written; in the second, areas in which buckets are loaded, and what the work on them needs.
+//! What both leave over keeps whole buckets in memory (*resident*), which never go to scratch. Where memory is
+//! short, areas and buffers of the output are given up first, then input blocks get shorter; four of
+//! them stay in flight a thread.
 
+use std::fmt;
+use std::ops::DerefMut;
+
+use super::{BUCKETS, SPLIT_READS_MIN, SegmentSizes};
+use crate::ends::PhasePlan;
+use crate::job::{JobSize, KindCosts, RatesOrigin};
+use crate::read::regions::RegionSizes;
+use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
+
+/// Most buckets of one distribution: beyond them every store misses the caches.
+pub(crate) const BUCKETS_MAX: usize = 2048;
+/// Largest segment: beyond it the drives gain nothing.
+pub(crate) const SEGMENT_BYTES_MAX: usize = 256 << 10;
+/// Largest bucket in memory: offsets in it have 32 bits.
+pub(crate) const AREA_BYTES_MAX: usize = (u32::MAX / 2) as usize;
+/// Reads of the input: the longest, those that drives serve nearly as fast, and how short they become for the sake of
+/// their number and where memory is short.
+const READ_BYTES_MAX: usize = 4 << 20;
+const READ_BYTES_WANTED: usize = 64 << 10;
+const READ_BYTES_GOOD: usize = 256 << 10;
+const READ_BYTES_MIN: usize = 16 << 10;
+/// Reads of the input a thread, at least: four in flight while one is worked on.
+const READS_MIN: usize = 5;
+/// Threads are given up for a plan that is as much cheaper; what is not known of drives and processors may be less.
+const THREADS_WORTH: f64 = 0.8;
 /// Set aside for samples' remains and small tables.
 pub(crate) const FIXED_BYTES: u64 = 5 << 19;
 /// Bytes that a segment's description takes in memory, the growth of its list included.
@@ -10,9 +55,643 @@ pub(crate) const SEGMENT_META_BYTES: u64 = 80;
 /// Bytes that a run of the input takes in memory.
 pub(crate) const PIECE_BYTES: u64 = size_of::<super::bucket::Piece>() as u64;
 const _: () = assert!(size_of::<super::bucket::Segment>() as u64 <= SEGMENT_META_BYTES);
+/// Reservations by name.
+pub(crate) const INPUT: &str = "input blocks";
+pub(crate) const ACROSS: &str = "lines across blocks";
+pub(crate) const DESCRIPTIONS: &str = "descriptions and small tables";
+
+/// What the plans of all distributions say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartitionPlan {
+    /// What it is for.
+    pub job: JobSize,
+    /// Length of an item; none where it varies.
+    pub element_bytes: Option<usize>,
+    /// Times that data go to scratch: 0, 1, 2, ...
+    pub distributions: u32,
+    /// Buckets of one distribution.
+    pub bucket_count: usize,
+    /// Buckets of all distributions together, about.
+    pub bucket_count_last: f64,
+    /// Size of a segment buffer, and of a write to scratch.
+    pub segment_bytes: usize,
+    /// Bytes of whole items in a segment.
+    pub segment_payload_bytes: usize,
+    /// Neighbouring segments of one bucket on scratch.
+    pub extent_segments: usize,
+    /// Size of an input read.
+    pub read_block_bytes: usize,
+    /// Input reads in flight a thread, the one that is worked on among them.
+    pub reads_in_flight: usize,
+    /// Stretches of the input that a thread reads side by side, where it reads in order.
+    pub lanes: usize,
+    /// The longest line; the length of an item where all have one.
+    pub line_bytes_max: usize,
+    /// Segment writes in flight a thread.
+    pub writes_in_flight: usize,
+    /// Segments that may stay in memory.
+    pub resident_segments: usize,
+    /// Largest bucket that is worked on at once.
+    pub bucket_bytes_max: usize,
+    /// Areas for buckets a thread.
+    pub areas: usize,
+    /// Size of a buffer in which items are put in order for writing.
+    pub chunk_bytes: usize,
+    /// Such buffers a thread; 0 for what is sorted in place.
+    pub chunks: usize,
+    /// Bytes of scratch that will be in use at once, about.
+    pub scratch_bytes: u64,
+    /// Predicted bytes read.
+    pub predicted_read_bytes: u64,
+    /// Predicted bytes written.
+    pub predicted_written_bytes: u64,
+    /// Predicted time at the rates of the drives.
+    pub predicted_seconds: f64,
+    /// What of it each phase does.
+    pub phases: Vec<PhasePlan>,
+    /// Time of the drives and of the processors, each by themselves.
+    moving_seconds: f64,
+    computing_seconds: f64,
+    /// What the search goes by: both, longer for windows and buckets that are not the best.
+    cost: f64,
+}
+
+/// Numbers and sizes of buckets that a search tries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Buckets {
+    /// Times that data go through scratch, if they do not fit in memory.
+    pub(crate) distributions: u32,
+    /// Of one distribution.
+    pub(crate) count: usize,
+    /// Of all together, about.
+    pub(crate) count_last: f64,
+    /// Largest bucket that is worked on at once.
+    pub(crate) bytes_max: usize,
+    pub(crate) segment_bytes: usize,
+    /// Whether neighbouring segments lie side by side on scratch.
+    pub(crate) has_extents: bool,
+}
+
+/// What a kind of job wants where memory is plenty.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wishes {
+    pub(crate) element_bytes: Option<usize>,
+    /// Areas a thread, for one drive.
+    pub(crate) areas: usize,
+    /// Whether items are put in order in buffers beside their bucket.
+    pub(crate) has_chunks: bool,
+    /// Stretches of the input that a thread may read side by side, and reads of all of them.
+    pub(crate) lanes_max: usize,
+    pub(crate) reads_max: usize,
+}
+
+/// The plan of one kind of job, with what it adds to the part that all have.
+pub(crate) trait Planned: Clone + DerefMut<Target = PartitionPlan> {
+    /// Fewest buffers for the output a thread.
+    const CHUNKS_MIN: usize;
+    /// Name of the phase that works on one bucket after another.
+    const LAST_PHASE: &'static str;
+
+    /// What the run reserves at least, before any line is filled up.
+    fn reservations(&self) -> Ledger;
+
+    /// Segments in memory with which nothing goes to scratch, and the most of them that are of use.
+    fn segments_wanted(&self) -> (u64, u64);
+
+    /// How much longer than its traffic takes the job takes, for the size of its buckets.
+    fn detour(&self) -> f64;
+
+    /// Makes the longest line shorter, where nothing else is left to give up.
+    fn shorten_lines(&mut self) -> bool {
+        false
+    }
+
+    /// Chooses how the input is sampled: reads, and bytes of all of them. None where that is not planned.
+    fn choose_sample(&mut self) -> (f64, f64) {
+        (0.0, 0.0)
+    }
+
+    /// Items of the data, and what the work on them costs.
+    fn work(&self) -> (f64, KindCosts);
+
+    /// Bytes that are left of the data where equal items are counted in tables.
+    fn counted_bytes(&self) -> Option<f64> {
+        None
+    }
+}
+
+impl PartitionPlan {
+    /// A plan for `job` with these buckets, and all that it `wishes` for.
+    pub(crate) fn new(job: JobSize, buckets: Buckets, wishes: Wishes) -> Self {
+        let Buckets { segment_bytes, .. } = buckets;
+        let element_bytes = wishes.element_bytes.unwrap_or(1);
+        let (threads, drive_count) = (job.threads, job.drive_count);
+        let (read_block_bytes, reads_in_flight) =
+            read_window(&job, element_bytes, wishes.reads_max);
+        let share_bytes = (job.memory_bytes / (32 * threads.max(2) as u64)) as usize;
+        let chunk_bytes = share_bytes.clamp(64 << 10, 1 << 20).max(2 * element_bytes);
+        PartitionPlan {
+            job,
+            element_bytes: wishes.element_bytes,
+            distributions: buckets.distributions,
+            bucket_count: buckets.count,
+            bucket_count_last: buckets.count_last,
+            segment_bytes,
+            segment_payload_bytes: segment_bytes / element_bytes * element_bytes,
+            extent_segments: match buckets.has_extents {
+                true => ((1 << 20) / segment_bytes).max(1),
+                false => 1,
+            },
+            read_block_bytes,
+            reads_in_flight,
+            lanes: drive_count.div_ceil(threads).clamp(1, wishes.lanes_max),
+            line_bytes_max: element_bytes,
+            writes_in_flight: ((4 << 20) / segment_bytes).clamp(4, 64),
+            resident_segments: 0,
+            bucket_bytes_max: buckets.bytes_max,
+            areas: wishes.areas + (2 * drive_count).div_ceil(threads).min(6) - 1,
+            chunk_bytes: match wishes.has_chunks {
+                true => chunk_bytes.next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES,
+                false => 0,
+            },
+            chunks: match wishes.has_chunks {
+                true => 4 + 2 * drive_count.min(8) / threads,
+                false => 0,
+            },
+            scratch_bytes: 0,
+            predicted_read_bytes: 0,
+            predicted_written_bytes: 0,
+            predicted_seconds: 0.0,
+            phases: Vec::new(),
+            moving_seconds: 0.0,
+            computing_seconds: 0.0,
+            cost: 0.0,
+        }
+    }
+
+    /// Slots for segment buffers in all, with `split_slots` a thread for buckets that turn out too large.
+    pub(crate) fn slots(&self, split_slots: usize) -> usize {
+        self.slots_in_use(split_slots) + self.resident_segments
+    }
+
+    /// One buffer a bucket, those being written, and those with which a bucket that turned out
+    /// too large is split while the part-filled ones stay.
+    pub(crate) fn slots_in_use(&self, split_slots: usize) -> usize {
+        self.job.threads * (self.bucket_count + self.writes_in_flight + split_slots)
+    }
+
+    /// Segments of the data, if all of them are full.
+    pub(crate) fn data_segments(&self) -> u64 {
+        let payload_bytes = self.segment_payload_bytes.max(1) as u64;
+        self.job.data_bytes.div_ceil(payload_bytes)
+    }
+
+    /// Whole segments that a bucket gets from one thread, about.
+    pub(crate) fn expected_segments(&self) -> usize {
+        let streams = (self.bucket_count * self.job.threads) as u64;
+        let each_bytes = self.job.data_bytes / streams.max(1);
+        (each_bytes / self.segment_payload_bytes.max(1) as u64) as usize
+    }
+
+    /// Size of an area: the bucket in whole segments, room to lay it out like the file, and a border block for
+    /// each short segment.
+    pub fn area_bytes(&self) -> usize {
+        let segments = self
+            .bucket_bytes_max
+            .div_ceil(self.segment_payload_bytes.max(1));
+        let spare_bytes = (2 + 3 * self.job.threads) * BLOCK_BYTES;
+        (segments * self.segment_bytes + spare_bytes).next_multiple_of(BLOCK_BYTES)
+    }
+
+    /// Segments that a thread reads at once where a bucket is distributed again: in the memory of the
+    /// input's reads.
+    pub(crate) fn split_reads(&self) -> usize {
+        ((self.read_block_bytes * self.reads_in_flight) / self.segment_bytes).max(SPLIT_READS_MIN)
+    }
+
+    /// Segments that are read at once and their buffers, of all threads.
+    pub(crate) fn split_bytes(&self) -> u64 {
+        Pool::total_bytes(self.segment_bytes, self.job.threads * self.split_reads())
+    }
+
+    /// How the input is read where it is read in order.
+    pub(crate) fn region_sizes(&self) -> RegionSizes {
+        RegionSizes {
+            block_bytes: self.read_block_bytes,
+            lanes: self.lanes,
+            reads_a_lane: self.reads_in_flight.div_ceil(self.lanes).max(2),
+            record_bytes_max: self.line_bytes_max,
+        }
+    }
+
+    /// How segments are written and read back.
+    pub(crate) fn segment_sizes(&self, split_slots: usize) -> SegmentSizes {
+        SegmentSizes {
+            segment_bytes: self.segment_bytes,
+            full_bytes: self.element_bytes.map_or(0, |_| self.segment_payload_bytes),
+            extent_segments: self.extent_segments,
+            expected_segments: self.expected_segments(),
+            writes_in_flight: self.writes_in_flight,
+            resident_segments: self.resident_segments,
+            split_reads: self.split_reads(),
+            slots: self.slots(split_slots),
+        }
+    }
+
+    /// The front of a ledger: descriptions of segments and of `pieces` runs of the input, `tables_bytes` of small
+    /// tables, and buffers of buckets.
+    pub(crate) fn ledger(
+        &self,
+        job: &'static str,
+        (pieces, tables_bytes): (u64, u64),
+        split_slots: usize,
+    ) -> Ledger {
+        let segments = self.data_segments() + 1;
+        let descriptions_bytes = SEGMENT_META_BYTES * segments + PIECE_BYTES * pieces;
+        let slots = self.slots(split_slots);
+        Ledger::new(job)
+            .always(
+                DESCRIPTIONS,
+                FIXED_BYTES + descriptions_bytes + tables_bytes,
+            )
+            .always(BUCKETS, Pool::total_bytes(self.segment_bytes, slots))
+    }
+
+    /// The same, with what is read where it is read in order: blocks, and lines across them, of which a thread may have
+    /// so many long ones at once.
+    pub(crate) fn with_regions(&self, ledger: Ledger, long_lines: usize) -> Ledger {
+        let (threads, sizes) = (self.job.threads, self.region_sizes());
+        let reads_bytes = Pool::total_bytes(sizes.slot_bytes(), sizes.slots() * threads);
+        // What is put together grows by doubling.
+        let across_bytes = match self.element_bytes {
+            Some(_) => 0,
+            None => 2 * long_lines * threads * self.line_bytes_max,
+        };
+        ledger.during("distribute", INPUT, reads_bytes).during(
+            "distribute",
+            ACROSS,
+            across_bytes as u64,
+        )
+    }
+
+    /// Areas and output buffers of a thread.
+    pub(crate) fn areas_bytes(&self, area_bytes: usize) -> u64 {
+        (self.areas * area_bytes + self.chunks * self.chunk_bytes) as u64
+    }
+
+    /// Gives up a step of what is good to have: areas, output buffers, writes and reads in flight, reads longer than
+    /// `read_bytes_min`.
+    fn give_up(&mut self, chunks_min: usize, read_bytes_min: usize) -> bool {
+        let shorter_bytes = (self.read_block_bytes / 2).next_multiple_of(BLOCK_BYTES);
+        let read_bytes_min = read_bytes_min.max(self.element_bytes.unwrap_or(1));
+        if self.areas > 2 {
+            self.areas -= 1;
+        } else if self.chunks > chunks_min {
+            self.chunks -= 1;
+        } else if self.writes_in_flight > 4 {
+            self.writes_in_flight /= 2;
+        } else if self.reads_in_flight > READS_MIN {
+            self.reads_in_flight -= 1;
+            self.lanes = self.lanes.min(self.reads_in_flight / 2);
+        } else if shorter_bytes >= read_bytes_min {
+            self.read_block_bytes = shorter_bytes;
+        } else if self.lanes > 1 {
+            self.lanes = 1;
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Bytes that go to scratch in the first distribution.
+    fn away_bytes(&self) -> f64 {
+        let buffered_bytes = self.job.threads * self.bucket_count * self.segment_bytes / 2;
+        let resident_bytes = (self.resident_segments * self.segment_payload_bytes) as f64 * 0.95;
+        match self.distributions {
+            0 => 0.0,
+            _ => (self.job.data_bytes as f64 - resident_bytes - buffered_bytes as f64).max(0.0),
+        }
+    }
+
+    /// Tells traffic and time: of a `sample` (reads, bytes), of the distributions, and of the work on one bucket after
+    /// another, which writes what is left of the data.
+    fn predict(
+        &mut self,
+        (sample_reads, sample_bytes): (f64, f64),
+        counted_bytes: Option<f64>,
+        (last_phase, items, costs): (&'static str, f64, KindCosts),
+    ) {
+        let data_bytes = self.job.data_bytes as f64;
+        let away_bytes = match counted_bytes {
+            Some(_) => 0.0,
+            None => self.away_bytes(),
+        };
+        let again_bytes = match counted_bytes {
+            Some(_) => 0.0,
+            None => data_bytes * f64::from(self.distributions.saturating_sub(1)),
+        };
+        let segments = |bytes: f64| bytes / self.segment_payload_bytes.max(1) as f64;
+        let loads = segments(away_bytes) / self.extent_segments as f64
+            + data_bytes / self.bucket_bytes_max.max(1) as f64;
+        let times = f64::from(self.distributions.max(1));
+        let phases = [
+            ("sample", sample_reads, (sample_bytes, 0.0), 0.0),
+            (
+                "distribute",
+                data_bytes / self.read_block_bytes as f64
+                    + segments(away_bytes)
+                    + 2.0 * segments(again_bytes),
+                (data_bytes + again_bytes, away_bytes + again_bytes),
+                times * costs.distribute.seconds(items, data_bytes),
+            ),
+            (
+                last_phase,
+                loads,
+                (away_bytes, counted_bytes.unwrap_or(data_bytes)),
+                costs.finish.seconds(items, data_bytes),
+            ),
+        ];
+        let (rates, drives) = (self.job.rates, self.job.drive_count);
+        let computing = |core_seconds: f64| core_seconds / self.job.threads as f64;
+        self.predicted_seconds = 0.0;
+        self.phases.clear();
+        for (name, requests, (read_bytes, written_bytes), core_seconds) in phases {
+            // Drives and processors work at the same time.
+            let moving = rates.seconds((read_bytes, written_bytes), requests, drives);
+            let seconds = moving.max(computing(core_seconds));
+            self.predicted_seconds += seconds;
+            // Who samples before planning knows already.
+            if read_bytes > 0.0 || written_bytes > 0.0 {
+                self.phases.push(PhasePlan {
+                    name,
+                    read_bytes: read_bytes as u64,
+                    written_bytes: written_bytes as u64,
+                    seconds,
+                });
+            }
+        }
+        let sum = |of: fn(&PhasePlan) -> u64| self.phases.iter().map(of).sum::<u64>();
+        let (read_bytes, written_bytes) = (sum(|p| p.read_bytes), sum(|p| p.written_bytes));
+        (self.predicted_read_bytes, self.predicted_written_bytes) = (read_bytes, written_bytes);
+        let moved_bytes = (read_bytes as f64, written_bytes as f64);
+        let requests = phases.iter().map(|phase| phase.1).sum();
+        self.moving_seconds = rates.seconds(moved_bytes, requests, drives);
+        self.computing_seconds = computing(phases.iter().map(|phase| phase.3).sum());
+        // What is read to be distributed again makes room. Of a bucket and thread the first segment and
+        // the last extent are half empty.
+        let live_bytes = match again_bytes {
+            0.0 => away_bytes,
+            // All data, and one bucket twice while it is read and written.
+            _ => data_bytes * (1.0 + 1.0 / self.bucket_count as f64),
+        };
+        let streams = self.bucket_count_last * self.job.threads as f64;
+        let extent_segments = self.extent_segments.min(self.expected_segments()).max(1);
+        let open_bytes = streams * ((extent_segments + 1) * self.segment_bytes) as f64 / 2.0;
+        self.scratch_bytes = match live_bytes {
+            0.0 => 0,
+            bytes => (bytes + open_bytes) as u64,
+        };
+    }
+
+    /// The plan for people: `what` is done, `notes` on the distribution and what comes behind it, the ledger.
+    pub(crate) fn describe(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        what: &str,
+        notes: &[String],
+        (last_phase, ledger): (&str, &Ledger),
+    ) -> fmt::Result {
+        let job = &self.job;
+        let bytes = |value: usize| units::bytes(value as u64);
+        writeln!(
+            f,
+            "{what} in {} of memory on {}, {}",
+            units::bytes(job.memory_bytes),
+            units::counted(job.threads as u64, "thread"),
+            units::counted(job.drive_count as u64, "drive")
+        )?;
+        match (self.distributions, self.scratch_bytes) {
+            (0, _) => writeln!(f, "  fits in memory: one pass, nothing goes to scratch")?,
+            (_, 0) => writeln!(f, "  what finds no place in a table goes through scratch")?,
+            (n, _) => writeln!(
+                f,
+                "  {} through scratch, then bucket by bucket",
+                units::counted(u64::from(n), "distribution")
+            )?,
+        }
+        writeln!(
+            f,
+            "  distribute: {} buckets, segments of {}, reads of {} ({} in flight a thread)",
+            self.bucket_count,
+            bytes(self.segment_bytes),
+            bytes(self.read_block_bytes),
+            self.reads_in_flight
+        )?;
+        for note in notes {
+            writeln!(f, "  {note}")?;
+        }
+        writeln!(
+            f,
+            "  {last_phase}: buckets up to {}, {} areas a thread; {} may stay in memory",
+            bytes(self.bucket_bytes_max),
+            self.areas,
+            bytes(self.resident_segments * self.segment_bytes)
+        )?;
+        let computing = match job.costs.origin {
+            RatesOrigin::Assumed => "computing assumed".to_string(),
+            origin => format!("computing {origin}"),
+        };
+        writeln!(
+            f,
+            "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {}; {computing}",
+            units::bytes(self.predicted_read_bytes),
+            units::bytes(self.predicted_written_bytes),
+            units::bytes(self.scratch_bytes),
+            self.predicted_seconds,
+            job.rates,
+        )?;
+        write!(f, "{ledger}")
+    }
+}
+
+/// Makes a job's size and its plan read like the parts that all jobs have: `job`, and `common`.
+macro_rules! stands_on_common {
+    ($size:ty, $plan:ty) => {
+        impl std::ops::Deref for $size {
+            type Target = $crate::job::JobSize;
+
+            fn deref(&self) -> &Self::Target {
+                &self.job
+            }
+        }
+
+        impl std::ops::Deref for $plan {
+            type Target = $crate::partition::plan::PartitionPlan;
+
+            fn deref(&self) -> &Self::Target {
+                &self.common
+            }
+        }
+
+        impl std::ops::DerefMut for $plan {
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                &mut self.common
+            }
+        }
+    };
+}
+pub(crate) use stands_on_common;
+
+/// Input reads, length and number: as many as keep all drives busy, of 4 MiB each, in an eighth of the memory.
+/// Where that is little they get shorter first, then fewer.
+fn read_window(job: &JobSize, element_bytes: usize, reads_max: usize) -> (usize, usize) {
+    let allowed_bytes = (job.memory_bytes / 8) as usize / job.threads;
+    let wanted = (3 * job.drive_count).div_ceil(job.threads);
+    let wanted = wanted.min(reads_max).max(READS_MIN);
+    let mut block_bytes = READ_BYTES_MAX;
+    while block_bytes > READ_BYTES_WANTED && block_bytes * wanted > allowed_bytes {
+        block_bytes /= 2;
+    }
+    // Little data are shared by all threads.
+    let share_bytes = (job.data_bytes / (4 * job.threads as u64)).next_multiple_of(64 << 10);
+    let block_bytes = block_bytes
+        .min((share_bytes as usize).max(64 << 10))
+        .max(4 * element_bytes);
+    let reads = wanted.min((allowed_bytes / block_bytes).max(READS_MIN));
+    (block_bytes, reads)
+}
+
+/// The cheapest of `candidates` that fit the memory.
+pub(crate) fn best_of<P: Planned>(candidates: impl Iterator<Item = P>) -> Option<P> {
+    candidates
+        .filter_map(fit)
+        .reduce(|best, plan| match plan.cost < best.cost {
+            true => plan,
+            false => best,
+        })
+}
+
+/// The plan with its windows as memory allows, what stays in memory, and what that will cost.
+fn fit<P: Planned>(mut plan: P) -> Option<P> {
+    let memory_bytes = plan.job.memory_bytes;
+    // Most of what is tried does not fit, whatever is given up below.
+    let mut least = plan.clone();
+    (least.areas, least.chunks) = (2, plan.chunks.min(P::CHUNKS_MIN));
+    (least.writes_in_flight, least.reads_in_flight, least.lanes) = (4, READS_MIN, 1);
+    least.read_block_bytes = READ_BYTES_MIN;
+    while least.shorten_lines() {}
+    if least.reservations().bytes() > memory_bytes {
+        return None;
+    }
+    let windows = |plan: &P| {
+        [
+            (0.2, plan.areas),
+            (0.1, plan.reads_in_flight),
+            (0.05, plan.chunks),
+            (0.05, plan.writes_in_flight),
+        ]
+    };
+    let wanted = windows(&plan);
+    while plan.reservations().bytes() > memory_bytes {
+        let gives_up = plan.give_up(P::CHUNKS_MIN, READ_BYTES_GOOD)
+            || plan.shorten_lines()
+            || plan.give_up(P::CHUNKS_MIN, READ_BYTES_MIN);
+        if !gives_up {
+            return None;
+        }
+    }
+    let spare_bytes = memory_bytes - plan.reservations().bytes();
+    if plan.distributions == 1 {
+        let (enough, most) = plan.segments_wanted();
+        let affordable = spare_bytes / plan.segment_bytes as u64;
+        plan.resident_segments = affordable.min(most) as usize;
+        if affordable >= enough {
+            plan.distributions = 0;
+        }
+    }
+    let sample = plan.choose_sample();
+    let counted_bytes = plan.counted_bytes();
+    let (items, costs) = plan.work();
+    plan.predict(sample, counted_bytes, (P::LAST_PHASE, items, costs));
+    // Drives idle when too few buckets are being loaded and written.
+    let lacking = wanted.iter().zip(windows(&plan)).map(|(wanted, got)| {
+        let share = got.1 as f64 / wanted.1.max(1) as f64;
+        wanted.0 * (1.0 - share)
+    });
+    let slower = plan.detour() * (1.0 + lacking.sum::<f64>());
+    // What is sure to stay in memory needs no scratch at all.
+    let through_scratch = f64::from(plan.distributions.min(1));
+    plan.cost =
+        plan.moving_seconds * slower * (1.0 + 0.01 * through_scratch) + plan.computing_seconds;
+    Some(plan)
+}
+
+/// The plan that `best` finds for `job`, on fewer threads where the memory is too small for all of them, or where
+/// each then has so much more of it that a distribution is saved, and time with it.
+pub(crate) fn on_fewer_threads<P: Planned>(
+    job: JobSize,
+    best: impl Fn(JobSize) -> Option<P>,
+) -> Option<P> {
+    let halves = std::iter::successors(Some(job.threads), |&threads| {
+        (threads > 1).then_some(threads / 2)
+    });
+    let mut chosen: Option<P> = None;
+    for threads in halves {
+        let plan = best(JobSize { threads, ..job });
+        chosen = match (chosen, plan) {
+            (Some(more), Some(fewer))
+                if fewer.distributions >= more.distributions
+                    || fewer.cost >= THREADS_WORTH * more.cost =>
+            {
+                Some(more)
+            }
+            (more, fewer) => fewer.or(more),
+        };
+        if chosen.as_ref().is_some_and(|plan| plan.distributions < 2) {
+            break;
+        }
+    }
+    chosen
+}
+
+/// The plan that `best` finds for `job`.
+///
+/// # Errors
+/// [`Kind::Memory`] with the least memory, in whole MiB, that would do for one thread, if there is none;
+/// `operation` and `items` say what could not be planned.
+pub(crate) fn plan_within<P>(
+    job: JobSize,
+    (operation, items): (&'static str, &str),
+    best: impl Fn(JobSize) -> Option<P>,
+) -> Result<P> {
+    let job = JobSize {
+        threads: job.threads.max(1),
+        drive_count: job.drive_count.max(1),
+        ..job
+    };
+    if let Some(plan) = best(job) {
+        return Ok(plan);
+    }
+    let least = least_memory_bytes(job.memory_bytes, |memory_bytes| {
+        let alone = JobSize {
+            memory_bytes,
+            threads: 1,
+            ..job
+        };
+        best(alone).is_some()
+    });
+    let least = least.map(|bytes| (bytes + job.held_bytes).next_multiple_of(1 << 20));
+    let least = least.map_or_else(|| "more".to_string(), units::bytes_exact);
+    let cause = format!(
+        "{} of memory are too little for {} {items}",
+        units::bytes(job.memory_bytes + job.held_bytes),
+        units::bytes(job.data_bytes),
+    );
+    Err(Error::new(Kind::Memory, operation, cause).hint(format!("allow at least --memory {least}")))
+}
 
 /// The least memory, in whole MiB and above `memory_bytes`, with which a plan `fits`; none if none does.
-pub(crate) fn least_memory_bytes(memory_bytes: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
+fn least_memory_bytes(memory_bytes: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
     const STEP_BYTES: u64 = 1 << 20;
     let fits = |steps: u64| fits(steps * STEP_BYTES);
     let mut too_few = memory_bytes / STEP_BYTES;

@@ -12,7 +12,8 @@
 
 use super::Partition;
 use super::bucket::{Counts, Out};
-use super::kernel::{FixedItems, Scatter};
+use super::kernel::Scatter;
+use super::mover::FixedItems;
 use super::spill::{SPILL_TOKENS, Spill, Spilling};
 use outcore_io::Result;
 use outcore_io::memory::BLOCK_BYTES;

@@ -4,10 +4,12 @@
 //! Model: PALID (SPAA 2025), section 4: each bucket is read, worked on in memory and written at its final
 //! place while the next ones load.
 //!
-//! Contract: a [`TaskWorker`] is one thread; what is done with a loaded bucket says its [`BucketWork`].
+//! Contract: a [`TaskWorker`] is one thread; what is done with a loaded bucket says its [`BucketWork`],
+//! which emits what comes of it: its area, or items by reference, in chunks laid out like the output.
 //! Every segment's checksum is verified before its items are looked at. Where the place of a bucket's
-//! output depends on the buckets before it (`--unique`, pipes), workers take turns ([`Turns`]) between
-//! work and output. Several tasks that are too large for all threads at once are run by one.
+//! output depends on the buckets before it (`--unique`, pipes), workers take turns between
+//! work and output ([`TaskWorker::place`]). Several tasks that are too large for all threads at once are
+//! run by one.
 //!
 //! Bounds: each worker's own areas and chunks; each segment is read once, each output byte written once.
 
@@ -17,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, Counts};
 use super::crew::Crew;
 use super::load::Load;
 use super::{Partition, no_buffer};
@@ -48,12 +50,16 @@ pub(crate) struct Tasks<'a, K> {
     next: AtomicUsize,
     /// Tasks at this and behind are not taken now.
     end: AtomicUsize,
-    pub(crate) sink: Sink<'a>,
-    pub(crate) turns: Turns,
+    sink: Sink<'a>,
+    /// Whether output lies behind that of the buckets before, whatever was left out of these.
+    is_appended: bool,
+    turns: Turns,
 }
 
 impl<'a, K> Tasks<'a, K> {
-    pub(crate) fn new(list: Vec<BucketTask<K>>, sink: Sink<'a>) -> Self {
+    /// Output of a task begins where its `start_bytes` says, or right behind what came of those before it if
+    /// `is_appended`.
+    pub(crate) fn new(list: Vec<BucketTask<K>>, sink: Sink<'a>, is_appended: bool) -> Self {
         let end = AtomicUsize::new(list.len());
         Tasks {
             list: list
@@ -63,8 +69,27 @@ impl<'a, K> Tasks<'a, K> {
             next: AtomicUsize::new(0),
             end,
             sink,
+            is_appended,
             turns: Turns::default(),
         }
+    }
+
+    /// Whether a task's output waits for that of the tasks before it.
+    fn takes_turns(&self) -> bool {
+        self.is_appended || matches!(self.sink, Sink::Pipe(_))
+    }
+
+    /// Where in a block the output of a task starts, if that is known before its bucket is worked on.
+    pub(crate) fn phase(&self, task: &BucketTask<K>) -> usize {
+        match &self.sink {
+            Sink::Files(writer) if !self.is_appended => writer.phase(task.start_bytes),
+            _ => 0,
+        }
+    }
+
+    /// Bytes of output placed by tasks that took turns.
+    pub(crate) fn placed_bytes(&self) -> u64 {
+        self.turns.placed().bytes
     }
 
     /// Only tasks in front of `end` are taken until this is said again.
@@ -109,14 +134,23 @@ pub(crate) struct Loaded<K> {
 }
 
 /// Memory of one worker.
-#[derive(Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct TaskMemory {
     /// For buckets.
-    pub(crate) areas: Pool,
+    pub(crate) area_bytes: usize,
+    pub(crate) areas: usize,
     /// For output that is not written from its area.
-    pub(crate) chunks: Option<Pool>,
+    pub(crate) chunk_bytes: usize,
+    pub(crate) chunks: usize,
     /// Buckets that load at once, at most.
     pub(crate) loads_max: usize,
+}
+
+/// Where the output of a bucket goes, with the turn of who has to write it before others go on.
+pub(crate) struct Spot<'a> {
+    at_bytes: u64,
+    bytes: u64,
+    turn: Option<MutexGuard<'a, Placed>>,
 }
 
 /// One thread of the second phase.
@@ -124,27 +158,45 @@ pub(crate) struct TaskWorker<'a, K> {
     partition: &'a Partition<'a>,
     pub(crate) tasks: &'a Tasks<'a, K>,
     pub(crate) port: Port,
-    memory: TaskMemory,
+    areas: Pool,
+    chunks: Option<Pool>,
+    loads_max: usize,
     loads: VecDeque<Loaded<K>>,
     finished: Vec<Transfer>,
 }
 
-/// Works on all tasks that may be taken, on as many threads as have their memory.
+/// Works on all tasks that may be taken, on `threads` threads, each with its memory from the line `name` of
+/// the ledger.
 pub(crate) fn run_tasks<K: Send, W: BucketWork<K>>(
     partition: &Partition<'_>,
     tasks: &Tasks<'_, K>,
-    memory: Vec<TaskMemory>,
+    (name, memory, threads): (&'static str, TaskMemory, usize),
     work: impl Fn() -> W + Sync,
 ) -> Result<()> {
+    if let Some(scratch) = partition.scratch.made() {
+        scratch.seal();
+    }
+    let budget = &partition.job.budget;
+    let mut pools = Vec::new();
+    for _ in 0..threads {
+        let areas = Pool::new(budget, name, memory.area_bytes, memory.areas)?;
+        let chunks = match memory.chunks {
+            0 => None,
+            count => Some(Pool::new(budget, name, memory.chunk_bytes, count)?),
+        };
+        pools.push((areas, chunks));
+    }
     partition.on_all_threads(|thread| {
-        let Some(memory) = memory.get(thread).cloned() else {
+        let Some((areas, chunks)) = pools.get(thread).cloned() else {
             return Ok(());
         };
         let mut worker = TaskWorker {
             partition,
             tasks,
             port: partition.volume.port()?,
-            memory,
+            areas,
+            chunks,
+            loads_max: memory.loads_max,
             loads: VecDeque::new(),
             finished: Vec::new(),
         };
@@ -181,12 +233,11 @@ impl<'a, K> TaskWorker<'a, K> {
 
     /// Loads ahead as far as there are areas.
     fn start_loads(&mut self, work: &impl BucketWork<K>) -> Result<()> {
-        let memory = &self.memory;
-        while memory.areas.free_slots() > 0 && self.loads.len() < memory.loads_max {
+        while self.areas.free_slots() > 0 && self.loads.len() < self.loads_max {
             let Some((index, mut task)) = self.tasks.take() else {
                 break;
             };
-            let area = memory.areas.take().ok_or_else(no_buffer)?;
+            let area = self.areas.take().ok_or_else(no_buffer)?;
             let at = work.load_at(&task).next_multiple_of(BLOCK_BYTES);
             let segments = std::mem::take(&mut task.bucket.segments);
             let load = Load::start(self.partition, &mut self.port, index, segments, area, at)?;
@@ -214,20 +265,60 @@ impl<'a, K> TaskWorker<'a, K> {
         Ok(())
     }
 
-    /// Waits for the turn of task `index`.
-    pub(crate) fn wait_for_turn(&self, index: usize) -> Result<MutexGuard<'a, Placed>> {
-        self.tasks.turns.wait_for(index, &self.partition.crew)
+    /// Where the output of a bucket goes: where that was planned, or behind the output of the buckets before
+    /// it, which it waits for. `bytes` says how long it is, and sees in its turn what the last item was that
+    /// was kept before, to leave it out here.
+    pub(crate) fn place(
+        &self,
+        loaded: &Loaded<K>,
+        bytes: impl FnOnce(&mut Option<Box<[u8]>>) -> u64,
+    ) -> Result<Spot<'a>> {
+        if !self.tasks.takes_turns() {
+            return Ok(Spot {
+                at_bytes: loaded.task.start_bytes,
+                bytes: bytes(&mut None),
+                turn: None,
+            });
+        }
+        let turns = &self.tasks.turns;
+        let mut placed = turns.wait_for(loaded.load.index, &self.partition.crew)?;
+        let bytes = bytes(&mut placed.last);
+        let at_bytes = placed.bytes;
+        placed.bytes += bytes;
+        let turn = match &self.tasks.sink {
+            Sink::Files(_) => {
+                turns.pass_on(placed);
+                None
+            }
+            Sink::Pipe(_) => Some(placed),
+        };
+        Ok(Spot {
+            at_bytes,
+            bytes,
+            turn,
+        })
     }
 
-    /// Emits `bytes` of output that begins at `at_bytes`, in chunks laid out like it; `fill` fills each of
-    /// them to its end. Into a pipe only whose turn it is.
-    pub(crate) fn emit(
-        &mut self,
-        mut at_bytes: u64,
-        bytes: u64,
-        mut fill: impl FnMut(&mut [u8]),
-    ) -> Result<()> {
-        let mut left = bytes;
+    /// Emits what lies in `area` from `start` on, without a copy if it is laid out like the output.
+    pub(crate) fn emit_area(&mut self, spot: Spot<'a>, mut area: Buf, start: usize) -> Result<()> {
+        let total = spot.bytes as usize;
+        match &self.tasks.sink {
+            Sink::Files(writer) => {
+                let phase = writer.phase(spot.at_bytes);
+                if phase != start {
+                    area.copy_within(start..start + total, phase);
+                }
+                write_in_place(writer, &mut self.port, area, phase, total, spot.at_bytes)?;
+            }
+            Sink::Pipe(pipe) => write_pipe(pipe, &area[start..start + total])?,
+        }
+        self.end_turn(spot);
+        Ok(())
+    }
+
+    /// Emits output in chunks laid out like it; `fill` fills each of them to its end.
+    pub(crate) fn emit(&mut self, spot: Spot<'a>, mut fill: impl FnMut(&mut [u8])) -> Result<()> {
+        let (mut at_bytes, mut left) = (spot.at_bytes, spot.bytes);
         while left > 0 {
             let mut chunk = self.take_chunk()?;
             let (phase, room) = match &self.tasks.sink {
@@ -246,12 +337,19 @@ impl<'a, K> TaskWorker<'a, K> {
             at_bytes += len as u64;
             left -= len as u64;
         }
+        self.end_turn(spot);
         Ok(())
+    }
+
+    fn end_turn(&self, spot: Spot<'a>) {
+        if let Some(placed) = spot.turn {
+            self.tasks.turns.pass_on(placed);
+        }
     }
 
     fn take_chunk(&mut self) -> Result<Buf> {
         loop {
-            let chunk = self.memory.chunks.as_ref().and_then(Pool::take);
+            let chunk = self.chunks.as_ref().and_then(Pool::take);
             if let Some(chunk) = chunk {
                 return Ok(chunk);
             }
@@ -266,29 +364,29 @@ impl<'a, K> TaskWorker<'a, K> {
 
 /// Bucket tasks in order: who may place output now, and what was placed before.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+struct Turns {
     state: Mutex<Placed>,
     changed: Condvar,
 }
 
 /// What has been placed by the tasks so far.
 #[derive(Debug, Default)]
-pub(crate) struct Placed {
+struct Placed {
     /// Task whose turn it is.
     turn: usize,
-    /// Elements placed.
-    pub(crate) count: u64,
-    /// The last of them, kept for `--unique`.
-    pub(crate) last: Option<Box<[u8]>>,
+    /// Bytes placed.
+    bytes: u64,
+    /// The last item of them, where that is kept.
+    last: Option<Box<[u8]>>,
 }
 
 impl Turns {
-    pub(crate) fn placed(&self) -> MutexGuard<'_, Placed> {
+    fn placed(&self) -> MutexGuard<'_, Placed> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until it is the turn of task `index`.
-    pub(crate) fn wait_for(&self, index: usize, crew: &Crew<'_>) -> Result<MutexGuard<'_, Placed>> {
+    fn wait_for(&self, index: usize, crew: &Crew<'_>) -> Result<MutexGuard<'_, Placed>> {
         let mut placed = self.placed();
         while placed.turn != index {
             crew.check()?;
@@ -298,11 +396,76 @@ impl Turns {
         Ok(placed)
     }
 
-    pub(crate) fn pass_on(&self, mut placed: MutexGuard<'_, Placed>) {
+    fn pass_on(&self, mut placed: MutexGuard<'_, Placed>) {
         placed.turn += 1;
         drop(placed);
         self.changed.notify_all();
     }
+}
+
+/// Fills `out` with items in the order of `places`, from byte `next.1` of item `next.0` on, as far as both go;
+/// `range` says where an item lies in `area`, and how long it is. Gives how many bytes these are, and where
+/// it ended.
+#[inline]
+pub(crate) fn gather<P: Copy>(
+    area: &[u8],
+    places: &[P],
+    range: impl Fn(P) -> (usize, usize),
+    next: (usize, usize),
+    out: &mut [u8],
+) -> (usize, (usize, usize)) {
+    let (mut index, mut offset) = next;
+    let mut filled = 0;
+    while filled < out.len() && index < places.len() {
+        let (at, item_bytes) = range(places[index]);
+        let len = (item_bytes - offset).min(out.len() - filled);
+        out[filled..filled + len].copy_from_slice(&area[at + offset..at + offset + len]);
+        filled += len;
+        offset += len;
+        if offset == item_bytes {
+            index += 1;
+            offset = 0;
+        }
+    }
+    (filled, (index, offset))
+}
+
+/// Tasks for buckets, one after another in the output. Copies of one item are cut into pieces of at most
+/// `copies_bytes_max`, so that several threads write them.
+pub(crate) fn tasks_in_order<K: Default>(
+    buckets: impl IntoIterator<Item = Bucket<K>>,
+    copies_bytes_max: Option<usize>,
+) -> Vec<BucketTask<K>> {
+    let mut tasks = Vec::new();
+    let mut start_bytes = 0;
+    for bucket in buckets {
+        let Counts { items, bytes, .. } = bucket.counts;
+        match (&bucket.copies_of, copies_bytes_max) {
+            (Some(item), Some(bytes_max)) => {
+                let item_bytes = item.len() as u64;
+                let each = (bytes_max as u64 / item_bytes).max(1);
+                for first in (0..items).step_by(each as usize) {
+                    let mut part = Bucket {
+                        depth: bucket.depth,
+                        copies_of: Some(item.clone()),
+                        ..Bucket::default()
+                    };
+                    part.counts.items = each.min(items - first);
+                    part.counts.bytes = part.counts.items * item_bytes;
+                    tasks.push(BucketTask {
+                        bucket: part,
+                        start_bytes: start_bytes + first * item_bytes,
+                    });
+                }
+            }
+            _ => tasks.push(BucketTask {
+                bucket,
+                start_bytes,
+            }),
+        }
+        start_bytes += bytes;
+    }
+    tasks
 }
 
 /// Writes `area[start..start + total]` at output byte `at_bytes`, over file borders. A piece that

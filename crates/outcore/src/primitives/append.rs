@@ -543,7 +543,7 @@ impl<P: Producer> Worker<'_, '_, P> {
         if is_large {
             let (front, behind) = area.split_at_mut(placing.fill_bytes);
             let item_bytes = shared.producer.item_bytes();
-            let mut flush = |items: &[u8]| {
+            let mut flush = |items: &mut [u8]| {
                 behind[..items.len()].copy_from_slice(items);
                 let runs = (placing.arrange)(behind, items.len(), at)?;
                 at.first += (items.len() / item_bytes) as u64;

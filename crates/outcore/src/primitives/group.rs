@@ -14,7 +14,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
 use twox_hash::XxHash3_64;
@@ -36,6 +36,7 @@ use crate::sort::{SortOptions, sort};
 use outcore_io::drive::PrivateDir;
 use outcore_io::memory::{Budget, Pool};
 use outcore_io::output::parent_of;
+use outcore_io::port::Volume;
 use outcore_io::units;
 use outcore_io::{Error, Result};
 
@@ -352,7 +353,8 @@ fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<Sample
     let positions = (SAMPLE_BYTES / position_bytes.max(1)).clamp(1, SAMPLE_POSITIONS);
     let room = demand.fixed_bytes / (SAMPLE_POSITIONS * size_of::<u64>() as u64);
     let pieces = room.clamp(1, SAMPLE_PIECES);
-    let pass = Pass::open_sample(job, &leaves, demand, (pieces, positions))?;
+    let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+    let pass = Pass::open_sample(volume, job, &leaves, demand, (pieces, positions))?;
     let count = pass.count();
     if producer.yields() != Yield::Any && count <= few {
         return Ok(Sampled {
@@ -372,7 +374,7 @@ fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<Sample
         |(space, pool, hashes), reader, loaded| {
             let mut area = reader.area(pool)?;
             let mut made = 0;
-            let mut add = |items: &[u8]| {
+            let mut add = |items: &mut [u8]| {
                 // Of a position that becomes many items, some are enough.
                 let room = (SAMPLE_POSITIONS as usize).saturating_sub(hashes.len());
                 hashes.extend(items.chunks_exact(item_bytes).take(room).map(hash));
@@ -453,7 +455,7 @@ fn by_hash<P: Producer>(
                 reader.stop();
                 return Ok(());
             }
-            let mut add = |items: &[u8]| {
+            let mut add = |items: &mut [u8]| {
                 for item in items.chunks_exact(item_bytes) {
                     if !table.add(item, 1) {
                         merge(table);

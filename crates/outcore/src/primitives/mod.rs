@@ -28,6 +28,7 @@
 //! | [`group`] | `count_by`, `unique`: by hash or by sort |
 //! | [`by_key`] | `segmented_reduce`, `reduce_by_key`, `group_by_key`: neighbours with one key |
 //! | [`by_index`] | `for_each_batch` with state a thread, `reduce_by_index`, `histogram_by_index` |
+//! | [`sorted`] | `sort_items`: a sort of what a pass makes, with no file between |
 //! | [`turned`] | `reverse`, `windows`, `merge` of sorted files |
 //! | [`map_to`] | `map_files_to`: a function from file to file |
 //! | [`gather`](mod@gather) | elements by position; all items in memory |
@@ -55,6 +56,7 @@ pub mod producer;
 pub mod reduce;
 pub mod scan;
 pub mod select;
+pub mod sorted;
 pub(crate) mod sources;
 pub mod table;
 pub mod tables;
@@ -74,6 +76,7 @@ pub use pass::{PassPlan, PassSummary};
 pub use reduce::{count, fold, map_reduce, max, mean, min, reduce, sum};
 pub use scan::{Inclusion, plan_scan, scan};
 pub use select::{find_if, first, histogram, top_k, top_k_each};
+pub use sorted::sort_items;
 pub use table::Table;
 pub use turned::{merge, reverse, windows};
 pub use write::write;

@@ -139,7 +139,7 @@ fn each_in_order<'p, P: Producer>(
         waiting.insert(loaded.piece.order, loaded);
         while let Some(loaded) = waiting.remove(&next) {
             let mut area = reader.area(&pool)?;
-            let mut visit = |items: &[u8]| visit(reader, items);
+            let mut visit = |items: &mut [u8]| visit(reader, items);
             let mut emit = Emit::streaming(&mut area, &mut visit);
             shield(|| {
                 producer.produce(&mut space, loaded.batch(), &mut emit)?;

@@ -248,7 +248,7 @@ impl PassSummary {
 /// A pass that is set up: sources open, sizes chosen.
 pub(crate) struct Pass<'a> {
     pub(crate) job: &'a Job,
-    pub(crate) volume: Volume,
+    pub(crate) volume: Arc<Volume>,
     pub(crate) pieces: Pieces,
     pub(crate) sizes: Geometry,
     pub(crate) crew: Crew<'a>,
@@ -267,34 +267,40 @@ impl<'a> Pass<'a> {
         lanes: Lanes,
         demand: Demand,
     ) -> Result<Self> {
-        Self::open_part(job, leaves, lanes, demand, None)
+        let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+        Self::open_on(volume, job, leaves, lanes, demand)
     }
 
-    /// A pass over a sample: about `pieces` pieces of `positions` positions, evenly spread.
-    pub(crate) fn open_sample(
-        job: &'a Job,
-        leaves: &[Leaf],
-        demand: Demand,
-        (pieces, positions): (u64, u64),
-    ) -> Result<Self> {
-        Self::open_part(
-            job,
-            leaves,
-            Lanes::Drives,
-            demand,
-            Some((pieces, positions)),
-        )
-    }
-
-    fn open_part(
+    /// The same on a volume that others count their traffic on, too.
+    pub(crate) fn open_on(
+        volume: Arc<Volume>,
         job: &'a Job,
         leaves: &[Leaf],
         lanes: Lanes,
         demand: Demand,
+    ) -> Result<Self> {
+        Self::open_part(volume, job, (leaves, lanes), demand, None)
+    }
+
+    /// A pass over a sample: about `pieces` pieces of `positions` positions, evenly spread.
+    pub(crate) fn open_sample(
+        volume: Arc<Volume>,
+        job: &'a Job,
+        leaves: &[Leaf],
+        demand: Demand,
+        sample: (u64, u64),
+    ) -> Result<Self> {
+        Self::open_part(volume, job, (leaves, Lanes::Drives), demand, Some(sample))
+    }
+
+    fn open_part(
+        volume: Arc<Volume>,
+        job: &'a Job,
+        (leaves, lanes): (&[Leaf], Lanes),
+        demand: Demand,
         sample: Option<(u64, u64)>,
     ) -> Result<Self> {
         let started = Instant::now();
-        let volume = Volume::new(Arc::clone(&job.device), &[])?;
         let sources = Sources::open(&volume, leaves, lanes)?;
         let mut sizes = Geometry::new(job, &sources, demand)?;
         let budget = sizes.ledger(&sources, demand).open(&job.budget)?;

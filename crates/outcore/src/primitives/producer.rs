@@ -20,7 +20,7 @@ pub enum Produced {
 }
 
 /// Takes what is in a full area.
-type Flush<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
+type Flush<'a> = dyn FnMut(&mut [u8]) -> Result<()> + 'a;
 
 /// Where a producer puts its items.
 pub struct Emit<'a> {
@@ -79,7 +79,7 @@ impl<'a> Emit<'a> {
         let Some(flush) = &mut self.flush else {
             return Ok(false);
         };
-        flush(&self.area[..self.len_bytes])?;
+        flush(&mut self.area[..self.len_bytes])?;
         self.len_bytes = 0;
         Ok(self.area.len() >= bytes)
     }
@@ -88,7 +88,7 @@ impl<'a> Emit<'a> {
     pub(crate) fn finish(&mut self) -> Result<()> {
         match &mut self.flush {
             Some(flush) if self.len_bytes > 0 => {
-                flush(&self.area[..self.len_bytes])?;
+                flush(&mut self.area[..self.len_bytes])?;
                 self.len_bytes = 0;
                 Ok(())
             }

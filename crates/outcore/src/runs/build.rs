@@ -27,9 +27,9 @@ use super::shape::Shape;
 use super::sort_lines::{RunSizes, cut_lines};
 use super::sorting::sort_runs;
 use super::types::{BuildOptions, FRONT_BYTES_MAX, LineOrders, ViewType, own_orders};
-use crate::ends::{Input, Phase};
+use crate::ends::{Input, Phase, Phases};
 use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
-use crate::job::{Job, ScratchDrive};
+use crate::job::{Job, JobSize, ScratchDrive};
 use crate::key::sort_key::SharedKey;
 use crate::read::sample::random;
 use crate::read::source::InputPart;
@@ -208,7 +208,7 @@ struct Built {
 
 impl Request<'_> {
     fn run(&self, job: &Job, what: &ViewType, shape: Option<Shape>) -> Result<Built> {
-        let started = Instant::now();
+        let mut phases = Phases::start();
         check_front(what)?;
         let drives = match job.options.drives.is_empty() {
             true => vec![ScratchDrive::new(self.dir)],
@@ -247,13 +247,6 @@ impl Request<'_> {
             drives: &drives,
             dir: self.dir,
         };
-        let mut phases = Vec::new();
-        let mut phase = started;
-        let mut end_phase = |name: &'static str| {
-            let seconds = phase.elapsed().as_secs_f64();
-            phases.push(Phase { name, seconds });
-            phase = Instant::now();
-        };
         let is_last = plan.merges.is_empty();
         let counts: Vec<u64> = cuts.iter().map(|cut| cut.units).collect();
         let first_number = self.first_number();
@@ -269,7 +262,7 @@ impl Request<'_> {
         let keeps = size.keeps_runs && is_last;
         let kept = sort_runs(job, &volume, &parts, &cuts, &plan, (&mut level, keeps))?;
         check_unchanged(&volume, &parts, false)?;
-        end_phase("sort runs");
+        phases.end("sort runs", &volume);
         for (pass, &group) in plan.merges.iter().enumerate() {
             let is_last = pass + 1 == plan.merges.len();
             let counts: Vec<u64> = level
@@ -281,14 +274,15 @@ impl Request<'_> {
             let next = Level::stage(&places, &shape, &counts, staged)?;
             job.control.begin_phase("merge runs", data_bytes);
             level = merge_level(job, level, next, group as usize)?;
-            end_phase("merge runs");
+            phases.end("merge runs", &volume);
         }
         job.control.begin_phase("publish", 0);
         let runs = level.runs.len() as u64;
         let (records, bytes) = level.totals();
         self.publish(job, level)?;
-        end_phase("publish");
+        phases.end("publish", &volume);
         let (read_bytes, written_bytes) = volume.traffic_bytes();
+        let started = phases.started;
         let summary = BuildSummary {
             records,
             bytes,
@@ -297,7 +291,7 @@ impl Request<'_> {
             written_bytes,
             runs,
             resident_bytes: 0,
-            phases,
+            phases: phases.beside(&plan.phases),
             drives: traffic_by_drive(&volume),
             plan,
         };
@@ -326,13 +320,12 @@ impl Request<'_> {
                 lines.terminator,
             )?)),
         };
+        let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
         Ok(ViewSize {
-            data_bytes: parts.iter().map(|part| part.data_len_bytes).sum(),
+            job: JobSize::of(job, data_bytes, volume.drives().len()),
             record_bytes: what.unit_bytes(),
             is_bare: what.records().is_some_and(|format| format.bare().is_some()),
             lines,
-            memory_bytes: job.budget.free_bytes(),
-            threads: job.options.threads,
             keeps_runs: self.options.keeps_runs && lines.is_none(),
             run_bytes: self.options.run_bytes,
         })

@@ -13,7 +13,7 @@
 //! | N / M runs | `runs` |
 
 use std::fmt;
-
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::SPARE_SLOTS;
@@ -21,9 +21,10 @@ use super::fetch::slack_bytes;
 use super::line_rule::PREFIX_WORDS;
 use super::shape::{BLOCKS_WANTED, block_units, entry_bytes};
 use super::types::{BuildOptions, LineType};
-use crate::ends::Input;
 use crate::ends::open_inputs;
-use crate::job::Job;
+use crate::ends::{Input, PhasePlan};
+use crate::job::{Job, JobSize};
+use crate::partition::plan::plan_within;
 use crate::sort::lines::{LineSize, REF_BYTES, sample_lengths};
 use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
@@ -56,20 +57,16 @@ pub(super) const LINES: &str = "sorted lines";
 const LINES_SPARE: u64 = 1024;
 
 /// What a view is made of and with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ViewSize {
-    /// Bytes of all inputs.
-    pub data_bytes: u64,
+    /// How much there is to sort, and with what.
+    pub job: JobSize,
     /// Size of a record; 1 for lines.
     pub record_bytes: usize,
     /// Whether records are bare numbers.
     pub is_bare: bool,
     /// How long lines are, if records are lines.
     pub lines: Option<LineMeans>,
-    /// Memory of the job.
-    pub memory_bytes: u64,
-    /// Threads of the job.
-    pub threads: usize,
     /// Keep in memory what fits, for who reads the view next.
     pub keeps_runs: bool,
     /// Runs of that size instead of the largest that fit.
@@ -119,19 +116,17 @@ pub fn size_of_lines(
     let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
     let sampled = sample_lengths(job, &volume, &parts, &*lines.order, lines.terminator)?;
     Ok(ViewSize {
-        data_bytes: sampled.data_bytes,
+        job: sampled.job,
         record_bytes: 1,
         is_bare: false,
         lines: Some(LineMeans::of(&sampled)),
-        memory_bytes: job.budget.free_bytes(),
-        threads: job.options.threads,
         keeps_runs: options.keeps_runs,
         run_bytes: options.run_bytes,
     })
 }
 
 /// How a view is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ViewPlan {
     /// What was planned for.
     pub size: ViewSize,
@@ -153,6 +148,18 @@ pub struct ViewPlan {
     pub predicted_read_bytes: u64,
     /// Predicted bytes written to make it.
     pub predicted_written_bytes: u64,
+    /// Predicted time at the rates of the drives.
+    pub predicted_seconds: f64,
+    /// What of it each phase does.
+    pub phases: Vec<PhasePlan>,
+}
+
+impl Deref for ViewSize {
+    type Target = JobSize;
+
+    fn deref(&self) -> &JobSize {
+        &self.job
+    }
 }
 
 impl ViewSize {
@@ -186,50 +193,47 @@ impl ViewSize {
 /// The plan for a view.
 ///
 /// # Errors
-/// [`Kind::Memory`] if the memory is too little for records of that size.
+/// [`Kind::Memory`](crate::Kind::Memory) with one that would do, if the memory is too little for records of that size.
 pub fn plan_view(size: ViewSize) -> Result<ViewPlan> {
-    plan_sized(size).map_err(|error| {
-        let more = std::iter::successors(Some(size.memory_bytes), |bytes| bytes.checked_mul(2));
-        let mut more = more.skip(1).take_while(|bytes| *bytes <= 1 << 50);
-        let enough = more.find(|&memory_bytes| {
-            plan_sized(ViewSize {
-                memory_bytes,
-                ..size
-            })
-            .is_ok()
-        });
-        match enough {
-            Some(bytes) => error.hint(format!("--memory {} are enough", units::bytes_exact(bytes))),
-            None => error,
-        }
+    plan_with(size, |size| {
+        // The index of everything takes an eighth of the memory at most.
+        let blocks_max = (size.memory_bytes / 8 / size.entry_bytes()).max(1);
+        let least_bytes = (size.data_bytes / blocks_max).next_power_of_two();
+        // Slots for blocks of long lines shall not take all of it.
+        let share_bytes = size.memory_bytes / 1024;
+        let lines_bytes = size.lines.map_or(0, |lines| BLOCK_LINES * lines.line_bytes);
+        let lines_bytes = lines_bytes.min(share_bytes);
+        let wanted_bytes = least_bytes.max(lines_bytes).saturating_mul(BLOCKS_WANTED);
+        block_units(size.record_bytes, size.data_bytes.max(wanted_bytes))
     })
-}
-
-fn plan_sized(size: ViewSize) -> Result<ViewPlan> {
-    // The index of everything takes an eighth of the memory at most.
-    let blocks_max = (size.memory_bytes / 8 / size.entry_bytes()).max(1);
-    let least_bytes = (size.data_bytes / blocks_max).next_power_of_two();
-    // Slots for blocks of long lines shall not take all of it.
-    let share_bytes = size.memory_bytes / 1024;
-    let lines_bytes = size.lines.map_or(0, |lines| BLOCK_LINES * lines.line_bytes);
-    let lines_bytes = lines_bytes.min(share_bytes);
-    let wanted_bytes = least_bytes.max(lines_bytes).saturating_mul(BLOCKS_WANTED);
-    let block_records = block_units(size.record_bytes, size.data_bytes.max(wanted_bytes));
-    plan_in_blocks(size, block_records)
 }
 
 /// The plan for further runs of a view that has blocks of so many records.
 pub(super) fn plan_in_blocks(size: ViewSize, block_records: u64) -> Result<ViewPlan> {
-    let fits = |threads: usize| plan_for_threads(size, block_records, threads);
-    // Little memory is better sorted by few threads than by none.
-    let most = size.threads.max(1);
-    (1..most)
-        .rev()
-        .fold(fits(most), |plan, threads| plan.or_else(|_| fits(threads)))
+    plan_with(size, |_| block_records)
+}
+
+/// The plan in blocks that depend on the memory.
+fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result<ViewPlan> {
+    let items = match size.lines {
+        Some(lines) => format!("of lines of about {} bytes", lines.line_bytes),
+        None => format!("in records of {} bytes", size.record_bytes),
+    };
+    plan_within(size.job, ("plan view", &items), |job| {
+        // Runs are merged by all threads of the job; little memory is better sorted by few than by none.
+        let threads = size.threads.max(1);
+        let size = ViewSize {
+            job: JobSize { threads, ..job },
+            ..size
+        };
+        let block_records = block_records(&size);
+        let mut fewer = (1..=threads).rev();
+        fewer.find_map(|threads| plan_for_threads(size, block_records, threads))
+    })
 }
 
 /// The plan with so many threads that sort.
-fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> Result<ViewPlan> {
+fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> Option<ViewPlan> {
     let record_bytes = size.record_bytes as u64;
     let threads = sort_threads as u64;
     let eighth_bytes = size.memory_bytes / 8;
@@ -265,7 +269,7 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
     let index_share = size.entry_bytes() * (area_bytes / block_bytes + 1);
     let room_bytes = area_bytes.saturating_sub(AREA_SLACK_BYTES + index_share);
     if room_bytes < record_bytes.max(AREA_BYTES_MIN) {
-        return Err(too_little(&size));
+        return None;
     }
     let mut run_records = room_bytes / record_bytes;
     // Data that fit several areas are spread evenly, so that all threads have some.
@@ -279,8 +283,7 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
     }
     let runs = records.div_ceil(run_records);
     let merges = merges(size, slot_bytes, runs)?;
-    let moves = 1 + merges.len() as u64;
-    let plan = ViewPlan {
+    let mut plan = ViewPlan {
         size,
         block_records,
         sort_threads,
@@ -289,24 +292,14 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
         area_bytes: area_bytes as usize,
         areas: areas as usize,
         merges,
-        predicted_read_bytes: moves * size.data_bytes,
-        predicted_written_bytes: moves * (block_ceil(size.data_bytes) + index_bytes),
+        predicted_read_bytes: 0,
+        predicted_written_bytes: 0,
+        predicted_seconds: 0.0,
+        phases: Vec::new(),
     };
+    plan.predict(index_bytes);
     // Runs that are shorter than a block have an entry of the index each.
-    match plan.ledger().bytes() <= size.memory_bytes {
-        true => Ok(plan),
-        false => Err(too_little(&size)),
-    }
-}
-
-fn too_little(size: &ViewSize) -> Error {
-    let cause = format!(
-        "{} are too little for {} in records of {} bytes",
-        units::bytes(size.memory_bytes),
-        units::bytes(size.data_bytes),
-        size.record_bytes
-    );
-    Error::new(Kind::Memory, "plan view", cause).hint("allow more with --memory")
+    (plan.ledger().bytes() <= size.memory_bytes).then_some(plan)
 }
 
 /// A slot for one block.
@@ -322,8 +315,8 @@ fn slot_bytes(size: &ViewSize, block_records: u64) -> u64 {
 }
 
 /// How many runs are merged into one in each pass beforehand, so that in the end one reader with
-/// most of the memory can merge them all.
-fn merges(size: ViewSize, slot_bytes: u64, runs: u64) -> Result<Vec<u64>> {
+/// most of the memory can merge them all; none if that cannot be done.
+fn merges(size: ViewSize, slot_bytes: u64, runs: u64) -> Option<Vec<u64>> {
     let reader_bytes = size.memory_bytes / 8 * 5;
     let readable = |bytes: u64| (bytes / slot_bytes).saturating_sub(SPARE_SLOTS as u64) / 2;
     let runs_max = readable(reader_bytes).min(RUNS_MAX);
@@ -332,19 +325,13 @@ fn merges(size: ViewSize, slot_bytes: u64, runs: u64) -> Result<Vec<u64>> {
     let mut merges = Vec::new();
     while left > runs_max {
         if fan_in_max < 2 {
-            let cause = format!(
-                "{runs} runs in blocks of {} cannot be merged in {}",
-                units::bytes(slot_bytes),
-                units::bytes(size.memory_bytes)
-            );
-            return Err(Error::new(Kind::Memory, "plan view", cause)
-                .hint("allow more with --memory, or use fewer --threads"));
+            return None;
         }
         let group = left.div_ceil(runs_max.max(1)).clamp(2, fan_in_max);
         merges.push(group);
         left = left.div_ceil(group);
     }
-    Ok(merges)
+    Some(merges)
 }
 
 /// Room in an area beside the records: for pieces that begin at 4 KiB borders.
@@ -393,10 +380,59 @@ impl ViewPlan {
     }
 
     /// Plans for the runs that the input's files really make.
+    ///
+    /// # Errors
+    /// [`Kind::Memory`] if so many cannot be merged.
     pub(super) fn set_runs(&mut self, runs: u64) -> Result<()> {
+        let slot_bytes = slot_bytes(&self.size, self.block_records);
         self.runs = runs;
-        self.merges = merges(self.size, slot_bytes(&self.size, self.block_records), runs)?;
+        self.merges = merges(self.size, slot_bytes, runs).ok_or_else(|| {
+            let cause = format!(
+                "{runs} runs in blocks of {} cannot be merged in {}",
+                units::bytes(slot_bytes),
+                units::bytes(self.size.memory_bytes)
+            );
+            Error::new(Kind::Memory, "plan view", cause)
+                .hint("allow more with --memory, or use fewer --threads")
+        })?;
+        self.predict(self.index_bytes());
         Ok(())
+    }
+
+    /// Bytes of the index of all data.
+    fn index_bytes(&self) -> u64 {
+        let block_bytes = self.block_records * self.size.record_bytes as u64;
+        self.size.data_bytes / block_bytes * self.size.entry_bytes()
+    }
+
+    /// Tells traffic and time: each pass reads and writes all data, and writes an index.
+    fn predict(&mut self, index_bytes: u64) {
+        let size = self.size;
+        let (read_bytes, written_bytes) =
+            (size.data_bytes, block_ceil(size.data_bytes) + index_bytes);
+        let moved_bytes = (read_bytes as f64, written_bytes as f64);
+        let requests = 2.0 * moved_bytes.1 / self.area_bytes.max(1) as f64;
+        let moving = size.rates.seconds(moved_bytes, requests, size.drive_count);
+        let (item_bytes, costs) = match (size.lines, size.is_bare) {
+            (Some(lines), _) => (lines.line_bytes, size.costs.lines),
+            (None, true) => (size.record_bytes as u64, size.costs.numbers),
+            (None, false) => (size.record_bytes as u64, size.costs.records),
+        };
+        let items = moved_bytes.0 / item_bytes as f64;
+        let computing = costs.finish.seconds(items, moved_bytes.0) / self.sort_threads as f64;
+        let phase = |name, seconds| PhasePlan {
+            name,
+            read_bytes,
+            written_bytes,
+            seconds,
+        };
+        self.phases = vec![phase("sort runs", moving.max(computing))];
+        self.phases
+            .extend(self.merges.iter().map(|_| phase("merge runs", moving)));
+        let moves = self.phases.len() as u64;
+        self.predicted_read_bytes = moves * read_bytes;
+        self.predicted_written_bytes = moves * written_bytes;
+        self.predicted_seconds = self.phases.iter().map(|phase| phase.seconds).sum();
     }
 
     /// Runs of the view that is made.
@@ -439,16 +475,15 @@ impl fmt::Display for ViewPlan {
             f,
             "  blocks of {}, an index of {}",
             units::bytes(self.block_records * size.record_bytes as u64),
-            units::bytes(
-                size.data_bytes / (self.block_records * size.record_bytes as u64)
-                    * size.entry_bytes()
-            )
+            units::bytes(self.index_bytes())
         )?;
         writeln!(
             f,
-            "  reads {}, writes {}; each full read of the view reads {} more",
+            "  predicted: reads {}, writes {}, {:.1} s at {}; each full read of the view reads {} more",
             units::bytes(self.predicted_read_bytes),
             units::bytes(self.predicted_written_bytes),
+            self.predicted_seconds,
+            size.rates,
             units::bytes(size.data_bytes)
         )?;
         write!(f, "{}", self.ledger())
@@ -458,15 +493,22 @@ impl fmt::Display for ViewPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::{ComputeCosts, DriveRates};
 
     fn size(data_bytes: u64, memory_bytes: u64) -> ViewSize {
         ViewSize {
-            data_bytes,
+            job: JobSize {
+                data_bytes,
+                memory_bytes,
+                held_bytes: 0,
+                threads: 2,
+                drive_count: 1,
+                rates: DriveRates::ASSUMED,
+                costs: ComputeCosts::ASSUMED,
+            },
             record_bytes: 8,
             is_bare: true,
             lines: None,
-            memory_bytes,
-            threads: 2,
             keeps_runs: false,
             run_bytes: None,
         }
@@ -506,21 +548,28 @@ mod tests {
         let tiny_records = ViewSize {
             record_bytes: 1,
             is_bare: false,
-            threads: 8,
             keeps_runs: true,
             ..size(4000, 64 << 20)
         };
-        let plan = plan_view(tiny_records).unwrap();
+        let on_eight = |memory_bytes| {
+            let job = JobSize {
+                memory_bytes,
+                threads: 8,
+                ..tiny_records.job
+            };
+            plan_view(ViewSize {
+                job,
+                ..tiny_records
+            })
+            .unwrap()
+        };
+        let plan = on_eight(64 << 20);
         assert!((1..8).contains(&plan.sort_threads), "{plan:?}");
         let areas_bytes = plan.areas as u64 * plan.area_bytes as u64;
         let space_bytes = tiny_records.sort_space_bytes(plan.run_bytes());
         let used_bytes = areas_bytes + plan.sort_threads as u64 * space_bytes;
         assert!(used_bytes <= tiny_records.memory_bytes, "{plan:?}");
-        let roomy = ViewSize {
-            memory_bytes: 1 << 30,
-            ..tiny_records
-        };
-        assert_eq!(plan_view(roomy).unwrap().sort_threads, 8);
+        assert_eq!(on_eight(1 << 30).sort_threads, 8);
     }
 
     #[test]
@@ -555,11 +604,8 @@ mod tests {
     #[test]
     fn further_runs_fit_their_areas_in_the_blocks_of_a_small_view() {
         for record_bytes in [4, 100, 4096] {
-            let large = ViewSize {
-                record_bytes,
-                threads: 1,
-                ..size(1 << 40, 8 << 30)
-            };
+            let mut large = size(1 << 40, 8 << 30);
+            (large.record_bytes, large.job.threads) = (record_bytes, 1);
             let blocks_of_small = block_units(record_bytes, 1 << 20);
             assert!(plan_view(large).unwrap().block_records > blocks_of_small);
             let plan = plan_in_blocks(large, blocks_of_small).unwrap();

@@ -34,7 +34,7 @@ impl<R> Shared<'_, R> {
         let resident_below = match plan.distributions {
             _ if is_split => 0,
             0 => usize::MAX,
-            _ => self.resident_below(plan.bucket_count(), plan.size.data_bytes),
+            _ => self.resident_below(plan.bucket_count, plan.size.data_bytes),
         };
         Scattering {
             spilling: Spilling {

@@ -23,29 +23,21 @@ mod tree;
 
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::{Arc, PoisonError};
-use std::time::Instant;
 
 use self::distribute::{NodeBucket, distribute_input, split_oversized};
 pub use self::order::Shuffled;
 use self::permute::permute;
 pub use self::plan::{ShufflePlan, ShuffleSize, plan_shuffle};
 use self::records::{Fixed, Lines, Numbers, Records};
-use self::tree::{Node, Tree};
-use crate::ends::{Input, Output, Phase};
-use crate::ends::{
-    check_unchanged, edge_pool, interleave, make_scratch, open_inputs, scratch_drives,
-    stage_output, traffic_by_drive,
-};
-use crate::job::Job;
-use crate::partition::task::{BucketTask, Sink};
-use crate::partition::{LazyScratch, Partition};
+use self::tree::Tree;
+use crate::ends::{Input, Output, Phase, Phases, check_unchanged, interleave};
+use crate::job::{Job, JobSize};
+use crate::partition::Partition;
+use crate::partition::driver::{Ends, Written};
+use crate::partition::task::tasks_in_order;
 use crate::read::regions::Chunks;
-use crate::writer::Writer;
 use outcore_io::drive::Access;
 use outcore_io::output::{Room, StagedOutput};
-use outcore_io::port::Volume;
-use outcore_io::scratch::Scratch;
 use outcore_io::{Error, Result};
 
 /// What is shuffled.
@@ -155,13 +147,7 @@ fn run<R: Records>(
     options: ShuffleOptions,
     records: &R,
 ) -> Result<ShuffleSummary> {
-    let started = Instant::now();
-    let mut phases = Vec::new();
-    let mut end_phase = |name| {
-        let before: f64 = phases.iter().map(|phase: &Phase| phase.seconds).sum();
-        let seconds = started.elapsed().as_secs_f64() - before;
-        phases.push(Phase { name, seconds });
-    };
+    let mut phases = Phases::start();
     let record_bytes = match options.unit {
         Unit::Records { record_bytes } => Some(record_bytes),
         Unit::Lines { .. } => None,
@@ -171,144 +157,73 @@ fn run<R: Records>(
         return Err(Error::usage("plan shuffle", cause).hint("write one file"));
     }
     let element_bytes = record_bytes.unwrap_or(1);
-    let drives = scratch_drives(job, &output);
-    let volume = Volume::new(Arc::clone(&job.device), &drives)?;
-    let parts = open_inputs(&volume, inputs, element_bytes, Access::Read)?;
-    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    let ends = Ends::open(job, inputs, output, element_bytes, Access::Read)?;
+    let data_bytes = ends.data_bytes;
     // Lines that their file does not end get a byte more.
     let (room, output_bytes) = match record_bytes {
         Some(_) => (Room::Exactly, data_bytes),
-        None => (Room::AtMost, data_bytes + parts.len() as u64),
+        None => (Room::AtMost, data_bytes + ends.parts.len() as u64),
     };
-    let staged = stage_output(
-        &volume,
-        &output,
-        options.replace,
-        room,
-        output_bytes,
-        element_bytes,
-    )?;
+    let staged = ends.stage(options.replace, room, output_bytes)?;
     let plan = plan_shuffle(ShuffleSize {
-        data_bytes,
+        job: JobSize::of(job, data_bytes, ends.volume.drives().len()),
         record_bytes,
-        memory_bytes: job.budget.free_bytes(),
-        held_bytes: job.budget.used_bytes(),
-        threads: job.options.threads,
-        drive_count: volume.drives().len(),
-        rates: job.options.rates,
     })?;
     let job = &job.under(&plan.ledger())?;
-    let scratch = LazyScratch::new(|| make_scratch(job, &volume, &drives, plan.scratch_bytes));
-    if plan.distributions > 0 {
-        scratch.get()?;
-    }
-    end_phase("prepare");
+    let scratch = ends.scratch(job, plan.scratch_bytes, plan.distributions > 0)?;
+    phases.end("prepare", &ends.volume);
+    let where_to = (&*ends.volume, &scratch);
+    let sizes = plan.segment_sizes();
+    let (seed, epoch) = (options.seed, options.epoch);
     let shared = Shared {
-        partition: Partition::new(
-            job,
-            (&volume, &scratch),
-            plan.segment_sizes(),
-            plan.size.threads,
-            data_bytes,
-        )?,
+        partition: Partition::new(job, where_to, sizes, plan.size.threads, data_bytes)?,
         plan: &plan,
-        tree: Tree::new(
-            options.seed,
-            options.epoch,
-            data_bytes,
-            element_bytes as u64,
-        ),
+        tree: Tree::new(seed, epoch, data_bytes, element_bytes as u64),
         records,
     };
     job.control.begin_phase("distribute", data_bytes);
-    let chunks = Chunks::new(parts.clone(), shared.tree.chunk_bytes);
+    let chunks = Chunks::new(ends.parts.clone(), shared.tree.chunk_bytes);
     let buckets = distribute_input(&shared, &chunks)?;
-    check_unchanged(&volume, &parts, false)?;
+    check_unchanged(&ends.volume, &ends.parts, false)?;
     let buckets = split_oversized(&shared, buckets)?;
-    end_phase("distribute");
-    let (records_count, bytes) = write_buckets(&shared, buckets, staged.as_ref(), &output)?;
-    end_phase("permute");
+    phases.end("distribute", &ends.volume);
+    let written = write_buckets(&shared, buckets, &ends, staged.as_ref())?;
+    phases.end("permute", &ends.volume);
     drop(shared);
-    // Before the output gets its name: what was written is what the files held at one time.
-    check_unchanged(&volume, &parts, false)?;
-    let scratch = scratch.into_made();
-    let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
-    if let Some(scratch) = scratch {
-        scratch.remove();
-    }
-    if let Some(staged) = staged {
-        job.control.begin_phase("publish", 0);
-        staged.publish(&volume, bytes)?;
-    }
-    end_phase("publish");
-    let (read_bytes, written_bytes) = volume.traffic_bytes();
+    let scratch = (scratch.into_made(), false);
+    let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;
     Ok(ShuffleSummary {
-        records: records_count,
-        bytes,
-        seconds: started.elapsed().as_secs_f64(),
-        read_bytes,
-        written_bytes,
-        scratch_bytes,
-        phases,
-        drives: traffic_by_drive(&volume),
+        records: written.items,
+        bytes: written.bytes,
+        seconds: served.seconds,
+        read_bytes: served.read_bytes,
+        written_bytes: served.written_bytes,
+        scratch_bytes: served.scratch_bytes,
+        phases: served.phases,
+        drives: served.drives,
         plan,
     })
 }
 
-/// Permutes all buckets and writes them; gives the numbers of records and bytes written.
+/// Permutes all buckets and writes them.
 fn write_buckets<R: Records>(
     shared: &Shared<'_, R>,
-    buckets: Vec<NodeBucket>,
+    mut buckets: Vec<NodeBucket>,
+    ends: &Ends,
     staged: Option<&StagedOutput>,
-    output: &Output,
-) -> Result<(u64, u64)> {
-    let records: u64 = buckets.iter().map(|bucket| bucket.counts.items).sum();
-    let bytes: u64 = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
+) -> Result<Written> {
+    let items = buckets.iter().map(|bucket| bucket.counts.items).sum();
+    let bytes = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
     shared.job.control.begin_phase("permute", bytes);
-    if let Some(scratch) = shared.scratch.made() {
-        scratch.seal();
-    }
-    let mut start_bytes = 0;
-    let filled = buckets.into_iter().filter(|bucket| bucket.counts.items > 0);
-    let mut tasks: Vec<BucketTask<Node>> = filled
-        .map(|bucket| {
-            let task_start_bytes = start_bytes;
-            start_bytes += bucket.counts.bytes;
-            BucketTask {
-                bucket,
-                start_bytes: task_start_bytes,
-            }
-        })
-        .collect();
-    if let Some(staged) = staged {
-        interleave(&mut tasks, staged, |task| task.start_bytes);
-    }
-    let edges = edge_pool(shared.job)?;
-    let writer = staged.map(|staged| Writer::new(staged, edges));
-    let sink = match (&writer, output) {
-        (Some(writer), _) => Sink::Files(writer),
-        (None, Output::Pipe(pipe)) => Sink::Pipe(pipe),
-        (None, _) => return Ok((0, 0)),
-    };
-    permute(shared, tasks, sink)?;
-    if let (Some(writer), Some(staged)) = (&writer, staged) {
-        let mut port = shared.volume.port()?;
-        if let Output::File {
-            header: Some(make), ..
-        } = output
-        {
-            let mut header = make(records);
-            header.resize(staged.shards()[0].plan.header.len(), b' ');
-            writer.write_header(&mut port, &header);
+    buckets.retain(|bucket| bucket.counts.items > 0);
+    ends.write(shared.job, staged, |sink| {
+        let mut tasks = tasks_in_order(buckets, None);
+        if let Some(staged) = staged {
+            interleave(&mut tasks, staged, |task| task.start_bytes);
         }
-        writer.finish(&mut port, bytes)?;
-    }
-    if let Output::Pipe(pipe) = output {
-        let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-        pipe.flush()
-            .map_err(|e| Error::io("write to the pipe", &e))?;
-    }
-    Ok((records, bytes))
+        permute(shared, tasks, sink)?;
+        Ok(Written { items, bytes })
+    })
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::records::Records;
 use super::route::chunk_and_number;
 use super::tree::{Node, Walk, fan_out};
 use crate::partition::kernel::count_each;
-use crate::partition::load::Load;
+use crate::partition::load::LoadedRun;
 use crate::partition::no_buffer;
 use crate::partition::task::{
     BucketTask, BucketWork, Loaded, Sink, TaskMemory, TaskWorker, Tasks, run_tasks,
@@ -77,14 +77,6 @@ impl Names {
     }
 }
 
-/// A piece of a chunk in an area, with what orders it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Run {
-    position: u64,
-    at: usize,
-    count: u32,
-}
-
 /// Permutes and writes all buckets on all threads.
 pub(super) fn permute<R: Records>(
     shared: &Shared<'_, R>,
@@ -102,17 +94,16 @@ pub(super) fn permute<R: Records>(
     }
     let threads = plan.size.threads;
     let names = Pool::new(budget, PLACES, plan.places_bytes as usize, threads)?;
-    let mut memory = Vec::new();
-    for _ in 0..threads {
-        memory.push(TaskMemory {
-            areas: Pool::new(budget, PERMUTING, plan.area_bytes(), plan.areas)?,
-            chunks: Some(Pool::new(budget, PERMUTING, plan.chunk_bytes, plan.chunks)?),
-            loads_max: plan.areas - 1,
-        });
-    }
+    let memory = TaskMemory {
+        area_bytes: plan.area_bytes(),
+        areas: plan.areas,
+        chunk_bytes: plan.chunk_bytes,
+        chunks: plan.chunks,
+        loads_max: plan.areas - 1,
+    };
     let may_wait = matches!(sink, Sink::Files(_));
-    let tasks = Tasks::new(tasks, sink);
-    run_tasks(shared, &tasks, memory, || Permuting {
+    let tasks = Tasks::new(tasks, sink, false);
+    run_tasks(shared, &tasks, (PERMUTING, memory, threads), || Permuting {
         shared,
         names: &names,
         may_wait,
@@ -128,22 +119,14 @@ impl<R: Records> BucketWork<Node> for Permuting<'_, R> {
     ) -> Result<()> {
         loaded.load.append_resident(&mut area);
         let bucket = &loaded.task.bucket;
-        let runs = runs_in_order(&loaded.load);
+        let (runs, _) = loaded.load.runs();
         let mut names = self.name(bucket, &runs, &area)?;
-        let tasks = worker.tasks;
-        let turn = match tasks.sink {
-            Sink::Pipe(_) => Some(worker.wait_for_turn(loaded.load.index)?),
-            Sink::Files(_) => None,
-        };
+        let spot = worker.place(&loaded, |_| bucket.counts.bytes)?;
         // The next byte to be written: a record and an offset inside it.
         let mut next: (usize, usize) = (0, 0);
-        worker.emit(loaded.task.start_bytes, bucket.counts.bytes, |out| {
+        worker.emit(spot, |out| {
             next = self.fill(bucket, &area, &mut names, next, out);
-        })?;
-        if let Some(turn) = turn {
-            tasks.turns.pass_on(turn);
-        }
-        Ok(())
+        })
     }
 }
 
@@ -172,7 +155,7 @@ impl<R: Records> Permuting<'_, R> {
     }
 
     /// The places of all records of a bucket, leaf by leaf, those of a leaf in the order of the input.
-    fn name(&self, bucket: &NodeBucket, runs: &[Run], area: &[u8]) -> Result<Names> {
+    fn name(&self, bucket: &NodeBucket, runs: &[LoadedRun], area: &[u8]) -> Result<Names> {
         let (tree, records) = (self.shared.tree, self.shared.records);
         let count = bucket.counts.items as usize;
         let names_bytes = Names::bytes::<R::Place>(count);
@@ -260,24 +243,6 @@ impl<R: Records> Permuting<'_, R> {
         }
         next
     }
-}
-
-/// The pieces of chunks in a loaded bucket, in the order of the input.
-fn runs_in_order(load: &Load) -> Vec<Run> {
-    let mut runs = Vec::new();
-    for &(number, offset) in &load.offsets {
-        let mut at = offset;
-        for piece in &load.segments[number].pieces {
-            runs.push(Run {
-                position: piece.position,
-                at,
-                count: piece.count,
-            });
-            at += piece.bytes as usize;
-        }
-    }
-    runs.sort_unstable();
-    runs
 }
 
 fn too_long(bucket_bytes: usize, area_bytes: usize) -> Error {

@@ -11,8 +11,10 @@ use memchr::memchr_iter;
 
 use super::route::RandomRoute;
 use super::tree::Dice;
-use crate::partition::kernel::{NumberItems, RecordItems};
-use crate::partition::mover::{FixedMover, Mover, VaryingItems, VaryingMover};
+use crate::partition::mover::{
+    FixedMover, Mover, NumberItems, RecordItems, VaryingItems, VaryingMover,
+};
+use crate::partition::task::gather;
 use crate::read::regions::{FixedLength, Framing, Terminated};
 
 /// Records as a shuffle sees them.
@@ -180,7 +182,7 @@ impl Records for Fixed {
             16 => gather_fixed::<16>(area, places, next, out),
             _ => {
                 let range = |place: u32| (place as usize, self.record_bytes);
-                gather_each(area, places, range, next, out)
+                gather(area, places, range, next, out)
             }
         }
     }
@@ -232,34 +234,11 @@ impl Records for Lines {
         out: &mut [u8],
     ) -> (usize, (usize, usize)) {
         let range = |[at, len]: [u32; 2]| (at as usize, len as usize);
-        gather_each(area, places, range, next, out)
+        gather(area, places, range, next, out)
     }
 }
 
-fn gather_each<P: Copy>(
-    area: &[u8],
-    places: &[P],
-    range: impl Fn(P) -> (usize, usize),
-    next: (usize, usize),
-    out: &mut [u8],
-) -> (usize, (usize, usize)) {
-    let (mut index, mut offset) = next;
-    let mut filled = 0;
-    while filled < out.len() && index < places.len() {
-        let (at, record_bytes) = range(places[index]);
-        let len = (record_bytes - offset).min(out.len() - filled);
-        out[filled..filled + len].copy_from_slice(&area[at + offset..at + offset + len]);
-        filled += len;
-        offset += len;
-        if offset == record_bytes {
-            index += 1;
-            offset = 0;
-        }
-    }
-    (filled, (index, offset))
-}
-
-/// The same where the length is known when compiling: whole records in the middle.
+/// [`gather`] where the length is known when compiling: whole records in the middle.
 fn gather_fixed<const LEN: usize>(
     area: &[u8],
     places: &[u32],
@@ -271,7 +250,7 @@ fn gather_fixed<const LEN: usize>(
         0 => 0,
         offset => (LEN - offset).min(out.len()),
     };
-    let (front, (index, offset)) = gather_each(area, places, range, next, &mut out[..front]);
+    let (front, (index, offset)) = gather(area, places, range, next, &mut out[..front]);
     if offset > 0 {
         return (front, (index, offset));
     }
@@ -282,7 +261,7 @@ fn gather_fixed<const LEN: usize>(
         record.copy_from_slice(&area[at..at + LEN]);
     }
     let middle = front + count * LEN;
-    let (rest, next) = gather_each(area, places, range, (index + count, 0), &mut out[middle..]);
+    let (rest, next) = gather(area, places, range, (index + count, 0), &mut out[middle..]);
     (middle + rest, next)
 }
 

@@ -29,8 +29,8 @@ pub(super) fn chunk_and_number(position: u64) -> (u64, u64) {
 struct Open {
     chunk: u64,
     walk: Walk,
-    /// Of each bucket, how many of the chunk's items are in its pieces; with the worker while the chunk is
-    /// the first of those that are open.
+    /// Of each bucket, how many of the chunk's items are in its pieces; those of the first chunk that is open
+    /// are with the worker.
     counts: Vec<u64>,
 }
 
@@ -79,8 +79,13 @@ impl RandomRoute {
 
     /// Nothing comes of the first of the chunks that are open any more.
     pub(super) fn end_chunk(&mut self, worker: &mut ScatterWorker<'_>) {
-        worker.note_all();
         self.open.pop_front();
+        let none = vec![0; self.bucket_count()];
+        let (chunk, counts) = match self.open.front_mut() {
+            Some(open) => (open.chunk, std::mem::take(&mut open.counts)),
+            None => (0, none),
+        };
+        worker.switch_run(chunk << NUMBER_BITS, counts);
     }
 }
 

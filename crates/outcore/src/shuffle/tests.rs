@@ -4,7 +4,7 @@
 //! threads; every case runs with means that keep the data in memory and with some that do not.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 
@@ -229,13 +229,16 @@ fn a_bucket_too_large_for_an_area_is_thrown_again() {
     let options = options(Unit::Records { record_bytes: 100 }, 1);
     let plan_with = |memory_bytes| {
         plan_shuffle(ShuffleSize {
-            data_bytes: files[0].len() as u64,
+            job: JobSize {
+                data_bytes: files[0].len() as u64,
+                held_bytes: 0,
+                memory_bytes,
+                threads: 1,
+                drive_count: 2,
+                rates: crate::job::DriveRates::ASSUMED,
+                costs: crate::job::ComputeCosts::ASSUMED,
+            },
             record_bytes: Some(100),
-            held_bytes: 0,
-            memory_bytes,
-            threads: 1,
-            drive_count: 2,
-            rates: outcore_io::drive::rates::DriveRates::ASSUMED,
         })
     };
     let is_twice = |memory_bytes: &u64| plan_with(*memory_bytes).is_ok_and(|p| p.distributions > 1);

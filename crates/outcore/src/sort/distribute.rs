@@ -16,13 +16,14 @@ use super::elements::Elements;
 use super::plan::INPUT;
 use super::shared::Shared;
 use super::splitters::{KeyCut, KeyRoute};
+use crate::ends::check_unchanged;
 use crate::partition::bucket::{Bucket, Out, Segment, join_outs};
 use crate::partition::mover::{FixedMover, Mover, Run};
 use crate::partition::pass::{BlockReader, BucketSource, TakeShare, read_all, scatter_segments};
 use crate::partition::route::Route;
 use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
 use crate::partition::spill::Spilling;
-use crate::read::source::{Block, Blocks};
+use crate::read::source::{Block, Blocks, InputPart};
 use outcore_io::Result;
 use outcore_io::memory::{Buf, Pool, block_ceil, block_floor};
 
@@ -37,7 +38,7 @@ impl<E: Elements> Shared<'_, E> {
             bucket_count: buckets,
             item_bytes: Some(self.elements.element_bytes()),
             is_ordered: self.plan.size.is_ordered,
-            is_staggered: self.plan.levels > 0,
+            is_staggered: self.plan.distributions > 0,
         }
     }
 
@@ -50,46 +51,99 @@ impl<E: Elements> Shared<'_, E> {
     }
 }
 
-/// Distributes the input by `cut`. Buckets below `resident_below` stay in memory as far as there are
-/// reservations; part-filled buffers stay in memory if `keep_partials`.
-pub(crate) fn distribute_blocks<E: Elements>(
+/// Distributes the blocks of the input by `cut`.
+pub(crate) fn distribute_input<E: Elements>(
     shared: &Shared<'_, E>,
-    blocks: &Blocks,
+    parts: &[InputPart],
     cut: &KeyCut<E::Key>,
-    resident_below: usize,
-    keep_partials: bool,
 ) -> Result<Vec<Bucket>> {
     let (plan, elements) = (shared.plan, shared.elements);
+    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    shared.job.control.begin_phase("distribute", data_bytes);
+    let element_bytes = elements.element_bytes();
+    let blocks = Blocks::new(parts.to_vec(), element_bytes, plan.read_block_bytes);
     let slots = plan.reads_in_flight * plan.size.threads;
     let pool = Pool::new(&shared.job.budget, INPUT, blocks.read_bytes_max(), slots)?;
-    let scattering = shared.scattering(resident_below, false, cut.bucket_count());
     let outs = shared.on_all_threads(|_| {
-        let mut worker = ScatterWorker::new(shared, scattering)?;
-        count_equal(shared, cut, &mut worker);
+        let mut inlet = Inlet::new(shared, cut)?;
         let order = (shared.take_share(), plan.size.is_ordered);
-        let mut reader = BlockReader::new(blocks, order, plan.reads_in_flight, pool.clone());
-        let mut mover = FixedMover::new(elements.items(), KeyRoute::new(elements, cut, 0));
-        read_all(&mut worker, &mut reader, |worker, (block, buf)| {
+        let mut reader = BlockReader::new(&blocks, order, plan.reads_in_flight, pool.clone());
+        let mover = &mut inlet.mover;
+        read_all(&mut inlet.worker, &mut reader, |worker, (block, buf)| {
             let start = align_payload(elements, block, buf);
             let payload = &mut buf[start..start + block.payload_bytes];
-            elements.encode(payload)?;
-            let count = (payload.len() / elements.element_bytes()) as u64;
-            worker.begin_run(RunStart {
-                position: block.position,
-                begin: block.position,
-                end: block.position + count,
-            });
-            let run = Run {
-                bytes: payload,
-                position: block.position,
-                place: None,
-            };
-            mover.take(worker, run)?;
-            free_input(shared, blocks, block)
+            take_run(elements, (worker, mover), payload, block.position)?;
+            free_input(shared, &blocks, block)
         })?;
-        worker.finish(keep_partials)
+        inlet.finish()
     })?;
+    check_unchanged(shared.volume, parts, shared.consumed.is_some())?;
     Ok(buckets_of(shared, cut, 0, outs))
+}
+
+/// One thread's way into the buckets of the first distribution.
+pub(crate) struct Inlet<'a, E: Elements> {
+    elements: &'a E,
+    worker: ScatterWorker<'a>,
+    mover: FixedMover<E::Items, KeyRoute<'a, E>>,
+    /// Whether part-filled buffers stay in memory.
+    keep_partials: bool,
+}
+
+impl<'a, E: Elements> Inlet<'a, E> {
+    /// Into the buckets of `cut`. As many of them stay in memory as there are reservations for.
+    pub(crate) fn new(shared: &'a Shared<'_, E>, cut: &'a KeyCut<E::Key>) -> Result<Self> {
+        let (plan, elements) = (shared.plan, shared.elements);
+        let data_bytes = plan.size.data_bytes;
+        let resident_bytes = (plan.resident_segments * plan.segment_payload_bytes) as u64;
+        let resident_below = match resident_bytes >= data_bytes {
+            true => usize::MAX,
+            false => shared.resident_below(cut.bucket_count(), data_bytes),
+        };
+        let scattering = shared.scattering(resident_below, false, cut.bucket_count());
+        let mut worker = ScatterWorker::new(shared, scattering)?;
+        count_equal(shared, cut, &mut worker);
+        Ok(Inlet {
+            elements,
+            worker,
+            mover: FixedMover::new(elements.items(), KeyRoute::new(elements, cut, 0)),
+            keep_partials: plan.distributions <= 1,
+        })
+    }
+
+    /// Takes elements as they are in the input, at an address at which they can be looked at.
+    pub(crate) fn take(&mut self, payload: &mut [u8], position: u64) -> Result<()> {
+        let into = (&mut self.worker, &mut self.mover);
+        take_run(self.elements, into, payload, position)?;
+        self.worker.poll(false)
+    }
+
+    /// What came to each bucket.
+    pub(crate) fn finish(self) -> Result<Vec<Out>> {
+        self.worker.finish(self.keep_partials)
+    }
+}
+
+/// Encodes neighbours of the input, the first of them number `position`, and moves them to their buckets.
+fn take_run<E: Elements>(
+    elements: &E,
+    (worker, mover): (&mut ScatterWorker<'_>, &mut impl Mover),
+    payload: &mut [u8],
+    position: u64,
+) -> Result<()> {
+    elements.encode(payload)?;
+    let count = (payload.len() / elements.element_bytes()) as u64;
+    worker.begin_run(RunStart {
+        position,
+        begin: position,
+        end: position + count,
+    });
+    let run = Run {
+        bytes: payload,
+        position,
+        place: None,
+    };
+    mover.take(worker, run)
 }
 
 /// Distributes the segments of a bucket by `cut`, which was made for elements that share `depth` keys.
@@ -139,7 +193,7 @@ fn count_equal<E: Elements>(
 }
 
 /// The buckets of a cut from what each worker has put there.
-fn buckets_of<E: Elements>(
+pub(crate) fn buckets_of<E: Elements>(
     shared: &Shared<'_, E>,
     cut: &KeyCut<E::Key>,
     depth: usize,
@@ -154,7 +208,13 @@ fn buckets_of<E: Elements>(
             ..Bucket::default()
         }
     });
-    join_outs(buckets.collect(), outs)
+    let mut buckets = join_outs(buckets.collect(), outs);
+    for bucket in &mut buckets {
+        if let Some(element) = &bucket.copies_of {
+            bucket.counts.bytes = bucket.counts.items * element.len() as u64;
+        }
+    }
+    buckets
 }
 
 /// Moves bare numbers that a header of odd length put astray to where they can be looked at as such; gives

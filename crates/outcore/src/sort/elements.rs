@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use crate::key::bare::BareOrder;
 use crate::key::order::Order;
 use crate::partition::classify::Key;
-use crate::partition::kernel::{FixedItems, NumberItems, RecordItems};
+use crate::partition::mover::{FixedItems, NumberItems, RecordItems};
 use outcore_io::{Error, Kind, Result};
 
 /// Elements of one size with an order.

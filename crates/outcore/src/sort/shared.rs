@@ -4,7 +4,7 @@
 use std::ops::{Deref, Range};
 
 use super::plan::SortPlan;
-use crate::partition::{Partition, SegmentSizes};
+use crate::partition::Partition;
 use outcore_io::Result;
 use outcore_io::consumed::Consumed;
 use outcore_io::drive::PrivateDir;
@@ -40,21 +40,5 @@ impl<E> Shared<'_, E> {
         let dirs: Vec<&PrivateDir> = dirs.chain(self.scratch()?.dirs()).collect();
         consumed.begin(device.as_ref(), &file.path, &dirs)?;
         device.punch(file.id, blocks.start, blocks.end - blocks.start)
-    }
-}
-
-impl SortPlan {
-    /// How segments are written and read back.
-    pub(crate) fn segment_sizes(&self) -> SegmentSizes {
-        SegmentSizes {
-            segment_bytes: self.segment_bytes,
-            full_bytes: self.segment_payload_bytes,
-            extent_segments: self.extent_segments,
-            expected_segments: self.expected_segments(),
-            writes_in_flight: self.writes_in_flight,
-            resident_segments: self.resident_segments,
-            split_reads: self.split_reads(),
-            slots: self.segment_slots(),
-        }
     }
 }

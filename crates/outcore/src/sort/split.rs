@@ -35,7 +35,7 @@ pub(crate) fn split_oversized<E: Elements>(
     shared: &Shared<'_, E>,
     mut buckets: Vec<Bucket>,
 ) -> Result<(Vec<Bucket>, u32)> {
-    let leaf_bytes_max = shared.plan.leaf_bytes_max as u64;
+    let leaf_bytes_max = shared.plan.bucket_bytes_max as u64;
     let element_bytes = shared.elements.element_bytes() as u64;
     buckets.retain(|bucket| bucket.counts.items > 0);
     refine(buckets, |bucket, _| {
@@ -64,7 +64,7 @@ fn split_bucket_counts<E>(shared: &Shared<'_, E>, bytes: u64) -> (usize, usize) 
     let free = shared.segment_pool.free_slots().saturating_sub(reserved) / plan.size.threads;
     let affordable = free.saturating_sub(plan.writes_in_flight);
     let buckets_max = affordable.clamp(SPLIT_BUCKETS_MIN, BUCKETS_MAX);
-    let wanted = bytes.div_ceil((plan.leaf_bytes_max / 2) as u64) as usize;
+    let wanted = bytes.div_ceil((plan.bucket_bytes_max / 2) as u64) as usize;
     (wanted.clamp(SPLIT_BUCKETS_MIN, buckets_max), buckets_max)
 }
 
@@ -107,6 +107,7 @@ fn split_equal(bucket: Bucket, leaf_bytes_max: u64, element_bytes: u64) -> Vec<B
         open_bytes += bytes;
         if let Some(part) = parts.last_mut() {
             part.counts.items += bytes / element_bytes;
+            part.counts.bytes += bytes;
             part.segments.push(segment);
         }
     }

@@ -11,14 +11,17 @@ use super::elements::{Elements, as_keys_mut};
 use super::in_memory::{Entry, SortKeys, each_tie, sort_entries};
 use super::plan::SORTING;
 use super::shared::Shared;
-use crate::partition::bucket::Location;
+use crate::ends::interleave;
+use crate::partition::bucket::{Bucket, Location};
 use crate::partition::classify::Key;
+use crate::partition::driver::{Ends, Written};
 use crate::partition::task::{
-    BucketTask, BucketWork, Loaded, Sink, TaskMemory, TaskWorker, Tasks, run_tasks, write_in_place,
-    write_pipe,
+    BucketTask, BucketWork, Loaded, Spot, TaskMemory, TaskWorker, Tasks, gather, run_tasks,
+    tasks_in_order,
 };
 use outcore_io::Result;
-use outcore_io::memory::{Buf, Pool};
+use outcore_io::memory::Buf;
+use outcore_io::output::StagedOutput;
 
 /// What one worker does with the buckets of a sort.
 struct Sorting<'a, E: Elements> {
@@ -29,33 +32,61 @@ struct Sorting<'a, E: Elements> {
     key_space: Vec<E::Key>,
 }
 
+/// Sorts all buckets and writes them.
+pub(crate) fn sort_buckets<E>(
+    shared: &Shared<'_, E>,
+    buckets: Vec<Bucket>,
+    (ends, staged): (&Ends, Option<&StagedOutput>),
+    is_unique: bool,
+) -> Result<Written>
+where
+    E: Elements,
+    E::Key: SortKeys + Into<u128>,
+{
+    let bytes: u64 = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
+    shared.job.control.begin_phase("sort", bytes);
+    ends.write(shared.job, staged, |sink| {
+        let copies_bytes_max = (!is_unique).then_some(shared.plan.bucket_bytes_max);
+        let mut list = tasks_in_order(buckets, copies_bytes_max);
+        if let Some(staged) = staged.filter(|_| !is_unique) {
+            interleave(&mut list, staged, |task| task.start_bytes);
+        }
+        let tasks = Tasks::new(list, sink, is_unique);
+        run(shared, &tasks, is_unique)?;
+        let bytes = match is_unique {
+            true => tasks.placed_bytes(),
+            false => bytes,
+        };
+        let items = bytes / shared.elements.element_bytes() as u64;
+        Ok(Written { items, bytes })
+    })
+}
+
 /// Sorts and writes all buckets on all threads.
-pub(crate) fn run<E>(shared: &Shared<'_, E>, tasks: &Tasks<'_, ()>, is_unique: bool) -> Result<()>
+fn run<E>(shared: &Shared<'_, E>, tasks: &Tasks<'_, ()>, is_unique: bool) -> Result<()>
 where
     E: Elements,
     E::Key: SortKeys + Into<u128>,
 {
     let plan = shared.plan;
     let budget = &shared.job.budget;
-    let space_bytes = plan.size.sort_space_bytes(plan.leaf_bytes_max) * plan.size.threads as u64;
+    let space_bytes = plan.size.sort_space_bytes(plan.bucket_bytes_max) * plan.size.threads as u64;
     let _space = budget.reserve(SORTING, space_bytes)?;
-    let mut memory = Vec::new();
-    for _ in 0..plan.size.threads {
-        memory.push(TaskMemory {
-            areas: Pool::new(budget, SORTING, plan.area_bytes(), plan.areas)?,
-            chunks: match plan.chunks {
-                0 => None,
-                count => Some(Pool::new(budget, SORTING, plan.chunk_bytes, count)?),
-            },
-            loads_max: plan.areas.max(2) - 1,
-        });
-    }
-    run_tasks(shared, tasks, memory, || Sorting {
-        shared,
-        tasks,
-        is_unique,
-        entries: Vec::new(),
-        key_space: Vec::new(),
+    let memory = TaskMemory {
+        area_bytes: plan.area_bytes(),
+        areas: plan.areas,
+        chunk_bytes: plan.chunk_bytes,
+        chunks: plan.chunks,
+        loads_max: plan.areas.max(2) - 1,
+    };
+    run_tasks(shared, tasks, (SORTING, memory, plan.size.threads), || {
+        Sorting {
+            shared,
+            tasks,
+            is_unique,
+            entries: Vec::new(),
+            key_space: Vec::new(),
+        }
     })
 }
 
@@ -66,7 +97,7 @@ where
 {
     fn load_at(&self, task: &BucketTask) -> usize {
         match self.shared.elements.is_bare() {
-            true => self.layout_phase(task),
+            true => self.tasks.phase(task),
             false => 0,
         }
     }
@@ -92,14 +123,6 @@ where
     E: Elements,
     E::Key: SortKeys + Into<u128>,
 {
-    /// Where in a block a bucket's output starts, if that is known before it is sorted.
-    fn layout_phase(&self, task: &BucketTask) -> usize {
-        match &self.tasks.sink {
-            Sink::Files(writer) if !self.is_unique => writer.phase(task.start_bytes),
-            _ => 0,
-        }
-    }
-
     /// Brings all elements of a bare leaf together at the place from which they are written:
     /// gaps behind short segments are closed, segments in memory are copied behind them, and the
     /// room in front of the first whole block is filled from the end.
@@ -129,7 +152,7 @@ where
     /// Where the numbers of a leaf start in its area: at the place in the block from which they are
     /// written, unless the output's header puts that astray for numbers.
     fn aligned_start(&self, task: &BucketTask) -> usize {
-        let phase = self.layout_phase(task);
+        let phase = self.tasks.phase(task);
         phase - phase % self.shared.elements.element_bytes()
     }
 
@@ -152,45 +175,8 @@ where
         self.shared
             .elements
             .decode(&mut area[start..start + total])?;
-        self.place(worker, &loaded, area, start, total)
-    }
-
-    /// Writes a leaf that is whole and in order, at `area[start..start + total]`.
-    fn place(
-        &mut self,
-        worker: &mut TaskWorker<'_, ()>,
-        loaded: &Loaded<()>,
-        mut area: Buf,
-        start: usize,
-        total: usize,
-    ) -> Result<()> {
-        let element_bytes = self.shared.elements.element_bytes() as u64;
-        match &self.tasks.sink {
-            Sink::Files(writer) if !self.is_unique => {
-                let at_bytes = loaded.task.start_bytes;
-                let phase = writer.phase(at_bytes);
-                if phase != start {
-                    area.copy_within(start..start + total, phase);
-                }
-                write_in_place(writer, &mut worker.port, area, phase, total, at_bytes)
-            }
-            Sink::Files(writer) => {
-                let mut placed = worker.wait_for_turn(loaded.load.index)?;
-                let at_bytes = placed.count * element_bytes;
-                placed.count += total as u64 / element_bytes;
-                self.tasks.turns.pass_on(placed);
-                let phase = writer.phase(at_bytes);
-                area.copy_within(start..start + total, phase);
-                write_in_place(writer, &mut worker.port, area, phase, total, at_bytes)
-            }
-            Sink::Pipe(pipe) => {
-                let mut placed = worker.wait_for_turn(loaded.load.index)?;
-                write_pipe(pipe, &area[start..start + total])?;
-                placed.count += total as u64 / element_bytes;
-                self.tasks.turns.pass_on(placed);
-                Ok(())
-            }
-        }
+        let spot = worker.place(&loaded, |_| total as u64)?;
+        worker.emit_area(spot, area, start)
     }
 
     /// A leaf of equal elements that were only counted.
@@ -216,7 +202,8 @@ where
         self.shared
             .elements
             .decode(&mut area[start..start + total])?;
-        self.place(worker, &loaded, area, start, total)
+        let spot = worker.place(&loaded, |_| total as u64)?;
+        worker.emit_area(spot, area, start)
     }
 
     fn sort_records(
@@ -251,48 +238,48 @@ where
                 });
             }
         }
-        let at = if self.is_unique {
+        if self.is_unique {
             entries.dedup_by(|b, a| elements.is_same_key(record(a), record(b)));
-            self.place_unique(worker, &loaded, &area, &mut entries)?
-        } else {
-            loaded.task.start_bytes / element_bytes as u64
-        };
-        self.emit_records(worker, loaded.load.index, &area, &entries, at)?;
+        }
+        let spot = self.place(worker, &loaded, &area, &mut entries)?;
+        // The next byte to be written: an entry and an offset inside its record.
+        let mut next = (0, 0);
+        let range = |entry: Entry| (entry.at_bytes as usize, element_bytes);
+        worker.emit(spot, |out| {
+            (_, next) = gather(&area, &entries, range, next, out);
+        })?;
         entries.clear();
         self.entries = entries;
         Ok(())
     }
 
-    /// Drops the first record if the leaf before ended with its key; gives the leaf's place.
-    fn place_unique(
+    /// Where a leaf's records go; drops the first if one a key is written, and the leaf before ended with
+    /// its key.
+    fn place<'w>(
         &self,
-        worker: &TaskWorker<'_, ()>,
+        worker: &TaskWorker<'w, ()>,
         loaded: &Loaded<()>,
         area: &Buf,
         entries: &mut Vec<Entry>,
-    ) -> Result<u64> {
-        let element_bytes = self.shared.elements.element_bytes();
+    ) -> Result<Spot<'w>> {
+        let elements = self.shared.elements;
+        let element_bytes = elements.element_bytes();
         let record = |entry: &Entry| {
             let at = entry.at_bytes as usize;
             &area[at..at + element_bytes]
         };
-        let mut placed = worker.wait_for_turn(loaded.load.index)?;
-        let repeats = match (&placed.last, entries.first()) {
-            (Some(last), Some(first)) => self.shared.elements.is_same_key(last, record(first)),
-            _ => false,
-        };
-        if repeats {
-            entries.remove(0);
-        }
-        if let Some(last) = entries.last() {
-            placed.last = Some(record(last).into());
-        }
-        let at = placed.count;
-        if matches!(self.tasks.sink, Sink::Files(_)) {
-            placed.count += entries.len() as u64;
-            self.tasks.turns.pass_on(placed);
-        }
-        Ok(at)
+        worker.place(loaded, |last| {
+            if self.is_unique {
+                let first = last.as_deref().zip(entries.first());
+                if first.is_some_and(|(last, first)| elements.is_same_key(last, record(first))) {
+                    entries.remove(0);
+                }
+                if let Some(entry) = entries.last() {
+                    *last = Some(record(entry).into());
+                }
+            }
+            (entries.len() * element_bytes) as u64
+        })
     }
 
     /// One entry a record, in the order of the input if the job is ordered.
@@ -303,26 +290,12 @@ where
         entries: &mut Vec<Entry>,
     ) -> Result<()> {
         let element_bytes = self.shared.elements.element_bytes();
-        let mut runs: Vec<(u64, usize, usize)> = Vec::new();
-        for &(number, offset) in &loaded.load.offsets {
-            let segment = &loaded.load.segments[number];
-            if segment.pieces.is_empty() {
-                runs.push((0, offset, segment.payload_bytes as usize));
-            }
-            let mut at = offset;
-            for piece in &segment.pieces {
-                let len = piece.count as usize * element_bytes;
-                runs.push((piece.position, at, len));
-                at += len;
-            }
-        }
-        if self.shared.plan.size.is_ordered {
-            runs.sort_unstable();
-        }
+        let (runs, _) = loaded.load.runs();
         entries.reserve_exact(loaded.task.bucket.counts.items as usize);
         let needs_words = loaded.task.bucket.depth < self.shared.elements.depth_end();
         let mut space = std::mem::take(&mut self.key_space);
-        for (_, at, len) in runs {
+        for run in runs {
+            let (at, len) = (run.at, run.len_bytes);
             // Batches keep the words in the first-level cache.
             let batch_bytes = 512 * element_bytes;
             for from in (at..at + len).step_by(batch_bytes) {
@@ -352,60 +325,6 @@ where
         self.key_space = space;
         Ok(())
     }
-
-    /// Emits records in the order of `entries`, the first of them record `at` of the output.
-    fn emit_records(
-        &mut self,
-        worker: &mut TaskWorker<'_, ()>,
-        index: usize,
-        area: &Buf,
-        entries: &[Entry],
-        at: u64,
-    ) -> Result<()> {
-        let element_bytes = self.shared.elements.element_bytes();
-        let is_pipe = matches!(self.tasks.sink, Sink::Pipe(_));
-        // Of those that drop repeated keys, it is this one's turn already.
-        let turn = match is_pipe {
-            true if self.is_unique => Some(self.tasks.turns.placed()),
-            true => Some(worker.wait_for_turn(index)?),
-            false => None,
-        };
-        // The next byte to be written: an entry and an offset inside its record.
-        let mut next = (0, 0);
-        let bytes = (entries.len() * element_bytes) as u64;
-        worker.emit(at * element_bytes as u64, bytes, |out| {
-            next = gather(area, entries, element_bytes, next, out);
-        })?;
-        if let Some(mut placed) = turn {
-            placed.count += entries.len() as u64;
-            self.tasks.turns.pass_on(placed);
-        }
-        Ok(())
-    }
-}
-
-/// Fills `out` with records in order, from byte `next.1` of entry `next.0`; gives where it ended.
-fn gather(
-    area: &[u8],
-    entries: &[Entry],
-    element_bytes: usize,
-    next: (usize, usize),
-    out: &mut [u8],
-) -> (usize, usize) {
-    let (mut entry, mut offset) = next;
-    let mut filled = 0;
-    while filled < out.len() {
-        let len = (element_bytes - offset).min(out.len() - filled);
-        let from = entries[entry].at_bytes as usize + offset;
-        out[filled..filled + len].copy_from_slice(&area[from..from + len]);
-        filled += len;
-        offset += len;
-        if offset == element_bytes {
-            entry += 1;
-            offset = 0;
-        }
-    }
-    (entry, offset)
 }
 
 /// Keeps one of each run of equal keys at the front; gives their number.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outcore::IoMode;
-use outcore::job::{DriveRates, Job, JobOptions, ScratchDrive};
+use outcore::job::{ComputeCosts, DriveRates, Job, JobOptions, JobSize, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::sort::plan::{SortPlan, SortSize, plan_sort};
 use outcore::sort::{SortOptions, SortSummary, sort};
@@ -182,27 +182,34 @@ impl Sort {
     fn size(&self) -> SortSize {
         let is_bare = self.format.bare().is_some();
         SortSize {
-            data_bytes: self.inputs.iter().map(|input| input.len() as u64).sum(),
+            job: JobSize {
+                data_bytes: self.inputs.iter().map(|input| input.len() as u64).sum(),
+                memory_bytes: self.memory_bytes,
+                held_bytes: 0,
+                threads: self.threads,
+                drive_count: self.drives,
+                rates: DriveRates::ASSUMED,
+                costs: ComputeCosts::ASSUMED,
+            },
             element_bytes: self.format.record_bytes(),
             is_bare,
             is_ordered: self.options.stable && !is_bare,
-            memory_bytes: self.memory_bytes,
-            threads: self.threads,
-            drive_count: self.drives,
-            rates: DriveRates::ASSUMED,
         }
+    }
+
+    fn plan_in(&self, memory_bytes: u64) -> outcore::Result<SortPlan> {
+        let size = self.size();
+        let job = JobSize {
+            memory_bytes,
+            ..size.job
+        };
+        plan_sort(SortSize { job, ..size })
     }
 
     /// The least memory from `memory_bytes` on, to 64 KiB, with which it can be planned.
     pub fn least_memory(&self) -> u64 {
         let size = self.size();
-        let is_enough = |memory_bytes| {
-            plan_sort(SortSize {
-                memory_bytes,
-                ..size
-            })
-            .is_ok()
-        };
+        let is_enough = |memory_bytes| self.plan_in(memory_bytes).is_ok();
         let (mut below, mut enough) = (1 << 20, size.memory_bytes.max(4 << 20));
         if is_enough(size.memory_bytes.max(1 << 20)) {
             return size.memory_bytes.max(1 << 20);
@@ -224,12 +231,7 @@ impl Sort {
 
     /// The plan that it would get.
     pub fn plan(&self) -> SortPlan {
-        let memory_bytes = self.least_memory();
-        plan_sort(SortSize {
-            memory_bytes,
-            ..self.size()
-        })
-        .unwrap()
+        self.plan_in(self.least_memory()).unwrap()
     }
 
     /// Puts the inputs on new drives.
@@ -289,6 +291,7 @@ impl Sort {
             scratch_limit_bytes: u64::MAX,
             seed: self.seed,
             rates: DriveRates::ASSUMED,
+            costs: ComputeCosts::ASSUMED,
         };
         Job::on(options, device)
     }

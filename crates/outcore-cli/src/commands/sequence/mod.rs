@@ -26,7 +26,7 @@ use crate::cli::sequence::{
 use input::Prepared;
 
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, rate_text};
+use crate::measure::{Summary, drives_json, phases_json, phases_table, rate_text};
 use crate::progress::watch;
 use crate::resources;
 
@@ -346,11 +346,16 @@ fn finish(
         bandwidth_fraction: bandwidth_fraction(&traffic, done.seconds, set),
         ..Summary::default()
     };
-    let summary = summary.with("drives", drives_json(&traffic));
+    let summary = summary
+        .with("drives", drives_json(&traffic))
+        .with("phases", phases_json(&done.phases));
     let summary = more(summary);
     context.reporter.summary(&summary);
     if let Some(text) = summary.bandwidth_text() {
         context.reporter.human(&format!("  {text}"));
+    }
+    for line in phases_table(&done.phases) {
+        context.reporter.detail(&line);
     }
     Ok(0)
 }

@@ -5,7 +5,7 @@
 //! compressed lines unpacked; so are records of CSV that span lines.
 
 use outcore::Input;
-use outcore::job::Job;
+use outcore::job::{Job, JobSize};
 use outcore::key::RecordFormat;
 use outcore::runs::{BuildOptions, LineType, ViewSize, ViewType, size_of_lines};
 use outcore::{Error, Result};
@@ -135,12 +135,10 @@ impl Found {
         match &self.what {
             ViewType::Lines(lines) => size_of_lines(job, &self.files, lines, options),
             ViewType::Records(format) => Ok(ViewSize {
-                data_bytes: self.data_bytes,
+                job: JobSize::of(job, self.data_bytes, job.options.drives.len()),
                 record_bytes: format.record_bytes(),
                 is_bare: format.bare().is_some(),
                 lines: None,
-                memory_bytes: job.options.memory_bytes,
-                threads: job.options.threads,
                 keeps_runs: options.keeps_runs,
                 run_bytes: options.run_bytes,
             }),

@@ -4,9 +4,11 @@
 //! key leads to its line ([`to_line`]). Keys that are made in the order of the input order ties by their
 //! places.
 
-use super::plan::KEY_HEAD_BYTES;
 use super::refs::{Ref, sort_refs};
 use crate::key::sort_key::{NoKey, SortKey, Tie};
+
+/// Bytes in front of each key: where its line is.
+pub(super) const KEY_HEAD_BYTES: u64 = 8;
 
 /// Makes the key of the line `from..end` of `area` behind what is in `keys`; gives a reference to it.
 ///

@@ -4,11 +4,22 @@
 //! than a segment goes on in the next ones. Lines that are their own keys and all equal are only
 //! counted.
 
+use std::ops::Range;
+
+use super::arrange::KEY_HEAD_BYTES;
 use super::emit::COUNT_BYTES_MAX;
-use super::plan::{KEY_HEAD_BYTES, REF_BYTES};
-use super::table::FromTable;
+use super::refs::REF_BYTES;
 use crate::partition::bucket::{Bucket, Location};
 use outcore_io::memory::block_ceil;
+
+/// Lines of one of several tables that belong to a bucket.
+#[derive(Debug, Clone)]
+pub(super) struct FromTable {
+    /// Number of the table.
+    pub(super) table: usize,
+    /// Which of its lines, which are in order.
+    pub(super) refs: Range<usize>,
+}
 
 /// Lines of a bucket that were counted in tables.
 #[derive(Debug, Default)]
@@ -23,7 +34,7 @@ pub(super) struct TableLines {
 pub(super) type LineBucket = Bucket<TableLines>;
 
 /// Memory that a bucket needs to be sorted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Space {
     pub(super) area_bytes: u64,
     pub(super) lines: u64,
@@ -65,11 +76,7 @@ impl LineBucket {
     /// What its sort needs; `has_keys` if keys have to be made.
     pub(super) fn space(&self, has_keys: bool) -> Space {
         if self.copies_of.is_some() {
-            return Space {
-                area_bytes: 0,
-                lines: 0,
-                key_bytes: 0,
-            };
+            return Space::default();
         }
         let stored = self.segments.iter().map(|segment| match segment.location {
             Location::Memory(_) => u64::from(segment.payload_bytes),

@@ -25,13 +25,7 @@ pub(super) struct Keys {
 impl Keys {
     /// Notes what has been appended to the area since `at` as a key.
     pub(super) fn note(&mut self, at: usize) {
-        let len = (self.area.len() - at) as u32;
-        let at = at as u32;
-        self.refs.push(Ref {
-            word: 0,
-            at,
-            len_bytes: len,
-        });
+        self.refs.push(Ref::to(at, self.area.len()));
     }
 
     /// Puts the keys in order.

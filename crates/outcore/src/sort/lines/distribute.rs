@@ -18,7 +18,7 @@ use super::plan::{ACROSS, INPUT};
 use super::refs::Ref;
 use super::table::Table;
 use crate::key::sort_key::Tie;
-use crate::partition::bucket::{Counts, Out, Segment, join_outs};
+use crate::partition::bucket::{Out, Segment, join_outs};
 use crate::partition::mover::{Item, MadeKeys, Mover, Run, VaryingItems, VaryingMover};
 use crate::partition::pass::{BucketSource, TakeShare, read_all, scatter_segments};
 use crate::partition::route::{PositionRoute, Route};
@@ -110,12 +110,10 @@ impl<const HAS_KEYS: bool> VaryingItems for Lines<'_, HAS_KEYS> {
 
     /// Of lines with equal keys, of which one will be written, keeps the first in the order.
     #[inline]
-    fn is_counted(&mut self, line: Item<'_>, counts: &mut Counts) -> bool {
+    fn is_counted(&mut self, line: Item<'_>) -> bool {
         if !self.is_equal[line.bucket] {
             return false;
         }
-        counts.items += 1;
-        counts.bytes += line.bytes.len() as u64;
         if HAS_KEYS {
             let tie = self.context.order.tie();
             let best = &mut self.best[line.bucket];
@@ -159,7 +157,7 @@ fn distribute_regions<const HAS_KEYS: bool>(
     let pool = Pool::new(&context.job.budget, INPUT, sizes.slot_bytes(), slots)?;
     let line_bytes = 2 * (plan.size.threads * plan.line_bytes_max) as u64;
     let _lines = context.job.budget.reserve(ACROSS, line_bytes)?;
-    let resident_below = match plan.levels {
+    let resident_below = match plan.distributions {
         0 => usize::MAX,
         _ => context.resident_below(cut.bucket_count(), plan.size.data_bytes),
     };
@@ -287,7 +285,7 @@ impl Context<'_> {
             bucket_count: buckets,
             item_bytes: None,
             is_ordered: self.is_ordered(),
-            is_staggered: self.plan.levels > 0,
+            is_staggered: self.plan.distributions > 0,
         }
     }
 }

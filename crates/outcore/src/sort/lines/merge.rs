@@ -9,25 +9,18 @@
 //! Bounds: two blocks or a few more, a line and a key for each file; reads and writes everything once.
 
 use std::cmp::Ordering;
-use std::io::Write;
-use std::sync::{Arc, PoisonError};
 
 use super::files::{self, FileReader, FileSizes, LineFile};
-use super::sort::{check_output, write_header};
+use super::sort::check_output;
 use super::{LineSortOptions, LineSummary, OnNoKey};
-use crate::ends::{
-    EDGES, EDGES_BYTES, check_unchanged, edge_pool, open_inputs, scratch_drives, stage_output,
-    traffic_by_drive,
-};
-use crate::ends::{Input, Output, Phases};
+use crate::ends::{EDGES, EDGES_BYTES, Input, Output, Phases};
 use crate::job::Job;
 use crate::key::sort_key::{Rank, SortKey};
+use crate::partition::driver::{Ends, Written};
 use crate::partition::task::{Sink, write_pipe};
-use crate::writer::Writer;
 use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Ledger, Pool};
 use outcore_io::output::Room;
-use outcore_io::port::Volume;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
@@ -215,10 +208,8 @@ pub fn merge_lines(
     }
     check_output(&output, options)?;
     let mut phases = Phases::start();
-    let drives = scratch_drives(job, &output);
-    let volume = Volume::new(Arc::clone(&job.device), &drives)?;
-    let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
-    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    let ends = Ends::open(job, inputs, output, 1, Access::Read)?;
+    let (parts, data_bytes) = (&ends.parts, ends.data_bytes);
     let memory_bytes = job.budget.free_bytes();
     let sizes = file_sizes(memory_bytes, parts.len())?;
     let job = &job.under(&ledger(sizes, memory_bytes, parts.len()))?;
@@ -228,17 +219,10 @@ pub fn merge_lines(
         true => Room::AtMost,
         false => Room::Exactly,
     };
-    let staged = stage_output(&volume, &output, options.replace, room, most_bytes, 1)?;
-    phases.end("prepare");
+    let staged = ends.stage(options.replace, room, most_bytes)?;
+    phases.end("prepare", &ends.volume);
     job.control.begin_phase("merge", data_bytes);
-    let edges = edge_pool(job)?;
-    let writer = staged.as_ref().map(|staged| Writer::new(staged, edges));
-    let sink = match (&writer, &output) {
-        (Some(writer), _) => Sink::Files(writer),
-        (None, Output::Pipe(pipe)) => Sink::Pipe(pipe),
-        (None, _) => return Err(Error::usage("merge lines", "there is no output")),
-    };
-    let mut reader = FileReader::new(job, &volume, sizes, parts.len())?;
+    let mut reader = FileReader::new(job, &ends.volume, sizes, parts.len())?;
     let indexed = parts.iter().enumerate();
     let mut runs = Runs {
         files: indexed
@@ -252,52 +236,41 @@ pub fn merge_lines(
         lines_in: 0,
         skipped: 0,
     };
-    let mut out = Out {
-        sink,
-        chunks: Pool::new(&job.budget, OUTPUT, sizes.chunk_bytes(), CHUNKS)?,
-        chunk: None,
-        phase: 0,
-        filled: 0,
-        at_bytes: 0,
-        lines: 0,
-        options,
-    };
-    merge(&mut runs, &mut reader, &mut out)?;
-    out.flush(&mut reader)?;
-    let (lines_out, bytes_out) = (out.lines, out.at_bytes);
-    drop(out);
-    if let Some(writer) = &writer {
-        let port = reader.transfers.port();
-        write_header(writer, port, staged.as_ref(), &output, lines_out);
-        writer.finish(port, bytes_out)?;
-    }
-    if let Output::Pipe(pipe) = &output {
-        let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-        pipe.flush()
-            .map_err(|e| Error::io("write to the pipe", &e))?;
-    }
+    let written = ends.write(job, staged.as_ref(), |sink| {
+        let mut out = Out {
+            sink,
+            chunks: Pool::new(&job.budget, OUTPUT, sizes.chunk_bytes(), CHUNKS)?,
+            chunk: None,
+            phase: 0,
+            filled: 0,
+            at_bytes: 0,
+            lines: 0,
+            options,
+        };
+        merge(&mut runs, &mut reader, &mut out)?;
+        out.flush(&mut reader)?;
+        reader.transfers.finish(|| job.control.check())?;
+        Ok(Written {
+            items: out.lines,
+            bytes: out.at_bytes,
+        })
+    })?;
     let (lines_in, skipped) = (runs.lines_in, runs.skipped);
     drop((runs, reader));
-    phases.end("merge");
-    check_unchanged(&volume, &parts, false)?;
-    if let Some(staged) = staged {
-        job.control.begin_phase("publish", 0);
-        staged.publish(&volume, bytes_out)?;
-    }
-    phases.end("publish");
-    let (read_bytes, written_bytes) = volume.traffic_bytes();
+    phases.end("merge", &ends.volume);
+    let served = ends.close(job, phases, (staged, written.bytes), (None, false), &[])?;
     Ok(LineSummary {
         lines_in,
-        lines_out,
+        lines_out: written.items,
         skipped,
-        bytes_out,
-        seconds: phases.started.elapsed().as_secs_f64(),
-        read_bytes,
-        written_bytes,
+        bytes_out: written.bytes,
+        seconds: served.seconds,
+        read_bytes: served.read_bytes,
+        written_bytes: served.written_bytes,
         passes: 1,
-        scratch_bytes: 0,
-        drives: traffic_by_drive(&volume),
-        phases: phases.ended,
+        scratch_bytes: served.scratch_bytes,
+        drives: served.drives,
+        phases: served.phases,
         plan: None,
     })
 }

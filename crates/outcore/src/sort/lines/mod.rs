@@ -32,8 +32,7 @@ pub use sort::{sample_lines, sort_lines};
 pub(crate) use arrange::{key_ref, sort_keys, to_line};
 pub(crate) use context::line_number;
 pub(crate) use emit::Gather;
-pub(crate) use plan::REF_BYTES;
-pub(crate) use refs::{AnyTie, Ref, sort_refs, word_of};
+pub(crate) use refs::{AnyTie, REF_BYTES, Ref, sort_refs, word_of};
 pub(crate) use sort::sample_lengths;
 
 use crate::ends::Phase;

@@ -18,6 +18,9 @@ use voracious_radix_sort::{RadixSort, Radixable};
 
 pub(crate) use crate::partition::route::Ref;
 
+/// Bytes of references a string: one, and its copy in the radix sort.
+pub(crate) const REF_BYTES: u64 = 2 * size_of::<Ref>() as u64;
+
 impl Ref {
     /// The string from `depth` on.
     #[inline(always)]

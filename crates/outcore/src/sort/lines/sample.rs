@@ -14,7 +14,7 @@
 
 use super::cut::Keys;
 use super::plan::LineSize;
-use crate::job::Job;
+use crate::job::{Job, JobSize};
 use crate::key::sort_key::{SortKey, Tie};
 use crate::read::sample::{distinct, random};
 use crate::read::source::InputPart;
@@ -175,7 +175,7 @@ impl LineSample {
             false => (self.key_bytes as f64 / self.keys.refs.len().max(1) as f64).max(1.0),
         };
         LineSize {
-            data_bytes,
+            job: JobSize::of(job, data_bytes, drive_count),
             line_bytes: line_bytes.max(1.0),
             key_bytes,
             distinct: match is_unique && is_whole {
@@ -184,11 +184,6 @@ impl LineSample {
             },
             is_ordered: !is_whole && lines.order.tie() == Tie::Position,
             is_unique,
-            memory_bytes: job.budget.free_bytes(),
-            held_bytes: job.budget.used_bytes(),
-            threads: job.options.threads,
-            drive_count,
-            rates: job.options.rates,
         }
     }
 }

@@ -19,9 +19,13 @@ use super::plan::SORTING;
 use super::refs::{AnyTie, Ref, sort_refs};
 use super::table::Tables;
 use crate::key::sort_key::Tie;
-use crate::partition::load::Load;
-use crate::partition::task::{BucketWork, Loaded, Sink, TaskMemory, TaskWorker, Tasks, run_tasks};
-use outcore_io::memory::{BLOCK_BYTES, Buf, Pool};
+use crate::partition::driver::{Ends, Written};
+use crate::partition::load::LoadedRun;
+use crate::partition::task::{
+    BucketTask, BucketWork, Loaded, TaskMemory, TaskWorker, Tasks, run_tasks, tasks_in_order,
+};
+use outcore_io::memory::{BLOCK_BYTES, Buf};
+use outcore_io::output::StagedOutput;
 use outcore_io::{Error, Kind, Result};
 
 /// References to one line that are gathered at once.
@@ -29,19 +33,111 @@ const COPIES_MAX: u64 = 4096;
 
 /// Memory of one worker.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TaskSizes {
-    pub(super) space: Space,
-    pub(super) areas: usize,
-    pub(super) chunk_bytes: usize,
-    pub(super) chunks: usize,
+struct TaskSizes {
+    space: Space,
+    areas: usize,
+    chunk_bytes: usize,
+    chunks: usize,
 }
 
 impl TaskSizes {
+    /// Room for the largest bucket if there is as much for every thread, or as planned.
+    fn of(context: &Context<'_>, buckets: &[LineBucket]) -> Self {
+        let plan = context.plan;
+        let has_keys = !context.is_whole();
+        let mut largest = Space::default();
+        for bucket in buckets {
+            let space = bucket.space(has_keys);
+            largest.area_bytes = largest.area_bytes.max(space.area_bytes);
+            largest.lines = largest.lines.max(space.lines);
+            largest.key_bytes = largest.key_bytes.max(space.key_bytes);
+        }
+        let mut sizes = TaskSizes {
+            space: largest,
+            areas: plan.areas,
+            chunk_bytes: plan.chunk_bytes,
+            chunks: plan.chunks,
+        };
+        let is_enough = |sizes: &TaskSizes| {
+            sizes.bytes() * context.crew.threads() as u64 <= context.sorting_bytes()
+                && sizes.space.area_bytes <= u64::from(u32::MAX / 2)
+                && sizes.space.key_bytes <= u64::from(u32::MAX / 2)
+        };
+        while !is_enough(&sizes) && sizes.areas > 2 {
+            sizes.areas -= 1;
+        }
+        if !is_enough(&sizes) {
+            sizes.areas = plan.areas;
+            sizes.space = plan.leaf_space();
+        }
+        sizes
+    }
+
+    /// Memory for one bucket that is sorted alone, since it needs more.
+    fn alone(&self, space: Space) -> Self {
+        TaskSizes {
+            space,
+            areas: 1,
+            chunks: 2,
+            ..*self
+        }
+    }
+
     /// All of it.
-    pub(super) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         let areas = self.areas as u64 * self.space.area_bytes.max(BLOCK_BYTES as u64);
         areas + self.space.beside_bytes() + (self.chunks * self.chunk_bytes) as u64
     }
+}
+
+/// Sorts all buckets and writes them.
+pub(super) fn sort_buckets(
+    context: &Context<'_>,
+    tables: &Tables,
+    mut buckets: Vec<LineBucket>,
+    (ends, staged): (&Ends, Option<&StagedOutput>),
+) -> Result<Written> {
+    let bytes: u64 = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
+    context.job.control.begin_phase("sort", bytes);
+    if context.order.is_descending() {
+        buckets.reverse();
+    }
+    buckets.retain(|bucket| bucket.lines_max() > 0);
+    ends.write(context.job, staged, |sink| {
+        let sizes = TaskSizes::of(context, &buckets);
+        let takes_turns = context.is_unique() || staged.is_none();
+        let copies_bytes_max = (!takes_turns).then_some(context.plan.bucket_bytes_max);
+        let list = tasks_in_order(buckets, copies_bytes_max);
+        // What is too large for all threads at once is sorted by one.
+        let needs = |task: &BucketTask<_>| task.bucket.space(!context.is_whole());
+        let too_large = |space: &Space| !sizes.space.holds(space);
+        let alone: Vec<Option<Space>> = list
+            .iter()
+            .map(|task| Some(needs(task)).filter(too_large))
+            .collect();
+        let tasks = Tasks::new(list, sink, context.is_unique());
+        let lines = AtomicU64::new(0);
+        let mut from = 0;
+        while from < alone.len() {
+            let (to, sizes, threads) = match alone[from] {
+                Some(space) => (from + 1, sizes.alone(space), 1),
+                None => {
+                    let rest = alone[from..].iter();
+                    let many = rest.take_while(|space| space.is_none()).count();
+                    (from + many, sizes, context.crew.threads())
+                }
+            };
+            tasks.take_to(to);
+            run(context, &tasks, (tables, &lines), sizes, threads)?;
+            from = to;
+        }
+        let bytes = match takes_turns {
+            true => tasks.placed_bytes(),
+            false => bytes,
+        };
+        let items = lines.load(Ordering::Relaxed);
+        Ok(Written { items, bytes })
+    })
 }
 
 /// What one worker does with the buckets of a sort of lines.
@@ -55,7 +151,7 @@ struct Sorting<'a> {
 }
 
 /// Sorts and writes the buckets that may be taken on `threads` threads; counts the lines written.
-pub(super) fn run(
+fn run(
     context: &Context<'_>,
     tasks: &Tasks<'_, TableLines>,
     (tables, lines): (&Tables, &AtomicU64),
@@ -65,16 +161,14 @@ pub(super) fn run(
     let budget = &context.job.budget;
     let beside_bytes = sizes.space.beside_bytes() * threads as u64;
     let _space = budget.reserve(SORTING, beside_bytes)?;
-    let area_bytes = (sizes.space.area_bytes as usize).max(BLOCK_BYTES);
-    let mut memory = Vec::new();
-    for _ in 0..threads {
-        memory.push(TaskMemory {
-            areas: Pool::new(budget, SORTING, area_bytes, sizes.areas)?,
-            chunks: Some(Pool::new(budget, SORTING, sizes.chunk_bytes, sizes.chunks)?),
-            loads_max: sizes.areas,
-        });
-    }
-    run_tasks(context, tasks, memory, || Sorting {
+    let memory = TaskMemory {
+        area_bytes: (sizes.space.area_bytes as usize).max(BLOCK_BYTES),
+        areas: sizes.areas,
+        chunk_bytes: sizes.chunk_bytes,
+        chunks: sizes.chunks,
+        loads_max: sizes.areas,
+    };
+    run_tasks(context, tasks, (SORTING, memory, threads), || Sorting {
         context,
         tables,
         lines,
@@ -96,7 +190,7 @@ impl BucketWork<TableLines> for Sorting<'_> {
         }
         loaded.load.append_resident(&mut area);
         let terminator = self.context.options.terminator;
-        let (pieces, end) = pieces_of(&loaded.load);
+        let (runs, end) = loaded.load.runs();
         let mut refs = std::mem::take(&mut self.refs);
         refs.clear();
         refs.reserve_exact(bucket.lines_max() as usize);
@@ -107,7 +201,7 @@ impl BucketWork<TableLines> for Sorting<'_> {
                 .tables
                 .copy(from, terminator, &mut area, at, &mut met, &mut refs);
         }
-        self.order(bucket, &area, &pieces, &mut refs, &met)?;
+        self.order(bucket, &area, &runs, &mut refs, &met)?;
         // The segments that were copied free their slots before anything waits.
         loaded.load.segments.clear();
         let gather = Gather::new(&area, &refs, refs.len() as u64, self.context.options.count);
@@ -124,17 +218,17 @@ impl Sorting<'_> {
         &mut self,
         bucket: &LineBucket,
         area: &[u8],
-        pieces: &[Piece],
+        runs: &[LoadedRun],
         refs: &mut Vec<Ref>,
         met: &[(u32, u64)],
     ) -> Result<()> {
         let depth = bucket.depth;
         if self.context.is_whole() {
-            self.find_lines(area, pieces, refs);
+            self.find_lines(area, runs, refs);
             sort_refs(area, refs, depth, &AnyTie);
             self.finish_order(area, refs, met);
         } else if bucket.is_equal {
-            self.find_lines(area, pieces, refs);
+            self.find_lines(area, runs, refs);
             match self.context.order.tie() {
                 Tie::Position => {}
                 Tie::Bytes => sort_refs(area, refs, 0, &AnyTie),
@@ -145,7 +239,7 @@ impl Sorting<'_> {
             }
         } else {
             let mut keys = std::mem::take(&mut self.keys);
-            let made = self.make_keys(area, pieces, refs, &mut keys);
+            let made = self.make_keys(area, runs, refs, &mut keys);
             if made.is_ok() {
                 sort_keys(self.context.order, (area, &keys), refs, depth);
                 self.finish_order(&keys, refs, met);
@@ -158,18 +252,13 @@ impl Sorting<'_> {
     }
 
     /// One reference a line.
-    fn find_lines(&self, area: &[u8], pieces: &[Piece], refs: &mut Vec<Ref>) {
+    fn find_lines(&self, area: &[u8], runs: &[LoadedRun], refs: &mut Vec<Ref>) {
         let terminator = self.context.options.terminator;
-        for piece in pieces {
-            let mut from = piece.at;
-            for end in memchr_iter(terminator, &area[piece.at..piece.at + piece.len_bytes]) {
-                let end = piece.at + end;
-                let (at, len) = (from as u32, (end - from) as u32);
-                refs.push(Ref {
-                    word: 0,
-                    at,
-                    len_bytes: len,
-                });
+        for run in runs {
+            let mut from = run.at;
+            for end in memchr_iter(terminator, &area[run.at..run.at + run.len_bytes]) {
+                let end = run.at + end;
+                refs.push(Ref::to(from, end));
                 from = end + 1;
             }
         }
@@ -179,16 +268,16 @@ impl Sorting<'_> {
     fn make_keys(
         &self,
         area: &[u8],
-        pieces: &[Piece],
+        runs: &[LoadedRun],
         refs: &mut Vec<Ref>,
         keys: &mut Vec<u8>,
     ) -> Result<()> {
         keys.clear();
         let terminator = self.context.options.terminator;
-        for piece in pieces {
-            let mut from = piece.at;
-            for end in memchr_iter(terminator, &area[piece.at..piece.at + piece.len_bytes]) {
-                let end = piece.at + end;
+        for run in runs {
+            let mut from = run.at;
+            for end in memchr_iter(terminator, &area[run.at..run.at + run.len_bytes]) {
+                let end = run.at + end;
                 let key = key_ref(self.context.order, area, (from, end), keys);
                 refs.push(key.map_err(|why| {
                     Error::new(Kind::Corrupt, "make a key again", why.0)
@@ -269,75 +358,10 @@ impl Sorting<'_> {
         loaded: &Loaded<TableLines>,
         mut gather: Gather<'_>,
     ) -> Result<()> {
-        let (index, bytes) = (loaded.load.index, gather.bytes_left());
         self.lines.fetch_add(gather.lines_left(), Ordering::Relaxed);
-        let tasks = worker.tasks;
-        let is_pipe = matches!(tasks.sink, Sink::Pipe(_));
-        let mut at_bytes = loaded.task.start_bytes;
-        let mut turn = None;
-        if is_pipe || self.context.is_unique() {
-            let mut placed = worker.wait_for_turn(index)?;
-            at_bytes = placed.count;
-            placed.count += bytes;
-            match is_pipe {
-                true => turn = Some(placed),
-                false => tasks.turns.pass_on(placed),
-            }
-        }
-        worker.emit(at_bytes, bytes, |out| {
+        let spot = worker.place(loaded, |_| gather.bytes_left())?;
+        worker.emit(spot, |out| {
             gather.fill(out);
-        })?;
-        if let Some(placed) = turn {
-            tasks.turns.pass_on(placed);
-        }
-        Ok(())
+        })
     }
-}
-
-/// Lines in an area: neighbours in the input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Piece {
-    position: u64,
-    at: usize,
-    len_bytes: usize,
-}
-
-/// Where lines are in an area, in the order of the input if it is known, and the end of all. The parts
-/// of a long line lie one after another.
-fn pieces_of(load: &Load) -> (Vec<Piece>, usize) {
-    let mut places = vec![0; load.segments.len()];
-    let mut end = load.loaded_to;
-    for &(number, offset) in &load.offsets {
-        places[number] = offset;
-        end = end.max(offset + load.segments[number].payload_bytes as usize);
-    }
-    let mut pieces: Vec<Piece> = Vec::with_capacity(load.segments.len());
-    let mut is_inside = false;
-    for (&from, segment) in places.iter().zip(&load.segments) {
-        let payload_bytes = segment.payload_bytes as usize;
-        let was_inside = std::mem::replace(&mut is_inside, segment.is_continued);
-        if let Some(line) = pieces.last_mut().filter(|_| was_inside) {
-            line.len_bytes += payload_bytes;
-            continue;
-        }
-        if segment.pieces.is_empty() {
-            pieces.push(Piece {
-                position: 0,
-                at: from,
-                len_bytes: payload_bytes,
-            });
-        }
-        let mut at = from;
-        for run in &segment.pieces {
-            let len_bytes = run.bytes as usize;
-            pieces.push(Piece {
-                position: run.position,
-                at,
-                len_bytes,
-            });
-            at += len_bytes;
-        }
-    }
-    pieces.sort_unstable();
-    (pieces, end)
 }

@@ -69,16 +69,16 @@ fn fits(context: &Context<'_>, space: &Space) -> bool {
 /// Where all buckets are to be split, they are split as far as planned, so that all threads can sort
 /// side by side; what does not get smaller is left as it is.
 fn is_as_planned(plan: &LinePlan, space: &Space, splits: u32) -> bool {
-    plan.levels < 2 || splits > plan.levels || plan.leaf_space().holds(space)
+    plan.distributions < 2 || splits > plan.distributions || plan.leaf_space().holds(space)
 }
 
 /// Parts that a bucket is split into: no smaller than they need be.
 fn parts_of(plan: &LinePlan, bucket: &LineBucket) -> usize {
     let parts_max = SPLIT_BUCKETS / 2;
-    match plan.levels {
+    match plan.distributions {
         0 | 1 => parts_max,
         _ => {
-            let wanted = bucket.counts.bytes.saturating_mul(2) / plan.leaf_bytes_max as u64;
+            let wanted = bucket.counts.bytes.saturating_mul(2) / plan.bucket_bytes_max as u64;
             (wanted as usize).clamp(2, parts_max)
         }
     }

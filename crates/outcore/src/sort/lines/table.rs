@@ -8,13 +8,12 @@
 //!
 //! Bounds: exactly the bytes that it is given, touched as far as they are needed.
 
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use memchr::memchr_iter;
 use twox_hash::xxhash3_64::Hasher;
 
-use super::bucket::LineBucket;
+use super::bucket::{FromTable, LineBucket};
 use super::context::Context;
 use super::cut::LineCut;
 use super::refs::{AnyTie, Ref, sort_refs};
@@ -189,13 +188,8 @@ impl Table {
         for slot in std::mem::take(&mut self.slots) {
             if slot != 0 {
                 let place = place_of(slot);
-                let at = (place + HEAD_BYTES) as u32;
-                let len = self.len_at(place);
-                refs.push(Ref {
-                    word: 0,
-                    at,
-                    len_bytes: len,
-                });
+                let at = place + HEAD_BYTES;
+                refs.push(Ref::to(at, at + self.len_at(place) as usize));
             }
         }
         sort_refs(&self.arena, &mut refs, 0, &AnyTie);
@@ -213,13 +207,6 @@ struct TableLines {
     arena: Vec<u8>,
     refs: Vec<Ref>,
     lines: u64,
-}
-
-/// Lines of one of several tables that belong to a bucket.
-#[derive(Debug, Clone)]
-pub(super) struct FromTable {
-    table: usize,
-    refs: Range<usize>,
 }
 
 /// The tables of all workers.

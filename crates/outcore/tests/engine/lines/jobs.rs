@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outcore::Result;
-use outcore::job::{DriveRates, Job, JobOptions, ScratchDrive};
+use outcore::job::{ComputeCosts, DriveRates, Job, JobOptions, JobSize, ScratchDrive};
 use outcore::key::sort_key::{ByteOrder, NoKey, SortKey, Tie, compare_items};
 use outcore::sort::lines::{
     LineSize, LineSortOptions, LineSummary, plan_lines, sample_lines, sort_lines,
@@ -212,6 +212,7 @@ impl LineJob {
             scratch_limit_bytes: u64::MAX,
             seed: self.seed,
             rates: DriveRates::ASSUMED,
+            costs: ComputeCosts::ASSUMED,
         };
         Job::on(options, device)
     }
@@ -222,11 +223,11 @@ impl LineJob {
         let job = self.job_with(device, 1 << 30);
         let size = sample_lines(&job, &self.sort_inputs(), &self.order, self.options).unwrap();
         let is_enough = |memory_bytes| {
-            plan_lines(LineSize {
+            let job = JobSize {
                 memory_bytes,
-                ..size
-            })
-            .is_ok_and(|plan| plan.size.threads == self.threads)
+                ..size.job
+            };
+            plan_lines(LineSize { job, ..size }).is_ok_and(|plan| plan.size.threads == self.threads)
         };
         let mut enough = 64 << 20;
         let mut below = self.memory_bytes.max(1 << 20);

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use outcore::Output;
 use outcore::dataset::{Context, Mode, Step, field};
@@ -78,7 +79,7 @@ fn steps_fuse_and_a_sort_can_stand_anywhere() {
     let done = even.clone().sort().write(here.path("even.bin")).unwrap();
     assert_eq!(u64s(&here.path("even.bin")), expected);
     assert_eq!(done.records, expected.len() as u64);
-    assert_eq!(done.passes, 2, "one to filter, one to sort in memory");
+    assert_eq!(done.passes, 1, "filtered and sorted in memory");
 
     // Behind the sort, without a file of the user's between.
     let thirds: Vec<u64> = expected
@@ -106,6 +107,72 @@ fn steps_fuse_and_a_sort_can_stand_anywhere() {
     even.clone().sort().for_each_in_order(take).unwrap();
     assert_eq!(found, expected);
     here.check_scratch();
+}
+
+#[test]
+fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
+    const COUNT: usize = 3_000_000;
+    let dir = tempfile::tempdir().unwrap();
+    let items = numbers(COUNT, 8);
+    std::fs::write(dir.path().join("keys.bin"), bytes_of(&items)).unwrap();
+    let ctx = Context::builder().memory("12MiB").threads(2);
+    let ctx = ctx.drive(dir.path()).build().unwrap();
+    let keys = || ctx.read::<u64>(dir.path().join("keys.bin")).unwrap();
+    let out = dir.path().join("out.bin");
+    let input_bytes = 8.0 * COUNT as f64;
+
+    // All of them: read once, to scratch and back, and written.
+    let mut expected: Vec<u64> = items.iter().map(|x| x.rotate_left(7)).collect();
+    expected.sort_unstable();
+    let done = keys().map(|x| x.rotate_left(7)).sort().write_over(&out);
+    let done = done.unwrap();
+    assert!(u64s(&out) == expected);
+    assert_eq!((done.records, done.passes), (COUNT as u64, 2));
+    let moved = (done.read_bytes as f64, done.written_bytes as f64);
+    assert!(moved.0 < 2.3 * input_bytes, "reads {moved:?}");
+    assert!(moved.1 < 2.2 * input_bytes, "writes {moved:?}");
+
+    // A few of them, of which most lie together, so that evenly spread samples miss them: what the plan
+    // did not foresee is split.
+    let is_taken = |(index, _): &(u64, u64)| (1000..400_000).contains(index) || index % 1009 == 0;
+    let numbered = items.iter().copied().enumerate();
+    let taken = numbered
+        .map(|(index, x)| (index as u64, x))
+        .filter(is_taken);
+    let mut expected: Vec<u64> = taken.map(|(_, x)| x % 5000).collect();
+    expected.sort_unstable();
+    let few = || {
+        let numbered = keys().enumerate().filter(is_taken);
+        numbered.map(|(_, x)| x % 5000)
+    };
+    few().sort().write_over(&out).unwrap();
+    assert!(u64s(&out) == expected);
+    expected.dedup();
+    few().unique().write_over(&out).unwrap();
+    assert!(u64s(&out) == expected);
+
+    // Into a reader, and of none.
+    let mut found = Vec::new();
+    let take = |items: &[u64]| {
+        found.extend_from_slice(items);
+        Ok(())
+    };
+    few().unique().for_each_in_order(take).unwrap();
+    assert_eq!(found, expected);
+    let none = keys().filter(|_| false).sort().collect().unwrap();
+    assert!(none.is_empty());
+
+    // What the function fails with, fails the sort.
+    let late = AtomicU64::new(0);
+    let failing = keys().map(|x| match late.fetch_add(1, Ordering::Relaxed) {
+        2_000_000.. => panic!("on purpose"),
+        _ => x,
+    });
+    let error = failing.sort().write(dir.path().join("none.bin"));
+    assert!(error.unwrap_err().to_string().contains("on purpose"));
+    assert!(!dir.path().join("none.bin").exists());
+    drop(ctx);
+    assert_eq!(walk(dir.path()).len(), 2, "{:?}", walk(dir.path()));
 }
 
 #[test]

@@ -229,7 +229,7 @@ fn a_sort_of_numbers_or_records_keeps_reads_in_flight_in_every_phase() {
             memory_kib,
             |job, inputs| {
                 let summary = sort(job, inputs, to_file(), &format, SortOptions::default());
-                levels = summary.unwrap().plan.map_or(0, |plan| plan.levels);
+                levels = summary.unwrap().plan.map_or(0, |plan| plan.distributions);
             },
         );
         let what = format!("sort of {text} in {memory_kib} KiB, {levels} levels");
@@ -245,22 +245,43 @@ fn a_sort_of_lines_keeps_reads_in_flight_in_every_phase() {
     for order in orders {
         for memory_kib in [32 << 10, 6 << 10] {
             let mut levels = 0;
-            let mut medians = medians_of(&quarters(&text, 100), memory_kib, |job, inputs| {
+            let medians = medians_of(&quarters(&text, 100), memory_kib, |job, inputs| {
                 let options = LineSortOptions::default();
                 let summary = sort_lines(job, inputs, to_file(), order, options).unwrap();
-                levels = summary.plan.map_or(0, |plan| plan.levels);
+                levels = summary.plan.map_or(0, |plan| plan.distributions);
             });
             let what = format!("sort of lines in {memory_kib} KiB, {levels} levels");
             if memory_kib == 32 << 10 {
                 check(&what, &medians, &[("distribute", false), ("sort", true)]);
                 continue;
             }
-            // So little memory has room for two reads of the input.
             assert!(levels > 1, "buckets are split");
-            medians.retain(|(reading, _)| reading.is_scratch);
-            check(&what, &medians, &[("distribute", true), ("sort", true)]);
+            let (scratch, input): (Vec<_>, Vec<_>) = medians
+                .into_iter()
+                .partition(|(reading, _)| reading.is_scratch);
+            check(&what, &scratch, &[("distribute", true), ("sort", true)]);
+            // Two stretches of the input are read side by side, a block or two of each ahead.
+            check_for(&what, &input, &[("distribute", false)], 2);
         }
     }
+}
+
+#[test]
+fn very_little_memory_shortens_reads_of_the_input_and_not_their_number() {
+    let data: Vec<u8> = (0..4u64 << 20)
+        .flat_map(|n| random(11, n).to_le_bytes())
+        .collect();
+    let format = RecordFormat::parse_type("u64").unwrap();
+    let mut reads_in_flight = 0;
+    let mut medians = medians_of(&quarters(&data, 8), 7 << 10, |job, inputs| {
+        let summary = sort(job, inputs, to_file(), &format, SortOptions::default());
+        reads_in_flight = summary.unwrap().plan.unwrap().reads_in_flight;
+    });
+    assert!(reads_in_flight > DEPTH_LEAST, "{reads_in_flight}");
+    medians.retain(|(reading, _)| !reading.is_scratch);
+    // Most of the time all reads have come and wait for writes.
+    let phases = [("distribute", false)];
+    check_for("32 MiB of u64 in 7 MiB", &medians, &phases, DEPTH_LEAST - 1);
 }
 
 #[test]

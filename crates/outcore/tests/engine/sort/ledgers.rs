@@ -6,7 +6,7 @@
 //! more than a line of it has, fails an assertion in the engine ([`outcore_io::memory::Ledger`]).
 //! `OUTCORE_TEST_LONG=1` makes both grids denser.
 
-use outcore::job::DriveRates;
+use outcore::job::{ComputeCosts, DriveRates, JobSize};
 use outcore::runs::{LineMeans, ViewSize, plan_view};
 use outcore::shuffle::{ShuffleSize, plan_shuffle};
 use outcore::sort::lines::{LineSize, plan_lines};
@@ -26,7 +26,21 @@ struct Cell {
     drive_count: usize,
 }
 
-const MEMORIES_MIB: [u64; 8] = [64, 72, 80, 96, 128, 256, 512, 1024];
+impl Cell {
+    fn job(self, data_bytes: u64) -> JobSize {
+        JobSize {
+            data_bytes,
+            memory_bytes: self.memory_bytes,
+            held_bytes: 0,
+            threads: self.threads,
+            drive_count: self.drive_count,
+            rates: DriveRates::ASSUMED,
+            costs: ComputeCosts::ASSUMED,
+        }
+    }
+}
+
+const MEMORIES_MIB: [u64; 12] = [4, 7, 16, 32, 64, 72, 80, 96, 128, 256, 512, 1024];
 const SIZES: [u64; 8] = [
     0,
     1 << 20,
@@ -146,14 +160,10 @@ fn sorts_and_views_of_records_have_a_ledger_that_fits_or_name_the_memory() {
                 format!("sort of {element_bytes} bytes, bare {is_bare}, stable {is_ordered}");
             cells += sweep(&kind, |cell| {
                 let size = SortSize {
-                    data_bytes: whole(cell.data_bytes),
+                    job: cell.job(whole(cell.data_bytes)),
                     element_bytes,
                     is_bare,
                     is_ordered,
-                    memory_bytes: cell.memory_bytes,
-                    threads: cell.threads,
-                    drive_count: cell.drive_count,
-                    rates: DriveRates::ASSUMED,
                 };
                 plan_sort(size).map(|plan| plan.ledger())
             });
@@ -162,12 +172,10 @@ fn sorts_and_views_of_records_have_a_ledger_that_fits_or_name_the_memory() {
             let kind = format!("view of {element_bytes} bytes, kept {keeps_runs}");
             cells += sweep(&kind, |cell| {
                 let size = ViewSize {
-                    data_bytes: whole(cell.data_bytes),
+                    job: cell.job(whole(cell.data_bytes)),
                     record_bytes: element_bytes,
                     is_bare,
                     lines: None,
-                    memory_bytes: cell.memory_bytes,
-                    threads: cell.threads,
                     keeps_runs,
                     run_bytes: None,
                 };
@@ -189,17 +197,12 @@ fn sorts_and_views_of_lines_have_a_ledger_that_fits_or_name_the_memory() {
                 let kind = format!("lines of {line_bytes}, keys of {key_bytes}, {distinct:?}");
                 cells += sweep(&kind, |cell| {
                     let size = LineSize {
-                        data_bytes: cell.data_bytes,
+                        job: cell.job(cell.data_bytes),
                         line_bytes,
                         key_bytes,
                         distinct,
                         is_ordered,
                         is_unique: distinct.is_some(),
-                        memory_bytes: cell.memory_bytes,
-                        held_bytes: 0,
-                        threads: cell.threads,
-                        drive_count: cell.drive_count,
-                        rates: DriveRates::ASSUMED,
                     };
                     plan_lines(size).map(|plan| plan.ledger())
                 });
@@ -211,12 +214,10 @@ fn sorts_and_views_of_lines_have_a_ledger_that_fits_or_name_the_memory() {
                     key_bytes: (key_bytes > 0.0).then_some(key_bytes as u64),
                 };
                 let size = ViewSize {
-                    data_bytes: cell.data_bytes,
+                    job: cell.job(cell.data_bytes),
                     record_bytes: 1,
                     is_bare: false,
                     lines: Some(lines),
-                    memory_bytes: cell.memory_bytes,
-                    threads: cell.threads,
                     keeps_runs: false,
                     run_bytes: None,
                 };
@@ -234,13 +235,8 @@ fn shuffles_have_a_ledger_that_fits_or_name_the_memory() {
         cells += sweep(&format!("shuffle of {record_bytes:?}"), |cell| {
             let whole = record_bytes.unwrap_or(1) as u64;
             let size = ShuffleSize {
-                data_bytes: cell.data_bytes.next_multiple_of(whole),
+                job: cell.job(cell.data_bytes.next_multiple_of(whole)),
                 record_bytes,
-                memory_bytes: cell.memory_bytes,
-                held_bytes: 0,
-                threads: cell.threads,
-                drive_count: cell.drive_count,
-                rates: DriveRates::ASSUMED,
             };
             plan_shuffle(size).map(|plan| plan.ledger())
         });

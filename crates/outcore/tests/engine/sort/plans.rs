@@ -3,7 +3,7 @@
 //! Contract: a plan fits its memory, or the error names a memory with which one does; never a panic.
 
 use outcore::Kind;
-use outcore::job::DriveRates;
+use outcore::job::{ComputeCosts, DriveRates, JobSize};
 use outcore::sort::plan::{SortPlan, SortSize, plan_sort};
 use proptest::prelude::*;
 
@@ -26,14 +26,18 @@ fn any_size() -> impl Strategy<Value = SortSize> {
     )
         .prop_map(
             |(data, (element, is_bare), is_ordered, memory, threads, drives)| SortSize {
-                data_bytes: data.next_multiple_of(element as u64),
+                job: JobSize {
+                    data_bytes: data.next_multiple_of(element as u64),
+                    memory_bytes: memory,
+                    held_bytes: 0,
+                    threads: threads as usize,
+                    drive_count: drives as usize,
+                    rates: DriveRates::ASSUMED,
+                    costs: ComputeCosts::ASSUMED,
+                },
                 element_bytes: element,
                 is_bare,
                 is_ordered: is_ordered && !is_bare,
-                memory_bytes: memory,
-                threads: threads as usize,
-                drive_count: drives as usize,
-                rates: DriveRates::ASSUMED,
             },
         )
 }
@@ -44,7 +48,7 @@ fn reserved_bytes(plan: &SortPlan) -> u64 {
     let segments = (plan.segment_slots() * plan.segment_bytes) as u64;
     let reads = (size.threads * plan.reads_in_flight * plan.read_block_bytes) as u64;
     let areas = plan.areas * plan.area_bytes() + plan.chunks * plan.chunk_bytes;
-    let sorting = size.sort_space_bytes(plan.leaf_bytes_max);
+    let sorting = size.sort_space_bytes(plan.bucket_bytes_max);
     segments + reads.max(size.threads as u64 * (areas as u64 + sorting))
 }
 
@@ -59,17 +63,17 @@ fn check(plan: &SortPlan) {
     );
     assert!(plan.segment_payload_bytes <= plan.segment_bytes);
     assert!(plan.segment_bytes.is_multiple_of(4096));
-    assert!(plan.leaf_bytes_max >= size.element_bytes);
+    assert!(plan.bucket_bytes_max >= size.element_bytes);
     assert!(
-        plan.leaf_bytes_max < 1 << 31,
+        plan.bucket_bytes_max < 1 << 31,
         "offsets in a leaf have 32 bits"
     );
     assert!(plan.reads_in_flight >= 1 && plan.writes_in_flight >= 1 && plan.areas >= 2);
     assert!(plan.predicted_read_bytes >= size.data_bytes);
     assert!(plan.predicted_written_bytes >= size.data_bytes);
-    let passes = u64::from(plan.levels) + 1;
+    let passes = u64::from(plan.distributions) + 1;
     assert!(plan.predicted_written_bytes <= passes * size.data_bytes + 1);
-    assert!(plan.levels > 0 || plan.scratch_bytes == 0);
+    assert!(plan.distributions > 0 || plan.scratch_bytes == 0);
     assert!(plan.predicted_seconds.is_finite() && plan.predicted_seconds >= 0.0);
     assert!(!plan.to_string().is_empty());
 }
@@ -78,14 +82,18 @@ fn check(plan: &SortPlan) {
 fn huge_data_get_the_passes_that_they_need() {
     let plan = |data_bytes, memory_bytes| {
         plan_sort(SortSize {
-            data_bytes,
+            job: JobSize {
+                data_bytes,
+                memory_bytes,
+                held_bytes: 0,
+                threads: 64,
+                drive_count: 30,
+                rates: DriveRates::ASSUMED,
+                costs: ComputeCosts::ASSUMED,
+            },
             element_bytes: 8,
             is_bare: true,
             is_ordered: false,
-            memory_bytes,
-            threads: 64,
-            drive_count: 30,
-            rates: DriveRates::ASSUMED,
         })
         .unwrap()
     };
@@ -95,11 +103,14 @@ fn huge_data_get_the_passes_that_they_need() {
         (100 << 40, 1 << 40),
     ] {
         let plan = plan(data, memory);
-        let leaves = (plan.bucket_count as f64).powf(f64::from(plan.levels));
-        assert!(data as f64 / leaves < plan.leaf_bytes_max as f64, "{plan}");
+        let leaves = (plan.bucket_count as f64).powf(f64::from(plan.distributions));
+        assert!(
+            data as f64 / leaves < plan.bucket_bytes_max as f64,
+            "{plan}"
+        );
     }
     // PALID's 8 TB take one distribution.
-    assert_eq!(plan(8_000_000_000_000, 300_000_000_000).levels, 1);
+    assert_eq!(plan(8_000_000_000_000, 300_000_000_000).distributions, 1);
     assert!(plan(1 << 40, 256 << 30).bucket_count <= 2048);
 }
 
@@ -120,7 +131,7 @@ proptest! {
                 prop_assert_eq!(error.kind(), Kind::Memory);
                 let least = named_minimum(&error.to_string());
                 prop_assert!(least > size.memory_bytes, "{}", error);
-                let plan = plan_sort(SortSize { memory_bytes: least, ..size });
+                let plan = plan_sort(SortSize { job: JobSize { memory_bytes: least, ..size.job }, ..size });
                 prop_assert!(plan.is_ok(), "{} is named and too little: {:?}", least, size);
             }
         }

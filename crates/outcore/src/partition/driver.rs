@@ -1,0 +1,190 @@
+//! What the drivers of all jobs with two phases do alike, from their inputs to the output's name.
+//!
+//! Contract: [`Ends`] are a job's inputs, opened and checked, and where its output and scratch go. The
+//! output is staged, written by [`Ends::write`] with its header and its edges, and published by
+//! [`Ends::close`] once the inputs have been found unchanged: on any failure before, nothing is left behind.
+
+use std::io::Write;
+use std::sync::{Arc, PoisonError};
+
+use super::LazyScratch;
+use super::task::Sink;
+use crate::ends::{
+    Input, Output, Phase, PhasePlan, Phases, check_unchanged, edge_pool, make_scratch, open_inputs,
+    scratch_drives, stage_output, traffic_by_drive,
+};
+use crate::job::Job;
+use crate::read::source::InputPart;
+use crate::writer::Writer;
+use outcore_io::drive::Access;
+use outcore_io::output::{Room, StagedOutput};
+use outcore_io::port::{ScratchDrive, Volume};
+use outcore_io::scratch::Scratch;
+use outcore_io::{Error, Result};
+
+/// Where a job's data come from and go to.
+pub(crate) struct Ends {
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) parts: Vec<InputPart>,
+    /// Of all inputs.
+    pub(crate) data_bytes: u64,
+    output: Output,
+    element_bytes: usize,
+    drives: Vec<ScratchDrive>,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Written {
+    /// Items, as a header counts them.
+    pub(crate) items: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What a job has done, as all summaries say it.
+pub(crate) struct Served {
+    /// Wall time.
+    pub(crate) seconds: f64,
+    /// Bytes read from all drives.
+    pub(crate) read_bytes: u64,
+    /// Bytes written to all drives.
+    pub(crate) written_bytes: u64,
+    /// Most scratch in use at once.
+    pub(crate) scratch_bytes: u64,
+    /// The phases in order.
+    pub(crate) phases: Vec<Phase>,
+    /// (name, bytes read, bytes written) of each drive.
+    pub(crate) drives: Vec<(String, u64, u64)>,
+}
+
+impl Ends {
+    /// Opens `inputs` of elements of `element_bytes`, 1 for those of varying lengths.
+    pub(crate) fn open(
+        job: &Job,
+        inputs: &[Input],
+        output: Output,
+        element_bytes: usize,
+        access: Access,
+    ) -> Result<Self> {
+        let drives = scratch_drives(job, &output);
+        let volume = Arc::new(Volume::new(Arc::clone(&job.device), &drives)?);
+        let parts = open_inputs(&volume, inputs, element_bytes, access)?;
+        Ok(Ends {
+            data_bytes: parts.iter().map(|part| part.data_len_bytes).sum(),
+            volume,
+            parts,
+            output,
+            element_bytes,
+            drives,
+        })
+    }
+
+    /// Stages the output for so many bytes; nothing for a pipe.
+    pub(crate) fn stage(
+        &self,
+        replace: bool,
+        room: Room,
+        data_bytes: u64,
+    ) -> Result<Option<StagedOutput>> {
+        stage_output(
+            &self.volume,
+            &self.output,
+            replace,
+            room,
+            data_bytes,
+            self.element_bytes,
+        )
+    }
+
+    /// Scratch of so many bytes, made now if it is needed in any case.
+    pub(crate) fn scratch<'a>(
+        &'a self,
+        job: &'a Job,
+        scratch_bytes: u64,
+        is_needed: bool,
+    ) -> Result<LazyScratch<'a>> {
+        let make = move || make_scratch(job, &self.volume, &self.drives, scratch_bytes);
+        let scratch = LazyScratch::new(make);
+        if is_needed {
+            scratch.get()?;
+        }
+        Ok(scratch)
+    }
+
+    /// Writes the output: what `write` gives to the sink, and the header in front.
+    pub(crate) fn write(
+        &self,
+        job: &Job,
+        staged: Option<&StagedOutput>,
+        write: impl FnOnce(Sink<'_>) -> Result<Written>,
+    ) -> Result<Written> {
+        let edges = edge_pool(job)?;
+        let writer = staged.map(|staged| Writer::new(staged, edges));
+        let written = match (&writer, &self.output) {
+            (Some(writer), _) => write(Sink::Files(writer))?,
+            (None, Output::Pipe(pipe)) => write(Sink::Pipe(pipe))?,
+            (None, _) => Written::default(),
+        };
+        if let Some(writer) = &writer {
+            let mut port = self.volume.port()?;
+            let shard = staged.and_then(|staged| staged.shards().first());
+            let header = match &self.output {
+                Output::File { header, .. } => header.as_ref(),
+                _ => None,
+            };
+            if let Some((shard, make)) = shard.zip(header) {
+                let mut header = make(written.items);
+                header.resize(shard.plan.header.len(), b' ');
+                writer.write_header(&mut port, &header);
+            }
+            writer.finish(&mut port, written.bytes)?;
+        }
+        if let Output::Pipe(pipe) = &self.output {
+            let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+            pipe.flush()
+                .map_err(|e| Error::io("write to the pipe", &e))?;
+        }
+        Ok(written)
+    }
+
+    /// Gives scratch back and publishes what was staged, if the inputs are as they were; `is_consumed` if
+    /// this job has freed their blocks. Phases are shown beside what was `planned` of them.
+    pub(crate) fn close(
+        &self,
+        job: &Job,
+        mut phases: Phases,
+        (staged, written_bytes): (Option<StagedOutput>, u64),
+        (scratch, is_consumed): (Option<Scratch>, bool),
+        planned: &[PhasePlan],
+    ) -> Result<Served> {
+        // Once the output has its name, there may be no other copy.
+        check_unchanged(&self.volume, &self.parts, is_consumed)?;
+        let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
+        // Its space is needed by the output's names and records, unless it holds what the inputs do not
+        // any more.
+        let kept = match scratch {
+            Some(scratch) if !is_consumed => {
+                scratch.remove();
+                None
+            }
+            other => other,
+        };
+        if let Some(staged) = staged {
+            job.control.begin_phase("publish", 0);
+            staged.publish(&self.volume, written_bytes)?;
+        }
+        if let Some(scratch) = kept {
+            scratch.remove();
+        }
+        phases.end("publish", &self.volume);
+        let (read_bytes, written_bytes) = self.volume.traffic_bytes();
+        Ok(Served {
+            seconds: phases.started.elapsed().as_secs_f64(),
+            read_bytes,
+            written_bytes,
+            scratch_bytes,
+            phases: phases.beside(planned),
+            drives: traffic_by_drive(&self.volume),
+        })
+    }
+}
