@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(found("python/src/files.rs"), [2, 5]);
         for path in [
             "crates/outcore-io/src/transfers.rs",
-            "crates/outcore/tests/sort/depth.rs",
+            "crates/outcore/tests/engine/sort/depth.rs",
             "lab/outcore-bench/src/replay/pace.rs",
         ] {
             assert_eq!(found(path), [0; 0], "{path}");

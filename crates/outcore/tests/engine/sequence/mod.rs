@@ -2,8 +2,6 @@
 //!
 //! Contract: every expected result comes from the standard library's iterators over the whole data.
 
-#![allow(clippy::unwrap_used, unreachable_pub)]
-
 mod arranged;
 mod conformance;
 mod consumers;
@@ -11,8 +9,6 @@ mod dataset;
 mod drives;
 mod faults;
 mod files;
-#[path = "../support/often.rs"]
-mod often;
+mod kit;
 mod passes;
-mod support;
 mod trouble;

@@ -13,7 +13,7 @@ use outcore::primitives::{Inclusion, Reduction, Scalar};
 use outcore::sort::SortOptions;
 use outcore::{Error, Kind};
 
-use crate::support::{bytes_of, numbers};
+use super::kit::{bytes_of, numbers};
 
 /// A directory with `items` in two files, and a context whose scratch lies in it.
 struct Here {

@@ -3,14 +3,9 @@
 //! Contract: every expected output comes from `jobs::expected`, which sorts with
 //! [`outcore::key::sort_key::compare_items`] in memory and shares no code with the engine.
 
-#![allow(clippy::unwrap_used, unreachable_pub)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod faults;
 mod jobs;
 mod ledgers;
 mod properties;
 mod streams;
-mod texts;
+pub(crate) mod texts;

@@ -17,7 +17,7 @@ use outcore::{Error, Kind};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::support::{bytes_of, file, numbers, piped, put, ram_job};
+use super::kit::{bytes_of, file, numbers, piped, put, ram_job};
 
 fn u64s(bytes: &[u8]) -> Vec<u64> {
     bytemuck::pod_collect_to_vec(bytes)
@@ -32,7 +32,7 @@ fn pair_format() -> RecordFormat {
 }
 
 proptest! {
-    #![proptest_config(crate::often::tried(16))]
+    #![proptest_config(crate::support::often::tried(16))]
 
     #[test]
     fn the_last_item_comes_first_and_windows_have_all_neighbours(

@@ -2,11 +2,6 @@
 //!
 //! Contract: every expected output comes from `support::oracle`, which shares no code with the engine.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod conformance;
 mod depth;
 mod faults;

@@ -5,8 +5,8 @@ use outcore::key::sort_key::Tie;
 use outcore::sort::lines::{LineSortOptions, OnNoKey};
 use proptest::prelude::*;
 
-use crate::jobs::{LineJob, TestOrder};
-use crate::texts::{TEXTS, Text, text};
+use super::jobs::{LineJob, TestOrder};
+use super::texts::{TEXTS, Text, text};
 
 const BYTES: TestOrder = TestOrder::Bytes { descending: false };
 

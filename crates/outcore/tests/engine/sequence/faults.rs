@@ -18,7 +18,7 @@ use outcore::{Input, Output};
 use outcore::{Kind, Result};
 use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 
-use crate::support::{bytes_of, file, numbers, options};
+use super::kit::{bytes_of, file, numbers, options};
 
 /// Elements of the input, on two drives.
 const COUNT: usize = 40_000;

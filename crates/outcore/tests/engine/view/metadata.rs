@@ -12,7 +12,7 @@ use outcore_io::drive::testing::RamDevice;
 use outcore_io::metadata::{Form, Owner};
 use serde_json::Value;
 
-use crate::kit::{Case, DIR};
+use super::kit::{Case, DIR};
 
 const FORM: Form = Form {
     kind: "sorted view",

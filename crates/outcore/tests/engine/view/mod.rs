@@ -3,17 +3,9 @@
 //!
 //! Contract: every expected byte comes from `support::oracle`, which shares no code with the engine.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod build;
 mod faults;
 mod kit;
 mod lines;
 mod metadata;
 mod properties;
-#[allow(unreachable_pub)]
-#[path = "../lines/texts.rs"]
-mod texts;

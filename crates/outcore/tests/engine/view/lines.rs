@@ -18,10 +18,10 @@ use outcore::{Input, Output};
 use outcore_io::drive::Device;
 use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 
-use crate::kit::DIR;
-use crate::metadata::{manifest_path, resealed};
-use crate::properties::Pipe;
-use crate::texts::{TEXTS, Text, text};
+use super::kit::DIR;
+use super::metadata::{manifest_path, resealed};
+use super::properties::Pipe;
+use crate::lines::texts::{TEXTS, Text, text};
 
 /// An order for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

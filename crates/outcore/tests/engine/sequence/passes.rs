@@ -12,7 +12,7 @@ use outcore::primitives::{
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::support::{bytes_of, file, file_with_header, numbers, piped, put, ram_job};
+use super::kit::{bytes_of, file, file_with_header, numbers, piped, put, ram_job};
 
 /// Sizes around the borders of blocks and pieces, and none and one.
 fn any_count() -> impl Strategy<Value = usize> {
@@ -34,7 +34,7 @@ fn after(first: (u64, u64), second: (u64, u64)) -> (u64, u64) {
 }
 
 proptest! {
-    #![proptest_config(crate::often::tried(20))]
+    #![proptest_config(crate::support::often::tried(20))]
 
     #[test]
     fn one_pass_gives_what_iterators_give(

@@ -27,9 +27,9 @@ use outcore::sort::{SortOptions, sort};
 use outcore::{Input, Output};
 
 use self::kit::{Case, cases};
-use crate::support::options;
+use super::kit::options;
 
-#[path = "../conformance/primitives.rs"]
+#[path = "../../conformance/primitives.rs"]
 mod kit;
 
 /// Lines in the order of their bytes, or the other way round.

@@ -13,8 +13,8 @@ use outcore::sort::lines::{OnNoKey, check_lines, merge_lines, sort_lines};
 use outcore::{Input, Output};
 use outcore_io::drive::testing::RamDevice;
 
-use crate::jobs::{LineJob, TestOrder};
-use crate::texts::{TEXTS, Text, text};
+use super::jobs::{LineJob, TestOrder};
+use super::texts::{TEXTS, Text, text};
 
 const BYTES: TestOrder = TestOrder::Bytes { descending: false };
 

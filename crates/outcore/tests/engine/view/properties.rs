@@ -13,7 +13,7 @@ use outcore::key::RecordFormat;
 use outcore::runs::{HostMerge, MergeDevice, SortedView, ViewOrder};
 use outcore_io::drive::Device;
 
-use crate::kit::{Case, DIR, read_all};
+use super::kit::{Case, DIR, read_all};
 use crate::support::cases::{NUMBERS, RECORDS};
 use crate::support::oracle::compare_keys;
 use crate::support::patterns::{Payload, Values};

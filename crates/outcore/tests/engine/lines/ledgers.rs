@@ -5,9 +5,9 @@
 
 use outcore::key::sort_key::Tie;
 
-use crate::jobs::{LineJob, TestOrder};
+use super::jobs::{LineJob, TestOrder};
+use super::texts::{TEXTS, text};
 use crate::support::is_long;
-use crate::texts::{TEXTS, text};
 
 #[test]
 fn every_text_is_sorted_within_its_ledger_whatever_the_memory_and_the_threads() {

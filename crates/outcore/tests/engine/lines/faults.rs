@@ -10,8 +10,8 @@ use outcore::sort::lines::LineSortOptions;
 use outcore_io::drive::Device;
 use outcore_io::drive::testing::{FaultDevice, FaultPlan};
 
-use crate::jobs::{LineJob, TestOrder};
-use crate::texts::{Text, text};
+use super::jobs::{LineJob, TestOrder};
+use super::texts::{Text, text};
 
 /// Small jobs that differ in all that decides which I/Os there are.
 fn small_jobs() -> Vec<LineJob> {

@@ -11,7 +11,7 @@ use outcore::primitives::{Sequence, count, read, tabulate, write};
 use outcore::{Input, Output};
 use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 
-use crate::support::{bytes_of, file, numbers, options, ram_job};
+use super::kit::{bytes_of, file, numbers, options, ram_job};
 
 #[test]
 fn a_failure_at_any_io_is_named_and_leaves_nothing() {

@@ -7,7 +7,7 @@ use outcore::sort::SortOptions;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::files::ways;
+use super::files::ways;
 use crate::support::cases::{NUMBERS, RECORDS, VALUES};
 use crate::support::patterns::{Payload, Values, fill};
 use crate::support::runs::{Ran, Sort, Target, assert_same};

@@ -12,7 +12,7 @@ use outcore::{Input, Output};
 use outcore_io::drive::testing::RamDevice;
 use proptest::prelude::*;
 
-use crate::support::{bytes_of, file, file_with_header, numbers, piped, ram_job};
+use super::kit::{bytes_of, file, file_with_header, numbers, piped, ram_job};
 
 /// `items` in `files` files of equal length over `drives` drives, one file after another or by turns.
 fn spread(
@@ -71,7 +71,7 @@ fn sums(items: &[u64]) -> Vec<u64> {
 }
 
 proptest! {
-    #![proptest_config(crate::often::tried(32))]
+    #![proptest_config(crate::support::often::tried(32))]
 
     #[test]
     fn results_are_in_order_whatever_drives_are_read_ahead(

@@ -13,7 +13,7 @@ use outcore::runs::SortedView;
 use outcore::{Error, Kind};
 use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice};
 
-use crate::kit::{Case, DIR};
+use super::kit::{Case, DIR};
 use crate::support::devices::HookDevice;
 
 fn built(case: &Case) -> (RamDevice, Vec<PathBuf>, Vec<u8>) {

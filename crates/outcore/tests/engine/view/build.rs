@@ -9,7 +9,7 @@ use outcore::Kind;
 use outcore::Output;
 use outcore::runs::SortedView;
 
-use crate::kit::{Case, DIR, read_all};
+use super::kit::{Case, DIR, read_all};
 
 #[test]
 fn building_and_reading_once_moves_two_reads_and_one_write() {

@@ -12,7 +12,7 @@ use outcore::{Error, Kind};
 use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice};
 use proptest::prelude::*;
 
-use crate::support::{numbers, options, ram_job};
+use super::kit::{numbers, options, ram_job};
 
 /// Files of these lengths, with headers, by turns on `drives` drives.
 fn put_files(
@@ -48,7 +48,7 @@ fn checksum(bytes: &[u8]) -> (usize, u64) {
 }
 
 proptest! {
-    #![proptest_config(crate::often::tried(24))]
+    #![proptest_config(crate::support::often::tried(24))]
 
     #[test]
     fn results_are_those_of_a_loop_over_the_files(

@@ -23,7 +23,7 @@ use outcore_io::port::ScratchDrive;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::support::{bytes_of, file, numbers, options, piped, put, ram_job};
+use super::kit::{bytes_of, file, numbers, options, piped, put, ram_job};
 
 fn prefixes(items: &[u64], inclusion: Inclusion) -> Vec<u64> {
     let mut so_far = 0_u64;
@@ -98,7 +98,7 @@ fn more_of_the_largest_than_one_pass_can_select_take_several() {
 }
 
 proptest! {
-    #![proptest_config(crate::often::tried(16))]
+    #![proptest_config(crate::support::often::tried(16))]
 
     #[test]
     fn a_scan_is_what_a_loop_gives_after_filters_and_through_pipes_too(
