@@ -11,7 +11,6 @@
 //!
 //! Bounds: the pool of the hold, which is made of what the pass leaves of the memory.
 
-use super::append::Run;
 use super::pass::Pass;
 use super::pieces::Ahead;
 use outcore_io::memory::{Buf, Pool, block_ceil};
@@ -19,6 +18,14 @@ use outcore_io::{Error, Kind, Result};
 
 /// Length of a piece of the hold.
 const HOLD_BYTES: u64 = 256 << 10;
+
+/// Neighbouring results that go to one output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) out: usize,
+    pub(crate) start: usize,
+    pub(crate) len_bytes: usize,
+}
 
 /// Results of neighbouring pieces.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::ahead::{Hold, Lane};
+use super::ahead::{Hold, Lane, Run};
 use super::batch::Yield;
 use super::pass::{BESIDE, Loaded, Pass, RESULTS, Reader, shield};
 use super::pieces::Piece;
@@ -374,14 +374,6 @@ impl<'a> Appender<'a> {
         }
         Ok(lens)
     }
-}
-
-/// Neighbouring results that go to one output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) out: usize,
-    pub(crate) start: usize,
-    pub(crate) len_bytes: usize,
 }
 
 /// Where in the sequence results are from.

@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 
-use super::append::{self, Appender, At, Placing, Run};
+use super::ahead::Run;
+use super::append::{self, Appender, At, Placing};
 use super::batch::{Sequence, Yield};
 use super::pass::{Pass, PassSummary};
 use super::pieces::Lanes;

@@ -12,7 +12,8 @@
 
 use bytemuck::Pod;
 
-use super::append::{self, Appender, At, AtTurn, Placing, Run, areas_for};
+use super::ahead::Run;
+use super::append::{self, Appender, At, AtTurn, Placing, areas_for};
 use super::batch::{Sequence, Yield};
 use super::pass::{BESIDE, Demand, Geometry, Pass, PassPlan, PassSummary, RESULTS, shield};
 use super::pieces::{Lanes, Sources};
