@@ -214,7 +214,7 @@ fn with_levels(
     let share_bytes = size.memory_bytes as usize / size.threads;
     let line_bytes_max = match size.record_bytes {
         Some(record_bytes) => record_bytes,
-        None => (share_bytes / 48 / lanes).clamp(64 << 10, 256 << 20),
+        None => (share_bytes / 40 / lanes).clamp(64 << 10, 256 << 20),
     };
     // Throws are fair: what a bucket gets beyond its share is a few standard deviations of its
     // number of records; lines differ in length besides, and a long one or two may be in a bucket of short ones.
