@@ -20,7 +20,7 @@ mod columnar;
 pub(crate) const OPERATION: &str = "write requests";
 
 /// The columns.
-pub(crate) const COLUMNS: [&str; 7] = [
+pub const COLUMNS: [&str; 7] = [
     "flow",
     "op",
     "lba",
@@ -31,7 +31,7 @@ pub(crate) const COLUMNS: [&str; 7] = [
 ];
 
 /// Name of an operation in a table.
-pub(crate) fn op_name(op: Op) -> &'static str {
+pub fn op_name(op: Op) -> &'static str {
     match op {
         Op::Read => "read",
         Op::Write => "write",
@@ -77,7 +77,7 @@ impl Table {
 ///
 /// # Errors
 /// As [`Table::of`] and [`NewFile::fill`].
-pub(crate) fn write_requests(file: &NewFile, log: &[Done]) -> Result<()> {
+pub fn write_requests(file: &NewFile, log: &[Done]) -> Result<()> {
     let path = file.path();
     let table = Table::of(path)?;
     let failed = |error: std::io::Error| Error::io(OPERATION, &error).path(path);

@@ -155,6 +155,23 @@ impl Geometry {
         Ok(sizes)
     }
 
+    /// The least memory that one thread needs.
+    pub(crate) fn least_bytes(sources: &Sources, demand: Demand) -> u64 {
+        let is_generated = sources.position_bytes() == 0 && demand.out_bytes > 0;
+        let smallest = Geometry {
+            items: match is_generated {
+                true => grain_of(demand.out_bytes as u64),
+                false => sources.grain(),
+            },
+            window: WINDOW_MIN,
+            areas: demand.areas,
+            area_bytes: 0,
+            threads: 1,
+            spare_bytes: 0,
+        };
+        smallest.ledger(sources, demand).bytes().div_ceil(7) * 8
+    }
+
     /// What a pass reserves, on all threads together.
     fn ledger(&self, sources: &Sources, demand: Demand) -> Ledger {
         let leaves = sources.leaves.iter();

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytemuck::Pod;
 
 use super::batch::{Sequence, Yield};
-use super::pass::{Demand, Pass, RESULTS, shield};
+use super::pass::{Demand, Geometry, Pass, RESULTS, shield};
 use super::pieces::{Lanes, Sources};
 use super::producer::{Emit, Producer, Typed};
 use crate::ends::Output;
@@ -86,8 +86,8 @@ pub(crate) fn most_bytes_of<P: Producer>(job: &Job, producer: &P) -> Result<u64>
 /// Items that a producer makes.
 struct Made<'p, P> {
     producer: &'p P,
-    /// Some of them.
-    sample: OnceLock<Vec<u8>>,
+    /// Some of them, and the memory that one thread needs to make all, at least.
+    sample: OnceLock<(Vec<u8>, u64)>,
 }
 
 impl<P: Producer> Made<'_, P> {
@@ -165,20 +165,29 @@ impl<P: Producer> Source for Made<'_, P> {
         let most_bytes = pass.count() * item_bytes;
         let made = sample.len() as u64 / item_bytes;
         // Kept for the splitters.
-        self.sample.get_or_init(|| sample);
+        let beside_bytes = Geometry::least_bytes(&pass.pieces.sources, self.demand());
+        self.sample.get_or_init(|| (sample, beside_bytes));
         if self.producer.yields() == Yield::One {
-            return Ok(Amount::exactly(most_bytes));
+            return Ok(Amount {
+                beside_bytes,
+                ..Amount::exactly(most_bytes)
+            });
         }
         let share = u128::from(pass.count()) * u128::from(made) / u128::from(looked_at.max(1));
         let spare = share as u64 / SPARE_SHARE + positions;
         Ok(Amount {
             data_bytes: ((share as u64 + spare) * item_bytes).min(most_bytes),
             most_bytes,
+            beside_bytes,
         })
     }
 
     fn sample<E: Elements>(&self, _shared: &Shared<'_, E>, _ends: &Ends) -> Result<Vec<u8>> {
-        Ok(self.sample.get().cloned().unwrap_or_default())
+        Ok(self
+            .sample
+            .get()
+            .map(|(sample, _)| sample.clone())
+            .unwrap_or_default())
     }
 
     fn distribute<E: Elements>(
@@ -188,11 +197,15 @@ impl<P: Producer> Source for Made<'_, P> {
         cut: &KeyCut<E::Key>,
     ) -> Result<Vec<Bucket>> {
         let leaves = self.producer.leaves();
-        distribute_made(shared, cut, |budget, inlet| {
-            let job = Job {
+        let least_bytes = self.sample.get().map_or(0, |(_, least_bytes)| *least_bytes);
+        distribute_made(shared, (cut, least_bytes), |budget, inlet| {
+            let mut job = Job {
                 budget,
                 ..shared.job.clone()
             };
+            // Where memory is little, as many threads as it is enough for.
+            let threads = job.budget.limit_bytes() / least_bytes.max(1);
+            job.options.threads = job.options.threads.clamp(1, threads.max(1) as usize);
             let volume = Arc::clone(&ends.volume);
             let pass = Pass::open_on(volume, &job, &leaves, Lanes::Drives, self.demand())?;
             pass.begin_phase("distribute");

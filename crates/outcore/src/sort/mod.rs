@@ -44,6 +44,9 @@ use outcore_io::drive::Access;
 use outcore_io::output::Room;
 use outcore_io::{Error, Result};
 
+/// What the steps before a sort need beside its plan, as a reservation.
+const BESIDE: &str = "steps before the sort";
+
 /// Options of a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SortOptions {
@@ -177,6 +180,7 @@ where
     let ends = Ends::open(job, source.files(), output, element_bytes, access)?;
     let amount = source.amount(job, &ends)?;
     let data_bytes = amount.data_bytes;
+    let _beside = job.budget.reserve(BESIDE, amount.beside_bytes)?;
     let room = match options.unique || !amount.is_exact() {
         true => Room::AtMost,
         false => Room::Exactly,

@@ -24,6 +24,8 @@ pub(crate) struct Amount {
     pub(crate) data_bytes: u64,
     /// Bytes of all elements, at most.
     pub(crate) most_bytes: u64,
+    /// Memory that bringing them takes beside what the plan has for reading.
+    pub(crate) beside_bytes: u64,
 }
 
 impl Amount {
@@ -32,6 +34,7 @@ impl Amount {
         Amount {
             data_bytes,
             most_bytes: data_bytes,
+            beside_bytes: 0,
         }
     }
 
@@ -99,15 +102,17 @@ impl Source for Files<'_> {
 }
 
 /// Calls `feed` with what makes a thread's way into the buckets, and with the memory that the plan has for
-/// reading; `feed` gives what all threads have brought.
+/// reading, and `beside_bytes` more; `feed` gives what all threads have brought.
 pub(crate) fn distribute_made<'s, E: Elements>(
     shared: &'s Shared<'_, E>,
-    cut: &'s KeyCut<E::Key>,
+    (cut, beside_bytes): (&'s KeyCut<E::Key>, u64),
     feed: impl FnOnce(Budget, &(dyn Fn() -> Result<Inlet<'s, E>> + Sync)) -> Result<Vec<Vec<Out>>>,
 ) -> Result<Vec<Bucket>> {
     let budget = &shared.job.budget;
     let input_bytes = budget.left_bytes(INPUT);
     let _input = budget.reserve(INPUT, input_bytes)?;
-    let outs = feed(Budget::new(input_bytes), &|| Inlet::new(shared, cut))?;
+    let outs = feed(Budget::new(input_bytes + beside_bytes), &|| {
+        Inlet::new(shared, cut)
+    })?;
     Ok(buckets_of(shared, cut, 0, outs))
 }

@@ -66,7 +66,7 @@ impl Network {
     }
 
     /// Kernels of the paper's run, where it gives them.
-    pub(crate) const fn paper_kernels(self) -> Option<u64> {
+    pub const fn paper_kernels(self) -> Option<u64> {
         match self {
             Network::Bert => Some(1_858_800),
             Network::Gpt2 => Some(34_981_000),

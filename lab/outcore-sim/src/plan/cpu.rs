@@ -19,7 +19,7 @@ pub struct CpuCost {
 
 impl CpuCost {
     /// Where nothing was measured: integers of 8 bytes on a core of the day.
-    pub(crate) const GUESSED: CpuCost = CpuCost {
+    pub const GUESSED: CpuCost = CpuCost {
         distribute_ns: 15.0,
         sort_ns: 60.0,
     };

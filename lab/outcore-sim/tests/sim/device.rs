@@ -44,7 +44,7 @@ fn sort_on(drives: u32, link_bytes_per_s: u64) -> (f64, ReplayReport) {
         limit_bytes: u64::MAX,
     });
     let options = JobOptions {
-        memory_bytes: 12 << 20,
+        memory_bytes: 16 << 20,
         threads: 1,
         drives: scratch.collect(),
         seed: 3,
