@@ -368,7 +368,8 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             region.at_bytes = lane.begun_at;
             let end = lane.framing.first_end(&lane.begun, body);
             from = end.unwrap_or(body.len());
-            self.check_length(lane, region, lane.begun.len() + from)?;
+            let len_bytes = lane.begun.len() + from;
+            self.check_length(region.part, lane.begun_at, len_bytes)?;
             lane.begun.extend_from_slice(&body[..from]);
             if end.is_none() {
                 return Ok(());
@@ -378,13 +379,14 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         let whole = lane.framing.whole_end(&body[from..]);
         region.body = offset_bytes + from..offset_bytes + from + whole;
         let rest = &body[from + whole..];
-        self.check_length(lane, region, rest.len())?;
-        lane.begun.extend_from_slice(rest);
         lane.begun_at = body_at + (from + whole) as u64;
+        self.check_length(region.part, lane.begun_at, rest.len())?;
+        lane.begun.extend_from_slice(rest);
         Ok(())
     }
 
-    fn check_length(&self, lane: &Lane<F>, region: &Region, len_bytes: usize) -> Result<()> {
+    /// Whether a record that begins `at_bytes` behind the begin of a part's data may be so long.
+    fn check_length(&self, part: usize, at_bytes: u64, len_bytes: usize) -> Result<()> {
         if len_bytes <= self.sizes.record_bytes_max {
             return Ok(());
         }
@@ -397,10 +399,10 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             ),
         };
         let cause = format!("a record is longer than {limit}, the most that {whose}");
-        let part = &self.chunks.parts()[region.part];
+        let part = &self.chunks.parts()[part];
         Err(Error::new(Kind::Memory, "read input", cause)
             .path(&part.file.path)
-            .offset(part.data_at_bytes + lane.begun_at)
+            .offset(part.data_at_bytes + at_bytes)
             .hint(hint))
     }
 
@@ -600,8 +602,15 @@ mod tests {
             ..sizes(8192, 1)
         };
         let framing = Terminated { terminator: b'\n' };
-        let error = read(&[file], framing, 1 << 20, small).unwrap_err();
-        assert_eq!(error.kind(), Kind::Memory);
-        assert!(error.to_string().contains("at byte 6"), "{error}");
+        let other = b"of another length\n".to_vec();
+        for (files, place) in [
+            (vec![file.clone()], "0, at byte 6"),
+            (vec![other.clone(), file], "1, at byte 6"),
+            (vec![other, vec![b'x'; 60_000]], "1, at byte 0"),
+        ] {
+            let error = read(&files, framing, 1 << 20, small).unwrap_err();
+            assert_eq!(error.kind(), Kind::Memory);
+            assert!(error.to_string().contains(place), "{error}");
+        }
     }
 }

@@ -15,9 +15,9 @@ use outcore_sim::device::SimDevice;
 use outcore_sim::presets::preset;
 use outcore_sim::quantities::Rate;
 
-const RECORDS: u64 = 3 << 20;
+const RECORDS: u64 = 6 << 20;
 
-/// Sorts 24 MiB with 12 MiB of memory and scratch on `drives` drives; virtual seconds and report.
+/// Sorts 48 MiB with 24 MiB of memory and scratch on `drives` drives; virtual seconds and report.
 fn sort_on(drives: u32, link_bytes_per_s: u64) -> (f64, ReplayReport) {
     let ram = RamDevice::new(RamOptions {
         short_one_in: 0,
@@ -44,7 +44,7 @@ fn sort_on(drives: u32, link_bytes_per_s: u64) -> (f64, ReplayReport) {
         limit_bytes: u64::MAX,
     });
     let options = JobOptions {
-        memory_bytes: 16 << 20,
+        memory_bytes: 24 << 20,
         threads: 1,
         drives: scratch.collect(),
         seed: 3,

@@ -187,7 +187,7 @@ impl Planned for LinePlan {
     fn shorten_lines(&mut self) -> bool {
         let can = self.line_bytes_max > LINE_BYTES_MIN;
         if can {
-            self.line_bytes_max /= 2;
+            self.line_bytes_max = (self.line_bytes_max / 2).max(LINE_BYTES_MIN);
         }
         can
     }
