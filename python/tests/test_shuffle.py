@@ -20,7 +20,7 @@ COUNT = 300_000
 
 @pytest.fixture
 def numbers(here: Path) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Numbers in order in `in.bin`, more than a leaf of the tree of throws."""
+    """Numbers in order in `in.bin`, more than a leaf of the tree of draws."""
     values = np.arange(COUNT, dtype=np.uint64)
     values.tofile("in.bin")
     return values
@@ -30,7 +30,7 @@ def test_a_shuffle_has_all_records_in_another_order_and_is_repeatable(numbers: A
     summary = outcore.shuffle("in.bin", "out.bin", dtype="u64", seed=3, memory="32MiB")
     assert summary.records == COUNT
     assert summary.data_bytes == 8 * COUNT
-    assert "throws" in summary.plan_text
+    assert "draws" in summary.plan_text
     out = np.fromfile("out.bin", np.uint64)
     assert not np.array_equal(out, numbers)
     np.testing.assert_array_equal(np.sort(out), numbers)

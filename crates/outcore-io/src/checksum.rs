@@ -15,7 +15,7 @@ use twox_hash::XxHash3_64;
 
 /// Where a block belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct BlockPlace {
+pub struct BlockLocation {
     /// Index of the drive in its volume.
     pub drive: u32,
     /// First byte of the block on the drive's scratch file.
@@ -24,7 +24,7 @@ pub struct BlockPlace {
     pub run: u64,
 }
 
-impl BlockPlace {
+impl BlockLocation {
     /// Seed of the block's checksum. Each field goes through a bijection that spreads it over all
     /// bits before the next is added, so places that differ in one field differ in the seed.
     pub fn seed(self) -> u64 {
@@ -42,7 +42,7 @@ const fn mix(value: u64) -> u64 {
 }
 
 /// Checksum of a block that belongs at `place`.
-pub fn block_checksum(place: BlockPlace, block: &[u8]) -> u64 {
+pub fn block_checksum(place: BlockLocation, block: &[u8]) -> u64 {
     XxHash3_64::oneshot_with_seed(place.seed(), block)
 }
 
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PLACE: BlockPlace = BlockPlace {
+    const PLACE: BlockLocation = BlockLocation {
         drive: 1,
         address_bytes: 4096,
         run: 7,
@@ -75,12 +75,12 @@ mod tests {
         let block = vec![3; 8192];
         let sum = block_checksum(PLACE, &block);
         let elsewhere = [
-            BlockPlace { drive: 2, ..PLACE },
-            BlockPlace {
+            BlockLocation { drive: 2, ..PLACE },
+            BlockLocation {
                 address_bytes: 8192,
                 ..PLACE
             },
-            BlockPlace { run: 8, ..PLACE },
+            BlockLocation { run: 8, ..PLACE },
         ];
         for place in elsewhere {
             assert_ne!(block_checksum(place, &block), sum, "{place:?}");

@@ -35,7 +35,7 @@ const STEP_BYTES: u64 = 64 << 20;
 
 /// A piece of a scratch log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct ScratchAddress {
     /// Which log.
     pub log: u16,
     /// Where in it.
@@ -153,13 +153,16 @@ impl Scratch {
     }
 
     /// The file of a log.
-    pub fn file(&self, place: Place) -> &VolumeFile {
-        &self.files[usize::from(place.log)].file
+    pub fn file(&self, address: ScratchAddress) -> &VolumeFile {
+        &self.files[usize::from(address.log)].file
     }
 
     /// Name of the drive of a log, for messages.
-    pub fn drive_name(&self, place: Place) -> String {
-        self.lock().logs[usize::from(place.log)].drive.name.clone()
+    pub fn drive_name(&self, address: ScratchAddress) -> String {
+        self.lock().logs[usize::from(address.log)]
+            .drive
+            .name
+            .clone()
     }
 
     /// The most bytes that were live at once.
@@ -172,16 +175,16 @@ impl Scratch {
         self.bands
     }
 
-    /// Notes that a place will be written and read once.
-    pub fn expect_read(&self, place: Place) {
-        self.files[usize::from(place.log)]
+    /// Notes that an address will be written and read once.
+    pub fn expect_read(&self, address: ScratchAddress) {
+        self.files[usize::from(address.log)]
             .unread
             .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that what was expected at a place has been read, or will not be.
-    pub fn forget(&self, place: Place) {
-        let log = &self.files[usize::from(place.log)];
+    /// Notes that what was expected at an address has been read, or will not be.
+    pub fn forget(&self, address: ScratchAddress) {
+        let log = &self.files[usize::from(address.log)];
         if log.unread.fetch_sub(1, Ordering::AcqRel) == 1 && self.is_sealed.load(Ordering::Acquire)
         {
             self.remove_log(log);
@@ -208,7 +211,7 @@ impl Scratch {
     }
 
     /// An extent of `len_bytes` (a multiple of 4 KiB) in a band, on the drive whose turn it is.
-    pub fn allocate(&self, len_bytes: u64, band: usize, port: &Port) -> Result<Place> {
+    pub fn allocate(&self, len_bytes: u64, band: usize, port: &Port) -> Result<ScratchAddress> {
         let mut state = self.lock();
         if state.live_bytes + len_bytes > self.limit_bytes {
             return Err(Error::new(
@@ -228,7 +231,7 @@ impl Scratch {
                 state.live_bytes += len_bytes;
                 state.drive_bytes[drive] += len_bytes;
                 state.peak_bytes = state.peak_bytes.max(state.live_bytes);
-                return Ok(Place {
+                return Ok(ScratchAddress {
                     log: index as u16,
                     offset_bytes,
                 });
@@ -276,13 +279,13 @@ impl Scratch {
     }
 
     /// Gives an extent back.
-    pub fn free(&self, place: Place, len_bytes: u64) {
+    pub fn free(&self, address: ScratchAddress, len_bytes: u64) {
         let mut state = self.lock();
         state.live_bytes -= len_bytes;
-        state.drive_bytes[usize::from(place.log) / self.bands] -= len_bytes;
-        let log = &mut state.logs[usize::from(place.log)];
+        state.drive_bytes[usize::from(address.log) / self.bands] -= len_bytes;
+        let log = &mut state.logs[usize::from(address.log)];
         log.live_bytes -= len_bytes;
-        log.free.push((place.offset_bytes, len_bytes));
+        log.free.push((address.offset_bytes, len_bytes));
     }
 
     /// Its directories.
@@ -412,16 +415,16 @@ mod tests {
         let (volume, scratch) = scratch(dir.path(), 3 * BAND_BYTES);
         let port = volume.port().unwrap();
         assert_eq!((scratch.bands(), logs(dir.path())), (3, 3));
-        let place = |band| {
-            let place = scratch.allocate(4096, band, &port).unwrap();
-            scratch.expect_read(place);
-            place
+        let address = |band| {
+            let address = scratch.allocate(4096, band, &port).unwrap();
+            scratch.expect_read(address);
+            address
         };
-        let (first, second, other) = (place(0), place(0), place(2));
+        let (first, second, other) = (address(0), address(0), address(2));
         scratch.forget(first);
         scratch.forget(second);
         assert_eq!(logs(dir.path()), 3, "more may be written");
-        let late = place(0);
+        let late = address(0);
         scratch.seal();
         assert_eq!(logs(dir.path()), 2, "an empty log is of no use");
         scratch.forget(other);

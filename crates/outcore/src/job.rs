@@ -202,7 +202,7 @@ pub struct KindCosts {
 /// What jobs compute on this machine: measured, or what one core of a middling machine needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ComputeCosts {
-    /// A sort of bare numbers.
+    /// A sort of scalars.
     pub numbers: KindCosts,
     /// A sort of records by reference.
     pub records: KindCosts,

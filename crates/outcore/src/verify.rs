@@ -20,7 +20,7 @@ use crate::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive
 use crate::job::Job;
 use crate::key::check::{CheckOptions, CheckReport, Checker};
 use crate::key::record::RecordFormat;
-use crate::partition::crew::Crew;
+use crate::partition::thread_group::ThreadGroup;
 use crate::read::source::{Block, Blocks, InputPart};
 use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
@@ -71,13 +71,13 @@ pub fn verify(
     let windows = WINDOW * job.options.threads.max(1);
     let windows_bytes = Pool::total_bytes(blocks.read_bytes_max(), windows);
     let job = &job.under(&Ledger::new("verify").always(BLOCKS, windows_bytes))?;
-    let crew = Crew::new(job, data_bytes.div_ceil(block_bytes as u64));
+    let thread_group = ThreadGroup::new(job, data_bytes.div_ceil(block_bytes as u64));
     let checked = Checked {
         template: Checker::new(format, options),
         stretches: Mutex::default(),
         record_bytes: format.record_bytes(),
     };
-    crew.run(|_| {
+    thread_group.run(|_| {
         let read_bytes = blocks.read_bytes_max();
         let pool = Pool::new(&job.budget, BLOCKS, read_bytes, WINDOW)?;
         let next = |port: &Port| {
@@ -101,7 +101,7 @@ pub fn verify(
             job.control.watch(&volume);
             Ok(())
         };
-        Transfers::new(&volume)?.read_each(&pool, || crew.check(), next, check)
+        Transfers::new(&volume)?.read_each(&pool, || thread_group.check(), next, check)
     })?;
     check_unchanged(&volume, blocks.parts(), false)?;
     Ok(VerifyReport {

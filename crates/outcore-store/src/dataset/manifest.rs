@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::CHECKSUM_BLOCK_BYTES_MAX;
 use super::pack::Attributes;
 use crate::mapping::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
-use outcore_io::checksum::{BlockPlace, block_checksum};
+use outcore_io::checksum::{BlockLocation, block_checksum};
 use outcore_io::error::Result;
 use outcore_io::memory::block_ceil;
 use outcore_io::metadata::{Form, Owner};
@@ -183,7 +183,7 @@ impl Manifest {
 
 /// Checksum of the checksum block that lies at `offset_bytes` of the dataset with this run number.
 pub(crate) fn checksum_block_checksum(run: u64, offset_bytes: u64, bytes: &[u8]) -> u64 {
-    let place = BlockPlace {
+    let place = BlockLocation {
         drive: 0,
         address_bytes: offset_bytes,
         run,

@@ -3,20 +3,19 @@
 //! Contract: nothing here does I/O or spawns threads; every item is a pure function of its
 //! arguments, or a small value that is built once per job and then only read. [`record`] says
 //! where a record's keys lie, [`order`] turns keys into machine words whose unsigned order is the
-//! order wanted, and [`bare`] does the same in place for records that are one number.
+//! order wanted, and [`scalar`] does the same in place for records that are one number.
 //!
 //! | file | holds |
 //! |---|---|
 //! | [`record`] | number types, key fields, [`RecordFormat`] and its text form |
 //! | [`order`] | [`Order`]: the total order as 8-byte words |
-//! | [`bare`] | [`BareOrder`]: bare numbers to native unsigned integers and back |
+//! | [`scalar`] | [`ScalarOrder`]: scalars to native unsigned integers and back |
 //! | [`npy`] | [`NpyHeader`]: headers of NumPy files |
 //! | [`encode`] | what keys of text are made of: escaped strings, decimal numbers, complements |
 //! | [`sort_key`] | [`SortKey`]: every order as bytes that compare as unsigned |
 //! | [`expr`] | [`Expr`](expr::Expr): expressions over the numbers of a record
 //! | [`check`] | [`Checker`]: order, duplicates and checksum of a stream |
 
-pub mod bare;
 pub mod check;
 mod dtype;
 pub mod encode;
@@ -27,13 +26,14 @@ mod notation;
 pub mod npy;
 pub mod order;
 pub mod record;
+pub mod scalar;
 pub mod sort_key;
 mod word;
 
-pub use bare::{BareClass, BareOrder};
 pub use check::{CheckOptions, CheckReport, Checker};
 pub use dtype::NpyField;
 pub use npy::NpyHeader;
 pub use order::{Order, OrderOptions};
 pub use record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
+pub use scalar::{ScalarClass, ScalarOrder};
 pub use sort_key::{ByteOrder, NoKey, SharedKey, SortKey, Tie, compare_items};

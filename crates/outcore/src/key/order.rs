@@ -7,7 +7,7 @@
 //! turns every field round, so a field marked `desc` becomes ascending in it.
 //! Bytes that lie in any key field are left out of the raw part: when it is reached the keys are
 //! equal, and since every map is a bijection those bytes are equal too. So a gensort record's
-//! string is the record itself, and a bare number's string is the number.
+//! string is the record itself, and a scalar's string is the number.
 //!
 //! Word `d` is bytes `8d..8d+8` of the string, zero padded, as a big-endian integer. Each word is
 //! compiled once into a small program; the loops over many records
@@ -310,10 +310,10 @@ fn tail(atoms: &[Atom], string_bytes: usize) -> (usize, usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bare::{BareClass, BareOrder};
     use super::super::normal::tests::{naive_f32, naive_f64};
     use super::super::record::tests::any_format;
     use super::super::record::{Number, NumberType};
+    use super::super::scalar::{ScalarClass, ScalarOrder};
     use super::super::sort_key::compare_items;
     use super::*;
     use proptest::prelude::*;
@@ -509,36 +509,36 @@ mod tests {
         }
 
         #[test]
-        fn bare_numbers_encode_to_the_words_of_their_records(
+        fn scalars_encode_to_the_words_of_their_records(
             kind in 0usize..11, is_big: bool, is_key_descending: bool, descending: bool, bits: u128,
         ) {
             let endian = if is_big { Endian::Big } else { Endian::Little };
-            let bare = Number::new(NumberType::ALL[kind], endian);
+            let scalar = Number::new(NumberType::ALL[kind], endian);
             let direction = if is_key_descending { "desc" } else { "asc" };
-            let key = format!("0:{}:{bare}:{direction}", bare.bytes());
-            let format = RecordFormat::parse_record(bare.bytes(), &[key]).unwrap();
+            let key = format!("0:{}:{scalar}:{direction}", scalar.bytes());
+            let format = RecordFormat::parse_record(scalar.bytes(), &[key]).unwrap();
             let options = OrderOptions { descending, ..Default::default() };
             let order = Order::new(&format, options);
-            let Some(bare_order) = BareOrder::of(&format, descending) else {
-                prop_assert!(bare.bytes() < 4);
+            let Some(scalar_order) = ScalarOrder::of(&format, descending) else {
+                prop_assert!(scalar.bytes() < 4);
                 return Ok(());
             };
             let bytes = bits.to_ne_bytes();
             let (mut four, mut eight) = ([bits as u32], [bits as u64]);
             let mut sixteen = [bits];
-            match bare_order.class() {
-                BareClass::U32 => {
-                    bare_order.encode_u32(&mut four);
+            match scalar_order.class() {
+                ScalarClass::U32 => {
+                    scalar_order.encode_u32(&mut four);
                     let record = (bits as u32).to_ne_bytes();
                     prop_assert_eq!(order.word(&record, 0), u64::from(four[0]) << 32);
                 }
-                BareClass::U64 => {
-                    bare_order.encode_u64(&mut eight);
+                ScalarClass::U64 => {
+                    scalar_order.encode_u64(&mut eight);
                     let record = (bits as u64).to_ne_bytes();
                     prop_assert_eq!(order.word(&record, 0), eight[0]);
                 }
-                BareClass::U128 => {
-                    bare_order.encode_u128(&mut sixteen);
+                ScalarClass::U128 => {
+                    scalar_order.encode_u128(&mut sixteen);
                     prop_assert_eq!(order.word(&bytes, 0), (sixteen[0] >> 64) as u64);
                     prop_assert_eq!(order.word(&bytes, 1), sixteen[0] as u64);
                 }

@@ -286,9 +286,9 @@ impl RecordFormat {
     }
 
     /// The number, if a record is exactly one number of at least four bytes and that number is the
-    /// only key. Such records are sorted as native integers (see [`super::BareOrder`]); whether the
+    /// only key. Such records are sorted as native integers (see [`super::ScalarOrder`]); whether the
     /// key is descending is in its field.
-    pub fn bare(&self) -> Option<Number> {
+    pub fn scalar(&self) -> Option<Number> {
         let [
             KeyField {
                 offset_bytes: 0,
@@ -444,17 +444,17 @@ pub(crate) mod tests {
     fn types_mean_what_they_say() {
         let format = RecordFormat::parse_type("f32x32").unwrap();
         assert_eq!(format.record_bytes(), 128);
-        assert_eq!(format.bare(), None);
+        assert_eq!(format.scalar(), None);
         let format = RecordFormat::parse_type("u64be").unwrap();
         assert_eq!(
-            format.bare(),
+            format.scalar(),
             Some(Number::new(NumberType::U64, Endian::Big))
         );
         assert_eq!(
             RecordFormat::parse_type("u64le").unwrap().to_string(),
             "u64"
         );
-        assert_eq!(RecordFormat::parse_type("u16").unwrap().bare(), None);
+        assert_eq!(RecordFormat::parse_type("u16").unwrap().scalar(), None);
         assert_eq!(
             RecordFormat::parse_type("f64bex3").unwrap().record_bytes(),
             24
@@ -463,7 +463,7 @@ pub(crate) mod tests {
         assert!(format.is_gensort());
         assert_eq!(format.to_string(), "gensort");
         let format = RecordFormat::parse_record(8, &["0:8:u64:desc"]).unwrap();
-        assert!(format.bare().is_some() && format.keys()[0].descending);
+        assert!(format.scalar().is_some() && format.keys()[0].descending);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! Two orders have keys that need not be made, and are faster for it: an item that is its own key
 //! ([`SortKey::is_item`]), and records of fixed fields, whose key is read as words where it lies
 //! ([`super::order`]). Single numbers are not even that: they are turned into unsigned integers in place
-//! ([`super::bare`]).
+//! ([`super::scalar`]).
 //!
 //! Source: normalised keys, as in Graefe, "Implementing sorting in database systems" (2006), section 3.
 

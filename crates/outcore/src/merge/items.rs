@@ -9,7 +9,7 @@
 
 use std::cmp::Ordering;
 
-use super::{ENDED, LoserTree, Merge, Merged, Node, Pieces};
+use super::{ENDED, LoadedRuns, LoserTree, Merge, Merged, Node};
 use crate::key::order::Order;
 use crate::runs::LineRule;
 use crate::sort::lines::word_of;
@@ -19,12 +19,12 @@ use outcore_io::Result;
 trait Items: Send {
     /// Gets ready for so many runs.
     fn begin(&mut self, _runs: usize) {}
-    /// Looks at the item at `at` of the piece of `run`, which is now its head; gives the first word of its key.
-    fn look(&mut self, piece: &[u8], at: usize, run: usize) -> u64;
-    /// Where the head of `run`, which begins at `at` of its piece, ends with all that belongs to it.
-    fn end(&self, piece: &[u8], at: usize, run: usize) -> usize;
+    /// Looks at the item at `at` of what is loaded of `run`, which is now its head; gives the first word of its key.
+    fn look(&mut self, loaded: &[u8], at: usize, run: usize) -> u64;
+    /// Where the head of `run`, which begins at `at` of what is loaded, ends with all that belongs to it.
+    fn end(&self, loaded: &[u8], at: usize, run: usize) -> usize;
     /// Order of the heads of two runs whose first words are equal, but for their runs.
-    fn compare_rest(&self, pieces: &Pieces<'_>, a: usize, b: usize) -> Ordering;
+    fn compare_rest(&self, runs: &LoadedRuns<'_>, a: usize, b: usize) -> Ordering;
 }
 
 /// Records of one length.
@@ -34,8 +34,8 @@ struct Records {
 
 impl Items for Records {
     #[inline(always)]
-    fn look(&mut self, piece: &[u8], at: usize, _run: usize) -> u64 {
-        self.order.word(&piece[at..], 0)
+    fn look(&mut self, loaded: &[u8], at: usize, _run: usize) -> u64 {
+        self.order.word(&loaded[at..], 0)
     }
 
     #[inline(always)]
@@ -43,10 +43,10 @@ impl Items for Records {
         at + self.order.record_bytes()
     }
 
-    fn compare_rest(&self, pieces: &Pieces<'_>, a: usize, b: usize) -> Ordering {
+    fn compare_rest(&self, runs: &LoadedRuns<'_>, a: usize, b: usize) -> Ordering {
         let record = |run: usize| {
-            let head = pieces.heads[run];
-            &pieces.pieces[run][head..head + self.order.record_bytes()]
+            let head = runs.heads[run];
+            &runs.loaded[run][head..head + self.order.record_bytes()]
         };
         self.order.compare_from_word(record(a), record(b), 1)
     }
@@ -55,7 +55,7 @@ impl Items for Records {
 /// The line at the head of a run.
 #[derive(Debug, Clone, Default)]
 struct Head {
-    /// Where it begins in the piece, and where its terminator is.
+    /// Where it begins in what is loaded, and where its terminator is.
     at: usize,
     end: usize,
     /// Its key, if that is not the line.
@@ -74,12 +74,12 @@ impl Items for Lines {
     }
 
     #[inline(always)]
-    fn look(&mut self, piece: &[u8], at: usize, run: usize) -> u64 {
-        let len = memchr::memchr(self.rule.terminator, &piece[at..]);
-        let end = len.map_or(piece.len(), |len| at + len);
+    fn look(&mut self, loaded: &[u8], at: usize, run: usize) -> u64 {
+        let len = memchr::memchr(self.rule.terminator, &loaded[at..]);
+        let end = len.map_or(loaded.len(), |len| at + len);
         let head = &mut self.heads[run];
         (head.at, head.end) = (at, end);
-        let line = &piece[at..end];
+        let line = &loaded[at..end];
         self.rule.key(line, &mut head.key);
         let key = if self.rule.is_whole { line } else { &head.key };
         match self.rule.is_descending() {
@@ -89,14 +89,14 @@ impl Items for Lines {
     }
 
     #[inline(always)]
-    fn end(&self, piece: &[u8], _at: usize, run: usize) -> usize {
-        (self.heads[run].end + 1).min(piece.len())
+    fn end(&self, loaded: &[u8], _at: usize, run: usize) -> usize {
+        (self.heads[run].end + 1).min(loaded.len())
     }
 
-    fn compare_rest(&self, pieces: &Pieces<'_>, a: usize, b: usize) -> Ordering {
+    fn compare_rest(&self, runs: &LoadedRuns<'_>, a: usize, b: usize) -> Ordering {
         let both = |run: usize| {
             let head = &self.heads[run];
-            (&pieces.pieces[run][head.at..head.end], &head.key[..])
+            (&runs.loaded[run][head.at..head.end], &head.key[..])
         };
         let (a, b) = (both(a), both(b));
         let rank = &self.rule.rank;
@@ -134,10 +134,10 @@ impl<I: Items> ItemMerge<I> {
     }
 
     /// The node of the head of a run.
-    fn head(&mut self, pieces: &Pieces<'_>, run: usize) -> Node<u64> {
-        match pieces.has_head(run) {
+    fn head(&mut self, runs: &LoadedRuns<'_>, run: usize) -> Node<u64> {
+        match runs.has_head(run) {
             true => Node {
-                key: self.items.look(pieces.pieces[run], pieces.heads[run], run),
+                key: self.items.look(runs.loaded[run], runs.heads[run], run),
                 run: run as u32,
             },
             false => Node {
@@ -150,20 +150,20 @@ impl<I: Items> ItemMerge<I> {
 
 /// Whether the head of `a` comes before that of `b`.
 #[inline(always)]
-fn is_before<I: Items>(items: &I, pieces: &Pieces<'_>, a: &Node<u64>, b: &Node<u64>) -> bool {
+fn is_before<I: Items>(items: &I, runs: &LoadedRuns<'_>, a: &Node<u64>, b: &Node<u64>) -> bool {
     match a.key != b.key {
         true => a.key < b.key,
-        false => compare_ties(items, pieces, a.run, b.run).is_lt(),
+        false => compare_ties(items, runs, a.run, b.run).is_lt(),
     }
 }
 
 /// Order of heads whose first words are equal; runs that have ended come last.
 #[inline(never)]
-fn compare_ties<I: Items>(items: &I, pieces: &Pieces<'_>, a: u32, b: u32) -> Ordering {
+fn compare_ties<I: Items>(items: &I, runs: &LoadedRuns<'_>, a: u32, b: u32) -> Ordering {
     if (a | b) & ENDED != 0 {
         return (a & ENDED).cmp(&(b & ENDED)).then(a.cmp(&b));
     }
-    let rest = items.compare_rest(pieces, a as usize, b as usize);
+    let rest = items.compare_rest(runs, a as usize, b as usize);
     rest.then(a.cmp(&b))
 }
 
@@ -172,31 +172,30 @@ impl<I: Items> Merge for ItemMerge<I> {
         Ok(())
     }
 
-    fn start(&mut self, pieces: &Pieces<'_>) -> Result<()> {
-        let runs = pieces.heads.len();
+    fn start(&mut self, runs: &LoadedRuns<'_>) -> Result<()> {
+        let run_count = runs.heads.len();
         self.given_bytes = 0;
-        self.items.begin(runs);
-        let heads: Vec<Node<u64>> = (0..runs).map(|run| self.head(pieces, run)).collect();
+        self.items.begin(run_count);
+        let heads: Vec<Node<u64>> = (0..run_count).map(|run| self.head(runs, run)).collect();
         let items = &self.items;
-        self.tree = LoserTree::new(&heads, u64::MAX, |a, b| is_before(items, pieces, a, b));
+        self.tree = LoserTree::new(&heads, u64::MAX, |a, b| is_before(items, runs, a, b));
         Ok(())
     }
 
-    fn advance(&mut self, pieces: &Pieces<'_>, run: usize) -> Result<()> {
-        let head = self.head(pieces, run);
+    fn advance(&mut self, runs: &LoadedRuns<'_>, run: usize) -> Result<()> {
+        let head = self.head(runs, run);
         let items = &self.items;
-        self.tree
-            .replace(head, |a, b| is_before(items, pieces, a, b));
+        self.tree.replace(head, |a, b| is_before(items, runs, a, b));
         Ok(())
     }
 
-    fn merge(&mut self, pieces: &mut Pieces<'_>, out: &mut [u8]) -> Result<Merged> {
+    fn merge(&mut self, runs: &mut LoadedRuns<'_>, out: &mut [u8]) -> Result<Merged> {
         let mut bytes = 0;
         while bytes < out.len() {
             let run = (self.tree.winner().run & !ENDED) as usize;
-            let (piece, head) = (pieces.pieces[run], pieces.heads[run]);
-            let next = self.items.end(piece, head, run);
-            let rest = &piece[head + self.given_bytes..next];
+            let (loaded, head) = (runs.loaded[run], runs.heads[run]);
+            let next = self.items.end(loaded, head, run);
+            let rest = &loaded[head + self.given_bytes..next];
             let len = rest.len().min(out.len() - bytes);
             out[bytes..bytes + len].copy_from_slice(&rest[..len]);
             bytes += len;
@@ -205,18 +204,17 @@ impl<I: Items> Merge for ItemMerge<I> {
                 break;
             }
             self.given_bytes = 0;
-            pieces.heads[run] = next;
-            if next >= piece.len() {
+            runs.heads[run] = next;
+            if next >= loaded.len() {
                 let used_up = Some(run);
                 return Ok(Merged { bytes, used_up });
             }
             let head = Node {
-                key: self.items.look(piece, next, run),
+                key: self.items.look(loaded, next, run),
                 run: run as u32,
             };
-            let (items, pieces) = (&self.items, &*pieces);
-            self.tree
-                .replace(head, |a, b| is_before(items, pieces, a, b));
+            let (items, runs) = (&self.items, &*runs);
+            self.tree.replace(head, |a, b| is_before(items, runs, a, b));
         }
         let used_up = None;
         Ok(Merged { bytes, used_up })

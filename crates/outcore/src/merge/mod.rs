@@ -1,12 +1,12 @@
-//! Merging sorted pieces that are in memory: a loser tree over numbers, or over the first words of keys.
+//! Merging sorted runs as far as they are in memory: a loser tree over numbers, or over the first words of keys.
 //!
 //! Model: the tree of losers (Knuth, TAOCP volume 3, section 5.4.1): a record costs one look at the
 //! next key of its run and one comparison a level, ceil(log2 k) for k runs. Equal elements come in
 //! the order of their runs, so a merge of stable runs is stable.
 //!
-//! Contract: [`Merge`] moves elements from the pieces of the runs, as they lie in memory, to an
-//! output until that is full or a run has no more in memory; then the caller brings the run's next
-//! piece, or says that it has ended. Numbers are merged as native integers (encoded by the caller
+//! Contract: [`Merge`] moves elements from what is loaded of the runs to an
+//! output until that is full or nothing loaded of a run is left; then the caller brings what comes
+//! next of that run, or says that it has ended. Numbers are merged as native integers (encoded by the caller
 //! through [`Merge::encode`]) and decoded as they are put out; other items by the first word of their
 //! keys, ties by the rest ([`items`]). No I/O; memory: two words a run and a small batch.
 
@@ -17,8 +17,8 @@ use std::hint::select_unpredictable;
 pub(crate) use items::merge_of_lines;
 use items::merge_of_records;
 
-use crate::key::bare::{BareClass, BareOrder};
 use crate::key::order::Order;
+use crate::key::scalar::{ScalarClass, ScalarOrder};
 use crate::partition::classify::Key;
 use crate::sort::elements::{as_keys, as_keys_mut};
 use outcore_io::Result;
@@ -106,22 +106,22 @@ impl<K: Copy> LoserTree<K> {
 pub(crate) struct Merged {
     /// Bytes put out.
     pub(crate) bytes: usize,
-    /// The run whose piece is used up, if that is why it stopped.
+    /// The run of which nothing more is loaded, if that is why it stopped.
     pub(crate) used_up: Option<usize>,
 }
 
-/// What the runs have in memory: of each its piece and the offset of its head in that.
+/// What the runs have in memory: of each what is loaded and the offset of its head in that.
 #[derive(Debug)]
-pub(crate) struct Pieces<'a> {
+pub(crate) struct LoadedRuns<'a> {
     /// Encoded elements of each run; those that have ended have none.
-    pub(crate) pieces: &'a [&'a [u8]],
+    pub(crate) loaded: &'a [&'a [u8]],
     /// Offset of each run's head.
     pub(crate) heads: &'a mut [usize],
 }
 
-impl Pieces<'_> {
+impl LoadedRuns<'_> {
     fn has_head(&self, run: usize) -> bool {
-        self.heads[run] < self.pieces[run].len()
+        self.heads[run] < self.loaded[run].len()
     }
 }
 
@@ -129,35 +129,35 @@ impl Pieces<'_> {
 pub(crate) trait Merge: Send {
     /// Turns bytes of a run into the form that is merged.
     fn encode(&self, payload: &mut [u8]) -> Result<()>;
-    /// Begins with these pieces; a run with an empty one has ended.
-    fn start(&mut self, pieces: &Pieces<'_>) -> Result<()>;
-    /// Takes the new piece of a run that was used up; an empty one ends it.
-    fn advance(&mut self, pieces: &Pieces<'_>, run: usize) -> Result<()>;
+    /// Begins with what is loaded; a run without any has ended.
+    fn start(&mut self, runs: &LoadedRuns<'_>) -> Result<()>;
+    /// Takes what is loaded next of a run that was used up; nothing ends it.
+    fn advance(&mut self, runs: &LoadedRuns<'_>, run: usize) -> Result<()>;
     /// Moves elements to `out`, which has room for a whole number of them and no more than the runs
     /// have left; of lines, any part.
-    fn merge(&mut self, pieces: &mut Pieces<'_>, out: &mut [u8]) -> Result<Merged>;
+    fn merge(&mut self, runs: &mut LoadedRuns<'_>, out: &mut [u8]) -> Result<Merged>;
 }
 
-/// The merge for elements of an order; `bare` where they are bare numbers.
-pub(crate) fn merge_of(order: &Order, bare: Option<BareOrder>) -> Box<dyn Merge> {
-    match bare.map(|bare| (bare, bare.class())) {
-        Some((bare, BareClass::U32)) => Box::new(Numbers::<u32>::new(bare)),
-        Some((bare, BareClass::U64)) => Box::new(Numbers::<u64>::new(bare)),
-        Some((bare, BareClass::U128)) => Box::new(Numbers::<u128>::new(bare)),
+/// The merge for elements of an order; `scalar` where they are scalars.
+pub(crate) fn merge_of(order: &Order, scalar: Option<ScalarOrder>) -> Box<dyn Merge> {
+    match scalar.map(|scalar| (scalar, scalar.class())) {
+        Some((scalar, ScalarClass::U32)) => Box::new(Numbers::<u32>::new(scalar)),
+        Some((scalar, ScalarClass::U64)) => Box::new(Numbers::<u64>::new(scalar)),
+        Some((scalar, ScalarClass::U128)) => Box::new(Numbers::<u128>::new(scalar)),
         None => merge_of_records(order),
     }
 }
 
-/// Bare numbers as native integers.
+/// Scalars as native integers.
 struct Numbers<K> {
-    bare: BareOrder,
+    scalar: ScalarOrder,
     tree: LoserTree<K>,
 }
 
 impl<K> Numbers<K> {
-    fn new(bare: BareOrder) -> Self {
+    fn new(scalar: ScalarOrder) -> Self {
         let tree = LoserTree { nodes: Vec::new() };
-        Numbers { bare, tree }
+        Numbers { scalar, tree }
     }
 }
 
@@ -171,32 +171,32 @@ macro_rules! merge_numbers {
     ($unsigned:ty, $encode:ident, $decode:ident) => {
         impl Merge for Numbers<$unsigned> {
             fn encode(&self, payload: &mut [u8]) -> Result<()> {
-                if !self.bare.is_identity() {
-                    self.bare.$encode(as_keys_mut(payload)?);
+                if !self.scalar.is_identity() {
+                    self.scalar.$encode(as_keys_mut(payload)?);
                 }
                 Ok(())
             }
 
-            fn start(&mut self, pieces: &Pieces<'_>) -> Result<()> {
-                let mut heads = Vec::with_capacity(pieces.heads.len());
-                for run in 0..pieces.heads.len() {
-                    heads.push(number_head::<$unsigned>(pieces, run)?);
+            fn start(&mut self, runs: &LoadedRuns<'_>) -> Result<()> {
+                let mut heads = Vec::with_capacity(runs.heads.len());
+                for run in 0..runs.heads.len() {
+                    heads.push(number_head::<$unsigned>(runs, run)?);
                 }
                 self.tree = LoserTree::new(&heads, <$unsigned>::MAX, is_before);
                 Ok(())
             }
 
-            fn advance(&mut self, pieces: &Pieces<'_>, run: usize) -> Result<()> {
-                let head = number_head::<$unsigned>(pieces, run)?;
+            fn advance(&mut self, runs: &LoadedRuns<'_>, run: usize) -> Result<()> {
+                let head = number_head::<$unsigned>(runs, run)?;
                 self.tree.replace(head, is_before);
                 Ok(())
             }
 
-            fn merge(&mut self, pieces: &mut Pieces<'_>, out: &mut [u8]) -> Result<Merged> {
+            fn merge(&mut self, runs: &mut LoadedRuns<'_>, out: &mut [u8]) -> Result<Merged> {
                 const BYTES: usize = size_of::<$unsigned>();
-                let mut rest = Vec::with_capacity(pieces.pieces.len());
-                for (piece, &head) in pieces.pieces.iter().zip(pieces.heads.iter()) {
-                    let keys = numbers_of::<$unsigned>(piece)?;
+                let mut rest = Vec::with_capacity(runs.loaded.len());
+                for (loaded, &head) in runs.loaded.iter().zip(runs.heads.iter()) {
+                    let keys = numbers_of::<$unsigned>(loaded)?;
                     rest.push(keys[(head / BYTES + 1).min(keys.len())..].iter());
                 }
                 let mut batch = [0; BATCH];
@@ -205,8 +205,8 @@ macro_rules! merge_numbers {
                     let wanted = &mut batch[..out.len() / BYTES];
                     let (count, ended) = merge_batch(&mut self.tree, &mut rest, wanted);
                     let batch = &mut batch[..count];
-                    if !self.bare.is_identity() {
-                        self.bare.$decode(batch);
+                    if !self.scalar.is_identity() {
+                        self.scalar.$decode(batch);
                     }
                     out[..count * BYTES].copy_from_slice(bytemuck::cast_slice(batch));
                     bytes += count * BYTES;
@@ -216,9 +216,9 @@ macro_rules! merge_numbers {
                     }
                 }
                 for (run, rest) in rest.iter().enumerate() {
-                    let after = pieces.pieces[run].len() - rest.len() * BYTES;
+                    let after = runs.loaded[run].len() - rest.len() * BYTES;
                     // The head is the one before those that have not been looked at.
-                    pieces.heads[run] = match used_up == Some(run) {
+                    runs.heads[run] = match used_up == Some(run) {
                         true => after,
                         false => after.saturating_sub(BYTES),
                     };
@@ -232,21 +232,21 @@ merge_numbers!(u32, encode_u32, decode_u32);
 merge_numbers!(u64, encode_u64, decode_u64);
 merge_numbers!(u128, encode_u128, decode_u128);
 
-/// The numbers of a piece; an empty one need not be aligned.
-fn numbers_of<K: Key>(piece: &[u8]) -> Result<&[K]> {
-    match piece {
+/// Loaded bytes as numbers; none need not be aligned.
+fn numbers_of<K: Key>(loaded: &[u8]) -> Result<&[K]> {
+    match loaded {
         [] => Ok(&[]),
-        piece => as_keys(piece),
+        loaded => as_keys(loaded),
     }
 }
 
-fn number_head<K: Key>(pieces: &Pieces<'_>, run: usize) -> Result<Node<K>> {
-    let at = pieces.heads[run] / size_of::<K>();
+fn number_head<K: Key>(runs: &LoadedRuns<'_>, run: usize) -> Result<Node<K>> {
+    let at = runs.heads[run] / size_of::<K>();
     let ended = Node {
         key: K::MAX,
         run: run as u32 | ENDED,
     };
-    let head = numbers_of::<K>(pieces.pieces[run])?.get(at);
+    let head = numbers_of::<K>(runs.loaded[run])?.get(at);
     Ok(head.map_or(ended, |&key| Node {
         key,
         run: run as u32,

@@ -2,20 +2,20 @@
 //!
 //! Contract: a [`Bucket`] holds all elements of one range of keys as [`Segment`]s in no order. A
 //! segment on scratch is verified whenever it is read, against a checksum that is seeded by where
-//! it was written. For ordered jobs each segment lists its [`Piece`]s: runs of elements that were
-//! neighbours in the input, with a position that puts the pieces of a bucket in input order; no
+//! it was written. For ordered jobs each segment lists its [`InputRun`]s: runs of elements that were
+//! neighbours in the input, with a position that puts the input runs of a bucket in input order; no
 //! element carries its position.
 
 use super::Partition;
-use outcore_io::checksum::{BlockPlace, block_checksum};
+use outcore_io::checksum::{BlockLocation, block_checksum};
 use outcore_io::memory::{Buf, block_ceil};
-use outcore_io::scratch::Place;
+use outcore_io::scratch::ScratchAddress;
 use outcore_io::{Error, Result};
 
 /// Elements of a segment that came from one run of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
-    /// Orders the pieces of a bucket like their elements in the input.
+pub(crate) struct InputRun {
+    /// Orders the input runs of a bucket like their elements in the input.
     pub(crate) position: u64,
     /// Number of elements.
     pub(crate) count: u32,
@@ -28,11 +28,14 @@ pub(crate) struct Piece {
 pub(crate) enum Location {
     /// In memory, from the start of the buffer.
     Memory(Buf),
-    /// On scratch, from the start of the place; the checksum is over the payload.
-    Scratch { place: Place, checksum: u64 },
+    /// On scratch, from the start of the address; the checksum is over the payload.
+    Scratch {
+        address: ScratchAddress,
+        checksum: u64,
+    },
 }
 
-/// A piece of a bucket: what was in one buffer, or one line that is longer than that.
+/// A part of a bucket: what was in one buffer, or one line that is longer than that.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) location: Location,
@@ -44,7 +47,7 @@ pub(crate) struct Segment {
     /// buffer is a chain of segments that hold nothing else.
     pub(crate) is_continued: bool,
     /// Runs of the input, in the order of the payload; empty unless the job is ordered.
-    pub(crate) pieces: Box<[Piece]>,
+    pub(crate) input_runs: Box<[InputRun]>,
 }
 
 impl Segment {
@@ -55,19 +58,19 @@ impl Segment {
 
     /// Fails, naming drive, file and offset, unless `bytes` begin with what was written to scratch for it.
     pub(crate) fn verify(&self, partition: &Partition<'_>, bytes: &[u8]) -> Result<()> {
-        let Location::Scratch { place, checksum } = self.location else {
+        let Location::Scratch { address, checksum } = self.location else {
             return Ok(());
         };
         let payload = &bytes[..self.payload_bytes as usize];
-        if segment_checksum(partition.run, place, payload) == checksum {
+        if segment_checksum(partition.run, address, payload) == checksum {
             return Ok(());
         }
         let scratch = partition.scratch()?;
         let cause = "the checksum of a block does not match what was written";
         Err(Error::corrupt("read scratch", cause)
-            .drive(scratch.drive_name(place))
-            .path(&scratch.file(place).path)
-            .offset(place.offset_bytes)
+            .drive(scratch.drive_name(address))
+            .path(&scratch.file(address).path)
+            .offset(address.offset_bytes)
             .hint("the input is intact; check this drive and sort again without it"))
     }
 }
@@ -131,19 +134,19 @@ pub(crate) struct Out {
     pub(crate) segments: Vec<Segment>,
     pub(crate) counts: Counts,
     /// Where the next segments of the open extent go, and how many of them.
-    pub(crate) extent: Option<(Place, usize)>,
+    pub(crate) extent: Option<(ScratchAddress, usize)>,
     /// Runs in the buffer that is being filled.
-    pieces: Vec<Piece>,
-    /// Bytes of the buffer that the pieces cover.
+    input_runs: Vec<InputRun>,
+    /// Bytes of the buffer that the input runs cover.
     covered_bytes: usize,
 }
 
 impl Out {
-    /// Notes that the last `count` elements of a buffer in which are `filled_bytes` by now are a piece
+    /// Notes that the last `count` elements of a buffer in which are `filled_bytes` by now are one input run
     /// at `position`.
-    pub(crate) fn note_piece(&mut self, filled_bytes: usize, position: u64, count: u32) {
+    pub(crate) fn note_input_run(&mut self, filled_bytes: usize, position: u64, count: u32) {
         if count > 0 {
-            self.pieces.push(Piece {
+            self.input_runs.push(InputRun {
                 position,
                 count,
                 bytes: (filled_bytes - self.covered_bytes) as u32,
@@ -152,14 +155,14 @@ impl Out {
         }
     }
 
-    /// Of so many bytes in the buffer that is being filled, those behind the last piece.
+    /// Of so many bytes in the buffer that is being filled, those behind the last input run.
     pub(crate) fn uncovered_bytes(&self, filled_bytes: usize) -> usize {
         filled_bytes - self.covered_bytes
     }
 
-    /// Elements in the pieces of the buffer that is being filled.
+    /// Elements in the input runs of the buffer that is being filled.
     pub(crate) fn noted_count(&self) -> u64 {
-        self.pieces.iter().map(|piece| u64::from(piece.count)).sum()
+        self.input_runs.iter().map(|run| u64::from(run.count)).sum()
     }
 
     /// Makes a segment of a buffer that is full, or will not become so; gives its number.
@@ -172,18 +175,18 @@ impl Out {
             payload_bytes: payload_bytes as u32,
             is_resident: false,
             is_continued: false,
-            pieces: std::mem::take(&mut self.pieces).into_boxed_slice(),
+            input_runs: std::mem::take(&mut self.input_runs).into_boxed_slice(),
         });
         self.segments.len() - 1
     }
 }
 
 /// Checksum of a segment's payload at a place of scratch run `run`.
-pub(crate) fn segment_checksum(run: u64, place: Place, payload: &[u8]) -> u64 {
-    let place = BlockPlace {
-        drive: u32::from(place.log),
-        address_bytes: place.offset_bytes,
+pub(crate) fn segment_checksum(run: u64, address: ScratchAddress, payload: &[u8]) -> u64 {
+    let address = BlockLocation {
+        drive: u32::from(address.log),
+        address_bytes: address.offset_bytes,
         run,
     };
-    block_checksum(place, payload)
+    block_checksum(address, payload)
 }

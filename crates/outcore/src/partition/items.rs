@@ -1,6 +1,6 @@
 //! Items of one length, and which of the two ways each kind goes to its buckets' buffers.
 //!
-//! Contract: bare numbers go through cache lines, records of any other length are copied
+//! Contract: scalars go through cache lines, records of any other length are copied
 //! ([`super::kernel`]). What is generic over [`FixedItems`] is compiled for each.
 
 use std::marker::PhantomData;

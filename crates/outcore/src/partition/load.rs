@@ -62,12 +62,12 @@ impl Load {
         let mut long = Vec::new();
         let mut is_inside = false;
         for (number, segment) in load.segments.iter().enumerate() {
-            if let Location::Scratch { place, .. } = &segment.location {
+            if let Location::Scratch { address, .. } = &segment.location {
                 let is_short = (segment.payload_bytes as usize) < partition.sizes.full_bytes;
                 match is_inside || segment.is_continued {
-                    true => long.push((false, place.log, place.offset_bytes, number)),
+                    true => long.push((false, address.log, address.offset_bytes, number)),
                     false => {
-                        on_scratch.push((is_short, place.log, place.offset_bytes, number));
+                        on_scratch.push((is_short, address.log, address.offset_bytes, number));
                     }
                 }
             }
@@ -103,14 +103,14 @@ impl Load {
         first: usize,
         part: Buf,
     ) -> Result<()> {
-        let Location::Scratch { place, .. } = &self.segments[first].location else {
+        let Location::Scratch { address, .. } = &self.segments[first].location else {
             return Ok(());
         };
         let len_bytes = part.len();
-        let file = partition.scratch()?.file(*place);
+        let file = partition.scratch()?.file(*address);
         // Bucket and offset together name the part when it comes back.
         let token = (self.index as u64) << 32 | self.loaded_to as u64;
-        port.submit(file, Op::Read, place.offset_bytes, part, token);
+        port.submit(file, Op::Read, address.offset_bytes, part, token);
         self.reads_left += 1;
         self.loaded_to += len_bytes;
         Ok(())
@@ -145,18 +145,18 @@ impl Load {
         parts.for_each(|part| area.join(part));
         for &(number, offset) in &self.offsets {
             let segment = &self.segments[number];
-            let Location::Scratch { place, .. } = &segment.location else {
+            let Location::Scratch { address, .. } = &segment.location else {
                 continue;
             };
             segment.verify(partition, &area[offset..])?;
             let scratch = partition.scratch()?;
-            let file = scratch.file(*place);
+            let file = scratch.file(*address);
             if file.facts.is_in_memory {
                 let len_bytes = segment.stored_bytes() as u64;
                 let device = partition.volume.device();
-                device.punch(file.id, place.offset_bytes, len_bytes)?;
+                device.punch(file.id, address.offset_bytes, len_bytes)?;
             }
-            scratch.forget(*place);
+            scratch.forget(*address);
         }
         Ok(area)
     }
@@ -210,7 +210,7 @@ impl Load {
                 long.len_bytes += payload_bytes;
                 continue;
             }
-            if segment.pieces.is_empty() {
+            if segment.input_runs.is_empty() {
                 runs.push(LoadedRun {
                     position: 0,
                     at: from,
@@ -219,13 +219,13 @@ impl Load {
                 });
             }
             let mut at = from;
-            for piece in &segment.pieces {
-                let len_bytes = piece.bytes as usize;
+            for run in &segment.input_runs {
+                let len_bytes = run.bytes as usize;
                 runs.push(LoadedRun {
-                    position: piece.position,
+                    position: run.position,
                     at,
                     len_bytes,
-                    count: piece.count,
+                    count: run.count,
                 });
                 at += len_bytes;
             }

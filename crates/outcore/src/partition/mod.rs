@@ -21,7 +21,6 @@
 
 pub(crate) mod bucket;
 pub(crate) mod classify;
-pub(crate) mod crew;
 pub(crate) mod driver;
 pub(crate) mod items;
 pub(crate) mod kernel;
@@ -35,12 +34,13 @@ pub(crate) mod route;
 pub(crate) mod scatter;
 pub(crate) mod spill;
 pub(crate) mod task;
+pub(crate) mod thread_group;
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use self::crew::Crew;
 use self::spill::{Spill, Spilling};
+use self::thread_group::ThreadGroup;
 use crate::job::Job;
 use crate::read::sample::random;
 use outcore_io::memory::Pool;
@@ -142,7 +142,7 @@ pub(crate) struct Partition<'a> {
     /// Seeds the checksums of this run's scratch.
     pub(crate) run: u64,
     /// The threads, which stop together.
-    pub(crate) crew: Crew<'a>,
+    pub(crate) thread_group: ThreadGroup<'a>,
 }
 
 impl<'a> Partition<'a> {
@@ -162,13 +162,13 @@ impl<'a> Partition<'a> {
             segment_pool: Pool::new(&job.budget, BUCKETS, sizes.segment_bytes, sizes.slots)?,
             resident_left: AtomicI64::new(sizes.resident_segments as i64),
             run: random(job.options.seed, data_bytes),
-            crew: Crew::new(job, threads as u64),
+            thread_group: ThreadGroup::new(job, threads as u64),
         })
     }
 
     /// Fails once the job is cancelled or another thread has failed.
     pub(crate) fn check(&self) -> Result<()> {
-        self.crew.check()
+        self.thread_group.check()
     }
 
     pub(crate) fn scratch(&self) -> Result<&Scratch> {
@@ -201,7 +201,7 @@ impl<'a> Partition<'a> {
         &self,
         work: impl Fn(usize) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
-        self.crew.run_for_all(work)
+        self.thread_group.run_for_all(work)
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-use super::bucket::{Location, Piece, Segment};
+use super::bucket::{InputRun, Location, Segment};
 use super::mover::{Mover, Run};
 use super::read::{LongItem, ReadSegment};
 use super::route::Route;
@@ -201,7 +201,7 @@ impl<F: Framing> Reader for RegionReader<'_, F> {
 pub(crate) struct BucketSource {
     left: Mutex<VecDeque<Segment>>,
     share: TakeShare,
-    /// Positions of all pieces, ascending, where runs that follow on to each other are joined.
+    /// Positions of all input runs, ascending, where runs that follow on to each other are joined.
     positions: Vec<u64>,
 }
 
@@ -217,19 +217,21 @@ impl BucketSource {
 
     /// Segments in the order of the input, as far as they know it.
     pub(crate) fn in_order(mut segments: Vec<Segment>, share: TakeShare) -> Self {
-        let is_known = |segment: &Segment| !segment.pieces.is_empty();
+        let is_known = |segment: &Segment| !segment.input_runs.is_empty();
         if segments.iter().any(is_known) {
             // The segments of a long item stay together.
             let mut long = None;
             segments.sort_by_cached_key(|segment| {
-                let first = segment.pieces.first().map_or(0, |piece| piece.position);
+                let first = segment.input_runs.first().map_or(0, |run| run.position);
                 let key = long.take().unwrap_or(first);
                 long = segment.is_continued.then_some(key);
                 key
             });
         }
-        let pieces = segments.iter().flat_map(|segment| segment.pieces.iter());
-        let mut positions: Vec<u64> = pieces.map(|piece| piece.position).collect();
+        let input_runs = segments
+            .iter()
+            .flat_map(|segment| segment.input_runs.iter());
+        let mut positions: Vec<u64> = input_runs.map(|run| run.position).collect();
         positions.sort_unstable();
         BucketSource {
             left: Mutex::new(segments.into()),
@@ -267,12 +269,12 @@ impl BucketSource {
         taken.pop_front()
     }
 
-    /// The run of a piece: it follows on to the piece before it in the order of the input.
-    fn run_of(&self, piece: &Piece) -> RunStart {
-        let before = |&position: &u64| position < piece.position;
+    /// The run of the input that `run` is of: it follows on to the one before it in the order of the input.
+    fn run_of(&self, run: &InputRun) -> RunStart {
+        let before = |&position: &u64| position < run.position;
         let number = self.positions.partition_point(before) as u64;
         RunStart {
-            position: piece.position,
+            position: run.position,
             begin: number,
             end: number + 1,
         }
@@ -298,15 +300,15 @@ impl Reader for BucketReader<'_, '_> {
             let Some(segment) = self.source.next(&mut self.taken) else {
                 break;
             };
-            let Location::Scratch { place, .. } = segment.location else {
+            let Location::Scratch { address, .. } = segment.location else {
                 self.ahead.put(segment);
                 continue;
             };
             let mut buf = self.pool.take().ok_or_else(no_buffer)?;
             let buf = buf.split_to(segment.stored_bytes());
-            let file = self.partition.scratch()?.file(place);
+            let file = self.partition.scratch()?.file(address);
             self.ahead
-                .ask(port, (file, place.offset_bytes), buf, segment);
+                .ask(port, (file, address.offset_bytes), buf, segment);
         }
         Ok(())
     }
@@ -321,11 +323,11 @@ impl Reader for BucketReader<'_, '_> {
         let partition = self.partition;
         self.ahead.settle(transfer, |segment, transfer| {
             segment.verify(partition, &transfer.buf)?;
-            if let Location::Scratch { place, .. } = segment.location {
+            if let Location::Scratch { address, .. } = segment.location {
                 let scratch = partition.scratch()?;
-                scratch.forget(place);
+                scratch.forget(address);
                 // Short ones have whole buffers' places, too.
-                scratch.free(place, partition.sizes.segment_bytes as u64);
+                scratch.free(address, partition.sizes.segment_bytes as u64);
             }
             Ok(())
         })
@@ -368,10 +370,10 @@ pub(crate) fn scatter_segments(
     };
     let mut long_item = LongItem::default();
     read_all(worker, &mut reader, |worker, read| {
-        let Some((bytes, pieces)) = long_item.join(read) else {
+        let Some((bytes, input_runs)) = long_item.join(read) else {
             return Ok(());
         };
-        if pieces.is_empty() {
+        if input_runs.is_empty() {
             let run = Run {
                 bytes,
                 position: 0,
@@ -380,16 +382,16 @@ pub(crate) fn scatter_segments(
             return mover.take(worker, run);
         }
         let mut from = 0;
-        for piece in pieces {
-            // Of a long item the piece has only the first segment.
-            let to = match pieces.len() {
+        for run in input_runs {
+            // Of a long item the input run has only the first segment.
+            let to = match input_runs.len() {
                 1 => bytes.len(),
-                _ => from + piece.bytes as usize,
+                _ => from + run.bytes as usize,
             };
-            mover.route().begin_run(worker, source.run_of(piece));
+            mover.route().begin_run(worker, source.run_of(run));
             let run = Run {
                 bytes: &bytes[from..to],
-                position: piece.position,
+                position: run.position,
                 place: None,
             };
             mover.take(worker, run)?;

@@ -19,7 +19,7 @@
 //! are being written; in the second, areas in which buckets are loaded, and what the work on them needs.
 //! What both leave over keeps whole buckets in memory (*resident*), which never go to scratch. Where memory is
 //! short, areas and buffers of the output are given up first, then input blocks get shorter; four of
-//! them stay in flight a thread.
+//! them stay in flight a drive.
 
 use std::fmt;
 use std::ops::DerefMut;
@@ -44,8 +44,10 @@ const READ_BYTES_MAX: usize = 4 << 20;
 const READ_BYTES_WANTED: usize = 64 << 10;
 const READ_BYTES_GOOD: usize = 256 << 10;
 const READ_BYTES_MIN: usize = 16 << 10;
-/// Reads of the input a thread, at least: four in flight while one is worked on.
+/// Reads of the input a drive, at least, of all threads together: four in flight while one is worked on.
 const READS_MIN: usize = 5;
+/// The same of one thread: two in flight while one is worked on.
+const THREAD_READS_MIN: usize = 3;
 /// Threads are given up for a plan that is as much cheaper; what is not known of drives and processors may be less.
 const THREADS_WORTH: f64 = 0.8;
 /// Set aside for samples' remains and small tables.
@@ -53,7 +55,7 @@ pub(crate) const FIXED_BYTES: u64 = 5 << 19;
 /// Bytes that a segment's description takes in memory, the growth of its list included.
 pub(crate) const SEGMENT_META_BYTES: u64 = 80;
 /// Bytes that a run of the input takes in memory.
-pub(crate) const PIECE_BYTES: u64 = size_of::<super::bucket::Piece>() as u64;
+pub(crate) const INPUT_RUN_BYTES: u64 = size_of::<super::bucket::InputRun>() as u64;
 const _: () = assert!(size_of::<super::bucket::Segment>() as u64 <= SEGMENT_META_BYTES);
 /// Reservations by name.
 pub(crate) const INPUT: &str = "input blocks";
@@ -84,7 +86,7 @@ pub struct PartitionPlan {
     /// Input reads in flight a thread, the one that is worked on among them.
     pub reads_in_flight: usize,
     /// Stretches of the input that a thread reads side by side, where it reads in order.
-    pub lanes: usize,
+    pub open_chunks: usize,
     /// The longest line; the length of an item where all have one.
     pub line_bytes_max: usize,
     /// Segment writes in flight a thread.
@@ -141,7 +143,7 @@ pub(crate) struct Wishes {
     /// Whether items are put in order in buffers beside their bucket.
     pub(crate) has_chunks: bool,
     /// Stretches of the input that a thread may read side by side, and reads of all of them.
-    pub(crate) lanes_max: usize,
+    pub(crate) open_chunks_max: usize,
     pub(crate) reads_max: usize,
 }
 
@@ -204,7 +206,9 @@ impl PartitionPlan {
             },
             read_block_bytes,
             reads_in_flight,
-            lanes: drive_count.div_ceil(threads).clamp(1, wishes.lanes_max),
+            open_chunks: drive_count
+                .div_ceil(threads)
+                .clamp(1, wishes.open_chunks_max),
             line_bytes_max: element_bytes,
             writes_in_flight: ((4 << 20) / segment_bytes).clamp(4, 64),
             resident_segments: 0,
@@ -278,8 +282,8 @@ impl PartitionPlan {
     pub(crate) fn region_sizes(&self) -> RegionSizes {
         RegionSizes {
             block_bytes: self.read_block_bytes,
-            lanes: self.lanes,
-            reads_a_lane: self.reads_in_flight.div_ceil(self.lanes).max(2),
+            open_chunks: self.open_chunks,
+            reads_a_chunk: self.reads_in_flight.div_ceil(self.open_chunks).max(2),
             record_bytes_max: self.line_bytes_max,
         }
     }
@@ -298,16 +302,16 @@ impl PartitionPlan {
         }
     }
 
-    /// The front of a ledger: descriptions of segments and of `pieces` runs of the input, `tables_bytes` of small
+    /// The front of a ledger: descriptions of segments and of `input_runs` runs of the input, `tables_bytes` of small
     /// tables, and buffers of buckets.
     pub(crate) fn ledger(
         &self,
         job: &'static str,
-        (pieces, tables_bytes): (u64, u64),
+        (input_runs, tables_bytes): (u64, u64),
         split_slots: usize,
     ) -> Ledger {
         let segments = self.data_segments() + 1;
-        let descriptions_bytes = SEGMENT_META_BYTES * segments + PIECE_BYTES * pieces;
+        let descriptions_bytes = SEGMENT_META_BYTES * segments + INPUT_RUN_BYTES * input_runs;
         let slots = self.slots(split_slots);
         Ledger::new(job)
             .always(
@@ -350,13 +354,13 @@ impl PartitionPlan {
             self.chunks -= 1;
         } else if self.writes_in_flight > 4 {
             self.writes_in_flight /= 2;
-        } else if self.reads_in_flight > READS_MIN {
+        } else if self.reads_in_flight > reads_min(&self.job) {
             self.reads_in_flight -= 1;
-            self.lanes = self.lanes.min(self.reads_in_flight / 2);
+            self.open_chunks = self.open_chunks.min(self.reads_in_flight / 2);
         } else if shorter_bytes >= read_bytes_min {
             self.read_block_bytes = shorter_bytes;
-        } else if self.lanes > 1 {
-            self.lanes = 1;
+        } else if self.open_chunks > 1 {
+            self.open_chunks = 1;
         } else {
             return false;
         }
@@ -547,7 +551,7 @@ pub(crate) use stands_on_common;
 fn read_window(job: &JobSize, element_bytes: usize, reads_max: usize) -> (usize, usize) {
     let allowed_bytes = (job.memory_bytes / 8) as usize / job.threads;
     let wanted = (3 * job.drive_count).div_ceil(job.threads);
-    let wanted = wanted.min(reads_max).max(READS_MIN);
+    let wanted = wanted.min(reads_max).max(reads_min(job));
     let mut block_bytes = READ_BYTES_MAX;
     while block_bytes > READ_BYTES_WANTED && block_bytes * wanted > allowed_bytes {
         block_bytes /= 2;
@@ -557,8 +561,15 @@ fn read_window(job: &JobSize, element_bytes: usize, reads_max: usize) -> (usize,
     let block_bytes = block_bytes
         .min((share_bytes as usize).max(64 << 10))
         .max(4 * element_bytes);
-    let reads = wanted.min((allowed_bytes / block_bytes).max(READS_MIN));
+    let reads = wanted.min((allowed_bytes / block_bytes).max(reads_min(job)));
     (block_bytes, reads)
+}
+
+/// Reads of the input that a thread keeps, whatever the memory.
+fn reads_min(job: &JobSize) -> usize {
+    (READS_MIN * job.drive_count)
+        .div_ceil(job.threads)
+        .clamp(THREAD_READS_MIN, READS_MIN)
 }
 
 /// The cheapest of `candidates` that fit the memory.
@@ -577,7 +588,11 @@ fn fit<P: Planned>(mut plan: P) -> Option<P> {
     // Most of what is tried does not fit, whatever is given up below.
     let mut least = plan.clone();
     (least.areas, least.chunks) = (2, plan.chunks.min(P::CHUNKS_MIN));
-    (least.writes_in_flight, least.reads_in_flight, least.lanes) = (4, READS_MIN, 1);
+    (
+        least.writes_in_flight,
+        least.reads_in_flight,
+        least.open_chunks,
+    ) = (4, reads_min(&plan.job), 1);
     least.read_block_bytes = READ_BYTES_MIN;
     while least.shorten_lines() {}
     if least.reservations().bytes() > memory_bytes {

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::bucket::{Location, Piece, Segment};
+use super::bucket::{InputRun, Location, Segment};
 use super::{Partition, SPLIT_SEGMENTS, no_buffer};
 use outcore_io::Result;
 use outcore_io::memory::{Buf, Pool};
@@ -35,14 +35,17 @@ impl ReadSegment {
 #[derive(Default)]
 pub(crate) struct LongItem {
     bytes: Vec<u8>,
-    pieces: Box<[Piece]>,
+    input_runs: Box<[InputRun]>,
     is_inside: bool,
 }
 
 impl LongItem {
-    /// The items of the segment, and their pieces; with the last part of a long one, all of that;
+    /// The items of the segment, and their input runs; with the last part of a long one, all of that;
     /// nothing with the parts before.
-    pub(crate) fn join<'r>(&'r mut self, read: &'r ReadSegment) -> Option<(&'r [u8], &'r [Piece])> {
+    pub(crate) fn join<'r>(
+        &'r mut self,
+        read: &'r ReadSegment,
+    ) -> Option<(&'r [u8], &'r [InputRun])> {
         self.join_bytes(&read.segment, read.payload())
     }
 
@@ -51,17 +54,17 @@ impl LongItem {
         &'r mut self,
         segment: &'r Segment,
         payload: &'r [u8],
-    ) -> Option<(&'r [u8], &'r [Piece])> {
+    ) -> Option<(&'r [u8], &'r [InputRun])> {
         let was_inside = std::mem::replace(&mut self.is_inside, segment.is_continued);
         if !was_inside {
             self.bytes.clear();
             if !segment.is_continued {
-                return Some((payload, &segment.pieces));
+                return Some((payload, &segment.input_runs));
             }
-            self.pieces.clone_from(&segment.pieces);
+            self.input_runs.clone_from(&segment.input_runs);
         }
         self.bytes.extend_from_slice(payload);
-        (!segment.is_continued).then_some((&self.bytes, &self.pieces))
+        (!segment.is_continued).then_some((&self.bytes, &self.input_runs))
     }
 }
 
@@ -83,11 +86,11 @@ pub(crate) fn look_at_segments<'s>(
         while next.len() < window
             && let Some(segment) = segments.next()
         {
-            if let Location::Scratch { place, .. } = &segment.location {
+            if let Location::Scratch { address, .. } = &segment.location {
                 let mut buf = pool.take().ok_or_else(no_buffer)?;
                 let buf = buf.split_to(segment.stored_bytes());
-                let file = partition.scratch()?.file(*place);
-                reads.read(file, place.offset_bytes, buf, ());
+                let file = partition.scratch()?.file(*address);
+                reads.read(file, address.offset_bytes, buf, ());
             }
             next.push_back(segment);
         }

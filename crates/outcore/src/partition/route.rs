@@ -72,8 +72,10 @@ pub(crate) struct PositionRoute {
 impl PositionRoute {
     /// About `count` buckets of as many runs each.
     pub(crate) fn choose(segments: &[Segment], count: usize) -> Self {
-        let pieces = segments.iter().flat_map(|segment| segment.pieces.iter());
-        let mut positions: Vec<u64> = pieces.map(|piece| piece.position).collect();
+        let input_runs = segments
+            .iter()
+            .flat_map(|segment| segment.input_runs.iter());
+        let mut positions: Vec<u64> = input_runs.map(|run| run.position).collect();
         positions.sort_unstable();
         let starts = (0..count).filter_map(|cut| positions.get(cut * positions.len() / count));
         let mut starts: Vec<u64> = starts.copied().collect();

@@ -61,9 +61,9 @@ pub(crate) struct ScatterWorker<'a> {
     others: Vec<Transfer>,
     /// Of each bucket, whether its items are only counted, however they come.
     counted: Vec<bool>,
-    /// Items of varying lengths in each bucket's buffer that are in none of its pieces.
+    /// Items of varying lengths in each bucket's buffer that are in none of its input runs.
     added: Vec<u32>,
-    /// Items of the current run in the pieces of each bucket.
+    /// Items of the current run in the input runs of each bucket.
     run_counts: Vec<u64>,
     /// Position of the current run, and where what follows on to it begins.
     run_position: u64,
@@ -256,11 +256,11 @@ impl<'a> ScatterWorker<'a> {
     fn store_long(&mut self, bucket: usize, item: &[u8]) -> Result<()> {
         let segment_bytes = self.partition.sizes.segment_bytes;
         if self.what.is_ordered {
-            // The piece has only the first segment.
+            // The input run has only the first segment.
             let position = self.run_position + self.run_counts[bucket];
             self.run_counts[bucket] += 1;
             let out = self.spill.out(bucket);
-            out.note_piece(segment_bytes, position, 1);
+            out.note_input_run(segment_bytes, position, 1);
         }
         let parts = item.len().div_ceil(segment_bytes);
         let is_resident = self.spill.reserve(bucket, parts);
@@ -292,7 +292,7 @@ impl<'a> ScatterWorker<'a> {
         self.run_end = run.end;
     }
 
-    /// Goes on with another run at `position`, `counts` items of which are in each bucket's pieces; gives
+    /// Goes on with another run at `position`, `counts` items of which are in each bucket's input runs; gives
     /// these numbers of the run that it leaves.
     pub(crate) fn switch_run(&mut self, position: u64, counts: Vec<u64>) -> Vec<u64> {
         self.note_all();
@@ -318,7 +318,7 @@ impl<'a> ScatterWorker<'a> {
         };
         let position = self.run_position + self.run_counts[bucket];
         self.run_counts[bucket] += u64::from(count);
-        out.note_piece(filled_bytes, position, count);
+        out.note_input_run(filled_bytes, position, count);
     }
 
     /// Items in a bucket's buffer of so many bytes, all of them noted.

@@ -21,7 +21,7 @@ use outcore_io::Result;
 use outcore_io::drive::Op;
 use outcore_io::memory::{Buf, block_ceil};
 use outcore_io::port::{Port, Transfer, TransferFault};
-use outcore_io::scratch::{Place, Scratch};
+use outcore_io::scratch::{Scratch, ScratchAddress};
 
 /// Marks the tokens of writes made here; owners keep theirs below.
 pub(crate) const SPILL_TOKENS: u64 = 1 << 62;
@@ -115,8 +115,8 @@ impl<'a> Spill<'a> {
         buf: Buf,
         what: (usize, u64),
     ) -> Result<()> {
-        let place = self.next_place(port, bucket)?;
-        self.write(port, bucket, buf, what, place)
+        let address = self.next_address(port, bucket)?;
+        self.write(port, bucket, buf, what, address)
     }
 
     /// Makes a segment of a buffer that stays in memory without a reservation.
@@ -136,12 +136,12 @@ impl<'a> Spill<'a> {
     }
 
     /// The next segment's place in the bucket's open extent, or in a new one.
-    fn next_place(&mut self, port: &Port, bucket: usize) -> Result<Place> {
+    fn next_address(&mut self, port: &Port, bucket: usize) -> Result<ScratchAddress> {
         let sizes = self.partition.sizes;
         let scratch = self.partition.scratch.get()?;
         let band = self.band(bucket, scratch);
         let segment_bytes = sizes.segment_bytes as u64;
-        let (place, left) = match self.outs[bucket].extent.take() {
+        let (address, left) = match self.outs[bucket].extent.take() {
             Some(open) => open,
             None => {
                 let segments = match self.spilling.is_split {
@@ -160,13 +160,13 @@ impl<'a> Spill<'a> {
             }
         };
         if left > 1 {
-            let next = Place {
-                offset_bytes: place.offset_bytes + segment_bytes,
-                ..place
+            let next = ScratchAddress {
+                offset_bytes: address.offset_bytes + segment_bytes,
+                ..address
             };
             self.outs[bucket].extent = Some((next, left - 1));
         }
-        Ok(place)
+        Ok(address)
     }
 
     fn write(
@@ -175,19 +175,19 @@ impl<'a> Spill<'a> {
         bucket: usize,
         mut buf: Buf,
         (payload_bytes, count): (usize, u64),
-        place: Place,
+        address: ScratchAddress,
     ) -> Result<()> {
-        let checksum = segment_checksum(self.partition.run, place, &buf[..payload_bytes]);
-        let location = Location::Scratch { place, checksum };
+        let checksum = segment_checksum(self.partition.run, address, &buf[..payload_bytes]);
+        let location = Location::Scratch { address, checksum };
         let segment = self.outs[bucket].push(location, payload_bytes, count);
         let buf = buf.split_to(block_ceil(payload_bytes as u64) as usize);
-        self.submit(port, place, buf, (bucket, segment))
+        self.submit(port, address, buf, (bucket, segment))
     }
 
     fn submit(
         &mut self,
         port: &mut Port,
-        place: Place,
+        address: ScratchAddress,
         buf: Buf,
         what: (usize, usize),
     ) -> Result<()> {
@@ -197,10 +197,10 @@ impl<'a> Spill<'a> {
         });
         self.writes[index] = Some(what);
         let scratch = self.partition.scratch.get()?;
-        scratch.expect_read(place);
+        scratch.expect_read(address);
         let token = SPILL_TOKENS | index as u64;
-        let file = scratch.file(place);
-        port.submit(file, Op::Write, place.offset_bytes, buf, token);
+        let file = scratch.file(address);
+        port.submit(file, Op::Write, address.offset_bytes, buf, token);
         self.in_flight += 1;
         Ok(())
     }
@@ -240,16 +240,16 @@ impl<'a> Spill<'a> {
         self.outs[bucket].extent = None;
         let scratch = self.partition.scratch.get()?;
         let len_bytes = self.partition.sizes.segment_bytes as u64;
-        let place = scratch.allocate(len_bytes, self.band(bucket, scratch), port)?;
+        let address = scratch.allocate(len_bytes, self.band(bucket, scratch), port)?;
         let entry = &mut self.outs[bucket].segments[segment];
         let payload = &buf[..entry.payload_bytes as usize];
-        let checksum = segment_checksum(self.partition.run, place, payload);
+        let checksum = segment_checksum(self.partition.run, address, payload);
         let location =
-            std::mem::replace(&mut entry.location, Location::Scratch { place, checksum });
-        if let Location::Scratch { place, .. } = location {
-            scratch.forget(place);
+            std::mem::replace(&mut entry.location, Location::Scratch { address, checksum });
+        if let Location::Scratch { address, .. } = location {
+            scratch.forget(address);
         }
-        self.submit(port, place, buf, (bucket, segment))
+        self.submit(port, address, buf, (bucket, segment))
     }
 
     /// All buckets; no write may be in flight.

@@ -20,8 +20,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::bucket::{Bucket, Counts};
-use super::crew::Crew;
 use super::load::Load;
+use super::thread_group::ThreadGroup;
 use super::{Partition, no_buffer};
 use crate::writer::{WRITE_TOKEN, Writer};
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool};
@@ -281,7 +281,7 @@ impl<'a, K> TaskWorker<'a, K> {
             });
         }
         let turns = &self.tasks.turns;
-        let mut placed = turns.wait_for(loaded.load.index, &self.partition.crew)?;
+        let mut placed = turns.wait_for(loaded.load.index, &self.partition.thread_group)?;
         let bytes = bytes(&mut placed.last);
         let at_bytes = placed.bytes;
         placed.bytes += bytes;
@@ -386,10 +386,14 @@ impl Turns {
     }
 
     /// Waits until it is the turn of task `index`.
-    fn wait_for(&self, index: usize, crew: &Crew<'_>) -> Result<MutexGuard<'_, Placed>> {
+    fn wait_for(
+        &self,
+        index: usize,
+        thread_group: &ThreadGroup<'_>,
+    ) -> Result<MutexGuard<'_, Placed>> {
         let mut placed = self.placed();
         while placed.turn != index {
-            crew.check()?;
+            thread_group.check()?;
             let waited = self.changed.wait_timeout(placed, Duration::from_millis(50));
             placed = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -403,21 +407,21 @@ impl Turns {
     }
 }
 
-/// Fills `out` with items in the order of `places`, from byte `next.1` of item `next.0` on, as far as both go;
+/// Fills `out` with items in the order of `refs`, from byte `next.1` of item `next.0` on, as far as both go;
 /// `range` says where an item lies in `area`, and how long it is. Gives how many bytes these are, and where
 /// it ended.
 #[inline]
 pub(crate) fn gather<P: Copy>(
     area: &[u8],
-    places: &[P],
+    refs: &[P],
     range: impl Fn(P) -> (usize, usize),
     next: (usize, usize),
     out: &mut [u8],
 ) -> (usize, (usize, usize)) {
     let (mut index, mut offset) = next;
     let mut filled = 0;
-    while filled < out.len() && index < places.len() {
-        let (at, item_bytes) = range(places[index]);
+    while filled < out.len() && index < refs.len() {
+        let (at, item_bytes) = range(refs[index]);
         let len = (item_bytes - offset).min(out.len() - filled);
         out[filled..filled + len].copy_from_slice(&area[at + offset..at + offset + len]);
         filled += len;

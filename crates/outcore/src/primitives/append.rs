@@ -443,7 +443,7 @@ pub(crate) fn run<P: Producer>(
         placing,
         ready: Mutex::default(),
     };
-    pass.crew.run(|_| {
+    pass.thread_group.run(|_| {
         let sizes = &pass.sizes;
         let areas = Pool::new(&pass.budget, RESULTS, sizes.area_bytes, sizes.areas)?;
         let mut worker = Worker {
@@ -468,7 +468,7 @@ struct Worker<'a, 'b, P: Producer> {
 impl<P: Producer> Worker<'_, '_, P> {
     fn run(&mut self) -> Result<()> {
         loop {
-            self.shared.pass.crew.check()?;
+            self.shared.pass.thread_group.check()?;
             let queued = self.ready().len();
             if queued < self.shared.pass.sizes.threads * self.shared.pass.sizes.window {
                 self.reader.fill()?;

@@ -18,7 +18,7 @@ use super::pass::{PassSummary, shield};
 use crate::ends::Input;
 use crate::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive};
 use crate::job::Job;
-use crate::partition::crew::Crew;
+use crate::partition::thread_group::ThreadGroup;
 use crate::read::by_drive::ByDrive;
 use crate::read::source::InputPart;
 use outcore_io::drive::Access;
@@ -94,11 +94,11 @@ pub(super) fn each_file<T, R: Send>(
         job,
         volume,
         parts: &parts,
-        crew: Crew::new(job, parts.len() as u64),
+        thread_group: ThreadGroup::new(job, parts.len() as u64),
         left: Mutex::new(Left::of(&parts)),
         changed: Condvar::new(),
     };
-    let results = files.crew.run_for_all(|_| {
+    let results = files.thread_group.run_for_all(|_| {
         let mut state = state()?;
         let mut reader = FileReader::new(&files)?;
         let mut results = Vec::new();
@@ -147,7 +147,7 @@ struct Files<'a> {
     job: &'a Job,
     volume: &'a Volume,
     parts: &'a [InputPart],
-    crew: Crew<'a>,
+    thread_group: ThreadGroup<'a>,
     left: Mutex<Left>,
     changed: Condvar,
 }
@@ -290,7 +290,7 @@ impl<'a> FileReader<'a> {
     /// The next file that has come, waiting for it; nothing at the end.
     fn next(&mut self) -> Result<Option<Loading>> {
         loop {
-            self.files.crew.check()?;
+            self.files.thread_group.check()?;
             self.fill()?;
             let ready = self.loading.iter().position(|file| file.missing == 0);
             if let Some(mut file) = ready.and_then(|index| self.loading.remove(index)) {

@@ -17,7 +17,7 @@ use super::reduce::fold_grains;
 use crate::ends::Input;
 use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
 use crate::job::Job;
-use crate::partition::crew::Crew;
+use crate::partition::thread_group::ThreadGroup;
 use crate::read::gather::{GatherPlan, Gatherer};
 use outcore_io::drive::Access;
 use outcore_io::port::Volume;
@@ -110,16 +110,16 @@ fn gather_chunk(
     element_bytes: usize,
     result: &mut [u8],
 ) -> Result<()> {
-    let crew = Crew::new(job, plan.reads().div_ceil(64) as u64);
+    let thread_group = ThreadGroup::new(job, plan.reads().div_ceil(64) as u64);
     let left_bytes = job.budget.free_bytes();
-    let share_bytes = left_bytes / crew.threads() as u64;
+    let share_bytes = left_bytes / thread_group.threads() as u64;
     let all = Mutex::new(Vec::new());
-    crew.run(|_| {
+    thread_group.run(|_| {
         let mut gatherer = Gatherer::new(plan, volume, &job.budget, share_bytes)?;
         let (mut places, mut bytes) = (Vec::new(), Vec::new());
         let check = || {
             job.control.watch(volume);
-            crew.check()
+            thread_group.check()
         };
         gatherer.run(check, |place, element| {
             places.push(place);

@@ -19,7 +19,7 @@ use super::batch::{Batch, LEAVES_MAX, Leaf};
 use super::pieces::{Lanes, Piece, Pieces, Sources, grain_of};
 use crate::ends::{became_shorter, check_unchanged, traffic_by_drive};
 use crate::job::Job;
-use crate::partition::crew::{Crew, panic_text};
+use crate::partition::thread_group::{ThreadGroup, panic_text};
 use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Ledger, Pool, block_ceil, block_floor};
 use outcore_io::port::Volume;
 use outcore_io::transfers::{Arrival, Transfers};
@@ -28,6 +28,8 @@ use outcore_io::{Error, Kind, Result};
 
 /// Length of a piece on drives: larger reads gain nothing.
 const PIECE_BYTES: u64 = 1 << 20;
+/// Where drives like writes to begin: those of 1,000 KiB at multiples of 4 KiB took 1.1 times as long.
+const WRITE_ALIGN_BYTES: u64 = 64 << 10;
 /// Length of a piece in memory: what was copied is still in the cache when it is worked on.
 const RAM_PIECE_BYTES: u64 = 256 << 10;
 /// Pieces in flight a thread: for one drive, and for each further one.
@@ -88,6 +90,17 @@ pub(crate) struct Geometry {
     pub(crate) spare_bytes: u64,
 }
 
+/// A multiple of `grain` items of so many bytes that ends at a multiple of [`WRITE_ALIGN_BYTES`], unless that is
+/// longer than `bytes_max`.
+fn aligned_unit(grain: u64, item_bytes: u64, bytes_max: u64) -> u64 {
+    let even_bits = (grain * item_bytes).trailing_zeros();
+    let aligned = grain * (WRITE_ALIGN_BYTES >> even_bits.min(WRITE_ALIGN_BYTES.ilog2()));
+    match aligned * item_bytes <= bytes_max {
+        true => aligned,
+        false => grain,
+    }
+}
+
 impl Geometry {
     /// Large pieces, many in flight, as far as the memory goes; then smaller ones, then fewer.
     pub(crate) fn new(job: &Job, sources: &Sources, demand: Demand) -> Result<Self> {
@@ -113,8 +126,12 @@ impl Geometry {
         drives.dedup();
         let further = drives.len().saturating_sub(1) * WINDOW_A_DRIVE;
         let threads = job.options.threads.max(1);
+        let unit = match is_generated {
+            true => aligned_unit(grain, position_bytes, 2 * wanted_bytes),
+            false => grain,
+        };
         let mut sizes = Geometry {
-            items: (wanted_bytes / (grain * position_bytes.max(1))).max(1) * grain,
+            items: (wanted_bytes / (unit * position_bytes.max(1))).max(1) * unit,
             window: WINDOW + further,
             areas: match demand.areas {
                 0 => 0,
@@ -268,7 +285,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) volume: Arc<Volume>,
     pub(crate) pieces: Pieces,
     pub(crate) sizes: Geometry,
-    pub(crate) crew: Crew<'a>,
+    pub(crate) thread_group: ThreadGroup<'a>,
     /// The memory of the pass: what its ledger names.
     pub(crate) budget: Budget,
     /// What a position counts for the progress where nothing is read: the bytes of its result.
@@ -328,13 +345,13 @@ impl<'a> Pass<'a> {
                 Pieces::new(sources, sizes.items).sampled(pieces)
             }
         };
-        let crew = Crew::new(job, pieces.len());
+        let thread_group = ThreadGroup::new(job, pieces.len());
         Ok(Pass {
             job,
             volume,
             pieces,
             sizes,
-            crew,
+            thread_group,
             budget,
             generated_bytes: demand.out_bytes as u64,
             started,
@@ -390,7 +407,7 @@ impl<'a> Pass<'a> {
         visit: impl Fn(&mut S, &mut Reader<'_>, &Loaded) -> Result<()> + Sync,
         end: impl Fn(S, &mut Reader<'_>) -> Result<()> + Sync,
     ) -> Result<()> {
-        self.crew.run(|_| {
+        self.thread_group.run(|_| {
             let mut state = state()?;
             let mut reader = self.reader()?;
             while let Some(loaded) = reader.next()? {
@@ -480,7 +497,7 @@ impl<'a> Reader<'a> {
     /// The next piece that has come, waiting for it; nothing at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Loaded>> {
         loop {
-            self.pass.crew.check()?;
+            self.pass.thread_group.check()?;
             self.fill()?;
             if let Some(loaded) = self.ready.pop_front() {
                 return Ok(Some(loaded));
@@ -553,7 +570,7 @@ impl<'a> Reader<'a> {
         };
         for (leaf, buf) in bufs.into_iter().enumerate() {
             let Some(mut buf) = buf else { continue };
-            let read = place_of(sources, &piece, leaf);
+            let read = read_of(sources, &piece, leaf);
             let front = buf.split_to(read.len_bytes);
             let file = &sources.part_of(&piece, leaf).file;
             self.transfers
@@ -597,7 +614,7 @@ impl<'a> Reader<'a> {
         };
         let piece = &loading.loaded.piece;
         let sources = &self.pass.pieces.sources;
-        let read = place_of(sources, piece, leaf);
+        let read = read_of(sources, piece, leaf);
         if arrival.len_bytes < read.skip_bytes + read.payload_bytes {
             let end_bytes = read.at_bytes + arrival.len_bytes as u64;
             return Err(became_shorter(sources.part_of(piece, leaf), end_bytes));
@@ -621,31 +638,32 @@ impl<'a> Reader<'a> {
 
     /// A free area of `pool`, waiting for writes of this thread to give one back.
     pub(crate) fn area(&mut self, pool: &Pool) -> Result<Buf> {
-        self.transfers.buffer(pool, || self.pass.crew.check())
+        self.transfers
+            .buffer(pool, || self.pass.thread_group.check())
     }
 
     /// Waits for all that is in flight.
     pub(crate) fn drain(&mut self) -> Result<()> {
-        self.transfers.finish(|| self.pass.crew.check())?;
+        self.transfers.finish(|| self.pass.thread_group.check())?;
         self.settle()
     }
 }
 
 /// One read.
-struct Place {
+struct PieceRead {
     at_bytes: u64,
     len_bytes: usize,
     skip_bytes: usize,
     payload_bytes: usize,
 }
 
-fn place_of(sources: &Sources, piece: &Piece, leaf: usize) -> Place {
+fn read_of(sources: &Sources, piece: &Piece, leaf: usize) -> PieceRead {
     let part = sources.part_of(piece, leaf);
     let element_bytes = sources.leaves[leaf].element_bytes;
     let from = part.data_at_bytes + (piece.first - part.first_position) * element_bytes as u64;
     let payload_bytes = piece.count * element_bytes;
     let at_bytes = block_floor(from);
-    Place {
+    PieceRead {
         at_bytes,
         len_bytes: (block_ceil(from + payload_bytes as u64) - at_bytes) as usize,
         skip_bytes: (from - at_bytes) as usize,

@@ -25,7 +25,7 @@ use crate::partition::driver::Ends;
 use crate::sort::elements::Elements;
 use crate::sort::shared::Shared;
 use crate::sort::source::{Amount, Source, distribute_made};
-use crate::sort::splitters::KeyCut;
+use crate::sort::splitters::KeySplitters;
 use crate::sort::{SortOptions, SortSummary, sort_from};
 use outcore_io::Result;
 use outcore_io::memory::Pool;
@@ -194,11 +194,11 @@ impl<P: Producer> Source for Made<'_, P> {
         &self,
         shared: &Shared<'_, E>,
         ends: &Ends,
-        cut: &KeyCut<E::Key>,
+        splitters: &KeySplitters<E::Key>,
     ) -> Result<Vec<Bucket>> {
         let leaves = self.producer.leaves();
         let least_bytes = self.sample.get().map_or(0, |(_, least_bytes)| *least_bytes);
-        distribute_made(shared, (cut, least_bytes), |budget, inlet| {
+        distribute_made(shared, (splitters, least_bytes), |budget, inlet| {
             let mut job = Job {
                 budget,
                 ..shared.job.clone()

@@ -56,7 +56,7 @@ impl fmt::Debug for Table {
 impl Table {
     /// The records of `inputs`, whose numbers have the names of `schema`.
     pub fn read(inputs: &[Input], format: &RecordFormat, schema: Schema) -> Self {
-        let align_bytes = match format.bare() {
+        let align_bytes = match format.scalar() {
             Some(number) => number.bytes(),
             None => 1,
         };
@@ -120,7 +120,7 @@ impl Table {
             }
             offset_bytes += table.format.record_bytes();
         }
-        let numbers: Vec<Option<Number>> = tables.iter().map(|t| t.format.bare()).collect();
+        let numbers: Vec<Option<Number>> = tables.iter().map(|t| t.format.scalar()).collect();
         let format = match numbers[..] {
             [Some(first), ..] if numbers.iter().all(|number| *number == Some(first)) => {
                 RecordFormat::numbers(first, numbers.len())?

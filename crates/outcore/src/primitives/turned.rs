@@ -23,11 +23,11 @@ use super::write::{Direction, chunk_bytes, header_of, produce, write_placed};
 use crate::ends::stage_output;
 use crate::ends::{Input, Output};
 use crate::job::Job;
-use crate::key::bare::BareOrder;
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
+use crate::key::scalar::ScalarOrder;
 use crate::key::sort_key::Tie;
-use crate::merge::{Merge, Pieces, merge_of};
+use crate::merge::{LoadedRuns, Merge, merge_of};
 use crate::sort::SortOptions;
 use outcore_io::memory::Budget;
 use outcore_io::output::Room;
@@ -207,8 +207,8 @@ pub fn merge(
     };
     let descending = options.descending;
     let order = Order::new(format, OrderOptions { descending, tie });
-    let bare = BareOrder::of(format, descending).filter(BareOrder::is_identity);
-    let mut merger = merge_of(&order, bare);
+    let scalar = ScalarOrder::of(format, descending).filter(ScalarOrder::is_identity);
+    let mut merger = merge_of(&order, scalar);
     // What the result takes, and of the rest a share for each file.
     let result_bytes = (result_demand(&one_thread(job)).fixed_bytes + (64 << 10)).div_ceil(7) * 8;
     let left_bytes = job.budget.free_bytes().saturating_sub(result_bytes);
@@ -251,7 +251,7 @@ fn open_run<'a>(job: &'a Job, input: &Input, format: &RecordFormat) -> Result<Pa
     let leaf = Leaf {
         inputs: vec![input.clone()],
         element_bytes: format.record_bytes(),
-        align_bytes: format.bare().map_or(1, |number| number.bytes()),
+        align_bytes: format.scalar().map_or(1, |number| number.bytes()),
         count: 0,
     };
     let pass = Pass::open(job, &[leaf], Lanes::Stretches(1), Demand::default());
@@ -264,7 +264,7 @@ fn open_run<'a>(job: &'a Job, input: &Input, format: &RecordFormat) -> Result<Pa
 /// One file that is merged.
 struct Run<'a> {
     reader: Reader<'a>,
-    /// Pieces that came before their turn.
+    /// LoadedRuns that came before their turn.
     waiting: BTreeMap<u64, Loaded>,
     next: u64,
     /// The piece that is being merged; none at the end.
@@ -342,15 +342,15 @@ fn merge_runs(
     let mut heads = vec![0; runs.len()];
     let mut merged_bytes = vec![0; (MERGED_BYTES / record_bytes).max(1) * record_bytes];
     let mut writer = result.reader()?;
-    merger.start(&Pieces {
-        pieces: &slices(&runs),
+    merger.start(&LoadedRuns {
+        loaded: &slices(&runs),
         heads: &mut heads,
     })?;
     while left_bytes > 0 {
         let room_bytes = (merged_bytes.len() as u64).min(left_bytes) as usize;
         let merged = merger.merge(
-            &mut Pieces {
-                pieces: &slices(&runs),
+            &mut LoadedRuns {
+                loaded: &slices(&runs),
                 heads: &mut heads,
             },
             &mut merged_bytes[..room_bytes],
@@ -358,14 +358,14 @@ fn merge_runs(
         appender.append(&mut writer, 0, &merged_bytes[..merged.bytes])?;
         left_bytes -= merged.bytes as u64;
         if let Some(run) = merged.used_up {
-            result.crew.check()?;
+            result.thread_group.check()?;
             runs[run].advance()?;
             heads[run] = 0;
-            let pieces = Pieces {
-                pieces: &slices(&runs),
+            let runs_loaded = LoadedRuns {
+                loaded: &slices(&runs),
                 heads: &mut heads,
             };
-            merger.advance(&pieces, run)?;
+            merger.advance(&runs_loaded, run)?;
         }
     }
     runs.iter_mut().try_for_each(|run| run.reader.drain())?;

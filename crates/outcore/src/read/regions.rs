@@ -8,7 +8,7 @@
 //! [`Framing`]. Records do not run from one file into the next; a last one that is not ended is
 //! ended here.
 //!
-//! Bounds: `lanes` chunks are open at once, each with a window of reads of `block_bytes` from the
+//! Bounds: `open_chunks` chunks are open at once, each with a window of reads of `block_bytes` from the
 //! pool, and a record of at most `record_bytes_max` that is being put together. Each byte is read
 //! once, but for a block or two at the borders of chunks.
 
@@ -71,8 +71,8 @@ struct Read {
 }
 
 /// A chunk that is being read.
-struct Lane<F> {
-    chunk: u64,
+struct OpenChunk<F> {
+    number: u64,
     framing: F,
     /// Not asked for: stretches, and how far the first of them has been.
     left: VecDeque<Stretch>,
@@ -91,9 +91,9 @@ pub struct RegionSizes {
     /// Length of a read.
     pub block_bytes: usize,
     /// Chunks open at once.
-    pub lanes: usize,
+    pub open_chunks: usize,
     /// Reads in flight in each.
-    pub reads_a_lane: usize,
+    pub reads_a_chunk: usize,
     /// The longest record.
     pub record_bytes_max: usize,
 }
@@ -107,7 +107,7 @@ impl RegionSizes {
     /// Buffers a thread.
     pub fn slots(&self) -> usize {
         // One in the hands of the owner.
-        self.lanes * self.reads_a_lane + 1
+        self.open_chunks * self.reads_a_chunk + 1
     }
 }
 
@@ -117,8 +117,8 @@ pub struct RegionReader<'a, F> {
     framing: F,
     sizes: RegionSizes,
     pool: Pool,
-    lanes: Vec<Lane<F>>,
-    /// Lane to look at first.
+    open: Vec<OpenChunk<F>>,
+    /// Open chunk to look at first.
     turn: usize,
     next_token: u64,
     in_flight: usize,
@@ -133,7 +133,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             framing,
             sizes,
             pool,
-            lanes: Vec::new(),
+            open: Vec::new(),
             turn: 0,
             next_token: 0,
             in_flight: 0,
@@ -143,18 +143,18 @@ impl<'a, F: Framing> RegionReader<'a, F> {
 
     /// Whether all has been given that there is.
     pub fn is_done(&self) -> bool {
-        self.is_out && self.lanes.is_empty()
+        self.is_out && self.open.is_empty()
     }
 
     /// Keeps the windows of reads full.
     pub fn start(&mut self, port: &mut Port) -> Result<()> {
-        while !self.is_out && self.lanes.len() < self.sizes.lanes {
+        while !self.is_out && self.open.len() < self.sizes.open_chunks {
             let Some(chunk) = self.chunks.next(port) else {
                 self.is_out = true;
                 break;
             };
-            let mut lane = Lane {
-                chunk,
+            let mut open_chunk = OpenChunk {
+                number: chunk,
                 framing: self.framing.clone(),
                 left: self.chunks.stretches(chunk),
                 next_from: None,
@@ -164,22 +164,24 @@ impl<'a, F: Framing> RegionReader<'a, F> {
                 is_inside: false,
             };
             // So that it counts for the choice of the next one's drive.
-            self.fill(&mut lane, port)?;
-            self.lanes.push(lane);
+            self.fill(&mut open_chunk, port)?;
+            self.open.push(open_chunk);
         }
-        let mut lanes = std::mem::take(&mut self.lanes);
-        let filled = lanes.iter_mut().try_for_each(|lane| self.fill(lane, port));
-        self.lanes = lanes;
+        let mut open = std::mem::take(&mut self.open);
+        let filled = open
+            .iter_mut()
+            .try_for_each(|open_chunk| self.fill(open_chunk, port));
+        self.open = open;
         filled
     }
 
-    fn fill(&mut self, lane: &mut Lane<F>, port: &mut Port) -> Result<()> {
-        while lane.reads.len() < self.sizes.reads_a_lane {
-            let Some(&stretch) = lane.left.front() else {
+    fn fill(&mut self, open_chunk: &mut OpenChunk<F>, port: &mut Port) -> Result<()> {
+        while open_chunk.reads.len() < self.sizes.reads_a_chunk {
+            let Some(&stretch) = open_chunk.left.front() else {
                 return Ok(());
             };
-            let is_first = lane.next_from.is_none();
-            let from = lane.next_from.unwrap_or(match F::IS_SCANNED {
+            let is_first = open_chunk.next_from.is_none();
+            let from = open_chunk.next_from.unwrap_or(match F::IS_SCANNED {
                 // The byte in front says whether a record begins here.
                 true => stretch.from.saturating_sub(1),
                 false => stretch.from,
@@ -187,17 +189,17 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             let mut to = (from + self.sizes.block_bytes as u64).min(stretch.to);
             let len_bytes = self.chunks.parts()[stretch.part].data_len_bytes;
             if to == stretch.to {
-                lane.left.pop_front();
-                lane.next_from = None;
+                open_chunk.left.pop_front();
+                open_chunk.next_from = None;
                 if F::IS_SCANNED {
                     // The last record ends behind it, mostly not far.
                     to = (to + BLOCK_BYTES as u64 / 2).min(len_bytes);
                 }
             } else {
-                lane.next_from = Some(to);
+                open_chunk.next_from = Some(to);
             }
             let read = self.read(port, stretch, from..to, is_first)?;
-            lane.reads.push_back(read);
+            open_chunk.reads.push_back(read);
         }
         Ok(())
     }
@@ -235,7 +237,10 @@ impl<'a, F: Framing> RegionReader<'a, F> {
     /// looked for a fault.
     pub fn settle(&mut self, transfer: Transfer) -> Result<()> {
         self.in_flight -= 1;
-        let mut reads = self.lanes.iter_mut().flat_map(|lane| &mut lane.reads);
+        let mut reads = self
+            .open
+            .iter_mut()
+            .flat_map(|open_chunk| &mut open_chunk.reads);
         let Some(read) = reads.find(|read| read.token == transfer.token) else {
             return Ok(());
         };
@@ -256,29 +261,31 @@ impl<'a, F: Framing> RegionReader<'a, F> {
 
     /// The next region, if its bytes have come; then the owner polls, unless all is done.
     pub fn take(&mut self, port: &mut Port) -> Result<Option<Region>> {
-        let count = self.lanes.len();
+        let count = self.open.len();
         for step in 0..count {
             let index = (self.turn + step) % count;
-            let is_ready = |lane: &Lane<F>| lane.reads.front().is_some_and(|r| r.buf.is_some());
-            if !is_ready(&self.lanes[index]) {
+            let is_ready = |open_chunk: &OpenChunk<F>| {
+                open_chunk.reads.front().is_some_and(|r| r.buf.is_some())
+            };
+            if !is_ready(&self.open[index]) {
                 continue;
             }
             // Whatever has come of one chunk first: changing it costs its owner something.
             self.turn = index;
-            let mut lane = self.lanes.swap_remove(index);
-            let region = self.region(&mut lane, port)?;
+            let mut open_chunk = self.open.swap_remove(index);
+            let region = self.region(&mut open_chunk, port)?;
             if !region.ends_chunk {
-                self.lanes.push(lane);
-                self.lanes.swap(index, count - 1);
+                self.open.push(open_chunk);
+                self.open.swap(index, count - 1);
             }
             return Ok(Some(region));
         }
         Ok(None)
     }
 
-    /// What the first read of a lane finishes.
-    fn region(&mut self, lane: &mut Lane<F>, port: &mut Port) -> Result<Region> {
-        let mut read = lane.reads.pop_front().ok_or_else(nothing_read)?;
+    /// What the first read of an open chunk finishes.
+    fn region(&mut self, open_chunk: &mut OpenChunk<F>, port: &mut Port) -> Result<Region> {
+        let mut read = open_chunk.reads.pop_front().ok_or_else(nothing_read)?;
         let (stretch, to) = (read.stretch, read.to);
         let part = &self.chunks.parts()[stretch.part];
         let buf = read.buf.take().ok_or_else(nothing_read)?;
@@ -286,7 +293,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         let skip = (read_at - block_floor(read_at)) as usize;
         let bytes = &buf[skip..skip + (to - read.from) as usize];
         let mut region = Region {
-            chunk: lane.chunk,
+            chunk: open_chunk.number,
             part: stretch.part,
             at_bytes: 0,
             advance_bytes: to
@@ -299,43 +306,43 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             tail: Vec::new(),
         };
         let mut begin = 0;
-        if read.is_first && !lane.is_inside {
-            lane.is_inside = stretch.from == 0 || !F::IS_SCANNED;
+        if read.is_first && !open_chunk.is_inside {
+            open_chunk.is_inside = stretch.from == 0 || !F::IS_SCANNED;
         }
-        if !lane.is_inside {
-            let found = lane.framing.next_begin(bytes);
-            lane.is_inside = found.is_some();
+        if !open_chunk.is_inside {
+            let found = open_chunk.framing.next_begin(bytes);
+            open_chunk.is_inside = found.is_some();
             begin = found.unwrap_or(bytes.len());
         }
         // No record of the stretch begins at its end or behind.
-        let is_over = read.from + begin as u64 >= stretch.to && lane.begun.is_empty();
+        let is_over = read.from + begin as u64 >= stretch.to && open_chunk.begun.is_empty();
         let mut end = None;
         if is_over {
             end = Some(begin);
         } else if to >= stretch.to {
-            end = self.stretch_end(lane, &read, bytes);
+            end = self.stretch_end(open_chunk, &read, bytes);
         }
         let body = &bytes[begin..end.unwrap_or(bytes.len())];
-        if !is_over && lane.is_inside {
+        if !is_over && open_chunk.is_inside {
             region.at_bytes = read.from + begin as u64;
-            self.cut(lane, &mut region, body, skip + begin)?;
+            self.cut(open_chunk, &mut region, body, skip + begin)?;
         }
         region.buf = Some(buf);
         if end.is_some() {
-            self.end_stretch(lane, &mut region)?;
-            region.ends_chunk = lane.reads.is_empty() && lane.left.is_empty();
+            self.end_stretch(open_chunk, &mut region)?;
+            region.ends_chunk = open_chunk.reads.is_empty() && open_chunk.left.is_empty();
         } else if to >= stretch.to {
             // A long record: it goes on behind what was thought to be enough.
             let len_bytes = part.data_len_bytes;
             let more = to..(to + self.sizes.block_bytes as u64).min(len_bytes);
             let read = self.read(port, stretch, more, false)?;
-            lane.reads.push_front(read);
+            open_chunk.reads.push_front(read);
         }
         Ok(region)
     }
 
     /// Where in `bytes` the stretch ends, if it does.
-    fn stretch_end(&self, lane: &Lane<F>, read: &Read, bytes: &[u8]) -> Option<usize> {
+    fn stretch_end(&self, open_chunk: &OpenChunk<F>, read: &Read, bytes: &[u8]) -> Option<usize> {
         let stretch = read.stretch;
         let is_last = stretch.to == self.chunks.parts()[stretch.part].data_len_bytes;
         if !F::IS_SCANNED || is_last {
@@ -343,7 +350,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         }
         // The first record that begins at the end or behind.
         let look_from = (stretch.to - 1).max(read.from) - read.from;
-        let found = lane.framing.next_begin(&bytes[look_from as usize..]);
+        let found = open_chunk.framing.next_begin(&bytes[look_from as usize..]);
         match found {
             Some(at) => Some(look_from as usize + at),
             None if read.to == self.chunks.parts()[stretch.part].data_len_bytes => {
@@ -357,31 +364,31 @@ impl<'a, F: Framing> RegionReader<'a, F> {
     /// another.
     fn cut(
         &self,
-        lane: &mut Lane<F>,
+        open_chunk: &mut OpenChunk<F>,
         region: &mut Region,
         body: &[u8],
         offset_bytes: usize,
     ) -> Result<()> {
         let body_at = region.at_bytes;
         let mut from = 0;
-        if !lane.begun.is_empty() {
-            region.at_bytes = lane.begun_at;
-            let end = lane.framing.first_end(&lane.begun, body);
+        if !open_chunk.begun.is_empty() {
+            region.at_bytes = open_chunk.begun_at;
+            let end = open_chunk.framing.first_end(&open_chunk.begun, body);
             from = end.unwrap_or(body.len());
-            let len_bytes = lane.begun.len() + from;
-            self.check_length(region.part, lane.begun_at, len_bytes)?;
-            lane.begun.extend_from_slice(&body[..from]);
+            let len_bytes = open_chunk.begun.len() + from;
+            self.check_length(region.part, open_chunk.begun_at, len_bytes)?;
+            open_chunk.begun.extend_from_slice(&body[..from]);
             if end.is_none() {
                 return Ok(());
             }
-            region.head = std::mem::take(&mut lane.begun);
+            region.head = std::mem::take(&mut open_chunk.begun);
         }
-        let whole = lane.framing.whole_end(&body[from..]);
+        let whole = open_chunk.framing.whole_end(&body[from..]);
         region.body = offset_bytes + from..offset_bytes + from + whole;
         let rest = &body[from + whole..];
-        lane.begun_at = body_at + (from + whole) as u64;
-        self.check_length(region.part, lane.begun_at, rest.len())?;
-        lane.begun.extend_from_slice(rest);
+        open_chunk.begun_at = body_at + (from + whole) as u64;
+        self.check_length(region.part, open_chunk.begun_at, rest.len())?;
+        open_chunk.begun.extend_from_slice(rest);
         Ok(())
     }
 
@@ -407,21 +414,21 @@ impl<'a, F: Framing> RegionReader<'a, F> {
     }
 
     /// Ends a record that the file has not ended.
-    fn end_stretch(&self, lane: &mut Lane<F>, region: &mut Region) -> Result<()> {
-        lane.is_inside = false;
-        if lane.begun.is_empty() {
+    fn end_stretch(&self, open_chunk: &mut OpenChunk<F>, region: &mut Region) -> Result<()> {
+        open_chunk.is_inside = false;
+        if open_chunk.begun.is_empty() {
             return Ok(());
         }
-        let mut tail = std::mem::take(&mut lane.begun);
-        lane.framing.finish(&mut tail).map_err(|cause| {
+        let mut tail = std::mem::take(&mut open_chunk.begun);
+        open_chunk.framing.finish(&mut tail).map_err(|cause| {
             let part = &self.chunks.parts()[region.part];
             Error::corrupt("read input", cause)
                 .path(&part.file.path)
-                .offset(part.data_at_bytes + lane.begun_at)
+                .offset(part.data_at_bytes + open_chunk.begun_at)
                 .hint("check whether the file is complete, and what ends a record")
         })?;
         if region.head.is_empty() && region.body.is_empty() {
-            region.at_bytes = lane.begun_at;
+            region.at_bytes = open_chunk.begun_at;
         }
         region.tail = tail;
         Ok(())
@@ -531,11 +538,11 @@ mod tests {
         by_chunk
     }
 
-    fn sizes(block_bytes: usize, lanes: usize) -> RegionSizes {
+    fn sizes(block_bytes: usize, open_chunks: usize) -> RegionSizes {
         RegionSizes {
             block_bytes,
-            lanes,
-            reads_a_lane: 2,
+            open_chunks,
+            reads_a_chunk: 2,
             record_bytes_max: 1 << 20,
         }
     }
@@ -567,12 +574,12 @@ mod tests {
             files in prop::collection::vec(file(), 0..4),
             chunk_bytes in prop_oneof![1u64..100, 4090..4100u64, 1000..30_000u64],
             block_bytes in prop_oneof![Just(4096usize), 4096..20_000usize],
-            lanes in 1usize..4,
+            open_chunks in 1usize..4,
         ) {
             let framing = Terminated { terminator: b'\n' };
             let total: usize = files.iter().map(Vec::len).sum();
             let chunk_bytes = chunk_bytes.max(total as u64 / 50 + 1);
-            let got = read(&files, framing, chunk_bytes, sizes(block_bytes, lanes)).unwrap();
+            let got = read(&files, framing, chunk_bytes, sizes(block_bytes, open_chunks)).unwrap();
             prop_assert_eq!(got, lines_by_chunk(&files, chunk_bytes));
         }
 

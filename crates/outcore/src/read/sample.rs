@@ -40,7 +40,7 @@ pub fn distinct(seen: f64, taken: f64, total: f64) -> f64 {
 }
 
 /// Where one read of a sample goes.
-struct Place {
+struct SampleRead {
     part: usize,
     at_bytes: u64,
     len_bytes: u64,
@@ -67,7 +67,7 @@ pub fn sample(
             continue;
         }
         let stretch = (to - from).saturating_sub(per_read).max(1);
-        places.extend(place(
+        places.extend(sample_read(
             parts,
             element,
             from + random(seed, index) % stretch,
@@ -91,7 +91,7 @@ pub fn sample(
         })
     };
     let mut gathered = Vec::new();
-    let take = |read: Arrival<Place>| {
+    let take = |read: Arrival<SampleRead>| {
         let skip = (read.what.at_bytes - block_floor(read.what.at_bytes)) as usize;
         // A file that became shorter is found, and named, when its blocks are read.
         let end = (skip + read.what.len_bytes as usize).min(read.len_bytes);
@@ -103,13 +103,18 @@ pub fn sample(
     Ok(gathered)
 }
 
-fn place(parts: &[InputPart], element: u64, position: u64, per_read: u64) -> Option<Place> {
+fn sample_read(
+    parts: &[InputPart],
+    element: u64,
+    position: u64,
+    per_read: u64,
+) -> Option<SampleRead> {
     let after = parts.partition_point(|part| part.first_position <= position);
     let index = (0..after).rev().find(|&i| parts[i].data_len_bytes > 0)?;
     let part = &parts[index];
     let offset = (position - part.first_position) * element;
     let len_bytes = (per_read * element).min(part.data_len_bytes.checked_sub(offset)?);
-    (len_bytes > 0).then_some(Place {
+    (len_bytes > 0).then_some(SampleRead {
         part: index,
         at_bytes: part.data_at_bytes + offset,
         len_bytes,

@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::SortedView;
-use super::cuts::cut_runs;
 use super::level::{Generation, Level, Places, now_seed};
 use super::manifest::{self, Manifest, NAME};
 use super::output::merge_groups;
-use super::plan::{LineMeans, ViewPlan, ViewSize, plan_in_blocks, plan_view};
+use super::plan::{LineLengths, ViewPlan, ViewSize, plan_in_blocks, plan_view};
+use super::planned::cut_runs;
 use super::shape::Shape;
 use super::sort_lines::{RunSizes, cut_lines};
 use super::sorting::sort_runs;
@@ -312,7 +312,7 @@ impl Request<'_> {
     ) -> Result<ViewSize> {
         let lines = match what {
             ViewType::Records(_) => None,
-            ViewType::Lines(lines) => Some(LineMeans::of(&sample_lengths(
+            ViewType::Lines(lines) => Some(LineLengths::of(&sample_lengths(
                 job,
                 volume,
                 parts,
@@ -324,7 +324,9 @@ impl Request<'_> {
         Ok(ViewSize {
             job: JobSize::of(job, data_bytes, volume.drives().len()),
             record_bytes: what.unit_bytes(),
-            is_bare: what.records().is_some_and(|format| format.bare().is_some()),
+            is_scalar: what
+                .records()
+                .is_some_and(|format| format.scalar().is_some()),
             lines,
             keeps_runs: self.options.keeps_runs && lines.is_none(),
             run_bytes: self.options.run_bytes,

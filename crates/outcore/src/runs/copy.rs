@@ -27,8 +27,8 @@ const SHORT_RECORD_BYTES: usize = 256;
 /// A segment has so many blocks of each run at least: one at either end is read twice.
 const SEGMENT_BLOCKS: u64 = 250;
 
-/// How a range is cut.
-struct Cut {
+/// How a range is copied.
+struct CopyPlan {
     /// How many merge.
     threads: usize,
     /// Units of a segment.
@@ -58,34 +58,34 @@ impl SortedView {
 
     /// The same for a range of units.
     pub(super) fn copy_units(&self, range: Range<u64>, out: &mut (dyn Write + Send)) -> Result<()> {
-        let cut = self.cut(&range);
-        let memory_bytes = (cut.threads * cut.buffers * cut.buffer_bytes) as u64;
+        let plan = self.plan(&range);
+        let memory_bytes = (plan.threads * plan.buffers * plan.buffer_bytes) as u64;
         let _credit = self.job.budget.reserve("merged records", memory_bytes)?;
-        let reader_bytes = self.reader_bytes(cut.threads);
+        let reader_bytes = self.reader_bytes(plan.threads);
         std::thread::scope(|scope| {
-            let mut ways = Vec::with_capacity(cut.threads);
-            let mut merging = Vec::with_capacity(cut.threads);
-            for thread in 0..cut.threads {
+            let mut ways = Vec::with_capacity(plan.threads);
+            let mut merging = Vec::with_capacity(plan.threads);
+            for thread in 0..plan.threads {
                 // There is room for all buffers in both: only a lack of buffers holds a thread up.
-                let (full, to_write) = sync_channel::<Full>(cut.buffers + 1);
-                let (written, empty) = sync_channel::<Vec<u8>>(cut.buffers);
-                for _ in 0..cut.buffers {
+                let (full, to_write) = sync_channel::<Full>(plan.buffers + 1);
+                let (written, empty) = sync_channel::<Vec<u8>>(plan.buffers);
+                for _ in 0..plan.buffers {
                     let _ = written.send(Vec::new());
                 }
                 ways.push((to_write, written));
-                let (cut, range) = (&cut, range.clone());
-                let name = format!("outcore-merge{} of {}", thread + 1, cut.threads);
+                let (plan, range) = (&plan, range.clone());
+                let name = format!("outcore-merge{} of {}", thread + 1, plan.threads);
                 // An early end takes the ways away, and with them all that still merge.
                 merging.push(spawn_scoped(scope, &name, move || {
                     let merged =
-                        self.merge_segments(cut, (thread, range), reader_bytes, (&full, &empty));
+                        self.merge_segments(plan, (thread, range), reader_bytes, (&full, &empty));
                     if let Err(error) = merged {
                         // Nobody may be there any more.
                         let _ = full.send(Err(error));
                     }
                 })?);
             }
-            let wrote = self.write_segments(&cut, range, &ways, out);
+            let wrote = self.write_segments(&plan, range, &ways, out);
             // Those that still merge find that nobody wants more.
             drop(ways);
             for thread in merging {
@@ -99,10 +99,10 @@ impl SortedView {
         })
     }
 
-    fn cut(&self, range: &Range<u64>) -> Cut {
+    fn plan(&self, range: &Range<u64>) -> CopyPlan {
         let record_bytes = self.unit_bytes();
         let buffer_bytes = BUFFER_BYTES.max(record_bytes) / record_bytes * record_bytes;
-        let alone = Cut {
+        let alone = CopyPlan {
             threads: 1,
             segment_units: u64::MAX,
             buffers: BUFFERS,
@@ -122,7 +122,7 @@ impl SortedView {
             let segment_bytes = segment_bytes / buffer_bytes as u64 * buffer_bytes as u64;
             let is_long = segment_bytes >= (SEGMENT_BLOCKS * read_twice_bytes).max(1);
             if is_long && readers_bytes <= room_bytes / 2 {
-                return Cut {
+                return CopyPlan {
                     threads,
                     segment_units: segment_bytes / record_bytes as u64,
                     // One more, so that the next segment can begin.
@@ -137,13 +137,13 @@ impl SortedView {
     /// Takes what the threads have merged, segment by segment.
     fn write_segments(
         &self,
-        cut: &Cut,
+        plan: &CopyPlan,
         range: Range<u64>,
         ways: &[(Receiver<Full>, SyncSender<Vec<u8>>)],
         out: &mut (dyn Write + Send),
     ) -> Result<()> {
-        for (number, segment) in segments(range, cut).enumerate() {
-            let (to_write, written) = &ways[number % cut.threads];
+        for (number, segment) in segments(range, plan).enumerate() {
+            let (to_write, written) = &ways[number % plan.threads];
             let mut left = segment.end - segment.start;
             while left > 0 {
                 let buffer = to_write.recv().unwrap_or_else(|_| {
@@ -163,13 +163,13 @@ impl SortedView {
     /// What one thread does: every n-th segment, into the buffers that come back empty.
     fn merge_segments(
         &self,
-        cut: &Cut,
+        plan: &CopyPlan,
         (thread, range): (usize, Range<u64>),
         reader_bytes: u64,
         (full, empty): (&SyncSender<Full>, &Receiver<Vec<u8>>),
     ) -> Result<()> {
         let mut reader: Option<ViewReader> = None;
-        for segment in segments(range, cut).skip(thread).step_by(cut.threads) {
+        for segment in segments(range, plan).skip(thread).step_by(plan.threads) {
             let reader = match &mut reader {
                 Some(reader) => reader,
                 none => none.insert(self.reader(reader_bytes)?),
@@ -181,7 +181,7 @@ impl SortedView {
                     return Ok(());
                 };
                 self.job.control.check()?;
-                buffer.resize(cut.buffer_bytes, 0);
+                buffer.resize(plan.buffer_bytes, 0);
                 let len = reader.read(&mut buffer)?;
                 buffer.truncate(len);
                 left -= (len / self.unit_bytes()) as u64;
@@ -197,8 +197,8 @@ impl SortedView {
 }
 
 /// The segments of a range, in order.
-fn segments(range: Range<u64>, cut: &Cut) -> impl Iterator<Item = Range<u64>> + use<> {
-    let step = cut.segment_units.max(1);
+fn segments(range: Range<u64>, plan: &CopyPlan) -> impl Iterator<Item = Range<u64>> + use<> {
+    let step = plan.segment_units.max(1);
     let mut next = range.start;
     std::iter::from_fn(move || {
         let start = next;

@@ -12,7 +12,7 @@ use outcore_io::Result;
 
 /// A run, for who merges it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunPlace {
+pub struct RunLocation {
     /// Its file.
     pub path: PathBuf,
     /// Where its first record is.
@@ -25,7 +25,7 @@ pub struct RunPlace {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunsAbout {
     /// The runs; equal records come in their order.
-    pub runs: Vec<RunPlace>,
+    pub runs: Vec<RunLocation>,
     /// Length of a record, place and type of its keys; or lines, and what their order is called.
     pub what: ViewType,
     /// Largest keys first.
@@ -82,7 +82,7 @@ impl MergeStream for ViewReader {
 impl SortedView {
     /// What a [`MergeDevice`] must know of it.
     pub fn about(&self) -> RunsAbout {
-        let runs = self.set.runs.iter().map(|run| RunPlace {
+        let runs = self.set.runs.iter().map(|run| RunLocation {
             path: run.file.path.to_path_buf(),
             start_bytes: run.base_bytes,
             records: run.records,

@@ -1,8 +1,8 @@
 //! Blocks of runs on their way into memory, for one thread.
 //!
 //! Contract: [`Fetcher::fetch`] starts to read a stretch of blocks into a slot of its pool; what has
-//! come is handed out by [`Fetcher::take_arrived`] as [`Piece`]s, in any order. What a run still has
-//! in memory since it was sorted is copied instead. [`Piece`]s that were read must be checked
+//! come is handed out by [`Fetcher::take_arrived`] as [`RunBlocks`]s, in any order. What a run still has
+//! in memory since it was sorted is copied instead. [`RunBlocks`]s that were read must be checked
 //! ([`Fetcher::check`]) before their records are used. A failed or short read is an error that
 //! names run, drive and offset.
 //!
@@ -20,13 +20,13 @@ use outcore_io::{Error, Kind, Result};
 
 /// Blocks of a run in memory.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct RunBlocks {
     pub(super) stretch: Stretch,
     buf: Buf,
     is_checked: bool,
 }
 
-impl Piece {
+impl RunBlocks {
     /// The records.
     pub(super) fn payload(&self) -> &[u8] {
         let from = self.stretch.skip_bytes;
@@ -49,7 +49,7 @@ pub(super) struct Fetcher {
     budget: Budget,
     reads: Transfers<Stretch>,
     pool: Pool,
-    arrived: Vec<Piece>,
+    arrived: Vec<RunBlocks>,
     /// Blocks fetched so far.
     pub(super) blocks_fetched: u64,
 }
@@ -144,7 +144,7 @@ impl Fetcher {
         if let Some(resident) = &run.resident {
             let from = (stretch.read_at_bytes - run.base_bytes) as usize + stretch.skip_bytes;
             let records = &resident[from..from + stretch.payload_bytes];
-            let mut piece = Piece {
+            let mut piece = RunBlocks {
                 stretch,
                 buf: slot,
                 is_checked: true,
@@ -188,7 +188,7 @@ impl Fetcher {
                 let end_bytes = stretch.read_at_bytes + read.len_bytes as u64;
                 return Err(self.set.too_short(stretch.run, end_bytes));
             }
-            self.arrived.push(Piece {
+            self.arrived.push(RunBlocks {
                 stretch,
                 buf: read.buf,
                 is_checked: false,
@@ -198,12 +198,12 @@ impl Fetcher {
     }
 
     /// What has come since the last look.
-    pub(super) fn take_arrived(&mut self) -> std::vec::Drain<'_, Piece> {
+    pub(super) fn take_arrived(&mut self) -> std::vec::Drain<'_, RunBlocks> {
         self.arrived.drain(..)
     }
 
     /// Checks the blocks of a piece against the index, once.
-    pub(super) fn check(&self, piece: &mut Piece) -> Result<()> {
+    pub(super) fn check(&self, piece: &mut RunBlocks) -> Result<()> {
         if !piece.is_checked {
             self.set.check(&piece.stretch, piece.payload())?;
             piece.is_checked = true;

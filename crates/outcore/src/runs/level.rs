@@ -55,13 +55,13 @@ impl Places<'_> {
     /// The name of a run's file on a drive: with the view's id, and with when it was made, since the runs
     /// that are added to a view and to a copy of it must never have one name.
     fn path_of(&self, drive: usize, (id, made): (u64, u32), name: &str) -> PathBuf {
-        let home = &self.drives[drive].dir;
+        let drive_dir = &self.drives[drive].dir;
         let file = format!("{name}-{id:016x}-{made:08x}");
-        if home == self.dir {
-            return home.join(file);
+        if drive_dir == self.dir {
+            return drive_dir.join(file);
         }
         let view = self.dir.file_name().unwrap_or_default().to_string_lossy();
-        home.join(format!("{view}.{file}"))
+        drive_dir.join(format!("{view}.{file}"))
     }
 }
 

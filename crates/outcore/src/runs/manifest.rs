@@ -10,7 +10,7 @@
 //! Runs that a manifest replaces are removed after it is there. It names them, so that who changes the
 //! view next removes what a killed job did not come to ([`tidy`]).
 //!
-//! Runs belong to a view's id and directory ([`Home`]). Those inside of the directory go where it goes;
+//! Runs belong to a view's id and directory ([`ViewDir`]). Those inside of the directory go where it goes;
 //! those on other drives are the original's, however often its directory is copied: no copy removes them,
 //! or adds to them.
 
@@ -19,11 +19,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::home::Home;
 use super::index::Index;
 use super::run_set::{Run, RunSet};
 use super::shape::{Rule, Shape};
 use super::types::{FRONT_BYTES_MAX, LineOrders, LineType, ViewOrder, ViewType};
+use super::view_dir::ViewDir;
 use crate::job::Job;
 use crate::key::record::RecordFormat;
 use outcore_io::drive::Access;
@@ -58,7 +58,8 @@ const DATA_BYTES_MAX: u64 = 1 << 56;
 pub(super) struct Manifest {
     pub(super) id: String,
     /// The directory that it was written into.
-    home: Home,
+    #[serde(rename = "home")]
+    original_dir: ViewDir,
     /// As [`RecordFormat::parse_type`] reads it, or [`LINES`].
     #[serde(rename = "type")]
     record_type: String,
@@ -164,7 +165,7 @@ impl Manifest {
         };
         Manifest {
             id: format!("{:016x}", shape.id),
-            home: Home::of(dir),
+            original_dir: ViewDir::of(dir),
             record_type,
             lines,
             record_bytes: shape.unit_bytes,
@@ -251,7 +252,7 @@ impl Manifest {
 
     /// Whether the view in `dir`, which this is the manifest of, may do with all of its runs as it likes.
     pub(super) fn owns_runs(&self, dir: &Path) -> bool {
-        !self.has_runs_elsewhere() || self.home.is(dir)
+        !self.has_runs_elsewhere() || self.original_dir.is(dir)
     }
 
     /// Fails for a copy of a view whose runs on other drives are the original's: what is added to one
@@ -266,12 +267,12 @@ impl Manifest {
     /// Fails unless the runs on other drives are this view's, or surely those of the view that it is a
     /// copy of: else whoever replaces the view would leave them behind unseen.
     pub(super) fn refuse_to_forget_runs(&self, job: &Job, dir: &Path) -> Result<()> {
-        let original = self.home.dir();
+        let original = self.original_dir.dir();
         let is_there = || {
             let found = Manifest::look(job, original);
             found.is_ok_and(|found| found.is_some_and(|found| found.id == self.id))
         };
-        match self.owns_runs(dir) || (!Home::of(dir).is(original) && is_there()) {
+        match self.owns_runs(dir) || (!ViewDir::of(dir).is(original) && is_there()) {
             true => Ok(()),
             false => Err(self.not_owned("replace view", dir)),
         }
@@ -282,7 +283,7 @@ impl Manifest {
         let drive = run.and_then(|run| run.path.parent()).unwrap_or(dir);
         let cause = format!(
             "it was copied from {}: its runs on other drives ({}, ...) belong to the view there",
-            self.home.dir().display(),
+            self.original_dir.dir().display(),
             drive.display(),
         );
         Error::usage(operation, cause)
@@ -341,7 +342,7 @@ pub(super) fn tidy(job: &Job, dir: &Path) -> Result<Option<Manifest>> {
     if let Some(manifest) = &manifest
         && let Some(replaced) = &manifest.replaces
     {
-        remove_runs(job, dir, replaced, manifest.home.is(dir));
+        remove_runs(job, dir, replaced, manifest.original_dir.is(dir));
     }
     Ok(manifest)
 }

@@ -19,16 +19,15 @@
 
 mod build;
 mod copy;
-mod cuts;
 mod device;
 mod fetch;
-mod home;
 mod index;
 mod level;
 mod line_rule;
 mod manifest;
 mod output;
 mod plan;
+mod planned;
 mod reader;
 mod run_set;
 mod select;
@@ -38,15 +37,16 @@ mod sort_run;
 mod sorting;
 mod types;
 mod verify;
+mod view_dir;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use build::{BuildSummary, append, append_with, build};
-pub use device::{HostMerge, MergeDevice, MergeStream, RunPlace, RunsAbout};
+pub use device::{HostMerge, MergeDevice, MergeStream, RunLocation, RunsAbout};
 pub use output::WriteSummary;
-pub use plan::{LineMeans, ViewPlan, ViewSize, plan_view, size_of_lines};
+pub use plan::{LineLengths, ViewPlan, ViewSize, plan_view, size_of_lines};
 pub use types::{BuildOptions, FRONT_BYTES_MAX, LineOrders, LineType, ViewOrder, ViewType};
 pub use verify::ViewReport;
 
@@ -101,7 +101,7 @@ pub struct ViewInfo {
 }
 
 impl SortedView {
-    /// Opens the view in `dir`, with the means of `job`. Reads its manifest and the indexes of its
+    /// Opens the view in `dir`, with what `job` may use. Reads its manifest and the indexes of its
     /// runs, 24 bytes a block.
     ///
     /// # Errors
@@ -178,7 +178,7 @@ impl SortedView {
         self.what().records()
     }
 
-    /// The job whose means it uses.
+    /// The job whose memory and threads it uses.
     pub fn job(&self) -> &Job {
         &self.job
     }
@@ -437,7 +437,7 @@ impl ViewReader {
     fn start(
         &mut self,
         (from, to): (&[u64], &[u64]),
-        mut given: Vec<fetch::Piece>,
+        mut given: Vec<fetch::RunBlocks>,
         is_long: bool,
     ) -> Result<()> {
         // Blocks behind the first would be out of turn.

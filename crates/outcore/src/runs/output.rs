@@ -23,7 +23,7 @@ use super::{SortedView, ViewReader};
 use crate::ends::Output;
 use crate::ends::{EDGES, EDGES_BYTES, edge_pool, stage_output, traffic_by_drive};
 use crate::job::Job;
-use crate::partition::crew::Crew;
+use crate::partition::thread_group::ThreadGroup;
 use crate::writer::Writer;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Ledger, Pool, block_ceil, block_floor};
 use outcore_io::output::Room;
@@ -157,7 +157,7 @@ impl SortedView {
     fn merging(&self, units: u64) -> Result<(Job, usize)> {
         let buffers_bytes = Pool::total_bytes(self.merged_bytes(), BUFFERS);
         let wanted = self.readers_beside(self.job.options.threads, buffers_bytes);
-        let threads = Crew::new(&self.job, (wanted as u64).min(units)).threads();
+        let threads = ThreadGroup::new(&self.job, (wanted as u64).min(units)).threads();
         let ledger = Ledger::new("merge of a view")
             .always(EDGES, EDGES_BYTES)
             .always(MERGED, threads as u64 * buffers_bytes)
@@ -177,13 +177,13 @@ impl SortedView {
         let unit_bytes = self.unit_bytes();
         let units = range.end - range.start;
         let buffer_bytes = self.merged_bytes();
-        let crew = Crew::new(job, threads as u64);
+        let thread_group = ThreadGroup::new(job, threads as u64);
         let mut pools = Vec::with_capacity(threads);
         for _ in 0..threads {
             pools.push(Pool::new(&job.budget, MERGED, buffer_bytes, BUFFERS)?);
         }
         let memory_bytes = job.budget.left_bytes(PIECES) / 16 * 15 / threads as u64;
-        crew.run(|thread| {
+        thread_group.run(|thread| {
             let border = |part: usize| {
                 let part = u128::from(units) * part as u128 / threads as u128;
                 range.start + part as u64
@@ -194,8 +194,8 @@ impl SortedView {
             reader.seek_units(from..to)?;
             let mut at = from;
             while at < to {
-                crew.check()?;
-                let mut buf = writes.buffer(&pools[thread], || crew.check())?;
+                thread_group.check()?;
+                let mut buf = writes.buffer(&pools[thread], || thread_group.check())?;
                 let at_bytes = (at - range.start) * unit_bytes as u64;
                 let phase = writer.phase(at_bytes);
                 let room = (buf.len() - phase).min(to_usize(writer.room(at_bytes)));
@@ -207,7 +207,7 @@ impl SortedView {
                 self.job.control.watch(&self.set.volume);
                 writes.start()?;
             }
-            writes.finish(|| crew.check())
+            writes.finish(|| thread_group.check())
         })
     }
 }
@@ -225,7 +225,7 @@ pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize)
     let index_bytes = 2 * shape.index_bytes(blocks + level.runs.len() as u64);
     let chunk_bytes = chunk_bytes(shape, BUFFER_BYTES);
     let slot_bytes = chunk_bytes + BLOCK_BYTES;
-    let threads = Crew::new(job, groups as u64).threads();
+    let threads = ThreadGroup::new(job, groups as u64).threads();
     let buffers = BUFFERS * threads;
     let memory_bytes = job.budget.free_bytes();
     let ledger = Ledger::new("merge of runs")
@@ -234,12 +234,12 @@ pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize)
         .during("merge", PIECES, 0)
         .filled("merge", PIECES, memory_bytes);
     let job = &job.under(&ledger)?;
-    let crew = Crew::new(job, groups as u64);
+    let thread_group = ThreadGroup::new(job, groups as u64);
     let _index = job.budget.reserve(INDEX, index_bytes)?;
     let pool = Pool::new(&job.budget, MERGED, slot_bytes, buffers)?;
     let reader_bytes = job.budget.left_bytes(PIECES) / 16 * 15 / threads as u64;
     let taken = AtomicUsize::new(0);
-    crew.run(|_| {
+    thread_group.run(|_| {
         let mut writes = Transfers::new(&next.volume)?;
         loop {
             let number = taken.fetch_add(1, Ordering::Relaxed);

@@ -62,10 +62,10 @@ pub struct ViewSize {
     pub job: JobSize,
     /// Size of a record; 1 for lines.
     pub record_bytes: usize,
-    /// Whether records are bare numbers.
-    pub is_bare: bool,
+    /// Whether records are scalars.
+    pub is_scalar: bool,
     /// How long lines are, if records are lines.
-    pub lines: Option<LineMeans>,
+    pub lines: Option<LineLengths>,
     /// Keep in memory what fits, for who reads the view next.
     pub keeps_runs: bool,
     /// Runs of that size instead of the largest that fit.
@@ -74,16 +74,16 @@ pub struct ViewSize {
 
 /// Lengths of lines, as a sample tells them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LineMeans {
+pub struct LineLengths {
     /// Bytes of a line with its terminator.
     pub line_bytes: u64,
     /// Bytes of a key, if that is not the line.
     pub key_bytes: Option<u64>,
 }
 
-impl LineMeans {
+impl LineLengths {
     pub(super) fn of(size: &LineSize) -> Self {
-        LineMeans {
+        LineLengths {
             line_bytes: (size.line_bytes as u64).max(1),
             key_bytes: (size.key_bytes > 0.0).then(|| size.key_bytes.ceil() as u64),
         }
@@ -117,8 +117,8 @@ pub fn size_of_lines(
     Ok(ViewSize {
         job: sampled.job,
         record_bytes: 1,
-        is_bare: false,
-        lines: Some(LineMeans::of(&sampled)),
+        is_scalar: false,
+        lines: Some(LineLengths::of(&sampled)),
         keeps_runs: options.keeps_runs,
         run_bytes: options.run_bytes,
     })
@@ -164,7 +164,7 @@ impl Deref for ViewSize {
 impl ViewSize {
     /// Space that a sort of so many bytes needs beside them.
     pub(super) fn sort_space_bytes(&self, run_bytes: u64) -> u64 {
-        match (&self.lines, self.is_bare) {
+        match (&self.lines, self.is_scalar) {
             (Some(lines), _) => {
                 REF_BYTES * lines.lines_max(run_bytes) + lines.keys_bytes_max(run_bytes)
             }
@@ -412,7 +412,7 @@ impl ViewPlan {
         let moved_bytes = (read_bytes as f64, written_bytes as f64);
         let requests = 2.0 * moved_bytes.1 / self.area_bytes.max(1) as f64;
         let moving = size.rates.seconds(moved_bytes, requests, size.drive_count);
-        let (item_bytes, costs) = match (size.lines, size.is_bare) {
+        let (item_bytes, costs) = match (size.lines, size.is_scalar) {
             (Some(lines), _) => (lines.line_bytes, size.costs.lines),
             (None, true) => (size.record_bytes as u64, size.costs.numbers),
             (None, false) => (size.record_bytes as u64, size.costs.records),
@@ -506,7 +506,7 @@ mod tests {
                 costs: ComputeCosts::ASSUMED,
             },
             record_bytes: 8,
-            is_bare: true,
+            is_scalar: true,
             lines: None,
             keeps_runs: false,
             run_bytes: None,
@@ -517,12 +517,13 @@ mod tests {
     fn areas_and_space_fit_the_memory_for_any_size() {
         for shift in 20..44 {
             for memory_shift in 26..34 {
-                for (record_bytes, is_bare) in [(4, true), (16, true), (100, false), (4096, false)]
+                for (record_bytes, is_scalar) in
+                    [(4, true), (16, true), (100, false), (4096, false)]
                 {
                     for keeps_runs in [false, true] {
                         let size = ViewSize {
                             record_bytes,
-                            is_bare,
+                            is_scalar,
                             keeps_runs,
                             ..size((1 << shift) / 400 * 400 * 4096, 1 << memory_shift)
                         };
@@ -546,7 +547,7 @@ mod tests {
     fn what_is_too_little_for_all_threads_is_sorted_by_fewer() {
         let tiny_records = ViewSize {
             record_bytes: 1,
-            is_bare: false,
+            is_scalar: false,
             keeps_runs: true,
             ..size(4000, 64 << 20)
         };
@@ -576,13 +577,13 @@ mod tests {
         for memory_shift in 26..34 {
             for (line_bytes, key_bytes) in [(2, None), (100, None), (30, Some(40)), (5000, Some(3))]
             {
-                let lines = LineMeans {
+                let lines = LineLengths {
                     line_bytes,
                     key_bytes,
                 };
                 let size = ViewSize {
                     record_bytes: 1,
-                    is_bare: false,
+                    is_scalar: false,
                     lines: Some(lines),
                     ..size(20 << 30, 1 << memory_shift)
                 };

@@ -14,17 +14,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::fetch::{Fetcher, Piece};
+use super::fetch::{Fetcher, RunBlocks};
 use super::line_rule::Prefix;
 use super::run_set::RunSet;
-use crate::merge::{Merge, Pieces};
+use crate::merge::{LoadedRuns, Merge};
 use outcore_io::{Error, Kind, Result};
 
 /// What comes after the piece that is being merged.
 enum Ahead {
     /// On its way: the first block of it.
     Coming(u64),
-    Here(Piece),
+    Here(RunBlocks),
 }
 
 impl Ahead {
@@ -36,7 +36,7 @@ impl Ahead {
 /// One run's state.
 #[derive(Default)]
 struct RunState {
-    current: Option<Piece>,
+    current: Option<RunBlocks>,
     /// Bytes of the current piece's payload that belong to the range.
     current_bytes: usize,
     ahead: VecDeque<Ahead>,
@@ -82,7 +82,7 @@ impl MergeReader {
         &mut self,
         fetcher: &mut Fetcher,
         (from, to): (&[u64], &[u64]),
-        given: Vec<Piece>,
+        given: Vec<RunBlocks>,
         is_reading_on: bool,
     ) -> Result<()> {
         self.left = 0;
@@ -123,8 +123,8 @@ impl MergeReader {
             }
         }
         let slices = slices(&self.runs);
-        self.core.start(&Pieces {
-            pieces: &slices,
+        self.core.start(&LoadedRuns {
+            loaded: &slices,
             heads: &mut self.heads,
         })?;
         let counts = from.iter().zip(to);
@@ -160,18 +160,18 @@ impl MergeReader {
                 self.bring(fetcher, run)?;
                 self.heads[run] = 0;
                 let slices = slices(&self.runs);
-                let pieces = Pieces {
-                    pieces: &slices,
+                let runs_loaded = LoadedRuns {
+                    loaded: &slices,
                     heads: &mut self.heads,
                 };
-                self.core.advance(&pieces, run)?;
+                self.core.advance(&runs_loaded, run)?;
             }
             let slices = slices(&self.runs);
-            let mut pieces = Pieces {
-                pieces: &slices,
+            let mut runs_loaded = LoadedRuns {
+                loaded: &slices,
                 heads: &mut self.heads,
             };
-            let merged = self.core.merge(&mut pieces, &mut out[filled..])?;
+            let merged = self.core.merge(&mut runs_loaded, &mut out[filled..])?;
             filled += merged.bytes;
             self.used_up = merged.used_up;
             empty = match merged.bytes {

@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use super::fetch::{Fetcher, Piece};
+use super::fetch::{Fetcher, RunBlocks};
 use super::line_rule::Prefix;
 use super::run_set::RunSet;
 use super::shape::Shape;
@@ -31,16 +31,16 @@ pub(super) enum Measure {
 
 /// The place of a rank in every run, in units.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(super) struct RankSplit {
     /// In front of the record that holds the rank.
     pub(super) before: Vec<u64>,
     /// Behind that record, if it begins before the rank.
     pub(super) through: Vec<u64>,
 }
 
-impl Cut {
+impl RankSplit {
     fn at(place: Vec<u64>) -> Self {
-        Cut {
+        RankSplit {
             through: place.clone(),
             before: place,
         }
@@ -162,7 +162,7 @@ impl Pivot for KeyPivot<'_> {
 pub(super) struct Selector<'a> {
     set: Arc<RunSet>,
     fetcher: &'a mut Fetcher,
-    cached: Vec<Vec<Piece>>,
+    cached: Vec<Vec<RunBlocks>>,
 }
 
 impl<'a> Selector<'a> {
@@ -176,7 +176,7 @@ impl<'a> Selector<'a> {
     }
 
     /// The blocks that are here.
-    pub(super) fn into_pieces(self) -> Vec<Piece> {
+    pub(super) fn into_pieces(self) -> Vec<RunBlocks> {
         self.cached.into_iter().flatten().collect()
     }
 
@@ -188,7 +188,7 @@ impl<'a> Selector<'a> {
     }
 
     /// Where in each run the rank `rank` is.
-    pub(super) fn cut_at(&mut self, measure: Measure, rank: u64) -> Result<Cut> {
+    pub(super) fn cut_at(&mut self, measure: Measure, rank: u64) -> Result<RankSplit> {
         let set = Arc::clone(&self.set);
         let (mut lo, mut hi) = self.whole();
         let total = match measure {
@@ -196,7 +196,7 @@ impl<'a> Selector<'a> {
             Measure::Records => set.records(),
         };
         if rank == 0 || rank >= total {
-            return Ok(Cut::at(if rank == 0 { lo } else { hi }));
+            return Ok(RankSplit::at(if rank == 0 { lo } else { hi }));
         }
         let (mut below, mut above) = (rank, total - rank);
         let mut known = None;
@@ -261,11 +261,11 @@ impl<'a> Selector<'a> {
                 Measure::Records => 1,
             };
             if counted - size < rank {
-                return Ok(Cut { before, through });
+                return Ok(RankSplit { before, through });
             }
             (hi, above) = (before, counted - size - rank);
         }
-        Ok(Cut::at(if below == 0 { lo } else { hi }))
+        Ok(RankSplit::at(if below == 0 { lo } else { hi }))
     }
 
     /// How many records of all runs come before the cuts, which [`Selector::cuts`] has given.
@@ -482,7 +482,7 @@ impl<'a> Selector<'a> {
         let mut pieces = self.cached[run].iter();
         pieces
             .find(|piece| piece.stretch.first_block == block)
-            .map(Piece::payload)
+            .map(RunBlocks::payload)
     }
 
     /// What a block holds.
@@ -518,7 +518,7 @@ impl<'a> Selector<'a> {
         let mut missing = wanted.len();
         while missing > 0 {
             self.fetcher.wait()?;
-            let arrived: Vec<Piece> = self.fetcher.take_arrived().collect();
+            let arrived: Vec<RunBlocks> = self.fetcher.take_arrived().collect();
             for mut piece in arrived {
                 self.fetcher.check(&mut piece)?;
                 self.cached[piece.stretch.run].push(piece);

@@ -12,11 +12,11 @@ use std::cmp::Ordering;
 
 use super::line_rule::{LineRule, PREFIX_WORDS, Prefix};
 use super::types::{ViewOrder, ViewType};
-use crate::key::bare::BareOrder;
 use crate::key::order::{Order, OrderOptions};
+use crate::key::scalar::ScalarOrder;
 use crate::key::sort_key::Tie;
 use crate::merge::{Merge, merge_of, merge_of_lines};
-use outcore_io::checksum::BlockPlace;
+use outcore_io::checksum::BlockLocation;
 use outcore_io::memory::{BLOCK_BYTES, block_ceil};
 
 /// Bytes of an entry beside its prefix, and what lines add.
@@ -43,7 +43,7 @@ pub(super) const BLOCKS_WANTED: u64 = 1 << 19;
 pub(crate) enum Rule {
     Records {
         order: Order,
-        bare: Option<BareOrder>,
+        scalar: Option<ScalarOrder>,
     },
     Lines(LineRule),
 }
@@ -77,7 +77,7 @@ impl Shape {
                 };
                 let rule = Rule::Records {
                     order: Order::new(format, options),
-                    bare: BareOrder::of(format, view_order.descending),
+                    scalar: ScalarOrder::of(format, view_order.descending),
                 };
                 (rule, view_order)
             }
@@ -185,14 +185,14 @@ impl Shape {
     /// What merges them.
     pub(crate) fn merge(&self) -> Box<dyn Merge> {
         match &self.rule {
-            Rule::Records { order, bare } => merge_of(order, *bare),
+            Rule::Records { order, scalar } => merge_of(order, *scalar),
             Rule::Lines(rule) => merge_of_lines(rule.clone()),
         }
     }
 
     /// Where a block belongs, for its checksum.
-    pub(super) fn place_of(&self, run: u32, block: u64) -> BlockPlace {
-        BlockPlace {
+    pub(super) fn place_of(&self, run: u32, block: u64) -> BlockLocation {
+        BlockLocation {
             drive: run,
             address_bytes: block * self.block_bytes() as u64,
             run: self.id,

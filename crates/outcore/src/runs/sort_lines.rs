@@ -12,10 +12,10 @@
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::cuts::{CutRun, Piece};
 use super::line_rule::LineRule;
 use super::manifest::read_range;
 use super::plan::INPUT_PIECES_MAX;
+use super::planned::{FilePart, PlannedRun};
 use crate::job::Job;
 use crate::key::sort_key::NoKey;
 use crate::read::source::InputPart;
@@ -42,7 +42,7 @@ pub(super) fn cut_lines(
     parts: &[InputPart],
     sizes: RunSizes,
     terminator: u8,
-) -> Result<Vec<CutRun>> {
+) -> Result<Vec<PlannedRun>> {
     let look = Look {
         job,
         volume,
@@ -50,7 +50,7 @@ pub(super) fn cut_lines(
         terminator,
     };
     let mut cuts = Vec::new();
-    let mut current = CutRun::default();
+    let mut current = PlannedRun::default();
     for (index, part) in parts.iter().enumerate() {
         let end_bytes = part.data_at_bytes + part.data_len_bytes;
         let mut at_bytes = part.data_at_bytes;
@@ -75,7 +75,7 @@ pub(super) fn cut_lines(
             };
             let is_unended = to_bytes == end_bytes && !look.ends_line(part, end_bytes)?;
             let len_bytes = to_bytes - at_bytes;
-            current.pieces.push(Piece {
+            current.pieces.push(FilePart {
                 part: index,
                 at_bytes,
                 len_bytes,

@@ -1,13 +1,13 @@
 //! One run sorted where it lies in memory.
 //!
-//! Contract: [`sort_run`] brings the records of an area into the order of the view, in place: bare
+//! Contract: [`sort_run`] brings the records of an area into the order of the view, in place: scalar
 //! numbers as native integers, records by reference and then moved along the cycles of the
 //! permutation, so that no second copy of the data is needed. Equal records are ordered as the view
 //! wants. Memory: the radix sort's space for numbers; 16 bytes a record, and as much again for the
 //! sort, for records.
 
-use crate::key::bare::BareClass;
-use crate::sort::elements::{Bare, Elements, Records, as_keys_mut};
+use crate::key::scalar::ScalarClass;
+use crate::sort::elements::{Elements, Records, Scalars, as_keys_mut};
 use crate::sort::in_memory::{Entry, SortKeys, each_tie, sort_entries};
 use outcore_io::{Error, Result};
 
@@ -18,14 +18,14 @@ const BATCH: usize = 512;
 
 /// Sorts `area`, a whole number of records, at most 4 GiB; `entries` is space that is kept.
 pub(super) fn sort_run(shape: &Shape, area: &mut [u8], entries: &mut Vec<Entry>) -> Result<()> {
-    let Rule::Records { order, bare } = &shape.rule else {
+    let Rule::Records { order, scalar } = &shape.rule else {
         return Err(Error::usage("sort run", "lines are not sorted in place")
             .hint("a bug: please report it"));
     };
-    match bare.map(|bare| (bare, bare.class())) {
-        Some((bare, BareClass::U32)) => sort_numbers(&Bare::<u32>::new(bare), area),
-        Some((bare, BareClass::U64)) => sort_numbers(&Bare::<u64>::new(bare), area),
-        Some((bare, BareClass::U128)) => sort_numbers(&Bare::<u128>::new(bare), area),
+    match scalar.map(|scalar| (scalar, scalar.class())) {
+        Some((scalar, ScalarClass::U32)) => sort_numbers(&Scalars::<u32>::new(scalar), area),
+        Some((scalar, ScalarClass::U64)) => sort_numbers(&Scalars::<u64>::new(scalar), area),
+        Some((scalar, ScalarClass::U128)) => sort_numbers(&Scalars::<u128>::new(scalar), area),
         None => {
             let elements = Records::new(order.clone());
             sort_records(&elements, area, entries, shape.view_order.stable)

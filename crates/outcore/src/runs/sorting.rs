@@ -12,18 +12,18 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::cuts::CutRun;
 use super::index::Indexer;
 use super::level::Level;
 use super::line_rule::LineRule;
 use super::output::{RunWriter, chunk_bytes};
 use super::plan::{INDEX, LINE_BUFFERS, LINES, RUNS, SPACE, ViewPlan};
+use super::planned::PlannedRun;
 use super::shape::Shape;
 use super::sort_lines::{LineSpace, Passes, SpaceSizes};
 use super::sort_run::sort_run;
 use crate::ends::became_shorter;
 use crate::job::Job;
-use crate::partition::crew::Crew;
+use crate::partition::thread_group::ThreadGroup;
 use crate::read::source::InputPart;
 use crate::sort::in_memory::Entry;
 use crate::sort::lines::{Gather, LineSortOptions, line_number};
@@ -38,10 +38,10 @@ const TRANSFER_BYTES: usize = 4 << 20;
 /// What the threads that sort runs share.
 struct Sorting<'a> {
     job: &'a Job,
-    crew: Crew<'a>,
+    thread_group: ThreadGroup<'a>,
     volume: &'a Volume,
     parts: &'a [InputPart],
-    cuts: &'a [CutRun],
+    cuts: &'a [PlannedRun],
     level: &'a Level,
     areas: Pool,
     next: AtomicUsize,
@@ -54,7 +54,7 @@ struct Sorting<'a> {
 
 impl Sorting<'_> {
     /// An error whose offset is a place in the area of a run, with the file and the line there.
-    fn with_line(&self, cut: &CutRun, rule: &LineRule, error: Error) -> Error {
+    fn with_line(&self, cut: &PlannedRun, rule: &LineRule, error: Error) -> Error {
         let Some(at_bytes) = error.offset_bytes() else {
             return error;
         };
@@ -96,12 +96,12 @@ struct LineSizes {
 
 impl LineSizes {
     fn of(plan: &ViewPlan, shape: &Shape) -> Option<Self> {
-        let means = plan.size.lines?;
+        let lengths = plan.size.lines?;
         let run_bytes = plan.run_bytes();
         Some(LineSizes {
             space: SpaceSizes {
-                lines_max: means.lines_max(run_bytes) as usize,
-                key_bytes_max: means.keys_bytes_max(run_bytes) as usize,
+                lines_max: lengths.lines_max(run_bytes) as usize,
+                key_bytes_max: lengths.keys_bytes_max(run_bytes) as usize,
                 line_bytes_max: plan.line_bytes_max(),
             },
             chunk_bytes: chunk_bytes(shape, plan.size.line_buffer_bytes()),
@@ -114,11 +114,11 @@ pub(super) fn sort_runs(
     job: &Job,
     volume: &Volume,
     parts: &[InputPart],
-    cuts: &[CutRun],
+    cuts: &[PlannedRun],
     plan: &ViewPlan,
     (level, keeps): (&mut Level, bool),
 ) -> Result<Vec<(u32, Buf)>> {
-    let crew_size = cuts.len().min(plan.sort_threads) as u64;
+    let group_size = cuts.len().min(plan.sort_threads) as u64;
     let blocks: u64 = cuts
         .iter()
         .map(|cut| level.shape.blocks_of(cut.units))
@@ -130,13 +130,13 @@ pub(super) fn sort_runs(
     let lines = LineSizes::of(plan, &level.shape);
     let chunk_bytes = lines.map_or(0, |lines| lines.chunk_bytes);
     let job = &job.under(&plan.sort_ledger(index_bytes, chunk_bytes))?;
-    let crew = Crew::new(job, crew_size);
-    let space_bytes = plan.size.sort_space_bytes(plan.run_bytes()) * crew.threads() as u64;
+    let thread_group = ThreadGroup::new(job, group_size);
+    let space_bytes = plan.size.sort_space_bytes(plan.run_bytes()) * thread_group.threads() as u64;
     let _space = job.budget.reserve(SPACE, space_bytes)?;
     let _index = job.budget.reserve(INDEX, index_bytes)?;
     let sorting = Sorting {
         job,
-        crew,
+        thread_group,
         volume,
         parts,
         cuts,
@@ -147,7 +147,7 @@ pub(super) fn sort_runs(
         lines,
         kept: Mutex::default(),
     };
-    sorting.crew.run(|_| {
+    sorting.thread_group.run(|_| {
         let buffers = sorting.lines.map(|lines| {
             let slot_bytes = lines.chunk_bytes + BLOCK_BYTES;
             Pool::new(&job.budget, LINES, slot_bytes, LINE_BUFFERS)
@@ -209,7 +209,7 @@ struct Worker<'a> {
 impl Worker<'_> {
     fn run(&mut self) -> Result<()> {
         loop {
-            self.sorting.crew.check()?;
+            self.sorting.thread_group.check()?;
             if self.start_load()? {
                 self.transfers.start()?;
                 self.settle()?;
@@ -370,7 +370,7 @@ impl Worker<'_> {
             .next()
             .map_err(|error| sorting.with_line(cut, rule, error))?
         {
-            sorting.crew.check()?;
+            sorting.thread_group.check()?;
             let mut lines = Gather::new(text, refs, refs.len() as u64, false);
             writer.take(sizes.chunk_bytes, |out| Ok(lines.fill(out)))?;
         }

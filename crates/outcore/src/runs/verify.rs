@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use super::fetch::{Fetcher, Piece, slot_bytes};
+use super::fetch::{Fetcher, RunBlocks, slot_bytes};
 use super::run_set::Stretch;
 use super::{PIECE_BYTES_MAX, SortedView};
-use crate::partition::crew::Crew;
+use crate::partition::thread_group::ThreadGroup;
 use outcore_io::Result;
 use outcore_io::memory::{BLOCK_BYTES, Pool};
 
@@ -44,8 +44,8 @@ impl SortedView {
         let before_bytes = self.traffic_bytes().0;
         let shape = &self.set.shape;
         self.job.control.begin_phase("verify", self.len_bytes());
-        let crew = Crew::new(&self.job, self.set.runs.len() as u64);
-        let share_of = |window: usize| self.reader_bytes(crew.threads() * window) as usize;
+        let thread_group = ThreadGroup::new(&self.job, self.set.runs.len() as u64);
+        let share_of = |window: usize| self.reader_bytes(thread_group.threads() * window) as usize;
         let window = match share_of(WINDOW) >= slot_bytes(&self.set, 1) {
             true => WINDOW,
             false => WINDOW_LEAST,
@@ -54,10 +54,10 @@ impl SortedView {
         let blocks = (share_bytes.min(PIECE_BYTES_MAX) / shape.block_bytes()).max(1);
         let slot_bytes = slot_bytes(&self.set, blocks);
         let next = AtomicUsize::new(0);
-        crew.run(|_| {
+        thread_group.run(|_| {
             let pool = Pool::new(&self.job.budget, "blocks to check", slot_bytes, window)?;
             let mut fetcher = Fetcher::new(&self.job, Arc::clone(&self.set), pool)?;
-            self.verify_runs(&mut fetcher, &next, || crew.check())
+            self.verify_runs(&mut fetcher, &next, || thread_group.check())
         })?;
         let blocks = |run: &super::run_set::Run| shape.blocks_of(run.units);
         Ok(ViewReport {
@@ -87,7 +87,7 @@ impl SortedView {
         // Blocks of a run that are not asked for, stretches that are, in order, and what has come.
         let mut wanted = next();
         let mut coming: VecDeque<Stretch> = VecDeque::new();
-        let mut here: Vec<Piece> = Vec::new();
+        let mut here: Vec<RunBlocks> = Vec::new();
         let mut last: Option<Vec<u8>> = None;
         loop {
             check()?;
@@ -115,7 +115,7 @@ impl SortedView {
                     Some((run, first, _)) => Err(fetcher.no_room(&fetcher.fit(run, first, 1))),
                 };
             };
-            let is_front = |piece: &Piece| {
+            let is_front = |piece: &RunBlocks| {
                 (piece.stretch.run, piece.stretch.first_block) == (front.run, front.first_block)
             };
             let Some(at) = here.iter().position(is_front) else {
@@ -139,7 +139,7 @@ impl SortedView {
     }
 
     /// Checks the order of a piece that follows `last`; gives its own last record.
-    fn check_order(&self, piece: &Piece, last: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+    fn check_order(&self, piece: &RunBlocks, last: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
         let (shape, run) = (&self.set.shape, piece.stretch.run);
         let facts = &self.set.runs[run];
         let first = self.set.start(run, piece.stretch.first_block);
@@ -164,7 +164,7 @@ impl SortedView {
     /// The same of lines, and that each block begins where the index says, with as many lines before it.
     fn check_lines(
         &self,
-        piece: &Piece,
+        piece: &RunBlocks,
         terminator: u8,
         last: Option<Vec<u8>>,
     ) -> Result<Option<Vec<u8>>> {

@@ -51,9 +51,9 @@ impl<R> Shared<'_, R> {
     /// Whether a bucket has to be distributed further before it can be permuted.
     fn is_oversized(&self, bucket: &NodeBucket) -> bool {
         let stored = bucket.stored_bytes();
-        let places_bytes =
+        let refs_bytes =
             bucket.counts.items * super::plan::place_bytes(self.plan.size.record_bytes);
-        stored > self.plan.area_bytes() || places_bytes > self.plan.places_bytes
+        stored > self.plan.area_bytes() || refs_bytes > self.plan.refs_bytes
     }
 }
 
@@ -140,7 +140,7 @@ fn split<R: Records>(shared: &Shared<'_, R>, bucket: NodeBucket) -> Result<Vec<N
         None => 2 * plan.line_bytes_max as u64,
     };
     let _long = shared.job.budget.reserve(LONG_READ, long_bytes)?;
-    // Each chunk's pieces come one after another so, and walks go on where they were left.
+    // Each chunk's input runs come one after another so, and walks go on where they were left.
     let source = BucketSource::as_made(bucket.segments);
     scatter_segments(&mut worker, &mut mover, &source, pool)?;
     let outs = worker.finish(false)?;

@@ -1,7 +1,7 @@
 //! Shuffle: input files in, their records in a random order out, whole or not at all.
 //!
 //! Model: P. Sanders, "Random permutations on distributed, external and hierarchical memory" (1998),
-//! as PALID (Li, Khan, Dhulipala, SPAA 2025) has it on drives: throw every record into a bucket,
+//! as PALID (Li, Khan, Dhulipala, SPAA 2025) has it on drives: draw a bucket for every record,
 //! then permute bucket by bucket.
 //!
 //! Contract: every order is equally likely. Which one it is depends on the seed, the epoch, the

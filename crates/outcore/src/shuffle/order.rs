@@ -7,10 +7,10 @@
 //! order, and go on where they stopped. Records of one length only: where lines lie is not known
 //! beforehand.
 //!
-//! Complexity: opening throws every record once (a few nanoseconds a level), a read throws every
+//! Complexity: opening draws for every record once (a few nanoseconds a level), a read draws for every
 //! record one level down and those near the stretch further; so stretches should be long
 //! ([`Shuffled::stretch_records`]). I/O is the stretch, in whole blocks. Memory: 8 bytes a leaf, once
-//! and for each thread, and [`PLACE_BYTES`] a record of a stretch beside the records.
+//! and for each thread, and [`REF_BYTES`] a record of a stretch beside the records.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use super::tree::{FAN_OUT, Node, Tree, Walk, fan_out};
 use crate::ends::Input;
 use crate::ends::{became_shorter, check_unchanged, open_inputs};
 use crate::job::{Control, Job};
-use crate::partition::crew::Crew;
+use crate::partition::thread_group::ThreadGroup;
 use crate::read::source::InputPart;
 use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Pool, Reservation, block_ceil, block_floor};
@@ -29,12 +29,12 @@ use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 use outcore_io::{Error, Result};
 
 /// What a record of a stretch takes in memory while it is fetched.
-const PLACE_BYTES: u64 = 8 + 16;
+const REF_BYTES: u64 = 8 + 16;
 /// Records nearer than this are read together, in reads of at most so much.
 const GAP_BYTES: u64 = 16 << 10;
 const READ_BYTES_MAX: u64 = 1 << 20;
 const READS_IN_FLIGHT: usize = 64;
-/// Elements that are thrown at once.
+/// Elements that are drawn for at once.
 const BATCH: usize = 4096;
 
 /// The order of a shuffle over files that stay open.
@@ -114,7 +114,7 @@ impl Shuffled {
     pub fn stretch_records(&self) -> u64 {
         let free_bytes = self.job.budget.limit_bytes() - self.job.budget.used_bytes();
         // Half for the stretch itself, which is the caller's, and what it takes to find it.
-        let each_bytes = self.record_bytes + PLACE_BYTES;
+        let each_bytes = self.record_bytes + REF_BYTES;
         (free_bytes / 2 / each_bytes).clamp(1, self.count.max(1))
     }
 
@@ -128,11 +128,11 @@ impl Shuffled {
 
     /// Calls `work` for every chunk, on all threads.
     fn each_chunk(&self, job: &Job, work: impl Fn(u64) -> Result<()> + Sync) -> Result<()> {
-        let crew = Crew::new(job, self.chunk_count());
+        let thread_group = ThreadGroup::new(job, self.chunk_count());
         let next = AtomicU64::new(0);
-        crew.run(|_| {
+        thread_group.run(|_| {
             loop {
-                crew.check()?;
+                thread_group.check()?;
                 let chunk = next.fetch_add(1, Ordering::Relaxed);
                 if chunk >= self.chunk_count() {
                     return Ok(());
@@ -203,7 +203,7 @@ impl Shuffled {
             return Ok(());
         }
         let budget = &self.job.budget;
-        let _places = budget.reserve("places of records", PLACE_BYTES * count)?;
+        let _refs = budget.reserve("references to records", REF_BYTES * count)?;
         let elements = self.elements(&job, from..from + count)?;
         let mut wanted: Vec<(u64, u32)> = elements.into_iter().zip(0..).collect();
         wanted.sort_unstable();
@@ -240,7 +240,7 @@ impl Shuffled {
         for (leaf, end) in (first..).zip(&ends[first..=last]) {
             let node = Node::ROOT.below(self.tree.levels, leaf);
             let to = (end - base) as usize;
-            self.tree.dice(node).shuffle(&mut order[from..to]);
+            self.tree.rng(node).shuffle(&mut order[from..to]);
             from = to;
         }
         order.truncate((range.end - base) as usize);
@@ -262,7 +262,7 @@ impl Shuffled {
             here.extend((first_record..first_record + count).map(|element| (0, element)));
             return Ok(here);
         }
-        // Only what goes to a child that is wanted is thrown further.
+        // Only what goes to a child that is wanted is drawn for again.
         let below = self.tree.levels - 1;
         let of_child = fan_out(below);
         let wanted = leaves.start / of_child..(leaves.end - 1) / of_child + 1;

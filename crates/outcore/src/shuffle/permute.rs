@@ -1,7 +1,7 @@
 //! What a shuffle does with a bucket: permute it in memory, and write it at its final place.
 //!
-//! Contract: the records of a bucket are named by their places in the area, in the order of the
-//! input; what is left of the tree throws the names into leaves, each leaf is permuted, and records
+//! Contract: the records of a bucket are named by references into the area, in the order of the
+//! input; what is left of the tree draws a leaf for each name, each leaf is permuted, and records
 //! are gathered in that order into buffers laid out like the output; numbers are dealt there right
 //! away, as far as a leaf fits ([`crate::partition::task`]). Into a pipe buckets go in turn.
 //!
@@ -14,7 +14,7 @@ use bytemuck::Pod;
 
 use super::Shared;
 use super::distribute::NodeBucket;
-use super::plan::{PERMUTING, PLACES};
+use super::plan::{PERMUTING, REFS};
 use super::records::Records;
 use super::route::chunk_and_number;
 use super::tree::{Node, Walk, fan_out};
@@ -45,7 +45,7 @@ struct Names {
     /// Where they lie, leaf by leaf; behind that, to which leaf each goes, in the order of the input.
     buf: Buf,
     count: usize,
-    /// Where the places of each leaf end.
+    /// Where the references of each leaf end.
     ends: Vec<usize>,
     /// How many leaves, from the first, are permuted.
     permuted: usize,
@@ -60,14 +60,14 @@ impl Names {
     /// Places, and leaves.
     fn parts<P: Pod>(&mut self) -> (&mut [P], &mut [u16]) {
         let used = &mut self.buf[..Self::bytes::<P>(self.count)];
-        let (places, leaves) = used.split_at_mut(self.count * size_of::<P>());
+        let (refs, leaves) = used.split_at_mut(self.count * size_of::<P>());
         (
-            bytemuck::cast_slice_mut(places),
+            bytemuck::cast_slice_mut(refs),
             bytemuck::cast_slice_mut(leaves),
         )
     }
 
-    /// Where the places of a leaf lie.
+    /// Where the references of a leaf lie.
     fn range(&self, leaf: usize) -> Range<usize> {
         let from = match leaf {
             0 => 0,
@@ -93,7 +93,7 @@ pub(super) fn permute<R: Records>(
         return Err(too_long(bytes, plan.area_bytes()));
     }
     let threads = plan.size.threads;
-    let names = Pool::new(budget, PLACES, plan.places_bytes as usize, threads)?;
+    let names = Pool::new(budget, REFS, plan.refs_bytes as usize, threads)?;
     let memory = TaskMemory {
         area_bytes: plan.area_bytes(),
         areas: plan.areas,
@@ -135,9 +135,9 @@ impl<R: Records> Permuting<'_, R> {
     /// buckets wait for nothing else, it waits until other threads have given theirs back.
     fn more_names(&self, names_bytes: usize) -> Result<Pool> {
         let budget = &self.shared.job.budget;
-        let spare_bytes = self.shared.plan.spare_places_bytes();
+        let spare_bytes = self.shared.plan.spare_refs_bytes();
         while block_ceil(names_bytes as u64) <= spare_bytes {
-            if let Some(pool) = Pool::try_new(budget, PLACES, names_bytes, 1)? {
+            if let Some(pool) = Pool::try_new(budget, REFS, names_bytes, 1)? {
                 return Ok(pool);
             }
             if !self.may_wait {
@@ -147,18 +147,18 @@ impl<R: Records> Permuting<'_, R> {
             std::thread::sleep(REST);
         }
         let cause = format!(
-            "the lines of one bucket are so short that their places need {}, {} are left",
+            "the lines of one bucket are so short that references to them need {}, {} are left",
             units::bytes(names_bytes as u64),
             units::bytes(spare_bytes)
         );
         Err(Error::new(Kind::Memory, "permute lines", cause).hint("allow more --memory"))
     }
 
-    /// The places of all records of a bucket, leaf by leaf, those of a leaf in the order of the input.
+    /// References to all records of a bucket, leaf by leaf, those of a leaf in the order of the input.
     fn name(&self, bucket: &NodeBucket, runs: &[LoadedRun], area: &[u8]) -> Result<Names> {
         let (tree, records) = (self.shared.tree, self.shared.records);
         let count = bucket.counts.items as usize;
-        let names_bytes = Names::bytes::<R::Place>(count);
+        let names_bytes = Names::bytes::<R::Ref>(count);
         let buf = match names_bytes <= self.names.slot_bytes() {
             true => self.names.take(),
             false => self.more_names(names_bytes)?.take(),
@@ -171,19 +171,19 @@ impl<R: Records> Permuting<'_, R> {
             ends: Vec::new(),
             permuted: 0,
         };
-        let (places, leaves) = names.parts();
+        let (refs, leaves) = names.parts();
         if levels == 0 {
-            let mut slots = places.iter_mut();
+            let mut slots = refs.iter_mut();
             for run in runs {
-                records.places(area, run.at, run.count as usize, |place| {
+                records.refs(area, run.at, run.count as usize, |entry| {
                     if let Some(slot) = slots.next() {
-                        *slot = place;
+                        *slot = entry;
                         ends[0] += 1;
                     }
                 });
             }
         } else {
-            // Which leaf each goes to, and how many to each: throws need no records.
+            // Which leaf each goes to, and how many to each: draws need no records.
             let mut walk = Walk::new(tree, bucket.kind, levels, 0);
             let mut rest = &mut *leaves;
             for run in runs {
@@ -201,7 +201,7 @@ impl<R: Records> Permuting<'_, R> {
             let mut rest = &*leaves;
             for run in runs {
                 let (leaves, after) = rest.split_at(run.count as usize);
-                records.scatter(area, run.at, leaves, &mut ends, places);
+                records.scatter(area, run.at, leaves, &mut ends, refs);
                 rest = after;
             }
         }
@@ -227,16 +227,16 @@ impl<R: Records> Permuting<'_, R> {
             let leaf = names.permuted;
             let permuted_to = leaf.checked_sub(1).map_or(0, |last| names.ends[last]);
             if next.0 < permuted_to {
-                let places = &names.parts().0[..permuted_to];
-                let (len, after) = records.gather(area, places, next, &mut out[filled..]);
+                let refs = &names.parts().0[..permuted_to];
+                let (len, after) = records.gather(area, refs, next, &mut out[filled..]);
                 filled += len;
                 next = after;
                 continue;
             }
             let range = names.range(leaf);
-            let dice = tree.dice(bucket.kind.below(levels, leaf));
-            let places = &mut names.parts().0[range];
-            let (dealt, len) = records.permute(dice, places, &mut out[filled..]);
+            let rng = tree.rng(bucket.kind.below(levels, leaf));
+            let refs = &mut names.parts().0[range];
+            let (dealt, len) = records.permute(rng, refs, &mut out[filled..]);
             names.permuted += 1;
             filled += len;
             next.0 += dealt;

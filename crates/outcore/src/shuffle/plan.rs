@@ -22,12 +22,12 @@ use outcore_io::units;
 /// Most levels of one distribution: beyond 4096 buckets every store misses the caches.
 const LEVELS_MAX: u32 = 3;
 /// Chunks of the input that a thread has open, at most.
-const LANES_MAX: usize = 8;
+const OPEN_CHUNKS_MAX: usize = 8;
 /// Reservations by name, beside those that all distributions have: lines longer than a buffer where a bucket is
 /// distributed again, and what buckets are loaded, permuted and written in.
 pub(super) const LONG_READ: &str = "long lines that are read back";
 pub(super) const PERMUTING: &str = "buckets that are permuted, and their output";
-pub(super) const PLACES: &str = "places of records";
+pub(super) const REFS: &str = "references to records";
 
 /// What is kept of a record of a bucket while it is permuted: itself if it is a small number, else
 /// where it is, of lines with the length; and which leaf it goes to.
@@ -55,21 +55,21 @@ pub struct ShufflePlan {
     pub size: ShuffleSize,
     /// Buckets, buffers and traffic.
     pub common: PartitionPlan,
-    /// Levels of throws in all.
+    /// Levels of draws in all.
     pub tree_levels: u32,
-    /// Levels of one distribution; the rest is thrown when a bucket is in memory.
+    /// Levels of one distribution; the rest is drawn when a bucket is in memory.
     pub levels: u32,
     /// Levels of all distributions together.
-    pub thrown_levels: u32,
-    /// Memory for the places of a bucket's records, a thread.
-    pub places_bytes: u64,
+    pub drawn_levels: u32,
+    /// Memory for the references to a bucket's records, a thread.
+    pub refs_bytes: u64,
 }
 
 stands_on_common!(ShuffleSize, ShufflePlan);
 
 impl ShuffleSize {
-    /// Memory for the places of the records of a bucket of `bucket_bytes`.
-    fn places_bytes(&self, bucket_bytes: u64) -> u64 {
+    /// Memory for the references to the records of a bucket of `bucket_bytes`.
+    fn refs_bytes(&self, bucket_bytes: u64) -> u64 {
         let records = match self.record_bytes {
             Some(record_bytes) => bucket_bytes.div_ceil(record_bytes as u64),
             // Lines of 16 bytes on average; a leaf of empty lines must fit as well.
@@ -92,10 +92,10 @@ impl ShufflePlan {
 
     /// Runs of the input that are noted, at most: one in each segment, and one in each bucket whenever a thread turns
     /// from one chunk of the input to another.
-    fn pieces(&self) -> u64 {
+    fn input_runs(&self) -> u64 {
         let data_bytes = self.size.data_bytes;
         let chunks = data_bytes.div_ceil(self.size.tree().chunk_bytes);
-        let switches = match self.lanes {
+        let switches = match self.open_chunks {
             1 => chunks,
             _ => chunks.max(data_bytes / self.read_block_bytes as u64),
         };
@@ -108,17 +108,17 @@ impl ShufflePlan {
         let memory_bytes = self.size.memory_bytes;
         self.reservations()
             .filled("split", LONG_READ, memory_bytes)
-            .filled("permute", PLACES, memory_bytes)
+            .filled("permute", REFS, memory_bytes)
     }
 
-    /// Memory for the places of buckets that have more records than planned, all threads together.
-    pub(super) fn spare_places_bytes(&self) -> u64 {
-        let places_bytes = |ledger: &Ledger| {
+    /// Memory for the references to buckets that have more records than planned, all threads together.
+    pub(super) fn spare_refs_bytes(&self) -> u64 {
+        let refs_bytes = |ledger: &Ledger| {
             let lines = ledger.lines().iter();
-            let places = lines.filter(|line| line.name == PLACES);
-            places.map(|line| line.bytes).sum::<u64>()
+            let refs = lines.filter(|line| line.name == REFS);
+            refs.map(|line| line.bytes).sum::<u64>()
         };
-        places_bytes(&self.ledger()) - places_bytes(&self.reservations())
+        refs_bytes(&self.ledger()) - refs_bytes(&self.reservations())
     }
 }
 
@@ -128,22 +128,22 @@ impl Planned for ShufflePlan {
 
     fn reservations(&self) -> Ledger {
         let threads = self.size.threads;
-        let walks_bytes = 16 * self.lanes * self.bucket_count * threads;
+        let walks_bytes = 16 * self.open_chunks * self.bucket_count * threads;
         let long_bytes = match self.size.record_bytes {
             Some(_) => 0,
             None => 2 * self.line_bytes_max * threads,
         };
         let permuting_bytes = Pool::total_bytes(self.area_bytes(), self.areas * threads)
             + Pool::total_bytes(self.chunk_bytes, self.chunks * threads);
-        let places_bytes = Pool::total_bytes(self.places_bytes as usize, threads);
-        let ledger = self.common.ledger("shuffle", (self.pieces(), 0), 0);
-        self.with_regions(ledger, self.lanes)
+        let refs_bytes = Pool::total_bytes(self.refs_bytes as usize, threads);
+        let ledger = self.common.ledger("shuffle", (self.input_runs(), 0), 0);
+        self.with_regions(ledger, self.open_chunks)
             .during("distribute", "where chunks have got to", walks_bytes as u64)
             .during("split", SPLIT_SEGMENTS, self.split_bytes())
             .during("split", LONG_READ, long_bytes as u64)
             .during("permute", EDGES, EDGES_BYTES)
             .during("permute", PERMUTING, permuting_bytes)
-            .during("permute", PLACES, places_bytes)
+            .during("permute", REFS, refs_bytes)
     }
 
     /// Of each bucket and thread the last segment is part full.
@@ -190,10 +190,10 @@ fn candidates(size: ShuffleSize, distributions: u32) -> impl Iterator<Item = Shu
     let all_levels = (0..=tree_levels.min(LEVELS_MAX)).flat_map(move |levels| {
         // The first goes down as far as it can; those after it no further than they must.
         let least = levels * (distributions - 1) + u32::from(distributions > 1);
-        let thrown = least.max(levels)..=(levels * distributions).min(tree_levels);
-        thrown.map(move |thrown_levels| (levels, thrown_levels))
+        let drawn = least.max(levels)..=(levels * distributions).min(tree_levels);
+        drawn.map(move |drawn_levels| (levels, drawn_levels))
     });
-    let further = all_levels.filter(move |(levels, thrown)| distributions == 1 || thrown > levels);
+    let further = all_levels.filter(move |(levels, drawn)| distributions == 1 || drawn > levels);
     further.flat_map(move |levels| {
         (0..=6)
             .filter_map(move |shift| with_levels(size, (distributions, tree_levels), levels, shift))
@@ -203,18 +203,21 @@ fn candidates(size: ShuffleSize, distributions: u32) -> impl Iterator<Item = Shu
 fn with_levels(
     size: ShuffleSize,
     (distributions, tree_levels): (u32, u32),
-    (levels, thrown_levels): (u32, u32),
+    (levels, drawn_levels): (u32, u32),
     segment_shift: u32,
 ) -> Option<ShufflePlan> {
     let record_bytes = size.record_bytes.unwrap_or(1);
     let largest = SEGMENT_BYTES_MAX.max(record_bytes.next_multiple_of(BLOCK_BYTES));
     let segment_bytes = (largest >> segment_shift).next_multiple_of(BLOCK_BYTES);
-    let average_bytes = size.data_bytes / fan_out(thrown_levels) as u64;
-    let lanes = size.drive_count.div_ceil(size.threads).clamp(1, LANES_MAX);
+    let average_bytes = size.data_bytes / fan_out(drawn_levels) as u64;
+    let open_chunks = size
+        .drive_count
+        .div_ceil(size.threads)
+        .clamp(1, OPEN_CHUNKS_MAX);
     let share_bytes = size.memory_bytes as usize / size.threads;
     let line_bytes_max = match size.record_bytes {
         Some(record_bytes) => record_bytes,
-        None => (share_bytes / 40 / lanes).clamp(64 << 10, 256 << 20),
+        None => (share_bytes / 40 / open_chunks).clamp(64 << 10, 256 << 20),
     };
     // Throws are fair: what a bucket gets beyond its share is a few standard deviations of its
     // number of records; lines differ in length besides, and a long one or two may be in a bucket of short ones.
@@ -229,7 +232,7 @@ fn with_levels(
     let buckets = Buckets {
         distributions,
         count: fan_out(levels),
-        count_last: fan_out(thrown_levels) as f64,
+        count_last: fan_out(drawn_levels) as f64,
         bytes_max: bytes_max as usize,
         segment_bytes,
         has_extents: distributions == 1,
@@ -238,16 +241,16 @@ fn with_levels(
         element_bytes: size.record_bytes,
         areas: 3,
         has_chunks: true,
-        lanes_max: LANES_MAX,
-        reads_max: 2 * LANES_MAX,
+        open_chunks_max: OPEN_CHUNKS_MAX,
+        reads_max: 2 * OPEN_CHUNKS_MAX,
     };
     let mut plan = ShufflePlan {
         size,
         common: PartitionPlan::new(size.job, buckets, wishes),
         tree_levels,
         levels,
-        thrown_levels,
-        places_bytes: size.places_bytes(bytes_max),
+        drawn_levels,
+        refs_bytes: size.refs_bytes(bytes_max),
     };
     plan.line_bytes_max = line_bytes_max;
     Some(plan)
@@ -256,12 +259,12 @@ fn with_levels(
 impl fmt::Display for ShufflePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = format!("shuffle {}", units::bytes(self.size.data_bytes));
-        let throws = format!(
-            "throws: {} of {FAN_OUT}, {} of them in one distribution",
+        let draws = format!(
+            "draws: {} of {FAN_OUT}, {} of them in one distribution",
             units::counted(u64::from(self.tree_levels), "level"),
             self.levels,
         );
-        self.describe(f, &what, &[throws], ("permute", &self.ledger()))
+        self.describe(f, &what, &[draws], ("permute", &self.ledger()))
     }
 }
 

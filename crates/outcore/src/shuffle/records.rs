@@ -10,7 +10,7 @@ use bytemuck::Pod;
 use memchr::memchr_iter;
 
 use super::route::RandomRoute;
-use super::tree::Dice;
+use super::tree::DrawRng;
 use crate::partition::items::{NumberItems, RecordItems};
 use crate::partition::mover::{FixedMover, Mover, VaryingItems, VaryingMover};
 use crate::partition::task::gather;
@@ -21,7 +21,7 @@ pub(super) trait Records: Sync {
     /// How they are found in the input.
     type Framing: Framing;
     /// Where one lies in an area.
-    type Place: Pod + Send;
+    type Ref: Pod + Send;
     /// How they are moved to their buckets.
     type Mover: Mover<Route = RandomRoute>;
 
@@ -30,60 +30,55 @@ pub(super) trait Records: Sync {
     /// A worker's mover.
     fn mover(&self, route: RandomRoute) -> Self::Mover;
 
-    /// Calls `visit` with the place of each of `count` records, one after another from `at` in `area`.
-    fn places(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(Self::Place));
+    /// Calls `visit` with a reference to each of `count` records, one after another from `at` in `area`.
+    fn refs(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(Self::Ref));
 
     /// Puts each of the records that lie one after another from `at` in `area` to the end of its leaf:
-    /// `leaves` says which that is, `ends` where each ends in `places`, before and after.
+    /// `leaves` says which that is, `ends` where each ends in `refs`, before and after.
     fn scatter(
         &self,
         area: &[u8],
         at: usize,
         leaves: &[u16],
         ends: &mut [usize],
-        places: &mut [Self::Place],
+        refs: &mut [Self::Ref],
     ) {
         let mut leaf_of = leaves.iter();
-        self.places(area, at, leaves.len(), |place| {
+        self.refs(area, at, leaves.len(), |entry| {
             if let Some(&leaf) = leaf_of.next() {
                 let end = &mut ends[usize::from(leaf)];
-                places[*end] = place;
+                refs[*end] = entry;
                 *end += 1;
             }
         });
     }
 
     /// Permutes the records of a leaf, the next ones of the output; where it costs nothing more, the
-    /// first of them go to `out` rather than to `places`. Gives how many, and their bytes.
-    fn permute(
-        &self,
-        mut dice: Dice,
-        places: &mut [Self::Place],
-        _out: &mut [u8],
-    ) -> (usize, usize) {
-        dice.shuffle(places);
+    /// first of them go to `out` rather than to `refs`. Gives how many, and their bytes.
+    fn permute(&self, mut rng: DrawRng, refs: &mut [Self::Ref], _out: &mut [u8]) -> (usize, usize) {
+        rng.shuffle(refs);
         (0, 0)
     }
 
-    /// Fills `out` with records in the order of `places`, from byte `next.1` of record `next.0`, as far
+    /// Fills `out` with records in the order of `refs`, from byte `next.1` of record `next.0`, as far
     /// as both go; gives how many bytes these are, and where it ended.
     fn gather(
         &self,
         area: &[u8],
-        places: &[Self::Place],
+        refs: &[Self::Ref],
         next: (usize, usize),
         out: &mut [u8],
     ) -> (usize, (usize, usize));
 }
 
-/// Numbers, which are moved themselves where others have their places moved: what is in order of
+/// Numbers, which are moved themselves where others have references moved: what is in order of
 /// the output then lies so, and nothing has to be looked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Numbers<K>(pub(super) PhantomData<K>);
 
 impl<K: Pod + Send + Sync> Records for Numbers<K> {
     type Framing = FixedLength;
-    type Place = K;
+    type Ref = K;
     type Mover = FixedMover<NumberItems<K>, RandomRoute>;
 
     fn framing(&self) -> FixedLength {
@@ -96,45 +91,38 @@ impl<K: Pod + Send + Sync> Records for Numbers<K> {
         FixedMover::new(NumberItems(PhantomData), route)
     }
 
-    fn places(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(K)) {
+    fn refs(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(K)) {
         let records = area[at..at + count * size_of::<K>()].chunks_exact(size_of::<K>());
         records.map(bytemuck::pod_read_unaligned).for_each(visit);
     }
 
-    fn scatter(
-        &self,
-        area: &[u8],
-        at: usize,
-        leaves: &[u16],
-        ends: &mut [usize],
-        places: &mut [K],
-    ) {
+    fn scatter(&self, area: &[u8], at: usize, leaves: &[u16], ends: &mut [usize], refs: &mut [K]) {
         let records = area[at..at + leaves.len() * size_of::<K>()].chunks_exact(size_of::<K>());
         for (record, &leaf) in records.zip(leaves) {
             let end = &mut ends[usize::from(leaf)];
-            places[*end] = bytemuck::pod_read_unaligned(record);
+            refs[*end] = bytemuck::pod_read_unaligned(record);
             *end += 1;
         }
     }
 
-    fn permute(&self, mut dice: Dice, places: &mut [K], out: &mut [u8]) -> (usize, usize) {
+    fn permute(&self, mut rng: DrawRng, refs: &mut [K], out: &mut [u8]) -> (usize, usize) {
         let len = out.len() / size_of::<K>() * size_of::<K>();
         // Behind a header of odd length the output's numbers may lie astray.
         let out = bytemuck::try_cast_slice_mut(&mut out[..len]).unwrap_or_default();
-        let dealt = out.len().min(places.len());
-        dice.deal(places, &mut out[..dealt]);
+        let dealt = out.len().min(refs.len());
+        rng.deal(refs, &mut out[..dealt]);
         (dealt, dealt * size_of::<K>())
     }
 
     fn gather(
         &self,
         _: &[u8],
-        places: &[K],
+        refs: &[K],
         (index, offset): (usize, usize),
         out: &mut [u8],
     ) -> (usize, (usize, usize)) {
         let from = index * size_of::<K>() + offset;
-        let bytes = &bytemuck::cast_slice(places)[from..];
+        let bytes = &bytemuck::cast_slice(refs)[from..];
         let len = bytes.len().min(out.len());
         out[..len].copy_from_slice(&bytes[..len]);
         let to = from + len;
@@ -150,7 +138,7 @@ pub(super) struct Fixed {
 
 impl Records for Fixed {
     type Framing = FixedLength;
-    type Place = u32;
+    type Ref = u32;
     type Mover = FixedMover<RecordItems, RandomRoute>;
 
     fn framing(&self) -> FixedLength {
@@ -164,7 +152,7 @@ impl Records for Fixed {
         FixedMover::new(RecordItems { item_bytes }, route)
     }
 
-    fn places(&self, _: &[u8], at: usize, count: usize, mut visit: impl FnMut(u32)) {
+    fn refs(&self, _: &[u8], at: usize, count: usize, mut visit: impl FnMut(u32)) {
         for number in 0..count {
             visit((at + number * self.record_bytes) as u32);
         }
@@ -173,15 +161,15 @@ impl Records for Fixed {
     fn gather(
         &self,
         area: &[u8],
-        places: &[u32],
+        refs: &[u32],
         next: (usize, usize),
         out: &mut [u8],
     ) -> (usize, (usize, usize)) {
         match self.record_bytes {
-            16 => gather_fixed::<16>(area, places, next, out),
+            16 => gather_fixed::<16>(area, refs, next, out),
             _ => {
-                let range = |place: u32| (place as usize, self.record_bytes);
-                gather(area, places, range, next, out)
+                let range = |entry: u32| (entry as usize, self.record_bytes);
+                gather(area, refs, range, next, out)
             }
         }
     }
@@ -203,7 +191,7 @@ impl VaryingItems for Lines {
 
 impl Records for Lines {
     type Framing = Terminated;
-    type Place = [u32; 2];
+    type Ref = [u32; 2];
     type Mover = VaryingMover<Lines, RandomRoute>;
 
     fn framing(&self) -> Terminated {
@@ -216,7 +204,7 @@ impl Records for Lines {
         VaryingMover::new(*self, route)
     }
 
-    fn places(&self, area: &[u8], at: usize, count: usize, mut visit: impl FnMut([u32; 2])) {
+    fn refs(&self, area: &[u8], at: usize, count: usize, mut visit: impl FnMut([u32; 2])) {
         let mut from = at;
         for end in memchr_iter(self.terminator, &area[at..]).take(count) {
             let to = at + end + 1;
@@ -228,39 +216,39 @@ impl Records for Lines {
     fn gather(
         &self,
         area: &[u8],
-        places: &[[u32; 2]],
+        refs: &[[u32; 2]],
         next: (usize, usize),
         out: &mut [u8],
     ) -> (usize, (usize, usize)) {
         let range = |[at, len]: [u32; 2]| (at as usize, len as usize);
-        gather(area, places, range, next, out)
+        gather(area, refs, range, next, out)
     }
 }
 
 /// [`gather`] where the length is known when compiling: whole records in the middle.
 fn gather_fixed<const LEN: usize>(
     area: &[u8],
-    places: &[u32],
+    refs: &[u32],
     next: (usize, usize),
     out: &mut [u8],
 ) -> (usize, (usize, usize)) {
-    let range = |place: u32| (place as usize, LEN);
+    let range = |entry: u32| (entry as usize, LEN);
     let front = match next.1 {
         0 => 0,
         offset => (LEN - offset).min(out.len()),
     };
-    let (front, (index, offset)) = gather(area, places, range, next, &mut out[..front]);
+    let (front, (index, offset)) = gather(area, refs, range, next, &mut out[..front]);
     if offset > 0 {
         return (front, (index, offset));
     }
     let (records, _) = out[front..].as_chunks_mut::<LEN>();
-    let count = records.len().min(places.len() - index);
-    for (record, &place) in records.iter_mut().zip(&places[index..]) {
-        let at = place as usize;
+    let count = records.len().min(refs.len() - index);
+    for (record, &entry) in records.iter_mut().zip(&refs[index..]) {
+        let at = entry as usize;
         record.copy_from_slice(&area[at..at + LEN]);
     }
     let middle = front + count * LEN;
-    let (rest, next) = gather(area, places, range, (index + count, 0), &mut out[middle..]);
+    let (rest, next) = gather(area, refs, range, (index + count, 0), &mut out[middle..]);
     (middle + rest, next)
 }
 
@@ -269,20 +257,20 @@ mod tests {
     use super::*;
 
     /// Gathers in pieces of each length, and looks whether that is `whole`.
-    fn check<R: Records>(records: &R, area: &[u8], places: &[R::Place], whole: &[u8]) {
+    fn check<R: Records>(records: &R, area: &[u8], refs: &[R::Ref], whole: &[u8]) {
         for step in 1..80 {
             let mut out = vec![0; whole.len()];
             let mut next = (0, 0);
             for chunk in out.chunks_mut(step) {
                 // Places become known while it goes on, some at a time.
-                let known = places.len().min(next.0 + 2);
-                let (some, after) = records.gather(area, &places[..known], next, chunk);
-                let (rest, after) = records.gather(area, places, after, &mut chunk[some..]);
+                let known = refs.len().min(next.0 + 2);
+                let (some, after) = records.gather(area, &refs[..known], next, chunk);
+                let (rest, after) = records.gather(area, refs, after, &mut chunk[some..]);
                 assert_eq!(some + rest, chunk.len());
                 next = after;
             }
             assert_eq!(out, whole);
-            assert_eq!(next, (places.len(), 0));
+            assert_eq!(next, (refs.len(), 0));
         }
     }
 
@@ -294,8 +282,8 @@ mod tests {
             let starts: Vec<usize> = (0..count).map(|i| (i * 7 % count) * record_bytes).collect();
             let record = |at: &usize| area[*at..*at + record_bytes].to_vec();
             let whole: Vec<u8> = starts.iter().flat_map(record).collect();
-            let places: Vec<u32> = starts.iter().map(|&at| at as u32).collect();
-            check(&Fixed { record_bytes }, &area, &places, &whole);
+            let refs: Vec<u32> = starts.iter().map(|&at| at as u32).collect();
+            check(&Fixed { record_bytes }, &area, &refs, &whole);
             if record_bytes == 8 {
                 let numbers: Vec<u64> = bytemuck::pod_collect_to_vec(&whole);
                 check(&Numbers::<u64>(PhantomData), &area, &numbers, &whole);
@@ -306,17 +294,17 @@ mod tests {
     #[test]
     fn numbers_are_found_wherever_they_lie() {
         let area: Vec<u8> = (0..32).collect();
-        let mut places = Vec::new();
+        let mut refs = Vec::new();
         let numbers = Numbers::<u32>(PhantomData);
-        numbers.places(&area, 3, 2, |place| places.push(place.to_ne_bytes()));
-        assert_eq!(places, [[3, 4, 5, 6], [7, 8, 9, 10]]);
+        numbers.refs(&area, 3, 2, |entry| refs.push(entry.to_ne_bytes()));
+        assert_eq!(refs, [[3, 4, 5, 6], [7, 8, 9, 10]]);
     }
 
     #[test]
     fn lines_are_found_with_their_ends() {
         let lines = Lines { terminator: b'\n' };
-        let mut places = Vec::new();
-        lines.places(b"xx\na\n\nbcd\nrest\n", 3, 3, |place| places.push(place));
-        assert_eq!(places, [[3, 2], [5, 1], [6, 4]]);
+        let mut refs = Vec::new();
+        lines.refs(b"xx\na\n\nbcd\nrest\n", 3, 3, |entry| refs.push(entry));
+        assert_eq!(refs, [[3, 2], [5, 1], [6, 4]]);
     }
 }

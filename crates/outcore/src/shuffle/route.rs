@@ -29,7 +29,7 @@ pub(super) fn chunk_and_number(position: u64) -> (u64, u64) {
 struct Open {
     chunk: u64,
     walk: Walk,
-    /// Of each bucket, how many of the chunk's items are in its pieces; those of the first chunk that is open
+    /// Of each bucket, how many of the chunk's items are in its input runs; those of the first chunk that is open
     /// are with the worker.
     counts: Vec<u64>,
 }

@@ -224,7 +224,7 @@ fn the_output_is_the_permutation_of_the_definition_whatever_the_means() {
 }
 
 #[test]
-fn a_bucket_too_large_for_an_area_is_thrown_again() {
+fn a_bucket_too_large_for_an_area_is_drawn_again() {
     let files = [noise(7, 100 * 400_000)];
     let options = options(Unit::Records { record_bytes: 100 }, 1);
     let plan_with = |memory_bytes| {

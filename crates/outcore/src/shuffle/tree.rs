@@ -1,15 +1,15 @@
-//! The permutation of a shuffle, as a definition: a tree of fair throws, then a shuffle of each leaf.
+//! The permutation of a shuffle, as a definition: a tree of fair draws, then a shuffle of each leaf.
 //!
 //! Model: P. Sanders, "Random permutations on distributed, external and hierarchical memory",
-//! Information Processing Letters 67 (1998): throw every element into one of a few buckets, keep the
-//! order inside them, go on in each, and permute what is small by Fisher and Yates. Throws are
+//! Information Processing Letters 67 (1998): draw one of a few buckets for every element, keep the
+//! order inside them, go on in each, and permute what is small by Fisher and Yates. Draws are
 //! independent and fair, and leaves are permuted uniformly, so all permutations are equally likely.
 //!
 //! Contract: the permutation depends on the seed, the epoch, the bytes of the data and the length of
 //! a record, and on nothing else. The tree has [`FAN_OUT`] children a node and so many levels that a
 //! leaf holds about [`LEAF_BYTES`] at most. An element is named by its chunk of the input (see
 //! [`crate::read::regions`]) and by how many of that chunk came before it *in the node*; the child
-//! it goes to is a hash of seed, node, chunk and that number. So whoever reads a chunk can throw its
+//! it goes to is a hash of seed, node, chunk and that number. So whoever reads a chunk can draw for its
 //! elements through several levels at once, no matter what others do, and whoever reads a bucket
 //! again needs to know only where chunks begin in it; no key is ever stored.
 //!
@@ -24,7 +24,7 @@ const FAN_OUT_BITS: u32 = FAN_OUT.trailing_zeros();
 pub(crate) const LEAF_BYTES: u64 = 1 << 20;
 /// Records that a leaf holds at least, about, once there are more than a few.
 const LEAF_RECORDS: u64 = 16;
-/// Elements that are thrown at once.
+/// Elements that are drawn for at once.
 const BATCH: usize = 1024;
 /// Chunks at most: what begins where in each bucket is kept in memory.
 const CHUNKS_MAX: u64 = 1024;
@@ -65,7 +65,7 @@ impl Node {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tree {
     key: u64,
-    /// Levels of throws.
+    /// Levels of draws.
     pub(crate) levels: u32,
     /// Length of a chunk of the input.
     pub(crate) chunk_bytes: u64,
@@ -100,8 +100,8 @@ impl Tree {
     }
 
     /// The numbers that permute a leaf.
-    pub(crate) fn dice(&self, leaf: Node) -> Dice {
-        Dice::new(mix2(self.node_key(leaf), u64::MAX))
+    pub(crate) fn rng(&self, leaf: Node) -> DrawRng {
+        DrawRng::new(mix2(self.node_key(leaf), u64::MAX))
     }
 }
 
@@ -214,29 +214,29 @@ impl Walk {
 }
 
 /// Numbers that are made at once, two of each word.
-const DICE: usize = 128;
+const BATCH_DRAWS: usize = 128;
 
 /// Uniform numbers: splitmix64, by halves, the upper one first.
 #[derive(Debug)]
-pub(crate) struct Dice {
+pub(crate) struct DrawRng {
     state: u64,
     /// Words of which the halves from `next` on are to come.
-    ready: [u64; DICE / 2],
+    ready: [u64; BATCH_DRAWS / 2],
     next: usize,
 }
 
-impl Dice {
+impl DrawRng {
     fn new(state: u64) -> Self {
-        Dice {
+        DrawRng {
             state,
-            ready: [0; DICE / 2],
-            next: DICE,
+            ready: [0; BATCH_DRAWS / 2],
+            next: BATCH_DRAWS,
         }
     }
 
     #[inline]
     fn next_u32(&mut self) -> u32 {
-        if self.next == DICE {
+        if self.next == BATCH_DRAWS {
             self.make();
         }
         let both = self.ready[self.next / 2];
@@ -286,16 +286,16 @@ impl Dice {
         assert!(out.len() <= items.len());
         let mut left = items.len();
         while left > 1 {
-            if self.next == DICE && left > DICE {
+            if self.next == BATCH_DRAWS && left > BATCH_DRAWS {
                 self.make();
-                let mut chosen = [0; DICE / 2];
+                let mut chosen = [0; BATCH_DRAWS / 2];
                 if choose_below(&self.ready, left as u32, &mut chosen) {
                     for both in chosen {
                         swap_out(items, out, left - 1, both as u32);
                         swap_out(items, out, left - 2, (both >> 32) as u32);
                         left -= 2;
                     }
-                    self.next = DICE;
+                    self.next = BATCH_DRAWS;
                     continue;
                 }
             }
@@ -350,7 +350,7 @@ pub(crate) fn permutation(tree: Tree, chunk_counts: &[usize]) -> Vec<usize> {
         nodes = below;
     }
     for (leaf, elements) in &mut nodes {
-        tree.dice(*leaf).shuffle(elements);
+        tree.rng(*leaf).shuffle(elements);
     }
     nodes
         .into_iter()
@@ -475,34 +475,34 @@ mod tests {
 
     #[test]
     fn what_is_dealt_at_once_is_what_is_swapped_one_by_one() {
-        // Long enough that numbers are thrown again.
+        // Long enough that numbers are drawn again.
         for (count, dealt) in [(0, 0), (1, 1), (129, 77), (300, 300), (1 << 19, 400_000)] {
             let items: Vec<u32> = (0..count).collect();
             let mut one_by_one = items.clone();
-            let mut dice = tree(4, 2, 0).dice(Node::ROOT);
+            let mut rng = tree(4, 2, 0).rng(Node::ROOT);
             for last in (1..one_by_one.len()).rev() {
-                let other = dice.below(last as u32 + 1) as usize;
+                let other = rng.below(last as u32 + 1) as usize;
                 one_by_one.swap(last, other);
             }
-            let after = dice.below(1 << 30);
+            let after = rng.below(1 << 30);
             for dealt in [0, dealt] {
                 let mut left = items.clone();
                 let mut out = vec![0; dealt];
-                let mut dice = tree(4, 2, 0).dice(Node::ROOT);
-                dice.deal(&mut left, &mut out);
+                let mut rng = tree(4, 2, 0).rng(Node::ROOT);
+                rng.deal(&mut left, &mut out);
                 assert_eq!(out[..], one_by_one[..dealt], "{count}");
                 assert_eq!(left[dealt..], one_by_one[dealt..], "{count}");
-                assert_eq!(dice.below(1 << 30), after, "{count}");
+                assert_eq!(rng.below(1 << 30), after, "{count}");
             }
         }
     }
 
     #[test]
     fn bounded_numbers_are_uniform() {
-        let mut dice = tree(1, 1, 0).dice(Node::ROOT);
+        let mut rng = tree(1, 1, 0).rng(Node::ROOT);
         let mut counts = vec![0u64; 77];
         for _ in 0..200_000 {
-            counts[dice.below(77) as usize] += 1;
+            counts[rng.below(77) as usize] += 1;
         }
         assert!(deviation(&counts).abs() < 5.0);
     }

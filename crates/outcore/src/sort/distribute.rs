@@ -5,7 +5,7 @@
 //!
 //! Contract: each worker thread reads through its own port, routes its elements and copies each once
 //! ([`crate::partition::pass`]). The input is encoded as it is read. Elements of an equality bucket of
-//! bare numbers are only counted.
+//! scalars are only counted.
 //!
 //! Bounds: memory is the segment pool, the read pool and one description a segment; a worker never
 //! waits for another's buffer (each has its own share, resident segments are taken by credit). I/O
@@ -15,7 +15,7 @@
 use super::elements::Elements;
 use super::plan::INPUT;
 use super::shared::Shared;
-use super::splitters::{KeyCut, KeyRoute};
+use super::splitters::{KeyRoute, KeySplitters};
 use crate::ends::check_unchanged;
 use crate::partition::bucket::{Bucket, Out, Segment, join_outs};
 use crate::partition::mover::{FixedMover, Mover, Run};
@@ -51,11 +51,11 @@ impl<E: Elements> Shared<'_, E> {
     }
 }
 
-/// Distributes the blocks of the input by `cut`.
+/// Distributes the blocks of the input by `splitters`.
 pub(crate) fn distribute_input<E: Elements>(
     shared: &Shared<'_, E>,
     parts: &[InputPart],
-    cut: &KeyCut<E::Key>,
+    splitters: &KeySplitters<E::Key>,
 ) -> Result<Vec<Bucket>> {
     let (plan, elements) = (shared.plan, shared.elements);
     let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
@@ -65,7 +65,7 @@ pub(crate) fn distribute_input<E: Elements>(
     let slots = plan.reads_in_flight * plan.size.threads;
     let pool = Pool::new(&shared.job.budget, INPUT, blocks.read_bytes_max(), slots)?;
     let outs = shared.on_all_threads(|_| {
-        let mut inlet = Inlet::new(shared, cut)?;
+        let mut inlet = Inlet::new(shared, splitters)?;
         let order = (shared.take_share(), plan.size.is_ordered);
         let mut reader = BlockReader::new(&blocks, order, plan.reads_in_flight, pool.clone());
         let mover = &mut inlet.mover;
@@ -78,7 +78,7 @@ pub(crate) fn distribute_input<E: Elements>(
         inlet.finish()
     })?;
     check_unchanged(shared.volume, parts, shared.consumed.is_some())?;
-    Ok(buckets_of(shared, cut, 0, outs))
+    Ok(buckets_of(shared, splitters, 0, outs))
 }
 
 /// One thread's way into the buckets of the first distribution.
@@ -91,22 +91,25 @@ pub(crate) struct Inlet<'a, E: Elements> {
 }
 
 impl<'a, E: Elements> Inlet<'a, E> {
-    /// Into the buckets of `cut`. As many of them stay in memory as there are reservations for.
-    pub(crate) fn new(shared: &'a Shared<'_, E>, cut: &'a KeyCut<E::Key>) -> Result<Self> {
+    /// Into the buckets of `splitters`. As many of them stay in memory as there are reservations for.
+    pub(crate) fn new(
+        shared: &'a Shared<'_, E>,
+        splitters: &'a KeySplitters<E::Key>,
+    ) -> Result<Self> {
         let (plan, elements) = (shared.plan, shared.elements);
         let data_bytes = plan.size.data_bytes;
         let resident_bytes = (plan.resident_segments * plan.segment_payload_bytes) as u64;
         let resident_below = match resident_bytes >= data_bytes {
             true => usize::MAX,
-            false => shared.resident_below(cut.bucket_count(), data_bytes),
+            false => shared.resident_below(splitters.bucket_count(), data_bytes),
         };
-        let scattering = shared.scattering(resident_below, false, cut.bucket_count());
+        let scattering = shared.scattering(resident_below, false, splitters.bucket_count());
         let mut worker = ScatterWorker::new(shared, scattering)?;
-        count_equal(shared, cut, &mut worker);
+        count_equal(shared, splitters, &mut worker);
         Ok(Inlet {
             elements,
             worker,
-            mover: FixedMover::new(elements.items(), KeyRoute::new(elements, cut, 0)),
+            mover: FixedMover::new(elements.items(), KeyRoute::new(elements, splitters, 0)),
             keep_partials: plan.distributions <= 1,
         })
     }
@@ -146,18 +149,18 @@ fn take_run<E: Elements>(
     mover.take(worker, run)
 }
 
-/// Distributes the segments of a bucket by `cut`, which was made for elements that share `depth` keys.
+/// Distributes the segments of a bucket by `splitters`, which was made for elements that share `depth` keys.
 pub(crate) fn distribute_by_key<E: Elements>(
     shared: &Shared<'_, E>,
     segments: Vec<Segment>,
-    cut: &KeyCut<E::Key>,
+    splitters: &KeySplitters<E::Key>,
     depth: usize,
 ) -> Result<Vec<Bucket>> {
-    let route = || KeyRoute::new(shared.elements, cut, depth);
+    let route = || KeyRoute::new(shared.elements, splitters, depth);
     let outs = distribute_segments(shared, segments, route, |worker| {
-        count_equal(shared, cut, worker);
+        count_equal(shared, splitters, worker);
     })?;
-    Ok(buckets_of(shared, cut, depth, outs))
+    Ok(buckets_of(shared, splitters, depth, outs))
 }
 
 /// Distributes the segments of a bucket on all threads; gives what each has of every bucket.
@@ -180,30 +183,30 @@ pub(crate) fn distribute_segments<E: Elements, R: Route>(
     })
 }
 
-/// Bare numbers that are all equal are only counted.
+/// Scalars that are all equal are only counted.
 fn count_equal<E: Elements>(
     shared: &Shared<'_, E>,
-    cut: &KeyCut<E::Key>,
+    splitters: &KeySplitters<E::Key>,
     worker: &mut ScatterWorker<'_>,
 ) {
-    if shared.elements.is_bare() {
-        let equal = (0..cut.bucket_count()).filter(|&bucket| cut.is_equal(bucket));
+    if shared.elements.is_scalar() {
+        let equal = (0..splitters.bucket_count()).filter(|&bucket| splitters.is_equal(bucket));
         equal.for_each(|bucket| worker.only_count(bucket));
     }
 }
 
-/// The buckets of a cut from what each worker has put there.
+/// The buckets of splitters from what each worker has put there.
 pub(crate) fn buckets_of<E: Elements>(
     shared: &Shared<'_, E>,
-    cut: &KeyCut<E::Key>,
+    splitters: &KeySplitters<E::Key>,
     depth: usize,
     outs: Vec<Vec<Out>>,
 ) -> Vec<Bucket> {
-    let is_bare = shared.elements.is_bare();
-    let buckets = (0..cut.bucket_count()).map(|index| {
-        let equal_key = cut.equal_key(index).filter(|_| is_bare);
+    let is_scalar = shared.elements.is_scalar();
+    let buckets = (0..splitters.bucket_count()).map(|index| {
+        let equal_key = splitters.equal_key(index).filter(|_| is_scalar);
         Bucket {
-            depth: cut.depth_of(index, depth),
+            depth: splitters.depth_of(index, depth),
             copies_of: equal_key.map(|key| bytemuck::bytes_of(&key).into()),
             ..Bucket::default()
         }
@@ -217,10 +220,10 @@ pub(crate) fn buckets_of<E: Elements>(
     buckets
 }
 
-/// Moves bare numbers that a header of odd length put astray to where they can be looked at as such; gives
+/// Moves scalars that a header of odd length put astray to where they can be looked at as such; gives
 /// where the payload starts.
 fn align_payload<E: Elements>(elements: &E, block: &Block, buf: &mut Buf) -> usize {
-    if !elements.is_bare() {
+    if !elements.is_scalar() {
         return block.skip_bytes;
     }
     let start = block.skip_bytes / elements.element_bytes() * elements.element_bytes();

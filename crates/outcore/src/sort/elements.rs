@@ -1,7 +1,7 @@
-//! What is sorted: bare numbers or records, behind one trait for the loops of distribute and sort.
+//! What is sorted: scalars or records, behind one trait for the loops of distribute and sort.
 //!
 //! Contract: [`Elements`] gives the unsigned key by which elements are classified, moves elements
-//! into buckets, and says how deep the order goes. A bare number is its own key, turned into a
+//! into buckets, and says how deep the order goes. A scalar is its own key, turned into a
 //! native unsigned integer when it is first read and back when it is written at last, so scratch
 //! holds ordered integers. A record keeps its bytes; its key at depth d is word d of its order
 //! string ([`crate::key::order`]): a bucket whose records share a word is split by the next.
@@ -10,8 +10,8 @@
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
-use crate::key::bare::BareOrder;
 use crate::key::order::Order;
+use crate::key::scalar::ScalarOrder;
 use crate::partition::classify::Key;
 use crate::partition::items::{FixedItems, NumberItems, RecordItems};
 use outcore_io::{Error, Kind, Result};
@@ -26,7 +26,7 @@ pub(crate) trait Elements: Sync {
     /// Size of an element.
     fn element_bytes(&self) -> usize;
     /// Whether an element is its key, so that equal keys are equal elements.
-    fn is_bare(&self) -> bool;
+    fn is_scalar(&self) -> bool;
     /// Number of keys that an element has, one after another; elements that share all of them
     /// are equal in the order.
     fn depth_end(&self) -> usize;
@@ -49,16 +49,16 @@ pub(crate) trait Elements: Sync {
     fn is_same_key(&self, a: &[u8], b: &[u8]) -> bool;
 }
 
-/// Bare numbers of the native integer `K`.
+/// Scalars of the native integer `K`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bare<K> {
-    order: BareOrder,
+pub(crate) struct Scalars<K> {
+    order: ScalarOrder,
     key: PhantomData<K>,
 }
 
-impl<K> Bare<K> {
-    pub(crate) fn new(order: BareOrder) -> Self {
-        Bare {
+impl<K> Scalars<K> {
+    pub(crate) fn new(order: ScalarOrder) -> Self {
+        Scalars {
             order,
             key: PhantomData,
         }
@@ -79,9 +79,9 @@ fn misaligned(error: &bytemuck::PodCastError) -> Error {
     Error::new(Kind::Corrupt, "look at keys", error.to_string()).hint("a bug: please report it")
 }
 
-macro_rules! bare {
+macro_rules! scalars {
     ($unsigned:ty, $encode:ident, $decode:ident) => {
-        impl Elements for Bare<$unsigned> {
+        impl Elements for Scalars<$unsigned> {
             type Key = $unsigned;
             type Items = NumberItems<$unsigned>;
 
@@ -89,7 +89,7 @@ macro_rules! bare {
                 size_of::<$unsigned>()
             }
 
-            fn is_bare(&self) -> bool {
+            fn is_scalar(&self) -> bool {
                 true
             }
 
@@ -134,9 +134,9 @@ macro_rules! bare {
         }
     };
 }
-bare!(u32, encode_u32, decode_u32);
-bare!(u64, encode_u64, decode_u64);
-bare!(u128, encode_u128, decode_u128);
+scalars!(u32, encode_u32, decode_u32);
+scalars!(u64, encode_u64, decode_u64);
+scalars!(u128, encode_u128, decode_u128);
 
 /// Records with a payload, or with several keys.
 #[derive(Debug, Clone)]
@@ -158,7 +158,7 @@ impl Elements for Records {
         self.order.record_bytes()
     }
 
-    fn is_bare(&self) -> bool {
+    fn is_scalar(&self) -> bool {
         false
     }
 

@@ -23,19 +23,19 @@ mod split;
 pub(crate) mod splitters;
 mod task;
 
-use self::elements::{Bare, Elements, Records};
+use self::elements::{Elements, Records, Scalars};
 use self::in_memory::SortKeys;
 use self::plan::{SortPlan, SortSize, plan_sort};
 use self::shared::Shared;
 use self::source::{Files, Source};
 use self::split::split_oversized;
-use self::splitters::KeyCut;
+use self::splitters::KeySplitters;
 use self::task::sort_buckets;
 use crate::ends::{Input, Output, Phase, Phases};
 use crate::job::{Job, JobSize};
-use crate::key::bare::{BareClass, BareOrder};
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
+use crate::key::scalar::{ScalarClass, ScalarOrder};
 use crate::key::sort_key::Tie;
 use crate::partition::Partition;
 use crate::partition::driver::Ends;
@@ -112,12 +112,12 @@ pub(crate) fn sort_from(
     format: &RecordFormat,
     options: SortOptions,
 ) -> Result<SortSummary> {
-    let bare = BareOrder::of(format, options.descending);
-    match bare {
+    let scalar = ScalarOrder::of(format, options.descending);
+    match scalar {
         Some(order) => match order.class() {
-            BareClass::U32 => run(job, source, output, options, &Bare::<u32>::new(order)),
-            BareClass::U64 => run(job, source, output, options, &Bare::<u64>::new(order)),
-            BareClass::U128 => run(job, source, output, options, &Bare::<u128>::new(order)),
+            ScalarClass::U32 => run(job, source, output, options, &Scalars::<u32>::new(order)),
+            ScalarClass::U64 => run(job, source, output, options, &Scalars::<u64>::new(order)),
+            ScalarClass::U128 => run(job, source, output, options, &Scalars::<u128>::new(order)),
         },
         None => {
             let tie = if options.stable {
@@ -145,12 +145,12 @@ pub fn plan(
     options: SortOptions,
     drive_count: usize,
 ) -> Result<SortPlan> {
-    let is_bare = format.bare().is_some();
+    let is_scalar = format.scalar().is_some();
     plan_sort(SortSize {
         job: JobSize::of(job, data_bytes, drive_count),
         element_bytes: format.record_bytes(),
-        is_bare,
-        is_ordered: options.stable && !is_bare,
+        is_scalar,
+        is_ordered: options.stable && !is_scalar,
     })
 }
 
@@ -189,8 +189,8 @@ where
     let plan = plan_sort(SortSize {
         job: JobSize::of(job, data_bytes, ends.volume.drives().len()),
         element_bytes,
-        is_bare: elements.is_bare(),
-        is_ordered: options.stable && !elements.is_bare(),
+        is_scalar: elements.is_scalar(),
+        is_ordered: options.stable && !elements.is_scalar(),
     })?;
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.distributions > 0)?;
@@ -209,10 +209,10 @@ where
     };
     job.control.begin_phase("sample", 0);
     let sample = source.sample(&shared, &ends)?;
-    let cut = choose_cut(&shared, &sample)?;
+    let splitters = choose_splitters(&shared, &sample)?;
     drop(sample);
     phases.end("sample", &ends.volume);
-    let buckets = source.distribute(&shared, &ends, &cut)?;
+    let buckets = source.distribute(&shared, &ends, &splitters)?;
     let (buckets, splits) = split_oversized(&shared, buckets)?;
     phases.end("distribute", &ends.volume);
     let written = sort_buckets(&shared, buckets, (&ends, staged.as_ref()), options.unique)?;
@@ -236,15 +236,18 @@ where
     })
 }
 
-/// How the input is cut into buckets, told from a sample of its elements.
-fn choose_cut<E: Elements>(shared: &Shared<'_, E>, sample: &[u8]) -> Result<KeyCut<E::Key>> {
+/// The splitters of the input, chosen from a sample of its elements.
+fn choose_splitters<E: Elements>(
+    shared: &Shared<'_, E>,
+    sample: &[u8],
+) -> Result<KeySplitters<E::Key>> {
     let plan = shared.plan;
     let buckets_max = plan.bucket_count + plan.spare_buckets();
     let wanted = plan.bucket_count;
-    let cut = KeyCut::choose(shared.elements, sample, true, 0, wanted, buckets_max)?;
+    let splitters = KeySplitters::choose(shared.elements, sample, true, 0, wanted, buckets_max)?;
     // A bucket more than planned takes a buffer a thread from what may stay in memory; a few, that
-    // even the smallest cut has, come out of the buffers for splits.
-    let extra = cut.bucket_count().saturating_sub(plan.bucket_count);
+    // even the fewest splitters make, come out of the buffers for splits.
+    let extra = splitters.bucket_count().saturating_sub(plan.bucket_count);
     shared.take_resident(extra.min(plan.spare_buckets()) * plan.size.threads);
-    Ok(cut)
+    Ok(splitters)
 }

@@ -9,7 +9,7 @@ use crate::ends::{EDGES, EDGES_BYTES};
 use crate::job::{JobSize, KindCosts};
 pub use crate::partition::plan::PartitionPlan;
 use crate::partition::plan::{
-    AREA_BYTES_MAX, Buckets, PIECE_BYTES, Planned, SEGMENT_BYTES_MAX, Wishes, best_of,
+    AREA_BYTES_MAX, Buckets, INPUT_RUN_BYTES, Planned, SEGMENT_BYTES_MAX, Wishes, best_of,
     on_fewer_threads, plan_within, stands_on_common,
 };
 pub(crate) use crate::partition::plan::{BUCKETS_MAX, INPUT};
@@ -34,8 +34,8 @@ pub struct SortSize {
     pub job: JobSize,
     /// Bytes of an element.
     pub element_bytes: usize,
-    /// Whether an element is a bare number (sorted in place) or a record (sorted by reference).
-    pub is_bare: bool,
+    /// Whether an element is a scalar (sorted in place) or a record (sorted by reference).
+    pub is_scalar: bool,
     /// Whether the place in the input is kept (`--stable`).
     pub is_ordered: bool,
 }
@@ -60,9 +60,9 @@ stands_on_common!(SortSize, SortPlan);
 
 impl SortSize {
     /// Memory for a bucket while it is sorted, besides the bucket itself: the radix sort's copy
-    /// for bare numbers, references and their copy for records.
+    /// for scalars, references and their copy for records.
     pub fn sort_space_bytes(&self, bucket_bytes: usize) -> u64 {
-        if self.is_bare {
+        if self.is_scalar {
             bucket_bytes as u64
         } else {
             32 * (bucket_bytes / self.element_bytes) as u64
@@ -71,7 +71,7 @@ impl SortSize {
 
     /// Where a bucket's sort is fastest: it stays in the second-level cache or nearly so.
     fn bucket_bytes_best(&self) -> usize {
-        if self.is_bare { 4 << 20 } else { 8 << 20 }
+        if self.is_scalar { 4 << 20 } else { 8 << 20 }
     }
 }
 
@@ -99,7 +99,7 @@ impl SortPlan {
 
     /// Runs of the input that an ordered job notes, at most: in each of the last buckets as many as
     /// there are stretches of input that one thread took, and one in each of `segments`.
-    fn pieces(&self, segments: u64) -> u64 {
+    fn input_runs(&self, segments: u64) -> u64 {
         if !self.size.is_ordered {
             return 0;
         }
@@ -131,9 +131,9 @@ impl Planned for SortPlan {
         let sample_bytes = self.sample_read_bytes.max(self.size.element_bytes);
         let read_bytes = self.read_block_bytes + 2 * BLOCK_BYTES;
         let space_bytes = self.size.sort_space_bytes(self.bucket_bytes_max);
-        let pieces = self.pieces(self.data_segments() + 1);
+        let input_runs = self.input_runs(self.data_segments() + 1);
         self.common
-            .ledger("sort", (pieces, 0), SPLIT_SLOTS)
+            .ledger("sort", (input_runs, 0), SPLIT_SLOTS)
             .during(
                 "sample",
                 SAMPLE,
@@ -169,7 +169,7 @@ impl Planned for SortPlan {
 
     fn work(&self) -> (f64, KindCosts) {
         let items = self.size.data_bytes as f64 / self.size.element_bytes as f64;
-        let costs = match self.size.is_bare {
+        let costs = match self.size.is_scalar {
             true => self.size.costs.numbers,
             false => self.size.costs.records,
         };
@@ -261,8 +261,8 @@ fn with_buckets(size: SortSize, buckets: Buckets) -> SortPlan {
     let wishes = Wishes {
         element_bytes: Some(size.element_bytes),
         areas: 4,
-        has_chunks: !size.is_bare,
-        lanes_max: 1,
+        has_chunks: !size.is_scalar,
+        open_chunks_max: 1,
         reads_max: usize::MAX,
     };
     let mut plan = SortPlan {
@@ -272,7 +272,7 @@ fn with_buckets(size: SortSize, buckets: Buckets) -> SortPlan {
         sample_reads: 0,
         sample_read_bytes: 0,
     };
-    plan.is_sequential = PIECE_BYTES * plan.pieces(0) > size.memory_bytes / 64;
+    plan.is_sequential = INPUT_RUN_BYTES * plan.input_runs(0) > size.memory_bytes / 64;
     plan
 }
 

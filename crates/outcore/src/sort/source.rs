@@ -8,7 +8,7 @@ use super::distribute::{Inlet, buckets_of, distribute_input};
 use super::elements::Elements;
 use super::plan::INPUT;
 use super::shared::Shared;
-use super::splitters::KeyCut;
+use super::splitters::KeySplitters;
 use crate::ends::Input;
 use crate::job::Job;
 use crate::partition::bucket::{Bucket, Out};
@@ -57,12 +57,12 @@ pub(crate) trait Source: Sync {
     /// Some elements from all over, one after another.
     fn sample<E: Elements>(&self, shared: &Shared<'_, E>, ends: &Ends) -> Result<Vec<u8>>;
 
-    /// Brings all elements to the buckets of `cut`.
+    /// Brings all elements to the buckets of `splitters`.
     fn distribute<E: Elements>(
         &self,
         shared: &Shared<'_, E>,
         ends: &Ends,
-        cut: &KeyCut<E::Key>,
+        splitters: &KeySplitters<E::Key>,
     ) -> Result<Vec<Bucket>>;
 }
 
@@ -95,9 +95,9 @@ impl Source for Files<'_> {
         &self,
         shared: &Shared<'_, E>,
         ends: &Ends,
-        cut: &KeyCut<E::Key>,
+        splitters: &KeySplitters<E::Key>,
     ) -> Result<Vec<Bucket>> {
-        distribute_input(shared, &ends.parts, cut)
+        distribute_input(shared, &ends.parts, splitters)
     }
 }
 
@@ -105,14 +105,14 @@ impl Source for Files<'_> {
 /// reading, and `beside_bytes` more; `feed` gives what all threads have brought.
 pub(crate) fn distribute_made<'s, E: Elements>(
     shared: &'s Shared<'_, E>,
-    (cut, beside_bytes): (&'s KeyCut<E::Key>, u64),
+    (splitters, beside_bytes): (&'s KeySplitters<E::Key>, u64),
     feed: impl FnOnce(Budget, &(dyn Fn() -> Result<Inlet<'s, E>> + Sync)) -> Result<Vec<Vec<Out>>>,
 ) -> Result<Vec<Bucket>> {
     let budget = &shared.job.budget;
     let input_bytes = budget.left_bytes(INPUT);
     let _input = budget.reserve(INPUT, input_bytes)?;
     let outs = feed(Budget::new(input_bytes + beside_bytes), &|| {
-        Inlet::new(shared, cut)
+        Inlet::new(shared, splitters)
     })?;
-    Ok(buckets_of(shared, cut, 0, outs))
+    Ok(buckets_of(shared, splitters, 0, outs))
 }

@@ -13,7 +13,7 @@ use super::distribute::{distribute_by_key, distribute_segments};
 use super::elements::Elements;
 use super::plan::BUCKETS_MAX;
 use super::shared::Shared;
-use super::splitters::KeyCut;
+use super::splitters::KeySplitters;
 use crate::partition::bucket::{Bucket, join_outs};
 use crate::partition::read::look_at_segments;
 use crate::partition::refine::{Refined, refine};
@@ -35,12 +35,12 @@ pub(crate) fn split_oversized<E: Elements>(
     shared: &Shared<'_, E>,
     mut buckets: Vec<Bucket>,
 ) -> Result<(Vec<Bucket>, u32)> {
-    let leaf_bytes_max = shared.plan.bucket_bytes_max as u64;
+    let bucket_bytes_max = shared.plan.bucket_bytes_max as u64;
     let element_bytes = shared.elements.element_bytes() as u64;
     buckets.retain(|bucket| bucket.counts.items > 0);
     refine(buckets, |bucket, _| {
         let bytes = bucket.counts.items * element_bytes;
-        if bucket.copies_of.is_some() || bytes <= leaf_bytes_max {
+        if bucket.copies_of.is_some() || bytes <= bucket_bytes_max {
             return Ok(Refined::Fits(bucket));
         }
         let mut parts = if bucket.depth < shared.elements.depth_end() {
@@ -48,7 +48,7 @@ pub(crate) fn split_oversized<E: Elements>(
         } else if shared.plan.size.is_ordered {
             split_by_position(shared, bucket)?
         } else {
-            split_equal(bucket, leaf_bytes_max, element_bytes)
+            split_equal(bucket, bucket_bytes_max, element_bytes)
         };
         parts.retain(|part| part.counts.items > 0);
         Ok(Refined::Parts(parts))
@@ -73,8 +73,9 @@ fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<V
     let sampled = sample_bucket(shared, &bucket)?;
     let (ranges, buckets_max) = split_bucket_counts(shared, bytes);
     let depth = bucket.depth;
-    let cut = KeyCut::choose(shared.elements, &sampled, false, depth, ranges, buckets_max)?;
-    distribute_by_key(shared, bucket.segments, &cut, depth)
+    let splitters =
+        KeySplitters::choose(shared.elements, &sampled, false, depth, ranges, buckets_max)?;
+    distribute_by_key(shared, bucket.segments, &splitters, depth)
 }
 
 /// Equal elements whose order in the input counts are told apart by their place in it.
@@ -92,12 +93,12 @@ fn split_by_position<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Res
 }
 
 /// Equal elements in any order: a list of segments is cut anywhere.
-fn split_equal(bucket: Bucket, leaf_bytes_max: u64, element_bytes: u64) -> Vec<Bucket> {
+fn split_equal(bucket: Bucket, bucket_bytes_max: u64, element_bytes: u64) -> Vec<Bucket> {
     let mut parts: Vec<Bucket> = Vec::new();
     let mut open_bytes = u64::MAX;
     for segment in bucket.segments {
         let bytes = u64::from(segment.payload_bytes);
-        if open_bytes.saturating_add(bytes) > leaf_bytes_max {
+        if open_bytes.saturating_add(bytes) > bucket_bytes_max {
             parts.push(Bucket {
                 depth: bucket.depth,
                 ..Bucket::default()

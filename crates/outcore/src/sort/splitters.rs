@@ -1,8 +1,8 @@
 //! The route of a sort: how one distribution tells buckets apart by keys, as many as it takes.
 //!
-//! Contract: a [`KeyCut`] maps each element to one of its buckets, in the order of the elements, by way of
+//! Contract: a [`KeySplitters`] maps each element to one of its buckets, in the order of the elements, by way of
 //! a [`KeyRoute`] a thread. It is a tree of classifiers: the root cuts by the first key at which a sample differs; a
-//! value of that key that is frequent enough to fill several buckets is cut further by the keys
+//! value of that key that is frequent enough to fill several buckets is split further by the keys
 //! behind it. Keys that a node's whole sample shares are only compared: what lies below or above
 //! them goes to a first and a last bucket. So records with long common prefixes, or with few
 //! different first keys, are distributed once, not once a key.
@@ -25,7 +25,7 @@ const BELOW: u16 = u16::MAX - 1;
 const ABOVE: u16 = u16::MAX;
 
 /// Splitters at several depths.
-pub(crate) struct KeyCut<K> {
+pub(crate) struct KeySplitters<K> {
     root: Node<K>,
     buckets: Vec<Known>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct KeyCut<K> {
 struct Known {
     /// Keys that they share, from the distribution's depth on.
     shared: usize,
-    /// Whether that is all that the cut looked at.
+    /// Whether the splitters looked at no more than that.
     is_equal: bool,
     /// Whether the sample has elements of it; few are expected otherwise.
     is_sampled: bool,
@@ -52,7 +52,7 @@ struct Node<K> {
     above: u16,
     /// What becomes of the classifier's buckets.
     inner: Vec<Inner<K>>,
-    /// Whether the classifier's buckets are those of the cut.
+    /// Whether the classifier's buckets are those of the splitters.
     is_plain: bool,
 }
 
@@ -61,20 +61,20 @@ enum Inner<K> {
     Node(Box<Node<K>>),
 }
 
-/// The way of one thread's elements, which share `depth` keys, to the buckets of a cut.
+/// The way of one thread's elements, which share `depth` keys, to the buckets of splitters.
 pub(crate) struct KeyRoute<'a, E: Elements> {
     elements: &'a E,
-    cut: &'a KeyCut<E::Key>,
+    splitters: &'a KeySplitters<E::Key>,
     depth: usize,
     /// Keys that had to be made.
     space: Vec<E::Key>,
 }
 
 impl<'a, E: Elements> KeyRoute<'a, E> {
-    pub(crate) fn new(elements: &'a E, cut: &'a KeyCut<E::Key>, depth: usize) -> Self {
+    pub(crate) fn new(elements: &'a E, splitters: &'a KeySplitters<E::Key>, depth: usize) -> Self {
         KeyRoute {
             elements,
-            cut,
+            splitters,
             depth,
             space: Vec::new(),
         }
@@ -83,11 +83,11 @@ impl<'a, E: Elements> KeyRoute<'a, E> {
 
 impl<E: Elements> Route for KeyRoute<'_, E> {
     fn bucket_count(&self) -> usize {
-        self.cut.bucket_count()
+        self.splitters.bucket_count()
     }
 
     fn route(&mut self, batch: &Batch<'_>, buckets: &mut [u16]) -> Result<()> {
-        let root = &self.cut.root;
+        let root = &self.splitters.root;
         root.classify(
             self.elements,
             batch.area,
@@ -98,7 +98,7 @@ impl<E: Elements> Route for KeyRoute<'_, E> {
     }
 }
 
-impl<K: Key> KeyCut<K> {
+impl<K: Key> KeySplitters<K> {
     /// Number of buckets.
     pub(crate) fn bucket_count(&self) -> usize {
         self.buckets.len()
@@ -145,9 +145,9 @@ impl<K: Key> KeyCut<K> {
             let mut buckets = Vec::new();
             let root = ground.grow(&view, ranges, &mut buckets)?;
             if buckets.len() <= buckets_max.max(5) {
-                return Ok(KeyCut { root, buckets });
+                return Ok(KeySplitters { root, buckets });
             }
-            if ground.is_tight || elements.is_bare() {
+            if ground.is_tight || elements.is_scalar() {
                 ranges = ranges * buckets_max / buckets.len();
             }
             ground.is_tight = true;
@@ -266,7 +266,7 @@ impl<E: Elements> Ground<'_, E> {
             Some(last)
                 if !is_sampled
                     && (!last.is_sampled || self.is_tight)
-                    && !self.elements.is_bare() =>
+                    && !self.elements.is_scalar() =>
             {
                 last.shared = last.shared.min(shared);
                 last.is_equal = false;
@@ -386,7 +386,7 @@ fn sample_keys<E: Elements>(
 ) -> Result<Vec<E::Key>> {
     let mut keys = Vec::with_capacity(sample.len() / elements.element_bytes());
     let mut space = Vec::new();
-    // Bare numbers are looked at as native integers, which a Vec<u8> need not be aligned for.
+    // Scalars are looked at as native integers, which a Vec<u8> need not be aligned for.
     let mut aligned: Vec<u128> = Vec::new();
     for piece in sample.chunks(elements.element_bytes() * BATCH) {
         aligned.resize(piece.len().div_ceil(size_of::<u128>()), 0);
@@ -440,19 +440,19 @@ mod tests {
                 records
             };
             let (sample, others) = (set(sample), set(others));
-            let cut = KeyCut::choose(&elements, &sample, true, depth, ranges, ranges + more).unwrap();
-            prop_assert!(cut.bucket_count() <= (ranges + more).max(5));
+            let splitters = KeySplitters::choose(&elements, &sample, true, depth, ranges, ranges + more).unwrap();
+            prop_assert!(splitters.bucket_count() <= (ranges + more).max(5));
             let mut records: Vec<&[u8]> = sample.chunks(RECORD_BYTES).collect();
             records.extend(others.chunks(RECORD_BYTES));
             records.sort();
             let all = records.concat();
             let mut buckets = vec![0; records.len()];
             let batch = Batch { area: &all, keys: &[], position: 0 };
-            KeyRoute::new(&elements, &cut, depth).route(&batch, &mut buckets).unwrap();
+            KeyRoute::new(&elements, &splitters, depth).route(&batch, &mut buckets).unwrap();
             prop_assert!(buckets.is_sorted());
             for (pair, bucket) in records.windows(2).zip(buckets.windows(2)) {
                 if bucket[0] == bucket[1] {
-                    let shared = 8 * cut.depth_of(usize::from(bucket[0]), depth);
+                    let shared = 8 * splitters.depth_of(usize::from(bucket[0]), depth);
                     prop_assert_eq!(&pair[0][..shared], &pair[1][..shared]);
                 }
             }

@@ -1,6 +1,6 @@
 //! What a sort does with a bucket: sort it in memory, and write it at its final place.
 //!
-//! Contract: a bucket of bare numbers is loaded where it will be written from: laid out
+//! Contract: a bucket of scalars is loaded where it will be written from: laid out
 //! like the output (`address % 4096 == offset % 4096`), sorted in place, handed to the writer
 //! without a copy. Records are loaded as they are on scratch, sorted by reference, and gathered in
 //! chunks laid out like the output ([`crate::partition::task`]).
@@ -96,7 +96,7 @@ where
     E::Key: SortKeys + Into<u128>,
 {
     fn load_at(&self, task: &BucketTask) -> usize {
-        match self.shared.elements.is_bare() {
+        match self.shared.elements.is_scalar() {
             true => self.tasks.phase(task),
             false => 0,
         }
@@ -110,8 +110,8 @@ where
     ) -> Result<()> {
         if loaded.task.bucket.copies_of.is_some() {
             self.write_copies(worker, loaded, area)
-        } else if self.shared.elements.is_bare() {
-            self.sort_bare(worker, loaded, area)
+        } else if self.shared.elements.is_scalar() {
+            self.sort_scalars(worker, loaded, area)
         } else {
             self.sort_records(worker, loaded, area)
         }
@@ -123,10 +123,10 @@ where
     E: Elements,
     E::Key: SortKeys + Into<u128>,
 {
-    /// Brings all elements of a bare leaf together at the place from which they are written:
+    /// Brings all elements of a bucket of scalars together at the place from which they are written:
     /// gaps behind short segments are closed, segments in memory are copied behind them, and the
     /// room in front of the first whole block is filled from the end.
-    fn gather_bare(&self, loaded: &mut Loaded<()>, area: &mut Buf) -> (usize, usize) {
+    fn gather_scalars(&self, loaded: &mut Loaded<()>, area: &mut Buf) -> (usize, usize) {
         let mut end = loaded.load.loaded_from;
         for &(number, offset) in &loaded.load.offsets {
             let len = loaded.load.segments[number].payload_bytes as usize;
@@ -149,20 +149,20 @@ where
         (start, total)
     }
 
-    /// Where the numbers of a leaf start in its area: at the place in the block from which they are
+    /// Where the scalars of a bucket start in its area: at the place in the block from which they are
     /// written, unless the output's header puts that astray for numbers.
     fn aligned_start(&self, task: &BucketTask) -> usize {
         let phase = self.tasks.phase(task);
         phase - phase % self.shared.elements.element_bytes()
     }
 
-    fn sort_bare(
+    fn sort_scalars(
         &mut self,
         worker: &mut TaskWorker<'_, ()>,
         mut loaded: Loaded<()>,
         mut area: Buf,
     ) -> Result<()> {
-        let (start, mut total) = self.gather_bare(&mut loaded, &mut area);
+        let (start, mut total) = self.gather_scalars(&mut loaded, &mut area);
         let element_bytes = self.shared.elements.element_bytes();
         let is_sorted = loaded.task.bucket.depth >= self.shared.elements.depth_end();
         let keys = as_keys_mut::<E::Key>(&mut area[start..start + total])?;
@@ -179,7 +179,7 @@ where
         worker.emit_area(spot, area, start)
     }
 
-    /// A leaf of equal elements that were only counted.
+    /// A bucket of equal elements that were only counted.
     fn write_copies(
         &mut self,
         worker: &mut TaskWorker<'_, ()>,
@@ -253,7 +253,7 @@ where
         Ok(())
     }
 
-    /// Where a leaf's records go; drops the first if one a key is written, and the leaf before ended with
+    /// Where a bucket's records go; drops the first if one a key is written, and the bucket before ended with
     /// its key.
     fn place<'w>(
         &self,

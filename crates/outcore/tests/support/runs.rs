@@ -180,7 +180,7 @@ impl Sort {
     }
 
     fn size(&self) -> SortSize {
-        let is_bare = self.format.bare().is_some();
+        let is_scalar = self.format.scalar().is_some();
         SortSize {
             job: JobSize {
                 data_bytes: self.inputs.iter().map(|input| input.len() as u64).sum(),
@@ -192,8 +192,8 @@ impl Sort {
                 costs: ComputeCosts::ASSUMED,
             },
             element_bytes: self.format.record_bytes(),
-            is_bare,
-            is_ordered: self.options.stable && !is_bare,
+            is_scalar,
+            is_ordered: self.options.stable && !is_scalar,
         }
     }
 

@@ -137,7 +137,7 @@ impl Found {
             ViewType::Records(format) => Ok(ViewSize {
                 job: JobSize::of(job, self.data_bytes, job.options.drives.len()),
                 record_bytes: format.record_bytes(),
-                is_bare: format.bare().is_some(),
+                is_scalar: format.scalar().is_some(),
                 lines: None,
                 keeps_runs: options.keeps_runs,
                 run_bytes: options.run_bytes,

@@ -13,9 +13,9 @@
 
 use super::bucket::LineBucket;
 use super::context::Context;
-use super::cut::{LineCut, LineRoute};
 use super::plan::{ACROSS, INPUT};
 use super::refs::Ref;
+use super::splitters::{LineRoute, LineSplitters};
 use super::table::Table;
 use crate::key::sort_key::Tie;
 use crate::partition::bucket::{Out, Segment, join_outs};
@@ -138,17 +138,17 @@ struct Scattered {
 /// The first distribution, from the input's files; with the workers' tables if the plan has some.
 pub(super) fn distribute_input(
     context: &Context<'_>,
-    cut: &LineCut,
+    splitters: &LineSplitters,
 ) -> Result<(Vec<LineBucket>, Vec<Table>)> {
     match context.is_whole() {
-        true => distribute_regions::<false>(context, cut),
-        false => distribute_regions::<true>(context, cut),
+        true => distribute_regions::<false>(context, splitters),
+        false => distribute_regions::<true>(context, splitters),
     }
 }
 
 fn distribute_regions<const HAS_KEYS: bool>(
     context: &Context<'_>,
-    cut: &LineCut,
+    splitters: &LineSplitters,
 ) -> Result<(Vec<LineBucket>, Vec<Table>)> {
     let plan = context.plan;
     let chunks = Chunks::new(context.parts.to_vec(), plan.chunk_of_input_bytes());
@@ -159,18 +159,18 @@ fn distribute_regions<const HAS_KEYS: bool>(
     let _lines = context.job.budget.reserve(ACROSS, line_bytes)?;
     let resident_below = match plan.distributions {
         0 => usize::MAX,
-        _ => context.resident_below(cut.bucket_count(), plan.size.data_bytes),
+        _ => context.resident_below(splitters.bucket_count(), plan.size.data_bytes),
     };
     let framing = Terminated {
         terminator: context.options.terminator,
     };
     let workers = context.on_all_threads(|_| {
-        let count = cut.bucket_count();
+        let count = splitters.bucket_count();
         let scattering = context.scattering(resident_below, false, count);
         let mut worker = ScatterWorker::new(context, scattering)?;
-        let is_equal = |bucket| cut.equal_key(bucket).is_some();
+        let is_equal = |bucket| splitters.equal_key(bucket).is_some();
         let lines = Lines::<HAS_KEYS>::new(context, count, is_equal);
-        let mut mover = VaryingMover::new(lines, LineRoute::new(cut));
+        let mut mover = VaryingMover::new(lines, LineRoute::new(splitters));
         let mut reader = RegionReader::new(&chunks, framing, sizes, pool.clone());
         let mut table = Table::new(plan.table_bytes);
         read_all(&mut worker, &mut reader, |worker, region| {
@@ -182,7 +182,7 @@ fn distribute_regions<const HAS_KEYS: bool>(
         Ok((Scattered { outs, best }, table))
     })?;
     let (workers, tables): (Vec<Scattered>, Vec<Table>) = workers.into_iter().unzip();
-    let buckets = buckets_of::<HAS_KEYS>(context, cut);
+    let buckets = buckets_of::<HAS_KEYS>(context, splitters);
     Ok((join(context, buckets, workers), tables))
 }
 
@@ -216,23 +216,23 @@ fn take_region(
     Ok(())
 }
 
-/// Distributes the segments of a bucket by a cut of the keys of lines, or of the lines themselves where
+/// Distributes the segments of a bucket by splitters of the keys of lines, or of the lines themselves where
 /// their keys are equal.
-pub(super) fn distribute_by_cut(
+pub(super) fn distribute_by_splitters(
     context: &Context<'_>,
     segments: Vec<Segment>,
-    cut: &LineCut,
+    splitters: &LineSplitters,
     has_keys: bool,
 ) -> Result<Vec<LineBucket>> {
-    let route = || LineRoute::new(cut);
-    let is_equal = |bucket| cut.equal_key(bucket).is_some();
+    let route = || LineRoute::new(splitters);
+    let is_equal = |bucket| splitters.equal_key(bucket).is_some();
     let (buckets, workers) = match has_keys {
         true => (
-            buckets_of::<true>(context, cut),
+            buckets_of::<true>(context, splitters),
             distribute_segments::<true, _>(context, segments, route, is_equal)?,
         ),
         false => (
-            buckets_of::<false>(context, cut),
+            buckets_of::<false>(context, splitters),
             distribute_segments::<false, _>(context, segments, route, is_equal)?,
         ),
     };
@@ -259,7 +259,7 @@ fn distribute_segments<const HAS_KEYS: bool, R: Route>(
     is_equal: impl Fn(usize) -> bool + Sync,
 ) -> Result<Vec<Scattered>> {
     let source = BucketSource::in_order(segments, TakeShare::ONE);
-    let pool = BucketSource::pool(context, context.crew.threads())?;
+    let pool = BucketSource::pool(context, context.thread_group.threads())?;
     context.on_all_threads(|_| {
         let route = route();
         let count = route.bucket_count();
@@ -290,17 +290,20 @@ impl Context<'_> {
     }
 }
 
-/// The buckets of a cut, with nothing in them.
-fn buckets_of<const HAS_KEYS: bool>(context: &Context<'_>, cut: &LineCut) -> Vec<LineBucket> {
-    let buckets = (0..cut.bucket_count()).map(|index| {
-        let equal = cut.equal_key(index);
+/// The buckets of splitters, with nothing in them.
+fn buckets_of<const HAS_KEYS: bool>(
+    context: &Context<'_>,
+    splitters: &LineSplitters,
+) -> Vec<LineBucket> {
+    let buckets = (0..splitters.bucket_count()).map(|index| {
+        let equal = splitters.equal_key(index);
         let copies_of = equal.filter(|_| !HAS_KEYS).map(|line| {
             let mut line = line.to_vec();
             line.push(context.options.terminator);
             line.into()
         });
         LineBucket {
-            depth: cut.depth_of(index),
+            depth: splitters.depth_of(index),
             is_equal: equal.is_some(),
             copies_of,
             ..LineBucket::default()

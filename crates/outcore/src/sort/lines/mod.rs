@@ -11,7 +11,6 @@ mod arrange;
 mod bucket;
 mod check;
 mod context;
-mod cut;
 mod distribute;
 mod emit;
 mod files;
@@ -22,6 +21,7 @@ mod sample;
 mod sort;
 mod sort_task;
 mod split;
+mod splitters;
 mod table;
 
 pub use check::{Disorder, check_lines};

@@ -34,7 +34,7 @@ const BUCKET_SHIFTS: u32 = 10;
 /// Bytes that a bucket's description takes in memory.
 const BUCKET_META_BYTES: u64 = 256;
 /// Stretches of the input that a thread reads side by side, at most.
-const LANES_MAX: usize = 16;
+const OPEN_CHUNKS_MAX: usize = 16;
 const SEGMENT_BYTES_MIN: usize = 4 << 10;
 const LINE_BYTES_MIN: usize = 64 << 10;
 /// Stretches of the input that a thread takes, about.
@@ -81,9 +81,9 @@ pub struct LinePlan {
     /// Bytes a thread for a table of distinct lines; 0 for none.
     pub table_bytes: u64,
     /// Most lines of a bucket that is loaded beside others.
-    pub leaf_lines_max: u64,
+    pub bucket_lines_max: u64,
     /// Most bytes of keys of such a bucket, their heads included.
-    pub leaf_key_bytes_max: u64,
+    pub bucket_key_bytes_max: u64,
 }
 
 stands_on_common!(LineSize, LinePlan);
@@ -105,14 +105,14 @@ impl LineSize {
 
 impl LinePlan {
     /// Memory for a bucket that is loaded beside others: its blocks, of which each segment may begin one.
-    pub(super) fn leaf_space(&self) -> Space {
+    pub(super) fn bucket_space(&self) -> Space {
         let segments = self.bucket_bytes_max.div_ceil(self.segment_bytes);
         let blocks = self.bucket_bytes_max.div_ceil(BLOCK_BYTES);
         let area_bytes = (blocks + segments + 3 * self.size.threads + 2) * BLOCK_BYTES;
         Space {
             area_bytes: area_bytes as u64,
-            lines: self.leaf_lines_max,
-            key_bytes: self.leaf_key_bytes_max,
+            lines: self.bucket_lines_max,
+            key_bytes: self.bucket_key_bytes_max,
         }
     }
 
@@ -151,12 +151,12 @@ impl Planned for LinePlan {
             true => STRETCHES * streams,
             false => 0,
         };
-        let pieces = self.data_segments() + 1 + runs as u64;
+        let input_runs = self.data_segments() + 1 + runs as u64;
         let tables_bytes = self.bucket_count_last as u64 * BUCKET_META_BYTES + 64 * streams as u64;
-        let space = self.leaf_space();
+        let space = self.bucket_space();
         let ledger = self
             .common
-            .ledger("sort of lines", (pieces, tables_bytes), SPLIT_BUCKETS)
+            .ledger("sort of lines", (input_runs, tables_bytes), SPLIT_BUCKETS)
             .always(TABLES, threads as u64 * self.table_bytes);
         let sorting_bytes = self.areas_bytes(space.area_bytes as usize) + space.beside_bytes();
         self.with_regions(ledger, 1)
@@ -298,7 +298,7 @@ fn with_buckets(
         element_bytes: None,
         areas: 3,
         has_chunks: true,
-        lanes_max: if size.is_ordered { 1 } else { LANES_MAX },
+        open_chunks_max: if size.is_ordered { 1 } else { OPEN_CHUNKS_MAX },
         reads_max: usize::MAX,
     };
     let lines = average_bytes / size.line_bytes;
@@ -306,12 +306,12 @@ fn with_buckets(
         size,
         common: PartitionPlan::new(size.job, buckets, wishes),
         table_bytes,
-        leaf_lines_max: (lines * 2.0) as u64 + 64,
-        leaf_key_bytes_max: (lines * 2.0 * size.key_space_bytes()) as u64 + 4096,
+        bucket_lines_max: (lines * 2.0) as u64 + 64,
+        bucket_key_bytes_max: (lines * 2.0 * size.key_space_bytes()) as u64 + 4096,
     };
     plan.line_bytes_max =
         ((size.memory_bytes / 32) as usize).clamp(LINE_BYTES_MIN, LINE_BYTES_LIMIT);
-    (plan.leaf_space().area_bytes <= AREA_BYTES_MAX as u64).then_some(plan)
+    (plan.bucket_space().area_bytes <= AREA_BYTES_MAX as u64).then_some(plan)
 }
 
 impl fmt::Display for LinePlan {
@@ -392,7 +392,7 @@ mod tests {
         let large = plan_lines(size(1 << 40, 200 << 30)).unwrap();
         let offsets_max = u32::MAX as u64;
         assert!(large.line_bytes_max as u64 <= offsets_max);
-        assert!(large.leaf_space().area_bytes <= offsets_max);
+        assert!(large.bucket_space().area_bytes <= offsets_max);
     }
 
     #[test]

@@ -12,8 +12,8 @@
 //! [`READS_MAX`] reads, and a sixteenth of the input but for a few; for lengths alone a quarter of
 //! the reads and a 512th of the input.
 
-use super::cut::Keys;
 use super::plan::LineSize;
+use super::splitters::Keys;
 use crate::job::{Job, JobSize};
 use crate::key::sort_key::{SortKey, Tie};
 use crate::read::sample::{distinct, random};
@@ -189,7 +189,7 @@ impl LineSample {
 }
 
 /// Where one read goes, and where in it the data lie.
-struct Place {
+struct SampleRead {
     part: usize,
     read_at_bytes: u64,
     from: usize,
@@ -233,7 +233,7 @@ fn sample_by_reads(
         let (from, to) = (border(index), border(index + 1));
         if from < to {
             let at = from + random(job.options.seed, index) % (to - from);
-            places.extend(place(parts, at, read_bytes as u64));
+            places.extend(sample_read(parts, at, read_bytes as u64));
         }
     }
     let mut sampled = LineSample::default();
@@ -251,7 +251,7 @@ fn sample_by_reads(
         })
     };
     // Looked at in the order of the questions, so that the same seed gives the same.
-    let take = |read: Arrival<&Place>| {
+    let take = |read: Arrival<&SampleRead>| {
         let place = read.what;
         // A file that became shorter is found, and named, when its blocks are read.
         if read.len_bytes >= place.to {
@@ -267,7 +267,7 @@ fn sample_by_reads(
 }
 
 /// A read of so many bytes from the block on that holds byte `at` of all data.
-fn place(parts: &[InputPart], at: u64, read_bytes: u64) -> Option<Place> {
+fn sample_read(parts: &[InputPart], at: u64, read_bytes: u64) -> Option<SampleRead> {
     let after = parts.partition_point(|part| part.first_position <= at);
     let index = (0..after).rev().find(|&i| parts[i].data_len_bytes > 0)?;
     let part = &parts[index];
@@ -275,7 +275,7 @@ fn place(parts: &[InputPart], at: u64, read_bytes: u64) -> Option<Place> {
     let read_at_bytes = block_floor(file_at);
     let from = part.data_at_bytes.max(read_at_bytes) - read_at_bytes;
     let end = (part.data_at_bytes + part.data_len_bytes).min(read_at_bytes + read_bytes);
-    Some(Place {
+    Some(SampleRead {
         part: index,
         read_at_bytes,
         from: from as usize,

@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::bucket::LineBucket;
 use super::context::Context;
-use super::cut::{CutSize, LineCut};
 use super::distribute::distribute_input;
 use super::plan::{LineSize, TABLES, plan_lines};
 use super::sample::{LineSample, Lines, Wanted, sample_input};
 use super::sort_task::sort_buckets;
 use super::split::split_oversized;
+use super::splitters::{LineSplitters, SplitterSize};
 use super::table::sort_tables;
 use super::{LineSortOptions, LineSummary};
 use crate::ends::{Input, Output, Phases, check_unchanged, open_inputs};
@@ -83,19 +83,19 @@ pub fn sort_lines(
         parts: &ends.parts,
         skipped: AtomicU64::new(0),
     };
-    let cut = choose_cut(&context, &sample);
+    let splitters = choose_splitters(&context, &sample);
     drop(sample);
     phases.end("sample", &ends.volume);
     job.control.begin_phase("distribute", data_bytes);
     let table_bytes = plan.table_bytes * plan.size.threads as u64;
     let _tables = job.budget.reserve(TABLES, table_bytes)?;
-    let (mut buckets, tables) = distribute_input(&context, &cut)?;
+    let (mut buckets, tables) = distribute_input(&context, &splitters)?;
     check_unchanged(&ends.volume, &ends.parts, false)?;
     let tables = sort_tables(&context, tables)?;
     let lines_in = buckets.iter().map(|b| b.counts.items).sum::<u64>()
         + tables.lines()
         + context.skipped.load(Ordering::Relaxed);
-    tables.assign(&cut, &mut buckets);
+    tables.assign(&splitters, &mut buckets);
     let (buckets, splits) = split_oversized(&context, &tables, buckets)?;
     phases.end("distribute", &ends.volume);
     if options.count {
@@ -181,7 +181,7 @@ pub(super) fn check_output(output: &Output, options: LineSortOptions) -> Result<
 }
 
 /// Splitters for the plan's buckets; those of frequent keys come on top, as far as there are buffers.
-fn choose_cut(context: &Context<'_>, sample: &LineSample) -> LineCut {
+fn choose_splitters(context: &Context<'_>, sample: &LineSample) -> LineSplitters {
     let plan = context.plan;
     let own = match plan.distributions {
         0 => plan.size.data_bytes / plan.segment_bytes as u64,
@@ -193,15 +193,15 @@ fn choose_cut(context: &Context<'_>, sample: &LineSample) -> LineCut {
         true => plan.bucket_count,
         false => (resident / plan.size.threads).min(plan.bucket_count),
     };
-    let size = CutSize {
+    let size = SplitterSize {
         ranges: plan.bucket_count,
         buckets_max: plan.bucket_count + spare,
         heavy_share: if context.is_whole() { 0.25 } else { 0.75 },
     };
-    let cut = LineCut::choose(&sample.keys, size);
+    let splitters = LineSplitters::choose(&sample.keys, size);
     if !context.is_whole() {
-        let extra = cut.bucket_count().saturating_sub(plan.bucket_count);
+        let extra = splitters.bucket_count().saturating_sub(plan.bucket_count);
         context.take_resident(extra * plan.size.threads);
     }
-    cut
+    splitters
 }

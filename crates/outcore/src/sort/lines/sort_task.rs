@@ -59,7 +59,7 @@ impl TaskSizes {
             chunks: plan.chunks,
         };
         let is_enough = |sizes: &TaskSizes| {
-            sizes.bytes() * context.crew.threads() as u64 <= context.sorting_bytes()
+            sizes.bytes() * context.thread_group.threads() as u64 <= context.sorting_bytes()
                 && sizes.space.area_bytes <= u64::from(u32::MAX / 2)
                 && sizes.space.key_bytes <= u64::from(u32::MAX / 2)
         };
@@ -68,7 +68,7 @@ impl TaskSizes {
         }
         if !is_enough(&sizes) {
             sizes.areas = plan.areas;
-            sizes.space = plan.leaf_space();
+            sizes.space = plan.bucket_space();
         }
         sizes
     }
@@ -124,7 +124,7 @@ pub(super) fn sort_buckets(
                 None => {
                     let rest = alone[from..].iter();
                     let many = rest.take_while(|space| space.is_none()).count();
-                    (from + many, sizes, context.crew.threads())
+                    (from + many, sizes, context.thread_group.threads())
                 }
             };
             tasks.take_to(to);

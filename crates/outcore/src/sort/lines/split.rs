@@ -7,10 +7,10 @@
 
 use super::bucket::{LineBucket, Space};
 use super::context::Context;
-use super::cut::{CutSize, LineCut};
-use super::distribute::{distribute_by_cut, distribute_by_position};
+use super::distribute::{distribute_by_position, distribute_by_splitters};
 use super::plan::{LONG_KEYS, LONG_KEYS_BYTES_MIN, LinePlan, SPLIT_BUCKETS};
 use super::sample::{LineSample, Lines, Share};
+use super::splitters::{LineSplitters, SplitterSize};
 use super::table::Tables;
 use crate::key::sort_key::{ByteOrder, Tie};
 use crate::partition::bucket::Segment;
@@ -69,7 +69,7 @@ fn fits(context: &Context<'_>, space: &Space) -> bool {
 /// Where all buckets are to be split, they are split as far as planned, so that all threads can sort
 /// side by side; what does not get smaller is left as it is.
 fn is_as_planned(plan: &LinePlan, space: &Space, splits: u32) -> bool {
-    plan.distributions < 2 || splits > plan.distributions || plan.leaf_space().holds(space)
+    plan.distributions < 2 || splits > plan.distributions || plan.bucket_space().holds(space)
 }
 
 /// Parts that a bucket is split into: no smaller than they need be.
@@ -110,14 +110,14 @@ fn split(
     } else {
         let has_keys = !is_equal && !context.is_whole();
         let sample = sample_segments(context, &segments, has_keys, in_vain)?;
-        let size = CutSize {
+        let size = SplitterSize {
             ranges: parts_of(context.plan, &bucket),
             buckets_max: SPLIT_BUCKETS,
             heavy_share: if has_keys { 0.75 } else { 0.25 },
         };
-        let cut = LineCut::choose(&sample.keys, size);
-        let mut parts = distribute_by_cut(context, segments, &cut, has_keys)?;
-        tables.reassign(&cut, &bucket.kind.from, &mut parts);
+        let splitters = LineSplitters::choose(&sample.keys, size);
+        let mut parts = distribute_by_splitters(context, segments, &splitters, has_keys)?;
+        tables.reassign(&splitters, &bucket.kind.from, &mut parts);
         parts
     };
     if is_equal {

@@ -15,8 +15,8 @@ use twox_hash::xxhash3_64::Hasher;
 
 use super::bucket::{FromTable, LineBucket};
 use super::context::Context;
-use super::cut::LineCut;
 use super::refs::{AnyTie, Ref, sort_refs};
+use super::splitters::LineSplitters;
 use outcore_io::Result;
 
 /// Lines that are looked up side by side.
@@ -237,7 +237,7 @@ impl Tables {
 
     /// Tells each bucket which lines of the tables belong to it; those of one that is only counted
     /// are added to its count.
-    pub(super) fn assign(&self, cut: &LineCut, buckets: &mut [LineBucket]) {
+    pub(super) fn assign(&self, splitters: &LineSplitters, buckets: &mut [LineBucket]) {
         let all = self.0.iter().enumerate();
         let whole: Vec<FromTable> = all
             .map(|(table, lines)| FromTable {
@@ -245,18 +245,23 @@ impl Tables {
                 refs: 0..lines.refs.len(),
             })
             .collect();
-        self.reassign(cut, &whole, buckets);
+        self.reassign(splitters, &whole, buckets);
     }
 
     /// The same for lines that belonged to a bucket that has been split.
-    pub(super) fn reassign(&self, cut: &LineCut, lines: &[FromTable], buckets: &mut [LineBucket]) {
+    pub(super) fn reassign(
+        &self,
+        splitters: &LineSplitters,
+        lines: &[FromTable],
+        buckets: &mut [LineBucket],
+    ) {
         let mut words = Vec::new();
         let mut found = Vec::new();
         for whole in lines {
             let (number, table) = (whole.table, &self.0[whole.table]);
             let refs = &table.refs[whole.refs.clone()];
             found.resize(refs.len(), 0u16);
-            cut.classify(&table.arena, refs, &mut words, &mut found);
+            splitters.classify(&table.arena, refs, &mut words, &mut found);
             let mut from = whole.refs.start;
             for same in found.chunk_by(|a, b| a == b) {
                 let refs = from..from + same.len();

@@ -308,7 +308,7 @@ fn a_shuffle_keeps_reads_in_flight_in_every_phase() {
         let what =
             format!("shuffle of {unit:?} in {memory_kib} KiB, {distributions} distributions");
         // N.B. a chunk of the input that a lane reads is one block long here, so that its reads are as many
-        // as lanes, less the one whose lines are being moved.
+        // as open chunks, less the one whose lines are being moved.
         let phases = [("distribute", false), ("permute", true)];
         check_for(&what, &medians, &phases, DEPTH_LEAST - 1);
     }

@@ -7,7 +7,7 @@
 //! `OUTCORE_TEST_LONG=1` makes both grids denser.
 
 use outcore::job::{ComputeCosts, DriveRates, JobSize};
-use outcore::runs::{LineMeans, ViewSize, plan_view};
+use outcore::runs::{LineLengths, ViewSize, plan_view};
 use outcore::shuffle::{ShuffleSize, plan_shuffle};
 use outcore::sort::lines::{LineSize, plan_lines};
 use outcore::sort::plan::{SortSize, plan_sort};
@@ -150,19 +150,19 @@ fn sorts_and_views_of_records_have_a_ledger_that_fits_or_name_the_memory() {
         (100, false),
         (4096, false),
     ];
-    for (element_bytes, is_bare) in kinds {
+    for (element_bytes, is_scalar) in kinds {
         let whole = |bytes: u64| bytes.next_multiple_of(element_bytes as u64);
         for is_ordered in [false, true] {
-            if is_ordered && is_bare {
+            if is_ordered && is_scalar {
                 continue;
             }
             let kind =
-                format!("sort of {element_bytes} bytes, bare {is_bare}, stable {is_ordered}");
+                format!("sort of {element_bytes} bytes, scalar {is_scalar}, stable {is_ordered}");
             cells += sweep(&kind, |cell| {
                 let size = SortSize {
                     job: cell.job(whole(cell.data_bytes)),
                     element_bytes,
-                    is_bare,
+                    is_scalar,
                     is_ordered,
                 };
                 plan_sort(size).map(|plan| plan.ledger())
@@ -174,7 +174,7 @@ fn sorts_and_views_of_records_have_a_ledger_that_fits_or_name_the_memory() {
                 let size = ViewSize {
                     job: cell.job(whole(cell.data_bytes)),
                     record_bytes: element_bytes,
-                    is_bare,
+                    is_scalar,
                     lines: None,
                     keeps_runs,
                     run_bytes: None,
@@ -209,14 +209,14 @@ fn sorts_and_views_of_lines_have_a_ledger_that_fits_or_name_the_memory() {
             }
             let kind = format!("view of lines of {line_bytes}, keys of {key_bytes}");
             cells += sweep(&kind, |cell| {
-                let lines = LineMeans {
+                let lines = LineLengths {
                     line_bytes: line_bytes as u64,
                     key_bytes: (key_bytes > 0.0).then_some(key_bytes as u64),
                 };
                 let size = ViewSize {
                     job: cell.job(cell.data_bytes),
                     record_bytes: 1,
-                    is_bare: false,
+                    is_scalar: false,
                     lines: Some(lines),
                     keeps_runs: false,
                     run_bytes: None,

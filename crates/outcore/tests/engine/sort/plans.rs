@@ -25,7 +25,7 @@ fn any_size() -> impl Strategy<Value = SortSize> {
         log_uniform(1, 64),
     )
         .prop_map(
-            |(data, (element, is_bare), is_ordered, memory, threads, drives)| SortSize {
+            |(data, (element, is_scalar), is_ordered, memory, threads, drives)| SortSize {
                 job: JobSize {
                     data_bytes: data.next_multiple_of(element as u64),
                     memory_bytes: memory,
@@ -36,8 +36,8 @@ fn any_size() -> impl Strategy<Value = SortSize> {
                     costs: ComputeCosts::ASSUMED,
                 },
                 element_bytes: element,
-                is_bare,
-                is_ordered: is_ordered && !is_bare,
+                is_scalar,
+                is_ordered: is_ordered && !is_scalar,
             },
         )
 }
@@ -66,7 +66,7 @@ fn check(plan: &SortPlan) {
     assert!(plan.bucket_bytes_max >= size.element_bytes);
     assert!(
         plan.bucket_bytes_max < 1 << 31,
-        "offsets in a leaf have 32 bits"
+        "offsets in a bucket have 32 bits"
     );
     assert!(plan.reads_in_flight >= 1 && plan.writes_in_flight >= 1 && plan.areas >= 2);
     assert!(plan.predicted_read_bytes >= size.data_bytes);
@@ -92,7 +92,7 @@ fn huge_data_get_the_passes_that_they_need() {
                 costs: ComputeCosts::ASSUMED,
             },
             element_bytes: 8,
-            is_bare: true,
+            is_scalar: true,
             is_ordered: false,
         })
         .unwrap()

@@ -118,7 +118,7 @@ fn any_sort(bytes_max: usize) -> impl Strategy<Value = Sort> {
             let records = bytes / format.record_bytes();
             let input = fill(&format, values, payload, data_seed, records);
             // A header leaves numbers aligned: the others are tested by themselves.
-            let header_bytes = if format.bare().is_some() {
+            let header_bytes = if format.scalar().is_some() {
                 header_bytes / 16 * 16
             } else {
                 header_bytes

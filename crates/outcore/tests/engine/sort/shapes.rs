@@ -74,7 +74,7 @@ fn headers_of_any_length_do_not_disturb_numbers() {
 }
 
 #[test]
-fn many_small_shards_cross_one_leaf() {
+fn many_small_shards_lie_in_one_bucket() {
     for text in ["u64", "gensort"] {
         for bytes in [100_000, 1 << 20] {
             for shards in [2, 7, 64, 300] {

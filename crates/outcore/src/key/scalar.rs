@@ -1,4 +1,4 @@
-//! Bare numbers: records that are one number, turned into native unsigned integers and back.
+//! Scalars: records that are one number, turned into native unsigned integers and back.
 //!
 //! Contract: after `encode_*`, the integers' natural order is the order wanted (byte order, sign,
 //! floats with NaNs, direction); `decode_*` restores the very bits. Both work in place, allocate
@@ -8,9 +8,9 @@
 use super::normal::{Map, order_f32, order_f64, restore_f32, restore_f64};
 use super::record::{Endian, Number, NumberType, RecordFormat};
 
-/// The native integer that holds a bare number.
+/// The native integer that holds a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum BareClass {
+pub enum ScalarClass {
     /// `u32`, `i32`, `f32`.
     U32,
     /// `u64`, `i64`, `f64`.
@@ -19,21 +19,21 @@ pub enum BareClass {
     U128,
 }
 
-impl BareClass {
+impl ScalarClass {
     /// Size of the integer.
     pub const fn bytes(self) -> usize {
         match self {
-            BareClass::U32 => 4,
-            BareClass::U64 => 8,
-            BareClass::U128 => 16,
+            ScalarClass::U32 => 4,
+            ScalarClass::U64 => 8,
+            ScalarClass::U128 => 16,
         }
     }
 }
 
-/// How one bare number type becomes a native unsigned integer in the order wanted.
+/// How one type of scalars becomes a native unsigned integer in the order wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BareOrder {
-    class: BareClass,
+pub struct ScalarOrder {
+    class: ScalarClass,
     map: Map,
     is_swapped: bool,
     descending: bool,
@@ -44,7 +44,7 @@ macro_rules! number_maps {
         /// Turns numbers, loaded as native integers from the file's bytes, into integers whose
         /// natural order is the order wanted. Panics if the class is another.
         pub fn $encode(&self, values: &mut [$unsigned]) {
-            assert_eq!(self.class, BareClass::$class, "numbers of another size");
+            assert_eq!(self.class, ScalarClass::$class, "numbers of another size");
             let flip: $unsigned = if self.descending { <$unsigned>::MAX } else { 0 };
             let sign = self.sign_mask() as $unsigned ^ flip;
             match (self.map, self.is_swapped) {
@@ -58,7 +58,7 @@ macro_rules! number_maps {
 
         /// The inverse of the function above: the file's bytes, exactly.
         pub fn $decode(&self, values: &mut [$unsigned]) {
-            assert_eq!(self.class, BareClass::$class, "numbers of another size");
+            assert_eq!(self.class, ScalarClass::$class, "numbers of another size");
             let flip: $unsigned = if self.descending { <$unsigned>::MAX } else { 0 };
             let sign = self.sign_mask() as $unsigned ^ flip;
             match (self.map, self.is_swapped) {
@@ -72,21 +72,21 @@ macro_rules! number_maps {
     };
 }
 
-impl BareOrder {
-    /// The order of `number`, largest first if `descending`; `None` if it is no bare number, that
+impl ScalarOrder {
+    /// The order of `number`, largest first if `descending`; `None` if it is no scalar, that
     /// is, smaller than four bytes.
     pub const fn new(number: Number, descending: bool) -> Option<Self> {
         let class = match number.kind {
-            NumberType::U32 | NumberType::I32 | NumberType::F32 => BareClass::U32,
-            NumberType::U64 | NumberType::I64 | NumberType::F64 => BareClass::U64,
-            NumberType::U128 => BareClass::U128,
+            NumberType::U32 | NumberType::I32 | NumberType::F32 => ScalarClass::U32,
+            NumberType::U64 | NumberType::I64 | NumberType::F64 => ScalarClass::U64,
+            NumberType::U128 => ScalarClass::U128,
             NumberType::U8 | NumberType::I8 | NumberType::U16 | NumberType::I16 => return None,
         };
         let is_swapped = match (number.endian, Endian::NATIVE) {
             (Endian::Little, Endian::Little) | (Endian::Big, Endian::Big) => false,
             (Endian::Little, Endian::Big) | (Endian::Big, Endian::Little) => true,
         };
-        Some(BareOrder {
+        Some(ScalarOrder {
             class,
             map: Map::of(number.kind),
             is_swapped,
@@ -94,16 +94,16 @@ impl BareOrder {
         })
     }
 
-    /// The order of a format whose records are bare numbers ([`RecordFormat::bare`]); `descending`
+    /// The order of a format whose records are scalars ([`RecordFormat::scalar`]); `descending`
     /// is the whole job's and turns the field's own direction round.
     pub fn of(format: &RecordFormat, descending: bool) -> Option<Self> {
-        let number = format.bare()?;
+        let number = format.scalar()?;
         let is_field_descending = format.keys().iter().any(|key| key.descending);
         Self::new(number, is_field_descending != descending)
     }
 
     /// The native integer to use.
-    pub const fn class(&self) -> BareClass {
+    pub const fn class(&self) -> ScalarClass {
         self.class
     }
 
@@ -115,8 +115,8 @@ impl BareOrder {
     /// The sign bit, if it is flipped.
     const fn sign_mask(&self) -> u64 {
         match (self.map, self.class) {
-            (Map::Signed, BareClass::U32) => 1 << 31,
-            (Map::Signed, BareClass::U64) => 1 << 63,
+            (Map::Signed, ScalarClass::U32) => 1 << 31,
+            (Map::Signed, ScalarClass::U64) => 1 << 63,
             _ => 0,
         }
     }
@@ -124,9 +124,9 @@ impl BareOrder {
     number_maps!(encode_u32, decode_u32, u32, U32, order_f32, restore_f32);
     number_maps!(encode_u64, decode_u64, u64, U64, order_f64, restore_f64);
 
-    /// As [`BareOrder::encode_u64`] for 16-byte integers.
+    /// As [`ScalarOrder::encode_u64`] for 16-byte integers.
     pub(crate) fn encode_u128(&self, values: &mut [u128]) {
-        assert_eq!(self.class, BareClass::U128, "numbers of another size");
+        assert_eq!(self.class, ScalarClass::U128, "numbers of another size");
         let flip = if self.descending { u128::MAX } else { 0 };
         match self.is_swapped {
             true => each(values, |value| value.swap_bytes() ^ flip),
@@ -135,7 +135,7 @@ impl BareOrder {
         }
     }
 
-    /// The inverse of [`BareOrder::encode_u128`]; the map is its own inverse.
+    /// The inverse of [`ScalarOrder::encode_u128`]; the map is its own inverse.
     pub(crate) fn decode_u128(&self, values: &mut [u128]) {
         self.encode_u128(values);
     }
@@ -187,17 +187,17 @@ mod tests {
     }
 
     #[test]
-    fn small_numbers_are_not_bare_and_plain_unsigned_ones_need_no_work() {
+    fn small_numbers_are_not_scalars_and_plain_unsigned_ones_need_no_work() {
         for endian in [Endian::Little, Endian::Big] {
             for kind in NumberType::ALL {
                 let number = Number::new(kind, endian);
-                let order = BareOrder::new(number, false);
+                let order = ScalarOrder::new(number, false);
                 assert_eq!(order.is_some(), kind.bytes() >= 4);
                 if let Some(order) = order {
                     assert_eq!(order.class().bytes(), kind.bytes());
                     let is_plain = Map::of(kind) == Map::Unsigned && native(number);
                     assert_eq!(order.is_identity(), is_plain);
-                    assert!(!BareOrder::new(number, true).unwrap().is_identity());
+                    assert!(!ScalarOrder::new(number, true).unwrap().is_identity());
                 }
             }
         }
@@ -212,7 +212,7 @@ mod tests {
         ) {
             let kind = [NumberType::U32, NumberType::I32, NumberType::F32][kind];
             let number = Number::new(kind, if is_big { Endian::Big } else { Endian::Little });
-            let order = BareOrder::new(number, descending).unwrap();
+            let order = ScalarOrder::new(number, descending).unwrap();
             let (a, b) = if native(number) { (a, b) } else { (a.swap_bytes(), b.swap_bytes()) };
             let mut values = [a, b];
             order.encode_u32(&mut values);
@@ -229,7 +229,7 @@ mod tests {
         ) {
             let kind = [NumberType::U64, NumberType::I64, NumberType::F64][kind];
             let number = Number::new(kind, if is_big { Endian::Big } else { Endian::Little });
-            let order = BareOrder::new(number, descending).unwrap();
+            let order = ScalarOrder::new(number, descending).unwrap();
             let (a, b) = if native(number) { (a, b) } else { (a.swap_bytes(), b.swap_bytes()) };
             let mut values = [a, b];
             order.encode_u64(&mut values);
@@ -245,7 +245,7 @@ mod tests {
             is_big: bool, descending: bool, a: u128, b: u128,
         ) {
             let endian = if is_big { Endian::Big } else { Endian::Little };
-            let order = BareOrder::new(Number::new(NumberType::U128, endian), descending).unwrap();
+            let order = ScalarOrder::new(Number::new(NumberType::U128, endian), descending).unwrap();
             let (bytes_a, bytes_b) =
                 if is_big { (a.to_be_bytes(), b.to_be_bytes()) } else { (a.to_le_bytes(), b.to_le_bytes()) };
             let loaded = [u128::from_ne_bytes(bytes_a), u128::from_ne_bytes(bytes_b)];

@@ -40,7 +40,7 @@ impl Keys {
 
 /// Splitters made ready for classification.
 #[derive(Debug)]
-pub(super) struct LineCut {
+pub(super) struct LineSplitters {
     splitters: Vec<Box<[u8]>>,
     /// Begins all splitters.
     prefix: Box<[u8]>,
@@ -56,7 +56,7 @@ pub(super) struct LineCut {
 
 /// How splitters are chosen.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct CutSize {
+pub(super) struct SplitterSize {
     /// Buckets wanted for keys that differ.
     pub(super) ranges: usize,
     /// The most buckets, those of heavy splitters included.
@@ -65,9 +65,9 @@ pub(super) struct CutSize {
     pub(super) heavy_share: f64,
 }
 
-impl LineCut {
+impl LineSplitters {
     /// Chooses splitters from sampled keys in order.
-    pub(super) fn choose(sample: &Keys, size: CutSize) -> Self {
+    pub(super) fn choose(sample: &Keys, size: SplitterSize) -> Self {
         let mut ranges = size.ranges.max(1);
         loop {
             let (splitters, heavy) = choose_splitters(sample, ranges, size.heavy_share);
@@ -115,7 +115,7 @@ impl LineCut {
         let last = equal.len() as u16;
         equal.push(None);
         buckets.push([last, last]);
-        LineCut {
+        LineSplitters {
             splitters,
             prefix,
             words: Classifier::from_splitters(words, &every),
@@ -185,16 +185,16 @@ impl LineCut {
     }
 }
 
-/// The way of one thread's keys to the buckets of a cut.
+/// The way of one thread's keys to the buckets of splitters.
 pub(super) struct LineRoute<'a> {
-    cut: &'a LineCut,
+    splitters: &'a LineSplitters,
     words: Vec<u64>,
 }
 
 impl<'a> LineRoute<'a> {
-    pub(super) fn new(cut: &'a LineCut) -> Self {
+    pub(super) fn new(splitters: &'a LineSplitters) -> Self {
         LineRoute {
-            cut,
+            splitters,
             words: Vec::new(),
         }
     }
@@ -202,11 +202,11 @@ impl<'a> LineRoute<'a> {
 
 impl Route for LineRoute<'_> {
     fn bucket_count(&self) -> usize {
-        self.cut.bucket_count()
+        self.splitters.bucket_count()
     }
 
     fn route(&mut self, batch: &Batch<'_>, buckets: &mut [u16]) -> Result<()> {
-        self.cut
+        self.splitters
             .classify(batch.area, batch.keys, &mut self.words, buckets);
         Ok(())
     }
@@ -223,8 +223,8 @@ fn choose_splitters(sample: &Keys, ranges: usize, heavy_share: f64) -> (Vec<Box<
     let mut heavy = Vec::with_capacity(ranges);
     let count = sample.refs.len();
     let heavy_count = (heavy_share * count as f64 / ranges as f64).max(2.0);
-    for cut in 1..ranges {
-        let index = cut * count / ranges;
+    for range in 1..ranges {
+        let index = range * count / ranges;
         if index >= count {
             break;
         }
@@ -274,12 +274,12 @@ mod tests {
         ) {
             let mut sample = keys_of(&sampled);
             sample.sort();
-            let size = CutSize { ranges, buckets_max: 24, heavy_share: 0.5 };
-            let cut = LineCut::choose(&sample, size);
-            prop_assert!(cut.bucket_count() <= 24);
+            let size = SplitterSize { ranges, buckets_max: 24, heavy_share: 0.5 };
+            let splitters = LineSplitters::choose(&sample, size);
+            prop_assert!(splitters.bucket_count() <= 24);
             let keys = keys_of(&[sampled, looked_up].concat());
             let mut buckets = vec![0; keys.refs.len()];
-            cut.classify(&keys.area, &keys.refs, &mut Vec::new(), &mut buckets);
+            splitters.classify(&keys.area, &keys.refs, &mut Vec::new(), &mut buckets);
             let mut found: Vec<(&[u8], usize)> = (0..keys.refs.len())
                 .map(|i| (keys.key(i), usize::from(buckets[i])))
                 .collect();
@@ -287,11 +287,11 @@ mod tests {
             prop_assert!(found.windows(2).all(|pair| pair[0].1 <= pair[1].1));
             prop_assert!(found.windows(2).all(|p| p[0].0 != p[1].0 || p[0].1 == p[1].1));
             for &(key, bucket) in &found {
-                if let Some(equal) = cut.equal_key(bucket) {
+                if let Some(equal) = splitters.equal_key(bucket) {
                     prop_assert_eq!(key, equal);
                 }
                 let all = found.iter().filter(|(_, other)| *other == bucket);
-                let depth = cut.depth_of(bucket);
+                let depth = splitters.depth_of(bucket);
                 for (other, _) in all {
                     prop_assert!(key.len() >= depth && other.get(..depth) == key.get(..depth));
                 }

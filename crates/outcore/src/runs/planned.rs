@@ -8,15 +8,15 @@ use crate::read::source::InputPart;
 
 /// A run to be: where its records come from.
 #[derive(Debug, Default)]
-pub(super) struct CutRun {
+pub(super) struct PlannedRun {
     /// Records, or bytes of lines.
     pub(super) units: u64,
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<FilePart>,
 }
 
 /// A part of an input file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Piece {
+pub(super) struct FilePart {
     /// Which part of the input.
     pub(super) part: usize,
     /// Where it begins in the part's file.
@@ -27,15 +27,19 @@ pub(super) struct Piece {
 }
 
 /// Cuts the input into runs of consecutive records.
-pub(super) fn cut_runs(parts: &[InputPart], run_records: u64, record_bytes: u64) -> Vec<CutRun> {
-    let mut cuts: Vec<CutRun> = Vec::new();
-    let mut current = CutRun::default();
+pub(super) fn cut_runs(
+    parts: &[InputPart],
+    run_records: u64,
+    record_bytes: u64,
+) -> Vec<PlannedRun> {
+    let mut cuts: Vec<PlannedRun> = Vec::new();
+    let mut current = PlannedRun::default();
     for (index, part) in parts.iter().enumerate() {
         let mut at_bytes = 0;
         while at_bytes < part.data_len_bytes {
             let room = (run_records - current.units) * record_bytes;
             let len_bytes = room.min(part.data_len_bytes - at_bytes);
-            current.pieces.push(Piece {
+            current.pieces.push(FilePart {
                 part: index,
                 at_bytes: part.data_at_bytes + at_bytes,
                 len_bytes,

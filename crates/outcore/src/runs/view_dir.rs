@@ -1,7 +1,7 @@
 //! The directory of a view, known again.
 //!
-//! Contract: a [`Home`] is a directory as it was when a manifest was written into it. It is the same one
-//! under another name ([`Location::is`]): a directory that is renamed keeps its inode number and the time at
+//! Contract: a [`ViewDir`] is a directory as it was when a manifest was written into it. It is the same one
+//! under another name ([`ViewDir::is`]): a directory that is renamed keeps its inode number and the time at
 //! which it was made, and a copy has others. Where the file system does not tell when it was made, the
 //! name must be the same too. No I/O but a look at the directory.
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// A directory that a view was written into.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Home {
+pub(super) struct ViewDir {
     /// Its name, absolute and without links.
     dir: String,
     /// 0 where the directory is not one of the system's.
@@ -24,7 +24,7 @@ pub(super) struct Home {
     made_ns: u64,
 }
 
-impl Home {
+impl ViewDir {
     /// That of `dir`, as it is now.
     pub(super) fn of(dir: &Path) -> Self {
         let absolute = || std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
@@ -32,7 +32,7 @@ impl Home {
         let facts = fs::metadata(dir).ok();
         let made = facts.as_ref().and_then(|facts| facts.created().ok());
         let made = made.and_then(|made| made.duration_since(UNIX_EPOCH).ok());
-        Home {
+        ViewDir {
             dir: name.to_string_lossy().into_owned(),
             inode: facts.map_or(0, |facts| facts.ino()),
             made_ns: made.map_or(0, |made| made.as_nanos() as u64),
@@ -46,7 +46,7 @@ impl Home {
 
     /// Whether `dir` is that directory, renamed or not.
     pub(super) fn is(&self, dir: &Path) -> bool {
-        let other = Home::of(dir);
+        let other = ViewDir::of(dir);
         let is_same = (self.inode, self.made_ns) == (other.inode, other.made_ns);
         is_same && (self.made_ns != 0 || self.dir == other.dir)
     }
@@ -61,17 +61,17 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (one, other) = (place.path().join("one"), place.path().join("other"));
         fs::create_dir(&one).unwrap();
-        let home = Home::of(&one);
-        assert!(home.is(&one));
+        let original = ViewDir::of(&one);
+        assert!(original.is(&one));
         fs::create_dir(&other).unwrap();
-        assert!(!home.is(&other));
+        assert!(!original.is(&other));
         fs::remove_dir(&other).unwrap();
         fs::rename(&one, &other).unwrap();
-        assert_eq!(home.is(&other), home.made_ns != 0);
+        assert_eq!(original.is(&other), original.made_ns != 0);
         fs::create_dir(&one).unwrap();
-        assert!(!home.is(&one));
+        assert!(!original.is(&one));
         // Drives in memory have names alone.
-        let named = Home::of(Path::new("/no/such/view"));
+        let named = ViewDir::of(Path::new("/no/such/view"));
         assert!(named.is(Path::new("/no/such/view")) && !named.is(Path::new("/no/such/other")));
     }
 }

@@ -1,7 +1,7 @@
 //! The threads of one phase: started together, stopped together, one failure.
 //!
-//! Contract: [`Crew::run`] calls the work once a thread and waits for all. The first failure, or
-//! panic, or thread that the system refuses, wins and makes [`Crew::check`] fail in the others, so that
+//! Contract: [`ThreadGroup::run`] calls the work once a thread and waits for all. The first failure, or
+//! panic, or thread that the system refuses, wins and makes [`ThreadGroup::check`] fail in the others, so that
 //! they stop at their next look; cancelling the job does the same. With one thread the work runs on the caller's, which keeps
 //! runs on an in-memory device repeatable.
 
@@ -15,18 +15,18 @@ use outcore_io::threads::spawn_scoped;
 use outcore_io::{Error, Kind, Result};
 
 /// Threads that work on one thing.
-pub(crate) struct Crew<'a> {
+pub(crate) struct ThreadGroup<'a> {
     job: &'a Job,
     threads: usize,
     is_stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
 }
 
-impl<'a> Crew<'a> {
+impl<'a> ThreadGroup<'a> {
     /// As many threads as the job allows, but no more than `useful` (and at least one).
     pub(crate) fn new(job: &'a Job, useful: u64) -> Self {
         let useful = usize::try_from(useful).unwrap_or(usize::MAX);
-        Crew {
+        ThreadGroup {
             job,
             threads: job.options.threads.min(useful).max(1),
             is_stopped: AtomicBool::new(false),
@@ -54,7 +54,7 @@ impl<'a> Crew<'a> {
         self.run_one(&work)
     }
 
-    /// As [`Crew::run`]; compiled once, not once for each kind of work.
+    /// As [`ThreadGroup::run`]; compiled once, not once for each kind of work.
     fn run_one(&self, work: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
         let guarded = |index: usize| {
             let outcome = catch_unwind(AssertUnwindSafe(|| work(index)));
@@ -138,13 +138,13 @@ mod tests {
     #[test]
     fn the_first_failure_stops_all_and_is_the_one_reported() {
         let job = job(3);
-        let crew = Crew::new(&job, u64::MAX);
-        let result = crew.run(|index| {
+        let thread_group = ThreadGroup::new(&job, u64::MAX);
+        let result = thread_group.run(|index| {
             if index == 1 {
                 return Err(Error::usage("test", "the cause"));
             }
             loop {
-                crew.check()?;
+                thread_group.check()?;
                 std::thread::yield_now();
             }
         });
@@ -154,11 +154,11 @@ mod tests {
     #[test]
     fn a_panic_becomes_an_error_and_stops_the_others() {
         let job = job(2);
-        let crew = Crew::new(&job, u64::MAX);
-        let result = crew.run(|index| {
+        let thread_group = ThreadGroup::new(&job, u64::MAX);
+        let result = thread_group.run(|index| {
             assert!(index != 1, "thread one is broken");
             loop {
-                crew.check()?;
+                thread_group.check()?;
                 std::thread::yield_now();
             }
         });
@@ -169,11 +169,11 @@ mod tests {
     #[test]
     fn no_more_threads_than_there_is_work_and_cancelling_stops_them() {
         let job = job(8);
-        assert_eq!(Crew::new(&job, 3).threads(), 3);
-        assert_eq!(Crew::new(&job, 0).threads(), 1);
+        assert_eq!(ThreadGroup::new(&job, 3).threads(), 3);
+        assert_eq!(ThreadGroup::new(&job, 0).threads(), 1);
         job.control.cancel();
-        let crew = Crew::new(&job, 2);
-        let error = crew.run(|_| crew.check()).unwrap_err();
+        let thread_group = ThreadGroup::new(&job, 2);
+        let error = thread_group.run(|_| thread_group.check()).unwrap_err();
         assert_eq!(error.kind(), Kind::Interrupted);
     }
 }
