@@ -11,12 +11,14 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use outcore::key::sort_key::SortKey;
+use outcore::primitives::plan_files;
 use outcore::sort::lines::{
     LineSortOptions, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
 };
-use outcore::{Error, Kind, Result};
+use outcore::{Error, Forecast, Kind, Phase, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::Names;
 use outcore_front::output::Sink;
@@ -88,12 +90,29 @@ pub(crate) fn run(context: &Context, args: &SortArgs, resources: Resources) -> R
     if args.is_check() {
         return check(context, args, lines, order, options);
     }
+    let merge_plan = match args.gnu.merge {
+        true => Some(plan_files(
+            &lines.job,
+            (&lines.inputs(), 1),
+            ("read lines -> merge", "merge"),
+            |bytes| match options.unique {
+                true => Forecast::AtMost(bytes),
+                false => Forecast::About(bytes),
+            },
+        )?),
+        false => None,
+    };
     if args.explain || args.dry_run {
         let _output = lines.set_aside(&dress)?;
-        let size = lines.watch(context, || {
-            sample_lines(&lines.job, &lines.inputs(), order, options)
-        })?;
-        let plan = plan_lines(size)?;
+        let plan = match &merge_plan {
+            Some(plan) => plan.to_string(),
+            None => {
+                let size = lines.watch(context, || {
+                    sample_lines(&lines.job, &lines.inputs(), order, options)
+                })?;
+                plan_lines(size)?.to_string()
+            }
+        };
         if args.dry_run {
             context.reporter.data(&format!("{plan}\n"));
             lines.finish(
@@ -106,7 +125,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, resources: Resources) -> R
             );
             return Ok(0);
         }
-        context.reporter.human(&plan.to_string());
+        context.reporter.human(&plan);
     }
     lines.begin(context, json!({}));
     let (output, pending) = lines.open_output_through(&dress, |sink| match &debug {
@@ -121,11 +140,14 @@ pub(crate) fn run(context: &Context, args: &SortArgs, resources: Resources) -> R
     let done = lines.watch(context, || {
         pending.finish(run(&lines.job, &lines.inputs(), output, order, options))
     });
-    let summary = match done {
+    let mut summary = match done {
         // A reader that has seen enough is no error.
         Err(error) if pipe::is_closed(&lines.target, &error) => return Ok(CLOSED_PIPE),
         done => done?,
     };
+    if let Some(plan) = &merge_plan {
+        plan.beside(&mut summary.phases);
+    }
     let what = if args.gnu.merge { "merged" } else { "sorted" };
     if summary.skipped > 0 {
         let skipped = units::count(summary.skipped);
@@ -164,12 +186,6 @@ fn refuse_others(args: &SortArgs) -> Result<()> {
         return refuse(
             "--delete-input",
             "remove the inputs when the output is there; or name the --type of the records",
-        );
-    }
-    if args.gnu.merge && (args.explain || args.dry_run) {
-        return Err(
-            Error::usage(READ, "a merge has no plan: it reads and writes all once")
-                .hint("leave --explain and --dry-run out"),
         );
     }
     Ok(())
@@ -398,16 +414,31 @@ fn check(
     options: LineSortOptions,
 ) -> Result<u8> {
     lines.begin(context, json!({}));
-    let found = lines.watch(context, || {
-        check_lines(&lines.job, &lines.inputs(), order, options)
+    let started = Instant::now();
+    let (plan, found) = lines.watch(context, || {
+        let what = ("read lines -> check", "check");
+        let files = (&lines.inputs()[..], 1);
+        let plan = plan_files(&lines.job, files, what, |_| Forecast::NOTHING)?;
+        let found = check_lines(&lines.job, &lines.inputs(), order, options)?;
+        Ok((plan, found))
     })?;
     let Some(disorder) = found else {
+        let read_bytes = lines.job.control.progress().read_bytes;
+        let phase = Phase {
+            name: "check",
+            seconds: started.elapsed().as_secs_f64(),
+            read_bytes,
+            written_bytes: 0,
+            predicted: plan.phases.first().copied(),
+        };
         lines.finish(
             context,
             Done {
                 what: "checked",
                 unit: "line",
                 passes: 1,
+                read_bytes,
+                phases: vec![phase],
                 ..Done::default()
             },
         );
