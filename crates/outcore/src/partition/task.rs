@@ -341,7 +341,8 @@ impl<'a, K> TaskWorker<'a, K> {
         Ok(())
     }
 
-    fn end_turn(&self, spot: Spot<'a>) {
+    /// Lets the next task place its output.
+    pub(crate) fn end_turn(&self, spot: Spot<'a>) {
         if let Some(placed) = spot.turn {
             self.tasks.turns.pass_on(placed);
         }
