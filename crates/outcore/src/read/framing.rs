@@ -7,7 +7,7 @@
 use memchr::{memchr, memchr_iter, memrchr};
 
 /// Where records begin and end.
-pub trait Framing: Clone + Send + Sync {
+pub(crate) trait Framing: Clone + Send + Sync {
     /// Whether a record may begin at any byte, so that its begin has to be looked for; otherwise
     /// chunks are cut at records.
     const IS_SCANNED: bool;
