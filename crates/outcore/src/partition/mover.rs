@@ -7,9 +7,8 @@
 //! Bounds: a bucket number and a reference for each item of a batch, which stay in the first-level cache,
 //! and the batch's keys.
 
-use super::items::FixedItems;
 use super::route::{Batch, Ref, Route};
-use super::scatter::ScatterWorker;
+use super::scatter::{FixedItems, ScatterWorker};
 use crate::read::framing::ItemFraming;
 use outcore_io::Result;
 

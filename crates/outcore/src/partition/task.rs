@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use super::bucket::{Bucket, Counts};
 use super::load::Load;
-use super::thread_group::ThreadGroup;
 use super::{Partition, no_buffer};
+use crate::job::thread_group::ThreadGroup;
 use crate::writer::{WRITE_TOKEN, Writer};
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool};
 use outcore_io::port::{Port, Transfer};

@@ -23,7 +23,7 @@ use super::sort_lines::{LineSpace, Passes, SpaceSizes};
 use super::sort_run::sort_run;
 use crate::ends::became_shorter;
 use crate::job::Job;
-use crate::partition::thread_group::ThreadGroup;
+use crate::job::thread_group::ThreadGroup;
 use crate::read::framing::ItemFraming;
 use crate::read::source::InputPart;
 use crate::sort::in_memory::Entry;

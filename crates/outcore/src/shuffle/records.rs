@@ -11,8 +11,8 @@ use memchr::memchr_iter;
 
 use super::route::RandomRoute;
 use super::tree::DrawRng;
-use crate::partition::items::{NumberItems, RecordItems};
 use crate::partition::mover::{FixedMover, Mover, VaryingItems, VaryingMover};
+use crate::partition::scatter::{NumberItems, RecordItems};
 use crate::partition::task::gather;
 use crate::read::framing::ItemFraming;
 use crate::read::regions::{FixedLength, Framing, Terminated};
