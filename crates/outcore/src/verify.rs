@@ -20,9 +20,9 @@ use crate::ends::{
     traffic_by_drive,
 };
 use crate::job::Job;
+use crate::job::thread_group::ThreadGroup;
 use crate::key::check::{CheckOptions, CheckReport, Checker};
 use crate::key::record::RecordFormat;
-use crate::partition::thread_group::ThreadGroup;
 use crate::read::source::{Block, Blocks, InputPart};
 use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};

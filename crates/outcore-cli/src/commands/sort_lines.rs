@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use outcore::key::sort_key::SortKey;
-use outcore::primitives::plan_files;
+use outcore::primitives::{PassPlan, plan_files, plan_merge_of_lines};
 use outcore::sort::lines::{
     LineSortOptions, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
 };
@@ -90,18 +90,8 @@ pub(crate) fn run(context: &Context, args: &SortArgs, resources: Resources) -> R
     if args.is_check() {
         return check(context, args, lines, order, options);
     }
-    let merge_plan = match args.gnu.merge {
-        true => Some(plan_files(
-            &lines.job,
-            (&lines.inputs(), 1),
-            ("read lines -> merge", "merge"),
-            |bytes| match options.unique {
-                true => Forecast::AtMost(bytes),
-                false => Forecast::About(bytes),
-            },
-        )?),
-        false => None,
-    };
+    let merge_plan = || plan_merge_of_lines(&lines.job, &lines.inputs(), options.unique);
+    let merge_plan = args.gnu.merge.then(merge_plan).transpose()?;
     if args.explain || args.dry_run {
         let _output = lines.set_aside(&dress)?;
         let plan = match &merge_plan {
@@ -423,25 +413,8 @@ fn check(
         Ok((plan, found))
     })?;
     let Some(disorder) = found else {
-        let read_bytes = lines.job.control.progress().read_bytes;
-        let phase = Phase {
-            name: "check",
-            seconds: started.elapsed().as_secs_f64(),
-            read_bytes,
-            written_bytes: 0,
-            predicted: plan.phases.first().copied(),
-        };
-        lines.finish(
-            context,
-            Done {
-                what: "checked",
-                unit: "line",
-                passes: 1,
-                read_bytes,
-                phases: vec![phase],
-                ..Done::default()
-            },
-        );
+        let done = checked(&lines, (started, &plan));
+        lines.finish(context, done);
         return Ok(0);
     };
     if args.gnu.check_silently || args.check == Some(CheckHow::Quiet) {
@@ -461,4 +434,24 @@ fn check(
     let text = String::from_utf8_lossy(shown);
     let cause = format!("{name}:{}: disorder: {text}", disorder.line_number);
     Err(Error::new(Kind::CheckFailed, "sort", cause).hint("sort it with the same options"))
+}
+
+/// What a check that found nothing did, beside its plan.
+fn checked(lines: &LineJob, (started, plan): (Instant, &PassPlan)) -> Done {
+    let read_bytes = lines.job.control.progress().read_bytes;
+    let phase = Phase {
+        name: "check",
+        seconds: started.elapsed().as_secs_f64(),
+        read_bytes,
+        written_bytes: 0,
+        predicted: plan.phases.first().copied(),
+    };
+    Done {
+        what: "checked",
+        unit: "line",
+        passes: 1,
+        read_bytes,
+        phases: vec![phase],
+        ..Done::default()
+    }
 }

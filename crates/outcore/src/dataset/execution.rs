@@ -15,7 +15,7 @@ use super::resources::ResourceProvider;
 use super::scratch::{PassOutput, Scratch};
 use super::step::{ItemType, Step, late_is_last};
 use super::{Dataset, Items, Records};
-use crate::ends::{Forecast, Input, Output};
+use crate::ends::{Input, Output};
 use crate::job::{Job, JobSize};
 use crate::key::RecordFormat;
 use crate::key::expr::Schema;
@@ -28,7 +28,7 @@ use crate::primitives::sources::data_bytes_of;
 use crate::primitives::tables::scan_table;
 use crate::primitives::turned::{merge, reverse_items, shifted};
 use crate::primitives::write::produce;
-use crate::primitives::{Grouping, PassPlan, Table, plan_files};
+use crate::primitives::{Grouping, Table, plan_merge_of_lines};
 use crate::shuffle::{ShuffleOptions, ShufflePlan, ShuffleSize, Unit, plan_shuffle, shuffle};
 use crate::sort::lines::{LineSortOptions, merge_lines, sort_lines};
 use crate::sort::plan::SortPlan;
@@ -407,7 +407,8 @@ impl Execution {
                     false => sort_lines,
                 };
                 let job = self.scratch_left(job);
-                let plan = self.plan_merge_of_lines(&job, *merges, options)?;
+                let plan = || plan_merge_of_lines(&job, &self.files(), options.unique);
+                let plan = merges.then(plan).transpose()?;
                 let done = put_in_order(&job, &self.files(), output, order.as_ref(), options);
                 done.map(Summary::from)
                     .map(|done| match &plan {
@@ -435,22 +436,6 @@ impl Execution {
             | Step::Windows(_)
             | Step::Call { .. } => Err(Error::usage("take step", "it goes item by item")),
         }
-    }
-
-    /// The plan of a merge of lines, if it is one.
-    pub(super) fn plan_merge_of_lines(
-        &self,
-        job: &Job,
-        merges: bool,
-        options: LineSortOptions,
-    ) -> Result<Option<PassPlan>> {
-        let what = ("read lines -> merge", "merge");
-        let written = |bytes| match options.unique {
-            true => Forecast::AtMost(bytes),
-            false => Forecast::About(bytes),
-        };
-        let plan = || plan_files(job, (&self.files(), 1), what, written);
-        merges.then(plan).transpose()
     }
 
     /// Whether a step is a sort of what the pass before it makes, with no file between the two.

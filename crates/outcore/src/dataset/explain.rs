@@ -8,9 +8,10 @@ use super::execution::{Execution, grouping};
 use super::step::Step;
 use crate::primitives::group::plan_group;
 use crate::primitives::producer::Producer;
+use crate::primitives::scan::plan_scan;
 use crate::primitives::turned::plan_merge;
 use crate::primitives::write::{Fate, plan_of};
-use crate::primitives::{PassPlan, plan_scan};
+use crate::primitives::{PassPlan, plan_merge_of_lines};
 use crate::sort::lines::{plan_lines, sample_lines};
 use outcore_io::Result;
 
@@ -105,8 +106,8 @@ impl Execution {
                 options,
                 ..
             } => {
-                let plan = self.plan_merge_of_lines(&self.job()?, true, *options)?;
-                return Ok(plan.map_or(text, |plan| plan.to_string()));
+                let plan = plan_merge_of_lines(&self.job()?, &self.files(), options.unique)?;
+                return Ok(plan.to_string());
             }
             Step::SortLines { order, options, .. } => {
                 let size = sample_lines(&self.job()?, &self.files(), order.as_ref(), *options)?;

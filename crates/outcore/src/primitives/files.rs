@@ -20,7 +20,7 @@ use crate::ends::{
     Forecast, Input, PhasePlan, Phases, became_shorter, check_unchanged, open_inputs,
 };
 use crate::job::Job;
-use crate::partition::thread_group::ThreadGroup;
+use crate::job::thread_group::ThreadGroup;
 use crate::read::by_drive::ByDrive;
 use crate::read::source::InputPart;
 use outcore_io::drive::Access;

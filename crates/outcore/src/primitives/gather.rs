@@ -17,7 +17,7 @@ use super::summary::Summary;
 use crate::ends::Input;
 use crate::ends::{Forecast, PhasePlan, Phases, check_unchanged, open_inputs};
 use crate::job::Job;
-use crate::partition::thread_group::ThreadGroup;
+use crate::job::thread_group::ThreadGroup;
 use crate::read::gather::{GatherPlan, Gatherer};
 use outcore_io::drive::Access;
 use outcore_io::port::Volume;

@@ -36,19 +36,19 @@
 //! | [`table`], [`aggregate`], [`tables`] | the same with types that are known when it runs: expressions |
 //! | `pieces`, `pass`, `append`, `ahead`, [`producer`] | how: what is read next, sizes, order |
 
-pub mod aggregate;
+pub(crate) mod aggregate;
 mod ahead;
 mod append;
 pub mod batch;
 pub mod bucketer;
-pub mod by_index;
-pub mod by_key;
+mod by_index;
+pub(crate) mod by_key;
 pub mod distribute;
 mod expand;
 pub mod files;
 pub mod gather;
 pub mod group;
-pub mod map_to;
+mod map_to;
 mod ordered;
 mod pass;
 mod pieces;
@@ -74,10 +74,9 @@ pub use gather::{collect, gather, gather_ranges};
 pub use group::{GroupPlan, GroupSummary, GroupedBy, Grouping, count_by, unique};
 pub use map_to::map_files_to;
 pub use reduce::{count, fold, map_reduce, max, mean, min, reduce, sum};
-pub use scan::{Inclusion, plan_scan, scan};
+pub use scan::{Inclusion, scan};
 pub use select::{find_if, first, histogram, top_k, top_k_each};
-pub use sorted::sort_items;
-pub use sources::plan_files;
+pub use sources::{plan_files, plan_merge_of_lines};
 pub use summary::{PassPlan, Summary};
 pub use table::Table;
 pub use turned::{merge, reverse, windows};

@@ -18,7 +18,7 @@ use super::pieces::{Lanes, Piece, Pieces, Sources, grain_of};
 use super::summary::{Summary, plan_phase};
 use crate::ends::{Forecast, PhasePlan, Phases, became_shorter, check_unchanged};
 use crate::job::Job;
-use crate::partition::thread_group::{ThreadGroup, panic_text};
+use crate::job::thread_group::{ThreadGroup, panic_text};
 use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Ledger, Pool, block_ceil, block_floor};
 use outcore_io::port::Volume;
 use outcore_io::transfers::{Arrival, Transfers};

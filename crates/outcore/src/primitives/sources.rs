@@ -46,3 +46,15 @@ pub fn plan_files(
     let moves = (data_bytes, written(data_bytes));
     Ok(PassPlan::of_files(job, &volume, what, moves))
 }
+
+/// The same of a merge of files of lines, of which one a key `is_unique`.
+///
+/// # Errors
+/// As [`plan_files`].
+pub fn plan_merge_of_lines(job: &Job, files: &[Input], is_unique: bool) -> Result<PassPlan> {
+    let what = ("read lines -> merge", "merge");
+    plan_files(job, (files, 1), what, |bytes| match is_unique {
+        true => Forecast::AtMost(bytes),
+        false => Forecast::About(bytes),
+    })
+}

@@ -40,7 +40,7 @@ struct Run {
 
 /// Which reads serve which positions.
 #[derive(Debug)]
-pub struct GatherPlan<'a> {
+pub(crate) struct GatherPlan<'a> {
     parts: &'a [InputPart],
     element_bytes: usize,
     /// (position, place in the result), by position.
@@ -55,7 +55,7 @@ pub struct GatherPlan<'a> {
 
 impl<'a> GatherPlan<'a> {
     /// Bytes of memory for a plan of so many positions.
-    pub const fn memory_bytes(count: usize) -> u64 {
+    pub(crate) const fn memory_bytes(count: usize) -> u64 {
         (count * (size_of::<(u64, usize)>() + size_of::<Run>())) as u64
     }
 
@@ -63,7 +63,7 @@ impl<'a> GatherPlan<'a> {
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] for a position behind the end.
-    pub fn new(
+    pub(crate) fn new(
         parts: &'a [InputPart],
         element_bytes: usize,
         positions: impl Iterator<Item = u64>,
@@ -138,12 +138,12 @@ impl<'a> GatherPlan<'a> {
     }
 
     /// Number of reads.
-    pub fn reads(&self) -> usize {
+    pub(crate) fn reads(&self) -> usize {
         self.reads
     }
 
     /// Bytes of all of them.
-    pub fn read_bytes(&self) -> u64 {
+    pub(crate) fn read_bytes(&self) -> u64 {
         self.read_bytes
     }
 
@@ -179,7 +179,7 @@ impl<'a> GatherPlan<'a> {
 }
 
 /// One thread that reads runs of a plan.
-pub struct Gatherer<'a> {
+pub(crate) struct Gatherer<'a> {
     plan: &'a GatherPlan<'a>,
     reads: Transfers<Run>,
     pool: Pool,
@@ -190,7 +190,7 @@ impl<'a> Gatherer<'a> {
     ///
     /// # Errors
     /// [`crate::Kind::Memory`] if there is no room for two.
-    pub fn new(
+    pub(crate) fn new(
         plan: &'a GatherPlan<'a>,
         volume: &Volume,
         budget: &Budget,
@@ -210,7 +210,7 @@ impl<'a> Gatherer<'a> {
     ///
     /// # Errors
     /// What reading and `check` fail with; [`crate::Kind::Corrupt`] for a file that became shorter.
-    pub fn run(
+    pub(crate) fn run(
         &mut self,
         check: impl Fn() -> Result<()>,
         mut found: impl FnMut(usize, &[u8]),

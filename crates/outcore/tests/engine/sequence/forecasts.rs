@@ -12,7 +12,7 @@ use outcore::primitives::table::Table;
 use outcore::primitives::write::{Fate, plan_of, produce};
 use outcore::primitives::{
     BucketFiles, GroupedBy, Grouping, Inclusion, Reduction, Summary, gather, merge, partition,
-    read, reduce_table, reverse, scan, sort_items, top_k, windows, write,
+    read, reduce_table, reverse, scan, top_k, windows, write,
 };
 use outcore::runs::{BuildOptions, build};
 use outcore::sort::SortOptions;
@@ -224,20 +224,6 @@ fn merges_move_what_they_foretell() {
     assert_eq!(done.drives.len(), 3, "each drive once: {:?}", done.drives);
     items.sort_unstable();
     assert!(device.get("/d1/out") == Some(bytes_of(&items)));
-}
-
-#[test]
-fn a_sort_of_what_a_pass_makes_foretells_what_the_pass_reads() {
-    let (device, job) = ram_job(2, 12_000, 1);
-    let inputs = on_drives(&device, &numbers(ITEMS, 9));
-    let u32s = RecordFormat::parse_type("u32").unwrap();
-    let halves = read::<u64>(&inputs).map(|x| (x >> 7) as u32);
-    let to = file("/d1/sorted");
-    let done = sort_items(&job, &halves, to, &u32s, SortOptions::default()).unwrap();
-    check("sort of a map", &done.phases);
-    let read = done.phases.iter().find(|phase| phase.name == "distribute");
-    let planned = read.and_then(|phase| phase.predicted).unwrap();
-    assert_eq!(planned.read_bytes, Forecast::About(DATA_BYTES));
 }
 
 #[test]
