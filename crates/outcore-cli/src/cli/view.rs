@@ -176,6 +176,9 @@ pub(crate) struct ViewCatArgs {
     /// Only up to the first record whose key is not before this one, without that
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub(crate) to_key: Option<String>,
+    /// Print the plan (predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]
@@ -188,6 +191,9 @@ pub(crate) struct ViewVerifyArgs {
     /// The view's directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
+    /// Print the plan (predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]
@@ -203,6 +209,9 @@ pub(crate) struct ViewMaterializeArgs {
     /// Output: a file, or one shard per drive if the name contains {drive}
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
+    /// Print the plan (predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]

@@ -12,11 +12,12 @@ use std::time::Instant;
 
 use outcore::Output;
 use outcore::job::Job;
+use outcore::primitives::PassPlan;
 use outcore::runs::{
     BuildOptions, BuildSummary, LineType, SortedView, ViewOrder, ViewPlan, ViewType, WriteSummary,
     append_with, build, plan_view,
 };
-use outcore::{Error, Result};
+use outcore::{Error, PhasePlan, Result};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::{self, Streams};
 use outcore_front::output::{self, Consent, Holds, Target};
@@ -105,7 +106,7 @@ fn open(
     context: &Context,
     args: &ResourceArgs,
     trace: &TraceArgs,
-    dir: &Path,
+    (dir, measures): (&Path, bool),
 ) -> Result<(Resources, SortedView)> {
     let kept = Kept {
         force: trace.force,
@@ -114,6 +115,7 @@ fn open(
     let resources = load(args, &DriveArgs::default())?;
     let dir = context.files.copied(dir)?;
     let resources = recorded(context, resources, (&trace.record_io, &dir), kept)?;
+    let resources = resources.measuring(measures);
     let view = view::open(&resources.job_at(Vec::new(), &dir), &dir)?;
     Ok((resources, view))
 }
@@ -205,7 +207,8 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
         summarise_built(context, &resources, started, &view, &built);
         return Ok(0);
     }
-    copy_out(context, &resources, &view, None, Some((&built, started)))
+    let built = Some((&built, started));
+    copy_out(context, &resources, &view, None, (built, false))
 }
 
 fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
@@ -321,7 +324,8 @@ fn tell_built(context: &Context, started: Instant, view: &SortedView, built: &Bu
 }
 
 fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
-    let (resources, view) = open(context, &args.resources, &args.trace, &args.dir)?;
+    let place = (&*args.dir, args.explain);
+    let (resources, view) = open(context, &args.resources, &args.trace, place)?;
     let records = view.len();
     let wanted = match (&args.range, &args.from_key, &args.to_key) {
         (None, None, None) => None,
@@ -336,7 +340,12 @@ fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
             Some(from..rank(to_key, records)?.max(from))
         }
     };
-    copy_out(context, &resources, &view, wanted, None)
+    if args.explain {
+        let all = 0..view.len();
+        let phase = view.plan_write(wanted.clone().unwrap_or(all))?;
+        show_plan(context, &view, "read view -> cat", phase);
+    }
+    copy_out(context, &resources, &view, wanted, (None, args.explain))
 }
 
 /// Fails if records would go to a terminal.
@@ -355,7 +364,7 @@ fn copy_out(
     resources: &Resources,
     view: &SortedView,
     wanted: Option<std::ops::Range<u64>>,
-    built: Option<(&BuildSummary, Instant)>,
+    (built, is_explained): (Option<(&BuildSummary, Instant)>, bool),
 ) -> Result<u8> {
     refuse_terminal(view.what())?;
     let control = &view.job().control;
@@ -368,7 +377,7 @@ fn copy_out(
     });
     match written {
         Ok(written) => {
-            tell_written(context, resources, view, &written, built);
+            tell_written(context, resources, view, &written, (built, is_explained));
             Ok(0)
         }
         Err(error) if pipe::is_closed(&Target::Pipe(None), &error) => Ok(CLOSED_PIPE),
@@ -381,7 +390,7 @@ fn tell_written(
     resources: &Resources,
     view: &SortedView,
     written: &WriteSummary,
-    built: Option<(&BuildSummary, Instant)>,
+    (built, is_explained): (Option<(&BuildSummary, Instant)>, bool),
 ) {
     let before = built.map_or(&[][..], |(built, _)| &built.drives);
     let traffic: Vec<DriveTraffic> = before
@@ -418,7 +427,23 @@ fn tell_written(
         units::bytes(written.read_bytes),
         units::bytes(written.written_bytes),
     ));
-    context.reporter.phases(&phases, false);
+    context.reporter.phases(&phases, is_explained);
+}
+
+/// Shows what a read of a view will take.
+fn show_plan(context: &Context, view: &SortedView, steps: &str, phase: PhasePlan) {
+    let options = &view.job().options;
+    let plan = PassPlan {
+        steps: steps.to_string(),
+        reads: 1,
+        data_bytes: phase.read_bytes.bytes().unwrap_or(0),
+        piece_bytes: 0,
+        window: 0,
+        threads: options.threads,
+        phases: vec![phase],
+        rates: options.rates,
+    };
+    context.reporter.human(&plan.to_string());
 }
 
 fn run_info(context: &Context, dir: &Path) -> Result<u8> {
@@ -427,7 +452,7 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
         context,
         &ResourceArgs::default(),
         &TraceArgs::default(),
-        dir,
+        (dir, false),
     )?;
     let info = view.info();
     let order = match (info.order.descending, info.order.stable) {
@@ -483,7 +508,11 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
 }
 
 fn run_verify(context: &Context, args: &ViewVerifyArgs) -> Result<u8> {
-    let (_, view) = open(context, &args.resources, &args.trace, &args.dir)?;
+    let place = (&*args.dir, args.explain);
+    let (_, view) = open(context, &args.resources, &args.trace, place)?;
+    if args.explain {
+        show_plan(context, &view, "read view -> verify", view.plan_verify());
+    }
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let control = &view.job().control;
     let report = watch(reporter, interrupt, control, &[("verify", 1.0)], || {
@@ -507,7 +536,7 @@ fn run_verify(context: &Context, args: &ViewVerifyArgs) -> Result<u8> {
         units::count(report.blocks),
         rate_text(report.read_bytes, report.seconds),
     ));
-    reporter.phases(&[report.phase], false);
+    reporter.phases(&[report.phase], args.explain);
     Ok(0)
 }
 
@@ -536,8 +565,13 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
         ..Kept::default()
     };
     let resources = recorded(context, resources, (&args.record_io, &dir), kept)?;
+    let resources = resources.measuring(args.explain);
     let job = resources.job_at(resources.named_drives(0)?, &dir);
     let view = view::open(&job, &dir)?;
+    if args.explain {
+        let phase = view.plan_write(0..view.len())?;
+        show_plan(context, &view, "read view -> materialize", phase);
+    }
     let open = |path: Option<&Path>| pipe::open(path, &job.control);
     let (output, pending) = match view.format() {
         Some(format) => {
@@ -551,7 +585,7 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
     let written = watch(reporter, interrupt, &job.control, &MERGE, || {
         pending.finish(view.write_file(&output, args.force))
     })?;
-    tell_written(context, &resources, &view, &written, None);
+    tell_written(context, &resources, &view, &written, (None, args.explain));
     Ok(0)
 }
 
@@ -565,7 +599,7 @@ fn run_mount(context: &Context, args: &ViewMountArgs) -> Result<u8> {
         );
     }
     let started = Instant::now();
-    let (resources, view) = open(context, &args.resources, &args.trace, &args.dir)?;
+    let (resources, view) = open(context, &args.resources, &args.trace, (&args.dir, false))?;
     let name = match (&args.name, view.what()) {
         (Some(name), _) => name.clone(),
         (None, ViewType::Records(_)) => "sorted.bin".to_string(),

@@ -98,6 +98,9 @@ fn every_pass_is_planned_with_the_rates_of_the_drives() {
         .run(&["sort", "in", "-o", "sorted", "--type", "u64"])
         .ok();
     place.write("words", b"a\nb\n");
+    place
+        .run(&["view", "build", "in", "-o", "view", "--type", "u64"])
+        .ok();
     let u64s = ["--type", "u64"];
     for (arguments, wanted) in [
         (
@@ -156,10 +159,16 @@ fn every_pass_is_planned_with_the_rates_of_the_drives() {
     for arguments in [
         &["verify", "sorted", "--type", "u64", "--explain"][..],
         &["gen", "u64", "-n", "10", "-o", "made", "--explain"],
+        &["view", "cat", "view", "--range", "..100", "--explain"],
+        &["view", "verify", "view", "--explain"],
+        &["view", "materialize", "view", "-o", "whole", "--explain"],
     ] {
         let answer = place.run(arguments).ok();
         assert!(answer.stderr.contains("predicted: "), "{answer:?}");
         assert!(answer.stderr.contains("planned"), "{answer:?}");
     }
-    assert_eq!(place.names(), ["in", "made", "sorted", "words"]);
+    assert_eq!(
+        place.names(),
+        ["in", "made", "sorted", "view", "whole", "words"]
+    );
 }

@@ -20,7 +20,7 @@ use super::plan::INDEX;
 use super::shape::Shape;
 use super::{SortedView, ViewReader};
 use crate::ends::{
-    EDGES, EDGES_BYTES, Output, Phase, Phases, edge_pool, stage_output, traffic_by_drive,
+    EDGES, EDGES_BYTES, Output, Phase, PhasePlan, Phases, edge_pool, stage_output, traffic_by_drive,
 };
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
@@ -91,6 +91,20 @@ impl SortedView {
         }
     }
 
+    /// What [`SortedView::write_to`] of `range` is predicted to take; of lines, where a part begins is looked up.
+    ///
+    /// # Errors
+    /// What looking fails with.
+    pub fn plan_write(&self, range: Range<u64>) -> Result<PhasePlan> {
+        let units = self.units_of(range.start..range.end.min(self.len()).max(range.start))?;
+        Ok(self.plan_units(units.end - units.start))
+    }
+
+    fn plan_units(&self, units: u64) -> PhasePlan {
+        let data_bytes = units * self.unit_bytes() as u64;
+        self.plan_phase(MERGE, units, data_bytes.into())
+    }
+
     /// Writes the records of `range` to `output`, and nothing else.
     ///
     /// # Errors
@@ -153,7 +167,7 @@ impl SortedView {
             read_bytes: read_bytes - read_before,
             written_bytes: written_bytes - written_before,
             drives: traffic_by_drive(volume),
-            phases: phases.beside(&[self.plan_phase(MERGE, units, data_bytes.into())]),
+            phases: phases.beside(&[self.plan_units(units)]),
         })
     }
 

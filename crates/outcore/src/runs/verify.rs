@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::fetch::{Fetcher, RunBlocks, slot_bytes};
 use super::run_set::Stretch;
 use super::{PIECE_BYTES_MAX, SortedView};
-use crate::ends::{Forecast, Phase, Phases};
+use crate::ends::{Forecast, Phase, PhasePlan, Phases};
 use crate::job::thread_group::ThreadGroup;
 use outcore_io::Result;
 use outcore_io::memory::{BLOCK_BYTES, Pool};
@@ -39,6 +39,12 @@ pub struct ViewReport {
 }
 
 impl SortedView {
+    /// What [`SortedView::verify`] is predicted to take.
+    pub fn plan_verify(&self) -> PhasePlan {
+        let units = self.set.runs.iter().map(|run| run.units).sum();
+        self.plan_phase(VERIFY, units, Forecast::NOTHING)
+    }
+
     /// Checks all blocks and their order.
     ///
     /// # Errors
@@ -64,8 +70,7 @@ impl SortedView {
         })?;
         let blocks = |run: &super::run_set::Run| shape.blocks_of(run.units);
         let phase = phases.end(VERIFY, &self.set.volume).clone();
-        let units = self.set.runs.iter().map(|run| run.units).sum();
-        let plan = self.plan_phase(VERIFY, units, Forecast::NOTHING);
+        let plan = self.plan_verify();
         Ok(ViewReport {
             records: self.len(),
             blocks: self.set.runs.iter().map(blocks).sum(),
