@@ -7,13 +7,13 @@ use std::path::Path;
 use outcore::Input;
 use outcore::Result;
 use outcore::job::Job;
-use outcore::primitives::{Inclusion, PassSummary, read, scan};
+use outcore::primitives::{Inclusion, Summary, read, scan};
 
 /// Number i of `to` is the sum of the first i numbers of `from`.
 ///
 /// # Errors
 /// What the pass fails with.
-pub fn prefix_sums(job: &Job, from: &Path, to: &Path) -> Result<PassSummary> {
+pub fn prefix_sums(job: &Job, from: &Path, to: &Path) -> Result<Summary> {
     let lengths = read::<u64>(&[Input::raw(from)]);
     let output = (&crate::to_file(to), false);
     scan(

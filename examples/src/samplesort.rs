@@ -10,9 +10,7 @@ use outcore::Input;
 use outcore::job::Job;
 use outcore::primitives::gather::InMemory;
 use outcore::primitives::write::produce;
-use outcore::primitives::{
-    BucketFiles, PassSummary, collect, count, distribute, gather, read, write,
-};
+use outcore::primitives::{BucketFiles, Summary, collect, count, distribute, gather, read, write};
 use outcore::read::sample::random;
 use outcore::{Error, Result};
 
@@ -23,7 +21,7 @@ const OVERSAMPLING: u64 = 32;
 ///
 /// # Errors
 /// What the passes fail with.
-pub fn samplesort(job: &Job, from: &Path, to: &Path) -> Result<PassSummary> {
+pub fn samplesort(job: &Job, from: &Path, to: &Path) -> Result<Summary> {
     let input = [Input::raw(from)];
     let numbers = read::<u64>(&input);
     let n = count(job, &numbers)?;

@@ -38,6 +38,8 @@ class Phase:
     predicted_seconds: float | None
     predicted_read_bytes: int | None
     predicted_written_bytes: int | None
+    #: Whether the plan says only that it will not be more.
+    predicted_is_bound: bool
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,8 @@ class GenSummary(JobSummary):
 
     #: The file, or the manifest of the shards.
     output: Path
+    #: The parts of the job in order.
+    phases: tuple[Phase, ...]
 
     def _headline(self) -> str:
         took = units.seconds_text(self.seconds)
@@ -241,6 +245,8 @@ class WriteSummary(JobSummary):
 class VerifyReport(JobSummary):
     """What a look at all records found."""
 
+    #: The looks at the records, and at those of `against`.
+    phases: tuple[Phase, ...]
     #: Whether no record is out of order.
     ordered: bool
     #: Records that may not follow the record before them.
@@ -297,7 +303,8 @@ def shuffled_of(reply: ShuffleReply) -> ShuffleSummary:
 
 def generated_of(reply: GenerateReply) -> GenSummary:
     """The value of a reply."""
-    return _value(GenSummary, reply, output=Path(reply["output"]))
+    phases = _phases(reply["phases"])
+    return _value(GenSummary, reply, output=Path(reply["output"]), phases=phases)
 
 
 def written_of(reply: WriteReply) -> WriteSummary:
@@ -309,7 +316,7 @@ def written_of(reply: WriteReply) -> WriteSummary:
 
 def verified_of(reply: VerifyReply) -> VerifyReport:
     """The value of a reply."""
-    return _value(VerifyReport, reply)
+    return _value(VerifyReport, reply, phases=_phases(reply["phases"]))
 
 
 def _value(kind: type[_Reply], reply: JobReply, **more: object) -> _Reply:

@@ -370,6 +370,7 @@ class PhaseReply(TypedDict):
     predicted_seconds: float | None
     predicted_read_bytes: int | None
     predicted_written_bytes: int | None
+    predicted_is_bound: bool
 
 
 class DriveReply(TypedDict):
@@ -461,6 +462,7 @@ class GenerateReply(JobReply):
     """What was generated."""
 
     output: str
+    phases: list[PhaseReply]
 
 
 class WriteReply(JobReply):
@@ -474,6 +476,7 @@ class WriteReply(JobReply):
 class VerifyReply(JobReply):
     """What a look at all records found."""
 
+    phases: list[PhaseReply]
     ordered: bool
     unordered: int
     first_unordered: int | None

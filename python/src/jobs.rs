@@ -26,6 +26,7 @@ use outcore_front::text::output::{Dress, Pending};
 use outcore_gen::{
     GenerateOptions, GenerateRequest, GensortRequest, generate as run_generate, generator,
 };
+use outcore_io::output::parent_of;
 
 use crate::dataset::csv_rows;
 use crate::datasets::{Datasets, Use};
@@ -366,12 +367,14 @@ fn generate_file(
         output: target.to_sort(header, no_pipe)?,
         replace: request.force,
     };
-    let done = run_generate(&run.job(&resources, drives), &generate)?;
+    let job = run.watched(resources.job_at(drives, &target.dir()));
+    let done = run_generate(&job, &generate)?;
     let trace = finish(recording)?;
     let set = &resources.config.drives.value;
     Ok(reply::Generated {
         used: cost.used((done.records, 1), &done.drives, set, trace),
         output: target.name().as_os_str().to_owned(),
+        phases: reply::phases(&done.phases),
     })
 }
 
@@ -407,7 +410,9 @@ fn verify_files(
         unordered: false,
     };
     // A job each, since what is left of a budget belongs to the one job.
-    let job = || run.job(&resources, Vec::new());
+    let first = sources.first();
+    let beside = first.map_or(Path::new("."), |source| parent_of(&source.path));
+    let job = || run.watched(resources.job_at(Vec::new(), beside));
     let found = run_verify(&job(), &to_sort(&checked), &format, options)?;
     let other = match against.is_empty() {
         true => None,
@@ -417,10 +422,13 @@ fn verify_files(
     let (check, other_check) = (&found.check, other.as_ref().map(|other| &other.check));
     let same_records = other_check.map(|other| check.has_records_of(other));
     let other_drives = other.iter().flat_map(|other| &other.drives);
+    let other_phases = other.iter().flat_map(|other| &other.phases);
+    let phases: Vec<_> = found.phases.iter().chain(other_phases).cloned().collect();
     let traffic = found.drives.iter().chain(other_drives);
     let set = &resources.config.drives.value;
     Ok(reply::Verified {
         used: cost.used((check.records, 1), traffic, set, trace),
+        phases: reply::phases(&phases),
         ordered: check.is_ordered(),
         unordered: check.unordered,
         first_unordered: check.first_unordered,

@@ -79,6 +79,7 @@ pub(crate) struct Phase {
     predicted_seconds: Option<f64>,
     predicted_read_bytes: Option<u64>,
     predicted_written_bytes: Option<u64>,
+    predicted_is_bound: bool,
 }
 
 /// As the engine tells them.
@@ -88,9 +89,10 @@ pub(crate) fn phases(ended: &[outcore::Phase]) -> Vec<Phase> {
         seconds: phase.seconds,
         read_bytes: phase.read_bytes,
         written_bytes: phase.written_bytes,
-        predicted_seconds: phase.predicted.map(|plan| plan.seconds),
-        predicted_read_bytes: phase.predicted.map(|plan| plan.read_bytes),
-        predicted_written_bytes: phase.predicted.map(|plan| plan.written_bytes),
+        predicted_seconds: phase.predicted.and_then(|plan| plan.seconds),
+        predicted_read_bytes: phase.predicted.and_then(|plan| plan.read_bytes.bytes()),
+        predicted_written_bytes: phase.predicted.and_then(|plan| plan.written_bytes.bytes()),
+        predicted_is_bound: phase.predicted.is_some_and(|plan| plan.is_bound()),
     };
     ended.iter().map(phase).collect()
 }
@@ -227,6 +229,7 @@ impl Shuffled {
 pub(crate) struct Generated {
     pub(crate) used: Used,
     pub(crate) output: OsString,
+    pub(crate) phases: Vec<Phase>,
 }
 
 /// What a dataset wrote.
@@ -242,6 +245,7 @@ pub(crate) struct Wrote {
 #[derive(Debug, IntoPyObject)]
 pub(crate) struct Verified {
     pub(crate) used: Used,
+    pub(crate) phases: Vec<Phase>,
     pub(crate) ordered: bool,
     pub(crate) unordered: u64,
     pub(crate) first_unordered: Option<u64>,

@@ -445,6 +445,9 @@ pub(crate) struct GenArgs {
     /// Replace an existing file
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    /// Print the plan (predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }
@@ -475,6 +478,9 @@ pub(crate) struct VerifyArgs {
     /// --stable
     #[arg(long, help_heading = "Order")]
     pub(crate) ties: bool,
+    /// Print the plan (predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]

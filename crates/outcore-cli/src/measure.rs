@@ -6,9 +6,9 @@
 
 use std::time::Instant;
 
-use outcore::job::JobSize;
+use outcore::job::{DriveRates, RatesOrigin};
 use outcore::sort::plan::PartitionPlan;
-use outcore::{Phase, PhasePlan};
+use outcore::{Forecast, Phase, PhasePlan};
 use outcore_front::cost::{DriveTraffic, cpu_seconds, peak_rss_bytes};
 use outcore_io::units;
 use serde_json::{Map, Value, json};
@@ -33,29 +33,54 @@ pub(crate) fn phases_json(phases: &[Phase]) -> Value {
             "seconds": phase.seconds,
             "read_bytes": phase.read_bytes,
             "written_bytes": phase.written_bytes,
-            "predicted_seconds": phase.predicted.map(|plan| plan.seconds),
-            "predicted_read_bytes": phase.predicted.map(|plan| plan.read_bytes),
-            "predicted_written_bytes": phase.predicted.map(|plan| plan.written_bytes),
+            "predicted_seconds": phase.predicted.and_then(|plan| plan.seconds),
+            "predicted_read_bytes": phase.predicted.and_then(|plan| plan.read_bytes.bytes()),
+            "predicted_written_bytes": phase.predicted.and_then(|plan| plan.written_bytes.bytes()),
+            "predicted_is_bound": phase.predicted.is_some_and(|plan| plan.is_bound()),
         })
     });
     Value::Array(phases.collect())
 }
 
-/// The same for people, as a table.
+/// What a plan predicts of phases, as plan events list them.
+pub(crate) fn predicted_json(phases: &[PhasePlan]) -> Value {
+    let phases = phases.iter().map(|phase| {
+        json!({
+            "name": phase.name,
+            "predicted_seconds": phase.seconds,
+            "predicted_read_bytes": phase.read_bytes.bytes(),
+            "predicted_written_bytes": phase.written_bytes.bytes(),
+            "predicted_is_bound": phase.is_bound(),
+        })
+    });
+    Value::Array(phases.collect())
+}
+
+/// The same for people, as a table: `<=` where a plan says only that it will not be more, `-` where it says nothing.
 pub(crate) fn phases_table(phases: &[Phase]) -> Vec<String> {
     let header = [
         "phase", "read", "planned", "written", "planned", "time", "planned",
     ];
+    let at_most = |is_bound: bool, text: String| match is_bound {
+        true => format!("<={text}"),
+        false => text,
+    };
     let rows = phases.iter().map(|phase| {
-        let planned = |of: fn(&PhasePlan) -> String| phase.predicted.map_or("-".into(), |p| of(&p));
+        let planned = |of: fn(&PhasePlan) -> (bool, Option<String>)| {
+            let cell = phase.predicted.map(|plan| of(&plan));
+            match cell {
+                Some((is_bound, Some(text))) => at_most(is_bound, text),
+                _ => "-".to_string(),
+            }
+        };
         [
             phase.name.to_string(),
             units::bytes(phase.read_bytes),
-            planned(|plan| units::bytes(plan.read_bytes)),
+            planned(|plan| bytes(plan.read_bytes)),
             units::bytes(phase.written_bytes),
-            planned(|plan| units::bytes(plan.written_bytes)),
+            planned(|plan| bytes(plan.written_bytes)),
             units::seconds(phase.seconds),
-            planned(|plan| units::seconds(plan.seconds)),
+            planned(|plan| (plan.is_bound(), plan.seconds.map(units::seconds))),
         ]
     });
     let rows = std::iter::once(header.map(str::to_string)).chain(rows);
@@ -64,6 +89,11 @@ pub(crate) fn phases_table(phases: &[Phase]) -> Vec<String> {
         format!("  {name:<10} {}", cells.join(" "))
     };
     rows.map(line).collect()
+}
+
+/// A number of bytes as a plan says it, and whether it is a bound.
+fn bytes(forecast: Forecast) -> (bool, Option<String>) {
+    (forecast.is_bound(), forecast.bytes().map(units::bytes))
 }
 
 /// Plans of distributions as the events list them.
@@ -81,18 +111,18 @@ pub(crate) fn plan_json(plan: &PartitionPlan) -> Value {
         "predicted_written_bytes": plan.predicted_written_bytes,
         "predicted_seconds": plan.predicted_seconds,
         "drive_count": plan.job.drive_count,
-        "rates": rates_json(&plan.job),
+        "rates": rates_json(&plan.job.rates, Some(plan.job.costs.origin)),
     })
 }
 
-/// How fast a plan takes drives and processors to be, and who says so.
-pub(crate) fn rates_json(job: &JobSize) -> Value {
+/// How fast a plan takes drives and processors to be, and who says so; of processors none where it does not count them.
+pub(crate) fn rates_json(rates: &DriveRates, costs: Option<RatesOrigin>) -> Value {
     json!({
-        "read_bytes_per_s": job.rates.read_bytes_per_s,
-        "write_bytes_per_s": job.rates.write_bytes_per_s,
-        "requests_per_s": job.rates.requests_per_s,
-        "origin": job.rates.origin.to_string(),
-        "computing_origin": job.costs.origin.to_string(),
+        "read_bytes_per_s": rates.read_bytes_per_s,
+        "write_bytes_per_s": rates.write_bytes_per_s,
+        "requests_per_s": rates.requests_per_s,
+        "origin": rates.origin.to_string(),
+        "computing_origin": costs.map(|origin| origin.to_string()),
     })
 }
 

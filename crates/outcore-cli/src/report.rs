@@ -14,11 +14,11 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outcore::{Error, Kind};
+use outcore::{Error, Kind, Phase};
 use serde_json::{Value, json};
 
 use crate::cli::{ColorWhen, Common};
-use crate::measure::Summary;
+use crate::measure::{Summary, phases_table};
 use crate::recorder::Recorder;
 use crate::stdout::Stdout;
 
@@ -170,6 +170,15 @@ impl Reporter {
     pub(crate) fn detail(&self, line: &str) {
         if self.is_verbose() {
             self.human(line);
+        }
+    }
+
+    /// The table of a job's phases beside its plan, for people who asked for more or, if it `is_explained`, for the plan.
+    pub(crate) fn phases(&self, phases: &[Phase], is_explained: bool) {
+        if !phases.is_empty() && (is_explained || self.is_verbose()) {
+            phases_table(phases)
+                .iter()
+                .for_each(|line| self.human(line));
         }
     }
 

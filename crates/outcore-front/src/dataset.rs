@@ -33,8 +33,9 @@ pub struct Allowed {
 }
 
 impl ResourceProvider for Allowed {
-    fn job(&self) -> Result<Job> {
-        let mut job = self.resources.job(self.resources.named_drives(0)?);
+    fn job(&self, beside: &Path) -> Result<Job> {
+        let drives = self.resources.named_drives(0)?;
+        let mut job = self.resources.job_at(drives, beside);
         job.control = Arc::clone(&self.control);
         Ok(job)
     }

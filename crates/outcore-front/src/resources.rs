@@ -195,6 +195,12 @@ impl Resources {
         self.job_with(drives, DriveRates::ASSUMED, ComputeCosts::ASSUMED)
     }
 
+    /// The same for a pass over data in `beside` or on the drives that are named, whose rates are known or measured.
+    pub fn job_at(&self, drives: Vec<ScratchDrive>, beside: &Path) -> Job {
+        let costs = compute_costs(&self.rates_cache(), false);
+        self.job_with(drives, self.rates(Some(beside)), costs)
+    }
+
     /// The same for a job that is planned, with scratch beside an output in `beside` where no drive is named.
     pub fn planned_job(&self, drives: Vec<ScratchDrive>, beside: &Path) -> Job {
         let costs = compute_costs(&self.rates_cache(), self.measures);

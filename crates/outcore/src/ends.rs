@@ -5,6 +5,7 @@
 //! exists is refused before any work unless it may be replaced, and so are drives without the room
 //! that the plan needs. Nothing is read or written here.
 
+use std::fmt;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crate::job::Job;
+use crate::job::{DriveRates, Job, RatesOrigin};
 use crate::read::source::InputPart;
 use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Pool};
@@ -68,17 +69,142 @@ pub enum Output {
     Pipe(Mutex<Box<dyn Write + Send>>),
 }
 
+/// What a plan says of a number of bytes before they are moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forecast {
+    /// So many, but for blocks on borders and what a sample cannot tell.
+    About(u64),
+    /// So many at most: how many it is depends on the data.
+    AtMost(u64),
+    /// It depends on what nobody knows before.
+    Unknown,
+}
+
+impl Forecast {
+    /// Nothing is moved.
+    pub const NOTHING: Forecast = Forecast::About(0);
+
+    /// The number, or the most that it can be; none where nothing is known.
+    pub fn bytes(self) -> Option<u64> {
+        match self {
+            Forecast::About(bytes) | Forecast::AtMost(bytes) => Some(bytes),
+            Forecast::Unknown => None,
+        }
+    }
+
+    /// Whether less may be moved.
+    pub fn is_bound(self) -> bool {
+        matches!(self, Forecast::AtMost(_))
+    }
+
+    /// Both together.
+    pub(crate) fn and(self, other: Forecast) -> Forecast {
+        match (self.bytes().zip(other.bytes()), self, other) {
+            (None, ..) => Forecast::Unknown,
+            (Some((a, b)), Forecast::About(_), Forecast::About(_)) => Forecast::About(a + b),
+            (Some((a, b)), ..) => Forecast::AtMost(a + b),
+        }
+    }
+}
+
+impl From<u64> for Forecast {
+    fn from(bytes: u64) -> Self {
+        Forecast::About(bytes)
+    }
+}
+
+impl fmt::Display for Forecast {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Forecast::About(bytes) => f.write_str(&units::bytes(*bytes)),
+            Forecast::AtMost(bytes) => write!(f, "at most {}", units::bytes(*bytes)),
+            Forecast::Unknown => f.write_str("an amount that is not known before"),
+        }
+    }
+}
+
 /// What a plan predicts of a phase, or of several of one name that follow one another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PhasePlan {
     /// The phase's name.
     pub name: &'static str,
     /// Bytes read from all drives.
-    pub read_bytes: u64,
+    pub read_bytes: Forecast,
     /// Bytes written to all drives, and to a pipe.
-    pub written_bytes: u64,
-    /// How long it takes.
-    pub seconds: f64,
+    pub written_bytes: Forecast,
+    /// How long it takes, at most where one of the two is a bound; none where one of them is not known.
+    pub seconds: Option<f64>,
+}
+
+impl PhasePlan {
+    /// A phase of which only drives are known: it reads and writes so many bytes in so many requests on
+    /// `drive_count` drives of these `rates`.
+    pub(crate) fn of_drives(
+        name: &'static str,
+        (read_bytes, written_bytes): (Forecast, Forecast),
+        requests: f64,
+        (rates, drive_count): (&DriveRates, usize),
+    ) -> Self {
+        let moved = read_bytes.bytes().zip(written_bytes.bytes());
+        PhasePlan {
+            name,
+            read_bytes,
+            written_bytes,
+            seconds: moved.map(|(read_bytes, written_bytes)| {
+                let moved_bytes = (read_bytes as f64, written_bytes as f64);
+                rates.seconds(moved_bytes, requests, drive_count)
+            }),
+        }
+    }
+
+    /// Whether less may be moved, in less time.
+    pub fn is_bound(&self) -> bool {
+        self.read_bytes.is_bound() || self.written_bytes.is_bound()
+    }
+
+    /// All of `phases` together.
+    pub(crate) fn total(phases: &[PhasePlan]) -> PhasePlan {
+        let nothing = PhasePlan {
+            name: "all",
+            read_bytes: Forecast::NOTHING,
+            written_bytes: Forecast::NOTHING,
+            seconds: Some(0.0),
+        };
+        phases.iter().fold(nothing, |all, phase| PhasePlan {
+            name: all.name,
+            read_bytes: all.read_bytes.and(phase.read_bytes),
+            written_bytes: all.written_bytes.and(phase.written_bytes),
+            seconds: all.seconds.zip(phase.seconds).map(|(a, b)| a + b),
+        })
+    }
+}
+
+/// What `phases` are predicted to do, in a line of a plan: `scratch_bytes` of scratch where there may be any, at which
+/// rates, and with which costs of computing, if it is counted.
+pub(crate) fn predicted_text(
+    phases: &[PhasePlan],
+    scratch_bytes: Option<u64>,
+    rates: &DriveRates,
+    computing: Option<RatesOrigin>,
+) -> String {
+    let all = PhasePlan::total(phases);
+    let scratch = scratch_bytes.map(|bytes| format!(", scratch {}", units::bytes(bytes)));
+    let seconds = match all.seconds {
+        Some(seconds) if all.is_bound() => format!("at most {}", units::seconds(seconds)),
+        Some(seconds) => units::seconds(seconds),
+        None => "for a time that is not known before".to_string(),
+    };
+    let computing = match computing {
+        None => "computing not counted".to_string(),
+        Some(RatesOrigin::Assumed) => "computing assumed".to_string(),
+        Some(origin) => format!("computing {origin}"),
+    };
+    format!(
+        "predicted: reads {}, writes {}{}, {seconds} at {rates}; {computing}",
+        all.read_bytes,
+        all.written_bytes,
+        scratch.unwrap_or_default(),
+    )
 }
 
 /// One phase of a job that is over.
@@ -88,15 +214,16 @@ pub struct Phase {
     pub name: &'static str,
     /// How long it took.
     pub seconds: f64,
-    /// Bytes read from all drives.
+    /// Bytes read from all drives, or from a pipe.
     pub read_bytes: u64,
-    /// Bytes written to all drives.
+    /// Bytes written to all drives, and to a pipe by a pass.
     pub written_bytes: u64,
     /// What the plan predicted of it, if there was one.
     pub predicted: Option<PhasePlan>,
 }
 
 /// The phases of a run, one after another: how long each took and what the drives moved meanwhile.
+#[derive(Debug, Clone)]
 pub(crate) struct Phases {
     pub(crate) started: Instant,
     current: Instant,
@@ -116,8 +243,16 @@ impl Phases {
         }
     }
 
+    /// Starts on a volume that has moved data before.
+    pub(crate) fn start_on(volume: &Volume) -> Self {
+        Phases {
+            moved_bytes: volume.traffic_bytes(),
+            ..Self::start()
+        }
+    }
+
     /// Ends the current phase of a job that moves data through `volume`.
-    pub(crate) fn end(&mut self, name: &'static str, volume: &Volume) {
+    pub(crate) fn end(&mut self, name: &'static str, volume: &Volume) -> &mut Phase {
         let now = Instant::now();
         let moved_bytes = volume.traffic_bytes();
         self.ended.push(Phase {
@@ -129,17 +264,23 @@ impl Phases {
         });
         self.current = now;
         self.moved_bytes = moved_bytes;
+        let last = self.ended.len() - 1;
+        &mut self.ended[last]
     }
 
     /// The phases that have ended, each beside what was planned of it. Of a phase that there was more than once, the
     /// plan says the same of each time.
-    pub(crate) fn beside(self, planned: &[PhasePlan]) -> Vec<Phase> {
-        let mut ended = self.ended;
-        for phase in &mut ended {
-            let is_it = |plan: &&PhasePlan| plan.name == phase.name;
-            phase.predicted = planned.iter().find(is_it).copied();
-        }
-        ended
+    pub(crate) fn beside(mut self, planned: &[PhasePlan]) -> Vec<Phase> {
+        beside(&mut self.ended, planned);
+        self.ended
+    }
+}
+
+/// Puts what was planned of `phases` beside them, as far as it was: see [`Phases::beside`].
+pub(crate) fn beside(phases: &mut [Phase], planned: &[PhasePlan]) {
+    for phase in phases {
+        let is_it = |plan: &&PhasePlan| plan.name == phase.name;
+        phase.predicted = planned.iter().find(is_it).copied();
     }
 }
 

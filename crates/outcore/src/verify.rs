@@ -15,8 +15,10 @@ use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::ends::Input;
-use crate::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive};
+use crate::ends::{
+    Forecast, Input, Phase, PhasePlan, Phases, became_shorter, check_unchanged, open_inputs,
+    traffic_by_drive,
+};
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
 use crate::key::check::{CheckOptions, CheckReport, Checker};
@@ -32,6 +34,8 @@ use outcore_io::{Error, Kind, Result};
 const READ_BYTES_MAX: u64 = 1 << 20;
 /// Smallest read.
 const READ_BYTES_MIN: u64 = 16 << 10;
+/// The name of the phase.
+const VERIFY: &str = "verify";
 /// The name under which blocks are reserved.
 const BLOCKS: &str = "blocks to check";
 /// Reads in flight a thread.
@@ -48,6 +52,8 @@ pub struct VerifyReport {
     pub read_bytes: u64,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<(String, u64, u64)>,
+    /// The look at the records, beside what was foretold of it.
+    pub phases: Vec<Phase>,
 }
 
 /// Checks all records of `inputs` as one stream.
@@ -61,11 +67,11 @@ pub fn verify(
     format: &RecordFormat,
     options: CheckOptions,
 ) -> Result<VerifyReport> {
-    let started = Instant::now();
+    let mut phases = Phases::start();
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let parts = open_inputs(&volume, inputs, format.record_bytes(), Access::Read)?;
-    let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
-    job.control.begin_phase("verify", data_bytes);
+    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    job.control.begin_phase(VERIFY, data_bytes);
     let block_bytes = block_bytes(job, format.record_bytes())?;
     let blocks = Blocks::new(parts, format.record_bytes(), block_bytes);
     let windows = WINDOW * job.options.threads.max(1);
@@ -104,11 +110,17 @@ pub fn verify(
         Transfers::new(&volume)?.read_each(&pool, || thread_group.check(), next, check)
     })?;
     check_unchanged(&volume, blocks.parts(), false)?;
+    let check = checked.into_report(blocks.parts())?;
+    phases.end(VERIFY, &volume);
+    let reads = data_bytes as f64 / block_bytes as f64;
+    let on = (&job.options.rates, volume.drives().len());
+    let plan = PhasePlan::of_drives(VERIFY, (data_bytes.into(), Forecast::NOTHING), reads, on);
     Ok(VerifyReport {
-        check: checked.into_report(blocks.parts())?,
-        seconds: started.elapsed().as_secs_f64(),
+        check,
+        seconds: phases.started.elapsed().as_secs_f64(),
         read_bytes: volume.traffic_bytes().0,
         drives: traffic_by_drive(&volume),
+        phases: phases.beside(&[plan]),
     })
 }
 
@@ -136,7 +148,7 @@ pub fn verify_stream(
     options: CheckOptions,
 ) -> Result<VerifyReport> {
     let started = Instant::now();
-    job.control.begin_phase("verify", 0);
+    job.control.begin_phase(VERIFY, 0);
     let block_bytes = block_bytes(job, format.record_bytes())?;
     let pool = Pool::new(&job.budget, BLOCKS, block_bytes, 1)?;
     let mut block = pool.take().ok_or_else(no_buffer)?;
@@ -155,11 +167,22 @@ pub fn verify_stream(
         job.control.advance(got_bytes as u64);
         job.control.set_traffic(read_bytes, 0);
     }
+    let check = checker.finish()?;
+    let seconds = started.elapsed().as_secs_f64();
+    // How much a pipe brings is not known before.
+    let phase = Phase {
+        name: VERIFY,
+        seconds,
+        read_bytes,
+        written_bytes: 0,
+        predicted: None,
+    };
     Ok(VerifyReport {
-        check: checker.finish()?,
-        seconds: started.elapsed().as_secs_f64(),
+        check,
+        seconds,
         read_bytes,
         drives: Vec::new(),
+        phases: vec![phase],
     })
 }
 

@@ -12,7 +12,7 @@
 //! Bounds: memory is that of a pass of the engine; I/O is the output once.
 
 use outcore::job::Job;
-use outcore::primitives::PassSummary;
+use outcore::primitives::Summary;
 use outcore::primitives::batch::{Batch, Leaf, Yield};
 use outcore::primitives::producer::{Emit, Produced, Producer};
 use outcore::primitives::write::produce;
@@ -37,7 +37,7 @@ pub struct GenerateRequest {
 /// # Errors
 /// [`Kind::Usage`](outcore::Kind::Usage) for an output that exists or a size beyond all files; what
 /// writing a sequence fails with. Nothing is left behind.
-pub fn generate(job: &Job, request: &GenerateRequest) -> Result<PassSummary> {
+pub fn generate(job: &Job, request: &GenerateRequest) -> Result<Summary> {
     let record_bytes = request.generator.format().record_bytes();
     let data_bytes = request.records.checked_mul(record_bytes as u64);
     if data_bytes.is_none_or(|bytes| i64::try_from(bytes).is_err()) {

@@ -7,9 +7,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use outcore::Summary as Done;
 use outcore::job::Job;
 use outcore::key::{CheckOptions, RecordFormat};
-use outcore::primitives::PassSummary;
 use outcore::sort::{self, SortOptions, SortSummary};
 use outcore::verify::{VerifyReport, checksum_of, verify};
 use outcore::{Error, Kind, Result};
@@ -145,7 +145,7 @@ impl Demo<'_> {
         Ok(())
     }
 
-    fn generate(&self) -> Result<PassSummary> {
+    fn generate(&self) -> Result<Done> {
         let job = self.resources.job(Vec::new());
         let options = GenerateOptions {
             seed: 1,

@@ -4,8 +4,9 @@
 //! rules of `sort` (see [`outcore_front::output`]): whole or not at all, nothing overwritten unasked.
 
 use outcore::Result;
+use outcore::Summary as Done;
 use outcore::job::Job;
-use outcore::primitives::PassSummary;
+use outcore::primitives::plan_files;
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::Streams;
 use outcore_front::output::{self, Consent, Holds, Target};
@@ -18,7 +19,7 @@ use serde_json::json;
 
 use crate::cli::GenArgs;
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, rate_text};
+use crate::measure::{Summary, drives_json, phases_json, rate_text};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::recorder::Kept;
@@ -48,7 +49,14 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
         ..Kept::default()
     };
     let resources = context.start(resources, &args.record_io, kept)?;
-    let job = resources.job(Vec::new());
+    let resources = resources.measuring(args.explain);
+    let job = resources.job_at(Vec::new(), &target.dir());
+    if args.explain {
+        let bytes = args.records * args.format.record_bytes() as u64;
+        let what = (format!("generate {}", args.format), "generate");
+        let plan = plan_files(&job, (&[], 1), (&what.0, what.1), |_| bytes.into())?;
+        context.reporter.human(&plan.to_string());
+    }
     context.reporter.event(
         "begin",
         json!({
@@ -67,7 +75,7 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
         Err(error) if pipe::is_closed(&target, &error) => return Ok(CLOSED_PIPE),
         Err(error) => return Err(error),
     };
-    report(context, &resources, &target, &done);
+    report(context, &resources, (&target, args.explain), &done);
     Ok(0)
 }
 
@@ -92,7 +100,7 @@ fn make(
     job: &Job,
     generator: Generator,
     target: &Target,
-) -> Result<PassSummary> {
+) -> Result<Done> {
     let header = output::header_for(target, &[], &args.format.clone().into())?;
     let request = GenerateRequest {
         generator,
@@ -109,7 +117,12 @@ fn make(
     )
 }
 
-fn report(context: &Context, resources: &Resources, target: &Target, done: &PassSummary) {
+fn report(
+    context: &Context,
+    resources: &Resources,
+    (target, is_explained): (&Target, bool),
+    done: &Done,
+) {
     let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
     let set = &resources.config.drives.value;
     let summary = Summary {
@@ -123,7 +136,8 @@ fn report(context: &Context, resources: &Resources, target: &Target, done: &Pass
     };
     let summary = summary
         .with("output", json!(target.name().display().to_string()))
-        .with("drives", drives_json(&traffic));
+        .with("drives", drives_json(&traffic))
+        .with("phases", phases_json(&done.phases));
     context.reporter.summary(&summary);
     context.reporter.human(&format!(
         "generated {} records, {}, in {}: {}",
@@ -135,4 +149,5 @@ fn report(context: &Context, resources: &Resources, target: &Target, done: &Pass
     if let Some(text) = summary.bandwidth_text() {
         context.reporter.human(&format!("  {text}"));
     }
+    context.reporter.phases(&done.phases, is_explained);
 }

@@ -29,7 +29,7 @@ use super::consumed::{self, Consumed};
 use super::{sort_lines, verify};
 use crate::cli::SortArgs;
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, phases_json, phases_table, plan_json, rate_text};
+use crate::measure::{Summary, drives_json, phases_json, plan_json, rate_text};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::{Weight, watch};
 use crate::recorder::Kept;
@@ -420,11 +420,8 @@ fn tell(
     if let Some(text) = summary.bandwidth_text() {
         reporter.human(&format!("  {text}"));
     }
-    if args.explain || reporter.is_verbose() {
-        for line in phases_table(&done.phases) {
-            reporter.human(&line);
-        }
-    } else {
+    reporter.phases(&done.phases, args.explain);
+    if !args.explain && !reporter.is_verbose() {
         let phases = done.phases.iter();
         let phases =
             phases.map(|phase| format!("{} {}", phase.name, units::seconds(phase.seconds)));

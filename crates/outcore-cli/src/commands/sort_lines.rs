@@ -11,12 +11,14 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use outcore::key::sort_key::SortKey;
+use outcore::primitives::{PassPlan, plan_files, plan_merge_of_lines};
 use outcore::sort::lines::{
     LineSortOptions, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
 };
-use outcore::{Error, Kind, Result};
+use outcore::{Error, Forecast, Kind, Phase, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::Names;
 use outcore_front::output::Sink;
@@ -88,12 +90,19 @@ pub(crate) fn run(context: &Context, args: &SortArgs, resources: Resources) -> R
     if args.is_check() {
         return check(context, args, lines, order, options);
     }
+    let merge_plan = || plan_merge_of_lines(&lines.job, &lines.inputs(), options.unique);
+    let merge_plan = args.gnu.merge.then(merge_plan).transpose()?;
     if args.explain || args.dry_run {
         let _output = lines.set_aside(&dress)?;
-        let size = lines.watch(context, || {
-            sample_lines(&lines.job, &lines.inputs(), order, options)
-        })?;
-        let plan = plan_lines(size)?;
+        let plan = match &merge_plan {
+            Some(plan) => plan.to_string(),
+            None => {
+                let size = lines.watch(context, || {
+                    sample_lines(&lines.job, &lines.inputs(), order, options)
+                })?;
+                plan_lines(size)?.to_string()
+            }
+        };
         if args.dry_run {
             context.reporter.data(&format!("{plan}\n"));
             lines.finish(
@@ -106,7 +115,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, resources: Resources) -> R
             );
             return Ok(0);
         }
-        context.reporter.human(&plan.to_string());
+        context.reporter.human(&plan);
     }
     lines.begin(context, json!({}));
     let (output, pending) = lines.open_output_through(&dress, |sink| match &debug {
@@ -121,11 +130,14 @@ pub(crate) fn run(context: &Context, args: &SortArgs, resources: Resources) -> R
     let done = lines.watch(context, || {
         pending.finish(run(&lines.job, &lines.inputs(), output, order, options))
     });
-    let summary = match done {
+    let mut summary = match done {
         // A reader that has seen enough is no error.
         Err(error) if pipe::is_closed(&lines.target, &error) => return Ok(CLOSED_PIPE),
         done => done?,
     };
+    if let Some(plan) = &merge_plan {
+        plan.beside(&mut summary.phases);
+    }
     let what = if args.gnu.merge { "merged" } else { "sorted" };
     if summary.skipped > 0 {
         let skipped = units::count(summary.skipped);
@@ -164,12 +176,6 @@ fn refuse_others(args: &SortArgs) -> Result<()> {
         return refuse(
             "--delete-input",
             "remove the inputs when the output is there; or name the --type of the records",
-        );
-    }
-    if args.gnu.merge && (args.explain || args.dry_run) {
-        return Err(
-            Error::usage(READ, "a merge has no plan: it reads and writes all once")
-                .hint("leave --explain and --dry-run out"),
         );
     }
     Ok(())
@@ -398,19 +404,17 @@ fn check(
     options: LineSortOptions,
 ) -> Result<u8> {
     lines.begin(context, json!({}));
-    let found = lines.watch(context, || {
-        check_lines(&lines.job, &lines.inputs(), order, options)
+    let started = Instant::now();
+    let (plan, found) = lines.watch(context, || {
+        let what = ("read lines -> check", "check");
+        let files = (&lines.inputs()[..], 1);
+        let plan = plan_files(&lines.job, files, what, |_| Forecast::NOTHING)?;
+        let found = check_lines(&lines.job, &lines.inputs(), order, options)?;
+        Ok((plan, found))
     })?;
     let Some(disorder) = found else {
-        lines.finish(
-            context,
-            Done {
-                what: "checked",
-                unit: "line",
-                passes: 1,
-                ..Done::default()
-            },
-        );
+        let done = checked(&lines, (started, &plan));
+        lines.finish(context, done);
         return Ok(0);
     };
     if args.gnu.check_silently || args.check == Some(CheckHow::Quiet) {
@@ -430,4 +434,24 @@ fn check(
     let text = String::from_utf8_lossy(shown);
     let cause = format!("{name}:{}: disorder: {text}", disorder.line_number);
     Err(Error::new(Kind::CheckFailed, "sort", cause).hint("sort it with the same options"))
+}
+
+/// What a check that found nothing did, beside its plan.
+fn checked(lines: &LineJob, (started, plan): (Instant, &PassPlan)) -> Done {
+    let read_bytes = lines.job.control.progress().read_bytes;
+    let phase = Phase {
+        name: "check",
+        seconds: started.elapsed().as_secs_f64(),
+        read_bytes,
+        written_bytes: 0,
+        predicted: plan.phases.first().copied(),
+    };
+    Done {
+        what: "checked",
+        unit: "line",
+        passes: 1,
+        read_bytes,
+        phases: vec![phase],
+        ..Done::default()
+    }
 }

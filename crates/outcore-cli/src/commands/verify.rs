@@ -7,16 +7,17 @@
 
 use std::io::{self, Cursor, Read};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use outcore::Input;
 use outcore::job::{Control, Job};
 use outcore::key::npy::PREFIX_BYTES;
 use outcore::key::{CheckOptions, CheckReport, NpyHeader, RecordFormat};
+use outcore::primitives::plan_files;
 use outcore::verify::{VerifyReport, checksum_of, verify, verify_stream};
 use outcore::{Error, Kind, Result};
+use outcore::{Forecast, Input, Phase};
 use outcore_front::content::Content;
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::{
@@ -25,12 +26,13 @@ use outcore_front::inputs::{
 use outcore_front::job::{check_text, is_in_order};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::Resources;
+use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::{DriveArgs, SortArgs, VerifyArgs};
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, rate_text};
+use crate::measure::{Summary, drives_json, phases_json, rate_text};
 use crate::progress::watch;
 use crate::recorder::Kept;
 use crate::resources;
@@ -73,7 +75,11 @@ pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
         ..Kept::default()
     };
     let resources = context.start(resources, &args.trace.record_io, kept)?;
-    let job = resources.job(Vec::new());
+    let resources = resources.measuring(args.explain);
+    let job = resources.job_at(Vec::new(), dir_of(&sources));
+    if args.explain {
+        show_plan(context, &job, [Some(&checked), against.as_ref()], &format)?;
+    }
     let options = CheckOptions {
         descending: args.descending,
         ties: args.ties,
@@ -91,7 +97,7 @@ pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
                 unordered: true,
                 ..CheckOptions::default()
             };
-            let job = resources.job(Vec::new());
+            let job = resources.job_at(Vec::new(), dir_of(&sources));
             Some(check(
                 context,
                 &job,
@@ -109,7 +115,12 @@ pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
     if let (Some(other), Some(is_same)) = (&other, is_same) {
         context.reporter.human(&against_text(&other.check, is_same));
     }
-    report(context, &resources, started, (&found, other.as_ref()));
+    report(
+        context,
+        (&resources, args.explain),
+        started,
+        (&found, other.as_ref()),
+    );
     let is_right = is_in_order(&found.check, &format) && is_same != Some(false);
     Ok(u8::from(!is_right))
 }
@@ -127,7 +138,7 @@ pub(crate) fn check_only(context: &Context, args: &SortArgs, resources: Resource
         ..Kept::default()
     };
     let resources = context.start(resources, &args.record_io, kept)?;
-    let job = resources.job(Vec::new());
+    let job = resources.job_at(Vec::new(), dir_of(&sources));
     let options = CheckOptions {
         descending: args.descending,
         ties: !args.stable && !args.unique,
@@ -140,7 +151,7 @@ pub(crate) fn check_only(context: &Context, args: &SortArgs, resources: Resource
         Checked::Stream(_) => Vec::new(),
     };
     let found = check(context, &job, checked, &format, options, ("verify", 1.0))?;
-    report(context, &resources, started, (&found, None));
+    report(context, (&resources, false), started, (&found, None));
     let Some(first) = found.check.first_unordered else {
         context.reporter.human(&format!(
             "{} records are in order",
@@ -158,6 +169,36 @@ fn sources_of(checked: [Option<&Checked>; 2]) -> Vec<Source> {
         Checked::Stream(stream) => vec![stream.source.clone()],
     };
     checked.into_iter().flatten().flat_map(sources).collect()
+}
+
+/// Shows what reading all of it will take; of a stream nothing is known before.
+fn show_plan(
+    context: &Context,
+    job: &Job,
+    checked: [Option<&Checked>; 2],
+    format: &RecordFormat,
+) -> Result<()> {
+    for checked in checked.into_iter().flatten() {
+        let files: Vec<Input> = match checked {
+            Checked::Files(files) => files.iter().map(ResolvedInput::to_sort).collect(),
+            Checked::Stream(_) => {
+                let text = "read a stream -> verify\n  how much it brings is not known before";
+                context.reporter.human(text);
+                continue;
+            }
+        };
+        let what = format!("read {format} -> verify");
+        let files = (&files[..], format.record_bytes());
+        let plan = plan_files(job, files, (&what, "verify"), |_| Forecast::NOTHING)?;
+        context.reporter.human(&plan.to_string());
+    }
+    Ok(())
+}
+
+/// The directory of the first of them.
+fn dir_of(sources: &[Source]) -> &Path {
+    let first = sources.first().filter(|source| !source.is_stream());
+    first.map_or(Path::new("."), |source| parent_of(&source.path))
 }
 
 /// The error that names the first record out of order.
@@ -335,7 +376,7 @@ fn begin(
 
 fn report(
     context: &Context,
-    resources: &Resources,
+    (resources, is_explained): (&Resources, bool),
     started: Instant,
     (found, other): (&VerifyReport, Option<&VerifyReport>),
 ) {
@@ -360,6 +401,8 @@ fn report(
     .with("duplicate_keys", json!(check.duplicate_keys))
     .with("checksum", json!(format!("{:x}", check.checksum)))
     .with("drives", drives_json(&traffic));
+    let phases: Vec<Phase> = reports().flat_map(|report| report.phases.clone()).collect();
+    summary = summary.with("phases", phases_json(&phases));
     if let Some(other) = other {
         summary = summary
             .with("same_records", json!(check.has_records_of(&other.check)))
@@ -376,4 +419,5 @@ fn report(
         units::seconds(seconds),
         rate_text(summary.read_bytes, seconds)
     ));
+    context.reporter.phases(&phases, is_explained);
 }

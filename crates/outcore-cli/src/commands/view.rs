@@ -35,7 +35,7 @@ use crate::cli::view::{
 };
 use crate::cli::{DriveArgs, RecordArgs, ResourceArgs, TraceArgs};
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, phases_json, phases_table, rate_text, rates_json};
+use crate::measure::{Summary, drives_json, phases_json, rate_text, rates_json};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::{Weight, watch};
 use crate::recorder::Kept;
@@ -114,7 +114,7 @@ fn open(
     let resources = load(args, &DriveArgs::default())?;
     let dir = context.files.copied(dir)?;
     let resources = recorded(context, resources, (&trace.record_io, &dir), kept)?;
-    let view = view::open(&resources.job(Vec::new()), &dir)?;
+    let view = view::open(&resources.job_at(Vec::new(), &dir), &dir)?;
     Ok((resources, view))
 }
 
@@ -268,7 +268,7 @@ fn plan_json(plan: &ViewPlan) -> Value {
         "predicted_read_bytes": plan.predicted_read_bytes,
         "predicted_written_bytes": plan.predicted_written_bytes,
         "predicted_seconds": plan.predicted_seconds,
-        "rates": rates_json(&plan.size.job),
+        "rates": rates_json(&plan.size.rates, Some(plan.size.costs.origin)),
     })
 }
 
@@ -317,9 +317,7 @@ fn tell_built(context: &Context, started: Instant, view: &SortedView, built: &Bu
         units::count(view.len()),
         built.runs,
     ));
-    for line in phases_table(&built.phases) {
-        context.reporter.detail(&line);
-    }
+    context.reporter.phases(&built.phases, false);
 }
 
 fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
@@ -406,6 +404,9 @@ fn tell_written(
         ..Summary::default()
     }
     .with("drives", drives_json(&traffic));
+    let before = built.map_or(&[][..], |(built, _)| &built.phases);
+    let phases = [before, &written.phases].concat();
+    let summary = summary.with("phases", phases_json(&phases));
     context.reporter.summary(&summary);
     let (data_bytes, noun) = (written.bytes, noun(view.what()));
     context.reporter.human(&format!(
@@ -417,6 +418,7 @@ fn tell_written(
         units::bytes(written.read_bytes),
         units::bytes(written.written_bytes),
     ));
+    context.reporter.phases(&phases, false);
 }
 
 fn run_info(context: &Context, dir: &Path) -> Result<u8> {
@@ -495,7 +497,8 @@ fn run_verify(context: &Context, args: &ViewVerifyArgs) -> Result<u8> {
             passes: 1,
             ..Summary::default()
         }
-        .with("blocks", json!(report.blocks)),
+        .with("blocks", json!(report.blocks))
+        .with("phases", phases_json(std::slice::from_ref(&report.phase))),
     );
     reporter.human(&format!(
         "{} {} in {} blocks are what was written, and in order: {}",
@@ -504,6 +507,7 @@ fn run_verify(context: &Context, args: &ViewVerifyArgs) -> Result<u8> {
         units::count(report.blocks),
         rate_text(report.read_bytes, report.seconds),
     ));
+    reporter.phases(&[report.phase], false);
     Ok(0)
 }
 
@@ -532,7 +536,7 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
         ..Kept::default()
     };
     let resources = recorded(context, resources, (&args.record_io, &dir), kept)?;
-    let job = resources.job(resources.named_drives(0)?);
+    let job = resources.job_at(resources.named_drives(0)?, &dir);
     let view = view::open(&job, &dir)?;
     let open = |path: Option<&Path>| pipe::open(path, &job.control);
     let (output, pending) = match view.format() {

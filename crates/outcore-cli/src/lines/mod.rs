@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use crate::cli::RecordArgs;
 use crate::cli::lines::Rows;
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, phases_json, phases_table, plan_json, rate_text};
+use crate::measure::{Summary, drives_json, phases_json, plan_json, rate_text};
 use crate::pipe;
 use crate::progress::watch;
 use crate::recorder::Kept;
@@ -293,9 +293,7 @@ impl LineJob {
                 context.reporter.human(&format!("  {text}"));
             }
         }
-        for line in phases_table(&done.phases) {
-            context.reporter.detail(&line);
-        }
+        context.reporter.phases(&done.phases, false);
     }
 }
 

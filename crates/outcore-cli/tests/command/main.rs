@@ -20,6 +20,7 @@ mod lines;
 mod npy;
 mod odd_text;
 mod other;
+mod plans;
 mod record;
 mod rows;
 mod safety;

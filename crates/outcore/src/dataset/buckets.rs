@@ -13,10 +13,10 @@ use std::path::Path;
 
 use super::context::Context;
 use super::stages::{Passes, Stages};
-use super::summary::Summary;
 use super::typed::TypedDataset;
 use crate::ends::Input;
 use crate::job::Job;
+use crate::primitives::Summary;
 use crate::primitives::batch::Files;
 use crate::primitives::sources::lengths_of;
 use crate::primitives::{self, BucketFiles, map_files_to};
@@ -68,14 +68,14 @@ where
     fn into_buckets(
         self,
         count: usize,
-        pass: impl FnOnce(&Job, &P::Last, &BucketFiles) -> Result<(Vec<u64>, primitives::PassSummary)>,
+        pass: impl FnOnce(&Job, &P::Last, &BucketFiles) -> Result<(Vec<u64>, Summary)>,
     ) -> Result<Buckets<P::Item>> {
         let (context, stages) = self.into_parts();
         let mut passes = Passes::new(&context, Path::new("."));
         let last = stages.settle(&mut passes)?;
         let to = passes.bucket_files(count)?;
         let (counts, done) = pass(&passes.job(), &last, &to)?;
-        passes.add(done.into());
+        passes.add(done);
         Ok(Buckets {
             context,
             passes,
@@ -159,7 +159,7 @@ impl<T: Pod + Send + Sync> Buckets<T> {
             let made = f(chosen[file.index], items)?;
             Ok(bytemuck::pod_collect_to_vec(&made))
         })?;
-        self.passes.add(done.into());
+        self.passes.add(done);
         Ok((to.paths.iter().map(Input::raw).collect(), lens))
     }
 

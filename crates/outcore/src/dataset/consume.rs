@@ -4,7 +4,7 @@
 //! [`crate::primitives`] says; a summary is of all passes together.
 
 use super::execution::Execution;
-use super::summary::Summary;
+use crate::primitives::Summary;
 use crate::primitives::table::BatchStep;
 use crate::primitives::tables::{
     Histogram, distribute_by, distribute_table, find_table, histogram_table, top_table,

@@ -158,7 +158,7 @@ impl Context {
 }
 
 impl ResourceProvider for Context {
-    fn job(&self) -> Result<Job> {
+    fn job(&self, _beside: &Path) -> Result<Job> {
         Ok(Context::job(self))
     }
 

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use super::resources::ResourceProvider;
 use super::scratch::{PassOutput, Scratch};
 use super::step::{ItemType, Step, late_is_last};
-use super::summary::Summary;
 use super::{Dataset, Items, Records};
 use crate::ends::{Input, Output};
 use crate::job::{Job, JobSize};
 use crate::key::RecordFormat;
 use crate::key::expr::Schema;
+use crate::primitives::Summary;
 use crate::primitives::batch::{LEAVES_MAX, Yield};
 use crate::primitives::group::group;
 use crate::primitives::producer::Producer;
@@ -28,7 +28,7 @@ use crate::primitives::sources::data_bytes_of;
 use crate::primitives::tables::scan_table;
 use crate::primitives::turned::{merge, reverse_items, shifted};
 use crate::primitives::write::produce;
-use crate::primitives::{Grouping, Table};
+use crate::primitives::{Grouping, Table, plan_merge_of_lines};
 use crate::shuffle::{ShuffleOptions, ShufflePlan, ShuffleSize, Unit, plan_shuffle, shuffle};
 use crate::sort::lines::{LineSortOptions, merge_lines, sort_lines};
 use crate::sort::plan::SortPlan;
@@ -166,7 +166,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Windows are files read side by side, each shifted by a record.
+    /// Windows are the same files side by side, each shifted by a record; what they share is read once.
     fn take_windows(&mut self, count: usize) -> Result<()> {
         if !(2..=LEAVES_MAX).contains(&count) {
             let cause = format!("windows of {count} records");
@@ -290,7 +290,13 @@ impl Execution {
     /// # Errors
     /// Drives that cannot be used.
     pub fn job(&self) -> Result<Job> {
-        self.resources.job()
+        let here = Path::new(".");
+        let files = self.files();
+        let first = files.first().map(|file| parent_of(&file.path));
+        match (self.beside == here, first) {
+            (true, Some(dir)) => self.resources.job(dir),
+            _ => self.resources.job(&self.beside),
+        }
     }
 
     /// The files as they are now: what gathers and readers of lines read.
@@ -302,8 +308,8 @@ impl Execution {
     }
 
     /// What earlier passes and `last` did together.
-    pub(super) fn done(&mut self, last: impl Into<Summary>) -> Summary {
-        std::mem::take(&mut self.done_before).and(last.into())
+    pub(super) fn done(&mut self, last: Summary) -> Summary {
+        std::mem::take(&mut self.done_before).and(last)
     }
 
     /// What the passes so far did.
@@ -324,7 +330,7 @@ impl Execution {
         let last = match (self.ending.take(), &self.items) {
             (Some(ending), _) => self.end(&ending, output, replace)?,
             (None, Items::Records(records)) => {
-                produce(&self.job()?, &records.table, &output, replace)?.into()
+                produce(&self.job()?, &records.table, &output, replace)?
             }
             (None, Items::Lines { .. }) => self.copy_lines(&output, replace)?,
         };
@@ -365,11 +371,11 @@ impl Execution {
                     replace,
                     ..*options
                 };
-                Ok(merge(&self.job()?, &self.files(), &format, options, &output)?.into())
+                merge(&self.job()?, &self.files(), &format, options, &output)
             }
             Step::Reverse => {
                 let table = &self.records()?.table;
-                Ok(reverse_items(&self.job()?, table, (&output, replace))?.into())
+                reverse_items(&self.job()?, table, (&output, replace))
             }
             Step::Shuffle { seed, epoch } => {
                 let unit = self.unit();
@@ -401,20 +407,26 @@ impl Execution {
                     false => sort_lines,
                 };
                 let job = self.scratch_left(job);
+                let plan = || plan_merge_of_lines(&job, &self.files(), options.unique);
+                let plan = merges.then(plan).transpose()?;
                 let done = put_in_order(&job, &self.files(), output, order.as_ref(), options);
                 done.map(Summary::from)
+                    .map(|done| match &plan {
+                        Some(plan) => done.beside(&plan.phases),
+                        None => done,
+                    })
                     .map_err(|error| self.explain_error(error))
             }
             Step::Unique | Step::Count { .. } => {
                 let table = &self.records()?.table;
                 let to = (&output, replace);
                 let done = group(&self.job()?, table, table.format(), grouping(ending), to)?;
-                Ok(done.pass.into())
+                Ok(done.pass)
             }
             Step::Scan(op, inclusion) => {
                 let table = &self.records()?.table;
                 let to = (&output, replace);
-                Ok(scan_table(&self.job()?, table, *op, *inclusion, to)?.into())
+                scan_table(&self.job()?, table, *op, *inclusion, to)
             }
             Step::Late(_) => Err(late_is_last()),
             Step::Filter(_)
@@ -520,7 +532,7 @@ impl Execution {
         let place = self.scratch_place(true)?;
         let table = &self.records()?.table;
         let done = produce(&self.job()?, table, &place.output(), false)?;
-        self.turn_to(&place, done.into())?;
+        self.turn_to(&place, done)?;
         if let Items::Records(records) = &mut self.items {
             let format = records.table.format().clone();
             records.read(&format, None);
@@ -598,7 +610,8 @@ fn dir_of(output: Option<&Output>) -> PathBuf {
     }
 }
 
-fn grouping(ending: &Step) -> Grouping {
+/// What comes out of a step that groups.
+pub(super) fn grouping(ending: &Step) -> Grouping {
     match ending {
         Step::Unique => Grouping::Unique,
         _ => Grouping::Counted,

@@ -4,12 +4,14 @@
 //! planned for.
 
 use super::Items;
-use super::execution::Execution;
+use super::execution::{Execution, grouping};
 use super::step::Step;
 use crate::primitives::group::plan_group;
-use crate::primitives::plan_scan;
 use crate::primitives::producer::Producer;
-use crate::primitives::write::plan_of;
+use crate::primitives::scan::plan_scan;
+use crate::primitives::turned::plan_merge;
+use crate::primitives::write::{Fate, plan_of};
+use crate::primitives::{PassPlan, plan_merge_of_lines};
 use crate::sort::lines::{plan_lines, sample_lines};
 use outcore_io::Result;
 
@@ -44,13 +46,27 @@ impl Execution {
                 format!("{} -> {consumer}", Producer::steps(&records.table))
             }
             (None, Items::Records(records)) => {
-                plan_of(&self.job()?, &records.table, consumer)?.to_string()
+                plan_of(&self.job()?, &records.table, consumer, &[Fate::Open])?.to_string()
             }
         };
         Ok(match before.is_empty() {
             true => last,
             false => format!("{before}\n{last}"),
         })
+    }
+
+    /// The plan of the next pass, into `outs` files: of a step that needs all items, if one is left to do, or of those
+    /// that end with `consumer`.
+    ///
+    /// # Errors
+    /// As [`plan_of`].
+    pub fn plan(&self, consumer: &str, fates: &[Fate], outs: usize) -> Result<PassPlan> {
+        let (job, table) = (self.job()?, self.table()?);
+        match &self.ending {
+            Some(Step::Scan(..)) => plan_scan(&job, table, outs),
+            Some(Step::Merge { .. }) => plan_merge(&job, table),
+            _ => plan_of(&job, table, consumer, fates),
+        }
     }
 
     /// Steps as text.
@@ -85,21 +101,27 @@ impl Execution {
                 };
                 self.settle_sort(None, format, *options)?.1.to_string()
             }
-            // It is read as it comes.
-            Step::SortLines { merges: true, .. } => return Ok(text),
+            Step::SortLines {
+                merges: true,
+                options,
+                ..
+            } => {
+                let plan = plan_merge_of_lines(&self.job()?, &self.files(), options.unique)?;
+                return Ok(plan.to_string());
+            }
             Step::SortLines { order, options, .. } => {
                 let size = sample_lines(&self.job()?, &self.files(), order.as_ref(), *options)?;
                 plan_lines(size)?.to_string()
             }
             Step::Shuffle { .. } => self.settle_shuffle(None, self.unit())?.1.to_string(),
             Step::Unique | Step::Count { .. } => {
-                let what = how_of(ending);
-                return Ok(plan_group(&self.job()?, self.table()?, what)?.to_string());
+                let (job, table) = (self.job()?, self.table()?);
+                let what = (table.format(), grouping(ending));
+                return Ok(plan_group(&job, table, what, how_of(ending))?.to_string());
             }
-            Step::Reverse => {
-                return Ok(plan_of(&self.job()?, self.table()?, "reverse")?.to_string());
+            Step::Reverse | Step::Scan(..) | Step::Merge { .. } => {
+                return Ok(self.plan(how_of(ending), &[Fate::Written], 1)?.to_string());
             }
-            Step::Scan(..) => return Ok(plan_scan(&self.job()?, self.table()?, 1)?.to_string()),
             // Its columns are known when all files have been looked at.
             _ => return Ok(text),
         };

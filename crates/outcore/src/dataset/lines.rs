@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use super::execution::Execution;
 use super::step::Step;
-use super::summary::Summary;
 use super::{Items, Mode};
 use crate::ends::{Input, Output};
 use crate::job::Job;
 use crate::key::RecordFormat;
 use crate::key::expr::Schema;
+use crate::primitives::Summary;
 use crate::primitives::sources::data_bytes_of;
 use crate::primitives::write::produce;
 use crate::primitives::{Table, fold, gather, read};
@@ -159,7 +159,7 @@ impl Execution {
         let done = produce(&self.job()?, &table, output, replace)?;
         Ok(Summary {
             records: lines,
-            ..done.into()
+            ..done
         })
     }
 }

@@ -39,7 +39,6 @@ mod scratch;
 pub(crate) mod stages;
 pub mod step;
 mod stream;
-pub mod summary;
 pub mod text;
 pub(crate) mod typed;
 pub mod whole;
@@ -52,9 +51,10 @@ pub use lines::LineSource;
 pub use resources::ResourceProvider;
 pub use stages::Sortable;
 pub use step::{ItemType, LateStep, Settled, Step};
-pub use summary::Summary;
 pub use text::Lines;
 pub use typed::TypedDataset;
+
+pub use crate::primitives::Summary;
 
 use crate::ends::Input;
 use crate::key::NpyHeader;

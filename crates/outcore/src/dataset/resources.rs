@@ -11,11 +11,11 @@ use outcore_io::port::ScratchDrive;
 
 /// See the module.
 pub trait ResourceProvider: Send + Sync {
-    /// A job of these resources, on the drives that were named.
+    /// A job of these resources, on the drives that were named, or, for its rates, on the one that holds `beside`.
     ///
     /// # Errors
     /// A drive that cannot be used.
-    fn job(&self) -> Result<Job>;
+    fn job(&self, beside: &Path) -> Result<Job>;
 
     /// The drives for so much scratch, where the result goes to `beside`; none for a directory there.
     ///

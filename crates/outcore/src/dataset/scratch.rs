@@ -67,7 +67,7 @@ impl Scratch {
 
     /// Makes the directories, if there are none yet.
     fn make(&mut self, resources: &dyn ResourceProvider, beside: &Path) -> Result<()> {
-        let job = resources.job()?;
+        let job = resources.job(beside)?;
         job.control.check()?;
         if self.dirs.is_empty() {
             for parent in resources.scratch_dirs(beside)? {

@@ -10,10 +10,10 @@ use bytemuck::Pod;
 
 use super::context::Context;
 use super::scratch::Scratch;
-use super::summary::Summary;
 use crate::ends::{Input, Output};
 use crate::job::Job;
 use crate::key::RecordFormat;
+use crate::primitives::Summary;
 use crate::primitives::batch::{Files, Sequence};
 use crate::primitives::{self, BucketFiles};
 use outcore_io::Result;
@@ -134,7 +134,7 @@ pub trait Stages: Sized {
         Self::Item: Pod,
     {
         let last = self.settle(passes)?;
-        Ok(primitives::write(&passes.job(), &last, &output, replace)?.into())
+        primitives::write(&passes.job(), &last, &output, replace)
     }
 
     /// Whether items are made by a pass, and not what files hold as it is.

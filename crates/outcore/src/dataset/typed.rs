@@ -21,12 +21,12 @@ use super::stages::{
     Behind, Enumerated, Filtered, FlatMapped, Mapped, Passes, Sortable, Stages, Windowed, Zipped,
 };
 use super::stream::stream;
-use super::summary::Summary;
 use super::whole::{AtRandom, Backward, InOrder, Prefixes};
 use crate::ends::Output;
 use crate::key::RecordFormat;
+use crate::primitives::Summary;
 use crate::primitives::reduce::Summand;
-use crate::primitives::{self, Inclusion, PassSummary};
+use crate::primitives::{self, Inclusion};
 use crate::sort::SortOptions;
 use outcore_io::output::parent_of;
 use outcore_io::{Error, Result};
@@ -47,8 +47,8 @@ struct Settled<S> {
 
 impl<S> Settled<S> {
     /// Keeps count of what a consumer did.
-    fn done<T>(mut self, (found, done): (T, PassSummary)) -> (T, Summary) {
-        self.passes.add(done.into());
+    fn done<T>(mut self, (found, done): (T, Summary)) -> (T, Summary) {
+        self.passes.add(done);
         (found, self.passes.done)
     }
 }

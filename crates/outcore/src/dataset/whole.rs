@@ -6,9 +6,9 @@
 use bytemuck::Pod;
 
 use super::stages::{Passes, Sortable, Stages, Whole};
-use super::summary::Summary;
 use crate::ends::Output;
 use crate::key::RecordFormat;
+use crate::primitives::Summary;
 use crate::primitives::batch::{Sequence, Yield};
 use crate::primitives::{self, Inclusion};
 use crate::shuffle::{ShuffleOptions, Unit, shuffle};
@@ -130,7 +130,7 @@ impl<T: Pod + Send + Sync, F: Fn(T, T) -> T + Sync> Whole<T> for Prefixes<T, F> 
         let to = (&output, replace);
         let job = passes.job();
         let done = primitives::scan(&job, &last, self.identity, self.op, self.inclusion, to)?;
-        Ok(done.into())
+        Ok(done)
     }
 }
 
@@ -152,9 +152,9 @@ impl<T: Pod + Send> Whole<T> for Backward {
         let to = (&output, replace);
         if P::Last::YIELD == Yield::One {
             let last = of.settle(passes)?;
-            return Ok(primitives::reverse(&passes.job(), &last, to)?.into());
+            return primitives::reverse(&passes.job(), &last, to);
         }
         let files = primitives::read::<T>(&of.files(passes)?);
-        Ok(primitives::reverse(&passes.job(), &files, to)?.into())
+        primitives::reverse(&passes.job(), &files, to)
     }
 }

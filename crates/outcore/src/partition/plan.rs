@@ -22,8 +22,8 @@ mod search;
 use std::fmt;
 
 use super::{BUCKETS, SPLIT_READS_MIN, SegmentSizes};
-use crate::ends::PhasePlan;
-use crate::job::{JobSize, KindCosts, RatesOrigin};
+use crate::ends::{PhasePlan, predicted_text};
+use crate::job::{JobSize, KindCosts};
 use crate::read::regions::RegionSizes;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
 use outcore_io::units;
@@ -50,6 +50,9 @@ pub(crate) const SEGMENT_META_BYTES: u64 = 80;
 /// Bytes that a run of the input takes in memory.
 pub(crate) const INPUT_RUN_BYTES: u64 = size_of::<super::bucket::InputRun>() as u64;
 const _: () = assert!(size_of::<super::bucket::Segment>() as u64 <= SEGMENT_META_BYTES);
+/// Phases by name.
+const SAMPLE: &str = "sample";
+const DISTRIBUTE: &str = "distribute";
 /// Reservations by name.
 pub(crate) const INPUT: &str = "input blocks";
 pub(crate) const ACROSS: &str = "lines across blocks";
@@ -333,9 +336,9 @@ impl PartitionPlan {
             + data_bytes / self.bucket_bytes_max.max(1) as f64;
         let times = f64::from(self.distributions.max(1));
         let phases = [
-            ("sample", sample_reads, (sample_bytes, 0.0), 0.0),
+            (SAMPLE, sample_reads, (sample_bytes, 0.0), 0.0),
             (
-                "distribute",
+                DISTRIBUTE,
                 data_bytes / self.read_block_bytes as f64
                     + segments(away_bytes)
                     + 2.0 * segments(again_bytes),
@@ -352,6 +355,7 @@ impl PartitionPlan {
         let (rates, drives) = (self.job.rates, self.job.drive_count);
         let computing = |core_seconds: f64| core_seconds / self.job.threads as f64;
         self.predicted_seconds = 0.0;
+        (self.predicted_read_bytes, self.predicted_written_bytes) = (0, 0);
         self.phases.clear();
         for (name, requests, (read_bytes, written_bytes), core_seconds) in phases {
             // Drives and processors work at the same time.
@@ -362,16 +366,18 @@ impl PartitionPlan {
             if read_bytes > 0.0 || written_bytes > 0.0 {
                 self.phases.push(PhasePlan {
                     name,
-                    read_bytes: read_bytes as u64,
-                    written_bytes: written_bytes as u64,
-                    seconds,
+                    read_bytes: (read_bytes as u64).into(),
+                    written_bytes: (written_bytes as u64).into(),
+                    seconds: Some(seconds),
                 });
+                self.predicted_read_bytes += read_bytes as u64;
+                self.predicted_written_bytes += written_bytes as u64;
             }
         }
-        let sum = |of: fn(&PhasePlan) -> u64| self.phases.iter().map(of).sum::<u64>();
-        let (read_bytes, written_bytes) = (sum(|p| p.read_bytes), sum(|p| p.written_bytes));
-        (self.predicted_read_bytes, self.predicted_written_bytes) = (read_bytes, written_bytes);
-        let moved_bytes = (read_bytes as f64, written_bytes as f64);
+        let moved_bytes = (
+            self.predicted_read_bytes as f64,
+            self.predicted_written_bytes as f64,
+        );
         let requests = phases.iter().map(|phase| phase.1).sum();
         self.moving_seconds = rates.seconds(moved_bytes, requests, drives);
         self.computing_seconds = computing(phases.iter().map(|phase| phase.3).sum());
@@ -389,6 +395,22 @@ impl PartitionPlan {
             0.0 => 0,
             bytes => (bytes + open_bytes) as u64,
         };
+    }
+
+    /// Items are made of what `read_bytes` are read for, and a sample of them has been looked at already.
+    pub(crate) fn reads_instead(&mut self, read_bytes: u64) {
+        self.phases.retain(|phase| phase.name != SAMPLE);
+        let data_bytes = self.job.data_bytes;
+        for phase in &mut self.phases {
+            if let (DISTRIBUTE, Some(bytes)) = (phase.name, phase.read_bytes.bytes()) {
+                phase.read_bytes = (bytes - data_bytes + read_bytes).into();
+            }
+        }
+        let read = self
+            .phases
+            .iter()
+            .filter_map(|phase| phase.read_bytes.bytes());
+        self.predicted_read_bytes = read.sum();
     }
 
     /// The plan for people: `what` is done, `notes` on the distribution and what comes behind it, the ledger.
@@ -435,19 +457,10 @@ impl PartitionPlan {
             self.areas,
             bytes(self.resident_segments * self.segment_bytes)
         )?;
-        let computing = match job.costs.origin {
-            RatesOrigin::Assumed => "computing assumed".to_string(),
-            origin => format!("computing {origin}"),
-        };
-        writeln!(
-            f,
-            "  predicted: reads {}, writes {}, scratch {}, {:.1} s at {}; {computing}",
-            units::bytes(self.predicted_read_bytes),
-            units::bytes(self.predicted_written_bytes),
-            units::bytes(self.scratch_bytes),
-            self.predicted_seconds,
-            job.rates,
-        )?;
+        let scratch_bytes = Some(self.scratch_bytes);
+        let costs = Some(job.costs.origin);
+        let predicted = predicted_text(&self.phases, scratch_bytes, &job.rates, costs);
+        writeln!(f, "  {predicted}")?;
         write!(f, "{ledger}")
     }
 }

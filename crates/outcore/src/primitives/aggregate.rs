@@ -7,8 +7,8 @@
 
 use std::fmt;
 
-use super::pass::PassSummary;
 use super::reduce::fold_grains;
+use super::summary::Summary;
 use super::table::{Table, TableSpace};
 use crate::job::Job;
 use crate::key::expr::with_type;
@@ -216,7 +216,7 @@ pub fn reduce_table(
     job: &Job,
     table: &Table,
     reductions: &[Reduction],
-) -> Result<(Vec<Scalar>, PassSummary)> {
+) -> Result<(Vec<Scalar>, Summary)> {
     let only_counts = reductions.iter().all(|wanted| *wanted == Reduction::Count);
     let (table, kind) = match only_counts {
         true => (table.clone(), NumberType::U8),

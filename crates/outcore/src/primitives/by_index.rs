@@ -11,9 +11,11 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::batch::{Leaf, Sequence};
-use super::pass::{Demand, Pass, PassSummary, shield};
+use super::pass::{Demand, Pass, shield};
 use super::pieces::Lanes;
 use super::select::no_bin;
+use super::summary::Summary;
+use crate::ends::Forecast;
 use crate::job::Job;
 use outcore_io::{Kind, Result};
 
@@ -61,7 +63,7 @@ pub fn for_each_batch<S: Sequence, T: Send>(
     state_bytes: usize,
     make: impl Fn() -> T + Sync,
     visit: impl Fn(&mut T, u64, &[S::Item]) -> Result<()> + Sync,
-) -> Result<(Vec<T>, PassSummary)> {
+) -> Result<(Vec<T>, Summary)> {
     let batch_bytes = BATCH_ITEMS * size_of::<S::Item>();
     let demand = Demand {
         thread_bytes: (state_bytes + batch_bytes) as u64,
@@ -76,9 +78,9 @@ fn run<S: Sequence, T: Send>(
     demand: Demand,
     make: impl Fn() -> T + Sync,
     visit: impl Fn(&mut T, u64, &[S::Item]) -> Result<()> + Sync,
-) -> Result<(Vec<T>, PassSummary)> {
+) -> Result<(Vec<T>, Summary)> {
     let pass = Pass::open(job, &leaves_of(sequence), Lanes::Drives, demand)?;
-    pass.begin_phase("visit");
+    pass.begin_phase("visit", Forecast::NOTHING);
     let states = Mutex::new(Vec::new());
     pass.each_piece(
         || shield(|| Ok((make(), Vec::with_capacity(BATCH_ITEMS)))),
@@ -140,7 +142,7 @@ pub fn reduce_by_index<S, V>(
     count: usize,
     identity: V,
     op: impl Fn(V, V) -> V + Sync,
-) -> Result<(Vec<V>, PassSummary)>
+) -> Result<(Vec<V>, Summary)>
 where
     S: Sequence<Item = (usize, V)>,
     V: Copy + Send + Sync,
@@ -185,7 +187,7 @@ fn shared_table<S, V>(
     sequence: &S,
     (count, identity): (usize, V),
     op: impl Fn(V, V) -> V + Sync,
-) -> Result<(Vec<V>, PassSummary)>
+) -> Result<(Vec<V>, Summary)>
 where
     S: Sequence<Item = (usize, V)>,
     V: Copy + Send + Sync,
@@ -247,11 +249,7 @@ where
 ///
 /// # Errors
 /// As [`reduce_by_index`].
-pub fn histogram_by_index<S>(
-    job: &Job,
-    sequence: S,
-    count: usize,
-) -> Result<(Vec<u64>, PassSummary)>
+pub fn histogram_by_index<S>(job: &Job, sequence: S, count: usize) -> Result<(Vec<u64>, Summary)>
 where
     S: Sequence<Item = usize>,
 {

@@ -14,8 +14,8 @@ use bytemuck::Pod;
 use super::batch::{Sequence, read};
 use super::group::{again, make_dir, sort_items};
 use super::ordered::{InOrder, append_in_order, visit_in_order};
-use super::pass::PassSummary;
 use super::producer::Typed;
+use super::summary::Summary;
 use crate::ends::Output;
 use crate::job::Job;
 use crate::key::order::{Order, OrderOptions};
@@ -55,7 +55,7 @@ pub fn segmented_reduce<S>(
     same: impl Fn(&S::Item, &S::Item) -> bool,
     combine: impl Fn(S::Item, S::Item) -> S::Item,
     to: (&Output, bool),
-) -> Result<PassSummary>
+) -> Result<Summary>
 where
     S: Sequence,
     S::Item: Pod,
@@ -133,7 +133,7 @@ pub fn reduce_by_key<S>(
     format: &RecordFormat,
     combine: impl Fn(S::Item, S::Item) -> S::Item,
     (output, replace): (&Output, bool),
-) -> Result<PassSummary>
+) -> Result<Summary>
 where
     S: Sequence,
     S::Item: Pod + Send,
@@ -162,7 +162,7 @@ pub fn group_by_key<S>(
     sequence: &S,
     format: &RecordFormat,
     mut each: impl FnMut(&[S::Item]) -> Result<()>,
-) -> Result<PassSummary>
+) -> Result<Summary>
 where
     S: Sequence,
     S::Item: Pod + Send,
@@ -203,7 +203,7 @@ where
         count += 1;
     }
     let summary = before.and(visited);
-    Ok(PassSummary {
+    Ok(Summary {
         records: count,
         ..summary
     })

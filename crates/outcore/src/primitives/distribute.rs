@@ -16,11 +16,12 @@ use bytemuck::Pod;
 use super::ahead::Run;
 use super::append::{self, Appender, At, Placing};
 use super::batch::{Sequence, Yield};
-use super::pass::{Pass, PassSummary};
+use super::pass::Pass;
 use super::pieces::Lanes;
 use super::producer::{Producer, Typed};
 use super::select::no_bin;
-use super::write::{chunk_bytes, demand_of};
+use super::summary::Summary;
+use super::write::{chunk_bytes, demand_of, written_by};
 use crate::ends::MakeHeader;
 use crate::job::Job;
 use crate::key::NpyHeader;
@@ -51,7 +52,7 @@ pub fn distribute<S>(
     sequence: &S,
     bucket: impl Fn(&S::Item) -> usize + Sync,
     files: &BucketFiles,
-) -> Result<(Vec<u64>, PassSummary)>
+) -> Result<(Vec<u64>, Summary)>
 where
     S: Sequence,
     S::Item: Pod,
@@ -78,7 +79,7 @@ pub fn distribute_indexed<S>(
     sequence: &S,
     bucket: impl Fn(u64, &S::Item) -> usize + Sync,
     files: &BucketFiles,
-) -> Result<(Vec<u64>, PassSummary)>
+) -> Result<(Vec<u64>, Summary)>
 where
     S: Sequence,
     S::Item: Pod,
@@ -107,7 +108,7 @@ pub fn partition<S>(
     sequence: &S,
     is_first: impl Fn(&S::Item) -> bool + Sync,
     files: &BucketFiles,
-) -> Result<(Vec<u64>, PassSummary)>
+) -> Result<(Vec<u64>, Summary)>
 where
     S: Sequence,
     S::Item: Pod,
@@ -125,7 +126,7 @@ pub(crate) fn distribute_bytes<P: Producer>(
     producer: &P,
     buckets_of: &BucketsOf<'_>,
     files: &BucketFiles,
-) -> Result<(Vec<u64>, PassSummary)> {
+) -> Result<(Vec<u64>, Summary)> {
     let item_bytes = producer.item_bytes();
     let outs = files.paths.len();
     let demand = demand_of(producer, outs, job, true);
@@ -157,7 +158,7 @@ pub(crate) fn distribute_bytes<P: Producer>(
         files.replace,
         Room::AtMost,
     )?;
-    pass.begin_phase("distribute");
+    pass.begin_phase("distribute", written_by(producer, pass.count()));
     let appender = Appender::to_files(&pass, &staged, chunk_bytes(job, outs))?;
     let appender = match producer.yields() {
         Yield::Any => appender,
@@ -178,8 +179,7 @@ pub(crate) fn distribute_bytes<P: Producer>(
     append::run(&pass, producer, &appender, &placing)?;
     let lens = appender.finish(&pass.volume, make_header.as_ref(), item_bytes)?;
     pass.check_sources()?;
-    job.control.begin_phase("publish", 0);
-    staged.publish_each(&pass.volume, &lens)?;
+    pass.publish(|volume| staged.publish_each(volume, &lens))?;
     let counts: Vec<u64> = lens.iter().map(|len| len / item_bytes as u64).collect();
     let records = counts.iter().sum();
     Ok((counts, pass.summary(records, 0)))

@@ -12,11 +12,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::pass::{PassSummary, shield};
-use crate::ends::Input;
-use crate::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive};
+use super::pass::shield;
+use super::summary::Summary;
+use crate::ends::{
+    Forecast, Input, PhasePlan, Phases, became_shorter, check_unchanged, open_inputs,
+};
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
 use crate::read::by_drive::ByDrive;
@@ -27,6 +29,8 @@ use outcore_io::port::{Port, Volume};
 use outcore_io::transfers::Transfers;
 use outcore_io::{Kind, Result};
 
+/// The name of what it does.
+pub(super) const PHASE: &str = "map files";
 /// Files that a thread has in hand: one to work on, one that is being read.
 const FILES_A_THREAD: usize = 2;
 /// Length of a read.
@@ -73,23 +77,29 @@ pub fn map_files<R: Send>(
     job: &Job,
     inputs: &[Input],
     f: impl Fn(LoadedFile<'_>) -> Result<R> + Sync,
-) -> Result<(Vec<R>, PassSummary)> {
+) -> Result<(Vec<R>, Summary)> {
+    let mut phases = Phases::start();
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
-    each_file(job, &volume, inputs, || Ok(()), |(), file| f(file))
+    let none = Forecast::NOTHING;
+    let (results, plan) = each_file(job, &volume, (inputs, none), || Ok(()), |(), file| f(file))?;
+    phases.end(PHASE, &volume);
+    let records = (inputs.len() as u64, results.len() as u64);
+    let summary = Summary::of_pass(&volume, (phases, &[plan]), records, 0);
+    Ok((results, summary))
 }
 
-/// What `f` makes of each of `inputs`, with what `state` makes for the thread.
+/// What `f` makes of each of `inputs`, with what `state` makes for the thread; and what is foretold of it, where so much
+/// is `written`.
 pub(super) fn each_file<T, R: Send>(
     job: &Job,
     volume: &Volume,
-    inputs: &[Input],
+    (inputs, written): (&[Input], Forecast),
     state: impl Fn() -> Result<T> + Sync,
     f: impl Fn(&mut T, LoadedFile<'_>) -> Result<R> + Sync,
-) -> Result<(Vec<R>, PassSummary)> {
-    let started = Instant::now();
+) -> Result<(Vec<R>, PhasePlan)> {
     let parts = open_inputs(volume, inputs, 1, Access::Read)?;
-    let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
-    job.control.begin_phase("map files", data_bytes);
+    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    job.control.begin_phase(PHASE, data_bytes);
     let files = Files {
         job,
         volume,
@@ -128,18 +138,11 @@ pub(super) fn each_file<T, R: Send>(
     check_unchanged(volume, &parts, false)?;
     let mut results: Vec<(usize, R)> = results.into_iter().flatten().collect();
     results.sort_by_key(|(index, _)| *index);
-    let (read_bytes, written_bytes) = volume.traffic_bytes();
-    let summary = PassSummary {
-        records_in: parts.len() as u64,
-        records: results.len() as u64,
-        seconds: started.elapsed().as_secs_f64(),
-        read_bytes,
-        written_bytes,
-        passes: 1,
-        drives: traffic_by_drive(volume),
-    };
+    let moves = (data_bytes.into(), written);
+    let on = (&job.options.rates, volume.drives().len());
+    let plan = PhasePlan::of_drives(PHASE, moves, parts.len() as f64, on);
     let results = results.into_iter().map(|(_, result)| result).collect();
-    Ok((results, summary))
+    Ok((results, plan))
 }
 
 /// The files of a job, each handed out once.

@@ -11,11 +11,11 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::batch::{Batch, Leaf, Sequence, Yield};
-use super::pass::PassSummary;
 use super::producer::{Emit, Produced, Producer};
 use super::reduce::fold_grains;
+use super::summary::Summary;
 use crate::ends::Input;
-use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
+use crate::ends::{Forecast, PhasePlan, Phases, check_unchanged, open_inputs};
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
 use crate::read::gather::{GatherPlan, Gatherer};
@@ -36,8 +36,8 @@ pub fn gather(
     inputs: &[Input],
     element_bytes: usize,
     positions: &[u64],
-) -> Result<(Vec<u8>, PassSummary)> {
-    let started = std::time::Instant::now();
+) -> Result<(Vec<u8>, Summary)> {
+    let mut phases = Phases::start();
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let parts = open_inputs(&volume, inputs, element_bytes, Access::Read)?;
     let result_bytes = positions.len() * element_bytes;
@@ -54,25 +54,24 @@ pub fn gather(
             .hint("allow more with --memory, or gather in several runs"));
     }
     let mut result = vec![0; result_bytes];
+    let (mut reads, mut planned_bytes) = (0, 0);
     let chunks = positions.chunks(chunk.max(1));
     for (positions, result) in chunks.zip(result.chunks_mut((chunk * element_bytes).max(1))) {
         let plan_bytes = each_bytes * positions.len() as u64;
         let _plan = job.budget.reserve("positions to gather", plan_bytes)?;
         let plan = GatherPlan::new(&parts, element_bytes, positions.iter().copied())?;
+        reads += plan.reads();
+        planned_bytes += plan.read_bytes();
         gather_chunk(job, &volume, &plan, element_bytes, result)?;
     }
     check_unchanged(&volume, &parts, false)?;
-    let (read_bytes, written_bytes) = volume.traffic_bytes();
-    let summary = PassSummary {
-        records_in: parts.iter().map(|part| part.data_len_bytes).sum::<u64>()
-            / element_bytes as u64,
-        records: positions.len() as u64,
-        seconds: started.elapsed().as_secs_f64(),
-        read_bytes,
-        written_bytes,
-        passes: 1,
-        drives: traffic_by_drive(&volume),
-    };
+    phases.end("gather", &volume);
+    let moves = (planned_bytes.into(), Forecast::NOTHING);
+    let on = (&job.options.rates, volume.drives().len());
+    let plan = PhasePlan::of_drives("gather", moves, reads as f64, on);
+    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    let records = (data_bytes / element_bytes as u64, positions.len() as u64);
+    let summary = Summary::of_pass(&volume, (phases, &[plan]), records, 0);
     Ok((result, summary))
 }
 
@@ -87,7 +86,7 @@ pub fn gather_ranges(
     inputs: &[Input],
     element_bytes: usize,
     ranges: &[Range<u64>],
-) -> Result<(Vec<u8>, PassSummary)> {
+) -> Result<(Vec<u8>, Summary)> {
     if let Some(range) = ranges.iter().find(|range| range.end < range.start) {
         let cause = format!(
             "the range {} to {} ends before it starts",

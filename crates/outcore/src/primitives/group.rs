@@ -22,17 +22,18 @@ use twox_hash::XxHash3_64;
 use super::batch::{Sequence, Yield};
 use super::gather::{FileItems, InMemory};
 use super::ordered::{InOrder, append_in_order};
-use super::pass::{BESIDE, Demand, Pass, PassPlan, PassSummary, RESULTS, shield};
+use super::pass::{BESIDE, Demand, Pass, RESULTS, shield};
 use super::pieces::Lanes;
 use super::producer::{Emit, Producer, Typed};
-use super::write::{plan_of, produce};
-use crate::ends::{Input, Output};
+use super::summary::{PassPlan, Summary};
+use super::write::{Fate, plan_of, produce};
+use crate::ends::{Forecast, Input, Output, PhasePlan};
 use crate::job::Job;
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
 use crate::key::sort_key::Tie;
 use crate::read::sample::distinct;
-use crate::sort::{SortOptions, sort};
+use crate::sort::{self, SortOptions, sort};
 use outcore_io::drive::PrivateDir;
 use outcore_io::memory::{Budget, Pool};
 use outcore_io::output::parent_of;
@@ -42,6 +43,9 @@ use outcore_io::{Error, Result};
 
 /// Bytes of a count.
 const COUNT_BYTES: usize = 8;
+/// Phases by name: of the way by hash, and of the way by sort.
+const COUNT: &str = "count";
+const COUNT_RUNS: &str = "count runs";
 /// Places of a table that are taken at most, in a hundred.
 const LOAD_PERCENT: usize = 70;
 /// Places of the smallest table.
@@ -106,7 +110,7 @@ impl fmt::Display for GroupPlan {
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupSummary {
     /// The pass; `records` are distinct items.
-    pub pass: PassSummary,
+    pub pass: Summary,
     /// The way that was taken.
     pub by: GroupedBy,
 }
@@ -169,12 +173,15 @@ pub fn group<P: Producer>(
             tie: Tie::Bytes,
         },
     );
-    let plan = plan_group(job, producer, "group")?;
-    let counted = match plan.by {
-        GroupedBy::Hash => by_hash(job, producer, &plan)?,
-        GroupedBy::Sort => None,
-    };
-    if let Some((table, mut pass)) = counted {
+    let (plan, mut before) = sample_and_plan(job, producer, (format, grouping), "group")?;
+    let mut counted = None;
+    if plan.by == GroupedBy::Hash {
+        let (table, pass) = by_hash(job, producer, &plan)?;
+        before = before.and(pass);
+        counted = table;
+    }
+    let planned = &plan.pass.phases;
+    if let Some(table) = counted {
         let mut groups: Vec<(&[u8], u64)> = table.iter().collect();
         groups.sort_unstable_by(|a, b| order.compare(a.0, b.0));
         let item_bytes = written_bytes(producer, grouping);
@@ -182,7 +189,6 @@ pub fn group<P: Producer>(
         for (item, count) in &groups {
             put(&mut bytes, item, *count, grouping);
         }
-        pass.records = groups.len() as u64;
         drop(groups);
         drop(table);
         let result = InMemory {
@@ -190,18 +196,14 @@ pub fn group<P: Producer>(
             item_bytes,
         };
         let written = produce(job, &result, output, replace)?;
-        pass.read_bytes += plan.sampled_bytes;
-        pass.written_bytes += written.written_bytes;
-        pass.seconds += written.seconds;
         return Ok(GroupSummary {
-            pass,
+            pass: before.and_unread(written).beside(planned),
             by: GroupedBy::Hash,
         });
     }
-    let mut pass = by_sort(job, producer, format, grouping, (output, replace))?;
-    pass.read_bytes += plan.sampled_bytes;
+    let sorted = by_sort(job, producer, format, grouping, (output, replace))?;
     Ok(GroupSummary {
-        pass,
+        pass: before.and(sorted),
         by: GroupedBy::Sort,
     })
 }
@@ -305,30 +307,73 @@ fn share_bytes(job: &Job) -> u64 {
 ///
 /// # Errors
 /// As [`count_by`].
-pub fn plan_group<P: Producer>(job: &Job, producer: &P, consumer: &str) -> Result<GroupPlan> {
-    let pass = plan_of(job, producer, consumer)?;
+pub fn plan_group<P: Producer>(
+    job: &Job,
+    producer: &P,
+    what: (&RecordFormat, Grouping),
+    consumer: &str,
+) -> Result<GroupPlan> {
+    Ok(sample_and_plan(job, producer, what, consumer)?.0)
+}
+
+/// The same, and what the sample took.
+fn sample_and_plan<P: Producer>(
+    job: &Job,
+    producer: &P,
+    (format, grouping): (&RecordFormat, Grouping),
+    consumer: &str,
+) -> Result<(GroupPlan, Summary)> {
+    let mut pass = plan_of(job, producer, consumer, &[Fate::Folded(COUNT)])?;
     let item_bytes = producer.item_bytes();
     let held = (Table::places(item_bytes, share_bytes(job)) * LOAD_PERCENT / 100) as u64;
-    let sample = sample_items(job, producer, held)?;
+    let (sample, done) = sample_items(job, producer, held)?;
     let by = match sample.distinct <= held {
         true => GroupedBy::Hash,
         false => GroupedBy::Sort,
     };
-    Ok(GroupPlan {
+    let result_bytes = sample.distinct * written_bytes(producer, grouping) as u64;
+    let written = match sample.is_bound {
+        true => Forecast::AtMost(result_bytes),
+        false => Forecast::About(result_bytes),
+    };
+    let on = (&job.options.rates, job.options.drives.len());
+    let phase = |name, moves| PhasePlan::of_drives(name, moves, 0.0, on);
+    match by {
+        GroupedBy::Hash => {
+            pass.phases
+                .push(phase("write", (Forecast::NOTHING, written)));
+        }
+        GroupedBy::Sort => {
+            let items_bytes = sample.items * item_bytes as u64;
+            let sort = sort_options(false);
+            let sort = sort::plan(job, items_bytes, format, sort, job.options.drives.len())?;
+            let read = pass
+                .phases
+                .first()
+                .map_or(Forecast::NOTHING, |read| read.read_bytes);
+            pass.phases = vec![phase("write", (read, items_bytes.into()))];
+            pass.phases.extend(&sort.phases);
+            pass.phases
+                .push(phase(COUNT_RUNS, (items_bytes.into(), written)));
+        }
+    }
+    let plan = GroupPlan {
         pass,
         by,
         items: sample.items,
         distinct: sample.distinct,
         held,
-        sampled_bytes: sample.read_bytes,
-    })
+        sampled_bytes: done.read_bytes,
+    };
+    Ok((plan, done))
 }
 
 /// What a sample tells.
 struct Sampled {
     items: u64,
     distinct: u64,
-    read_bytes: u64,
+    /// Whether there may be fewer.
+    is_bound: bool,
 }
 
 /// What was looked at.
@@ -340,7 +385,7 @@ struct Seen {
 }
 
 /// Items, and distinct ones, that come out of the sources; without a look where they are `few`.
-fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<Sampled> {
+fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<(Sampled, Summary)> {
     let item_bytes = producer.item_bytes();
     let demand = Demand {
         out_bytes: item_bytes,
@@ -357,13 +402,14 @@ fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<Sample
     let pass = Pass::open_sample(volume, job, &leaves, demand, (pieces, positions))?;
     let count = pass.count();
     if producer.yields() != Yield::Any && count <= few {
-        return Ok(Sampled {
+        let all = Sampled {
             items: count,
             distinct: count,
-            read_bytes: 0,
-        });
+            is_bound: true,
+        };
+        return Ok((all, Summary::default()));
     }
-    job.control.begin_phase("sample", 0);
+    pass.begin_reading("sample", (Forecast::Unknown, Forecast::NOTHING));
     let all = Mutex::new(Seen::default());
     pass.each_piece(
         || {
@@ -398,19 +444,25 @@ fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<Sample
     hashes.sort_unstable();
     hashes.dedup();
     let items = count as f64 * all.made as f64 / all.positions.max(1) as f64;
-    Ok(Sampled {
+    let found = Sampled {
         items: items as u64,
         distinct: distinct(hashes.len() as f64, taken, items) as u64,
-        read_bytes: pass.volume.traffic_bytes().0,
-    })
+        is_bound: false,
+    };
+    // A look is no pass.
+    let done = Summary {
+        passes: 0,
+        ..pass.summary(0, 0)
+    };
+    Ok((found, done))
 }
 
-/// All counts, or nothing if there are more distinct items than places.
+/// All counts, or nothing if there are more distinct items than places; and what that took.
 fn by_hash<P: Producer>(
     job: &Job,
     producer: &P,
     plan: &GroupPlan,
-) -> Result<Option<(Table, PassSummary)>> {
+) -> Result<(Option<Table>, Summary)> {
     let item_bytes = producer.item_bytes();
     let threads = job.options.threads.max(1) as u64;
     let most = Table::places(item_bytes, share_bytes(job));
@@ -433,7 +485,7 @@ fn by_hash<P: Producer>(
     let pass = Pass::open(job, &producer.leaves(), Lanes::Drives, demand)?;
     let tables_bytes = share_bytes * (threads + 3);
     let _tables = pass.budget.reserve(BESIDE, tables_bytes)?;
-    pass.begin_phase("count");
+    pass.begin_phase(COUNT, Forecast::NOTHING);
     let all = Mutex::new(Table::new(item_bytes, places));
     let is_full = AtomicBool::new(false);
     let merge = |table: &mut Table| {
@@ -475,11 +527,12 @@ fn by_hash<P: Producer>(
         },
     )?;
     pass.check_sources()?;
+    let done = pass.summary(0, 0);
     if is_full.into_inner() {
-        return Ok(None);
+        return Ok((None, Summary { passes: 0, ..done }));
     }
     let table = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(Some((table, pass.summary(0, 0))))
+    Ok((Some(table), done))
 }
 
 /// A directory of our own for what lies between two steps.
@@ -512,7 +565,7 @@ pub(super) fn sort_items<P: Producer>(
     format: &RecordFormat,
     descending: bool,
     dir: &PrivateDir,
-) -> Result<(Input, PassSummary)> {
+) -> Result<(Input, Summary)> {
     let path = |name: &str| dir.path().join(name);
     let file = |name: &str| Output::File {
         path: path(name),
@@ -520,24 +573,20 @@ pub(super) fn sort_items<P: Producer>(
     };
     let written = produce(&again(job), producer, &file("items"), true)?;
     let items = [Input::raw(path("items"))];
-    let options = SortOptions {
+    let options = sort_options(descending);
+    let sorted = sort(&again(job), &items, file("sorted"), format, options)?;
+    job.device.remove(&path("items"))?;
+    Ok((Input::raw(path("sorted")), written.and(sorted.into())))
+}
+
+/// How items are sorted that nobody else has.
+fn sort_options(descending: bool) -> SortOptions {
+    SortOptions {
         descending,
         replace: true,
         delete_input: true,
         ..SortOptions::default()
-    };
-    let sorted = sort(&again(job), &items, file("sorted"), format, options)?;
-    job.device.remove(&path("items"))?;
-    let sorted = PassSummary {
-        records_in: sorted.records,
-        records: sorted.records,
-        seconds: sorted.seconds,
-        read_bytes: sorted.read_bytes,
-        written_bytes: sorted.written_bytes,
-        passes: sorted.passes,
-        drives: sorted.drives,
-    };
-    Ok((Input::raw(path("sorted")), written.and(sorted)))
+    }
 }
 
 fn by_sort<P: Producer>(
@@ -546,7 +595,7 @@ fn by_sort<P: Producer>(
     format: &RecordFormat,
     grouping: Grouping,
     (output, replace): (&Output, bool),
-) -> Result<PassSummary> {
+) -> Result<Summary> {
     let dir = make_dir(job, output)?;
     let (sorted, before) = sort_items(job, producer, format, false, &dir)?;
     let counted = count_runs(
@@ -566,7 +615,7 @@ fn count_runs(
     item_bytes: usize,
     grouping: Grouping,
     to: (&Output, bool),
-) -> Result<PassSummary> {
+) -> Result<Summary> {
     let result_bytes = match grouping {
         Grouping::Unique => item_bytes,
         Grouping::Counted => item_bytes + COUNT_BYTES,
@@ -580,7 +629,7 @@ fn count_runs(
         input: sorted.clone(),
         item_bytes,
     };
-    append_in_order(job, &items, to, ("count runs", result_bytes), &mut runs)
+    append_in_order(job, &items, to, (COUNT_RUNS, result_bytes), &mut runs)
 }
 
 /// Counts runs of equal items.

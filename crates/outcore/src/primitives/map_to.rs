@@ -13,9 +13,9 @@
 use std::sync::Arc;
 
 use super::distribute::BucketFiles;
-use super::files::{LoadedFile, each_file};
-use super::pass::PassSummary;
-use crate::ends::Input;
+use super::files::{LoadedFile, PHASE, each_file};
+use super::summary::Summary;
+use crate::ends::{Forecast, Input, Phases};
 use crate::job::Job;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 use outcore_io::output::{Room, ShardPlan, StagedOutput};
@@ -65,7 +65,7 @@ pub fn map_files_to(
     inputs: &[Input],
     outputs: &BucketFiles,
     f: impl Fn(LoadedFile<'_>) -> Result<Vec<u8>> + Sync,
-) -> Result<(Vec<u64>, PassSummary)> {
+) -> Result<(Vec<u64>, Summary)> {
     if inputs.len() != outputs.paths.len() {
         let cause = format!(
             "{} files, and {} to write",
@@ -74,6 +74,7 @@ pub fn map_files_to(
         );
         return Err(Error::usage("map files", cause).hint("name an output for each input"));
     }
+    let mut phases = Phases::start();
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let staged = stage(&volume, outputs)?;
     let threads = job.options.threads.max(1);
@@ -87,7 +88,8 @@ pub fn map_files_to(
             chunks: Pool::new(&chunks, PURPOSE, CHUNK_BYTES, CHUNKS)?,
         })
     };
-    let (lens, done) = each_file(job, &volume, inputs, state, |writer, file| {
+    let inputs = (inputs, Forecast::Unknown);
+    let (lens, plan) = each_file(job, &volume, inputs, state, |writer, file| {
         let made = f(file)?;
         let header = outputs.header.as_ref();
         let front = match header {
@@ -100,8 +102,12 @@ pub fn map_files_to(
         writer.write(&staged.shards()[file.index].file, &front, &made)?;
         Ok(made.len() as u64)
     })?;
+    phases.end(PHASE, &volume);
     job.control.begin_phase("publish", 0);
     staged.publish_each(&volume, &lens)?;
+    phases.end("publish", &volume);
+    let count = lens.len() as u64;
+    let done = Summary::of_pass(&volume, (phases, &[plan]), (count, count), 0);
     Ok((lens, done))
 }
 

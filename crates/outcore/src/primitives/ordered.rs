@@ -11,12 +11,13 @@
 use std::collections::BTreeMap;
 
 use super::append::Appender;
-use super::pass::{Demand, Loaded, Pass, PassSummary, RESULTS, shield};
+use super::batch::Yield;
+use super::pass::{Demand, Loaded, Pass, RESULTS, shield};
 use super::pieces::Lanes;
 use super::producer::{Emit, Producer};
+use super::summary::Summary;
 use super::write::{chunk_bytes, header_of};
-use crate::ends::Output;
-use crate::ends::stage_output;
+use crate::ends::{Forecast, Output, stage_output};
 use crate::job::Job;
 use outcore_io::Result;
 use outcore_io::memory::Pool;
@@ -52,9 +53,9 @@ pub(crate) fn append_in_order<P: Producer>(
     job: &Job,
     producer: &P,
     (output, replace): (&Output, bool),
-    (phase, result_bytes): (&str, usize),
+    (phase, result_bytes): (&'static str, usize),
     work: &mut impl InOrder,
-) -> Result<PassSummary> {
+) -> Result<Summary> {
     let job = &one_thread(job);
     let demand = Demand {
         out_bytes: producer.item_bytes(),
@@ -70,16 +71,26 @@ pub(crate) fn append_in_order<P: Producer>(
         (None, Output::Pipe(pipe)) => Appender::to_pipe(&pass, pipe),
         (None, _) => return Ok(pass.summary(0, 0)),
     };
+    // Of so many items there are no more results.
+    let most = match producer.yields() {
+        Yield::Any => Forecast::Unknown,
+        _ => Forecast::AtMost(pass.count() * result_bytes as u64),
+    };
     let mut results = Vec::new();
     let mut reader = pass.reader()?;
-    each_in_order(&pass, (phase, producer), &mut reader, |reader, items| {
-        work.visit(items, &mut results)?;
-        if results.len() >= RESULTS_BYTES {
-            appender.append(reader, 0, &results)?;
-            results.clear();
-        }
-        Ok(())
-    })?;
+    each_in_order(
+        &pass,
+        (phase, most, producer),
+        &mut reader,
+        |reader, items| {
+            work.visit(items, &mut results)?;
+            if results.len() >= RESULTS_BYTES {
+                appender.append(reader, 0, &results)?;
+                results.clear();
+            }
+            Ok(())
+        },
+    )?;
     shield(|| work.end(&mut results))?;
     appender.append(&mut reader, 0, &results)?;
     reader.drain()?;
@@ -89,8 +100,7 @@ pub(crate) fn append_in_order<P: Producer>(
     let len_bytes: u64 = lens.iter().sum();
     match staged {
         Some(staged) => {
-            job.control.begin_phase("publish", 0);
-            staged.publish_each(&pass.volume, &lens)?;
+            pass.publish(|volume| staged.publish_each(volume, &lens))?;
             Ok(pass.summary(len_bytes / result_bytes as u64, 0))
         }
         None => Ok(pass.summary(len_bytes / result_bytes as u64, len_bytes)),
@@ -101,9 +111,9 @@ pub(crate) fn append_in_order<P: Producer>(
 pub(crate) fn visit_in_order<P: Producer>(
     job: &Job,
     producer: &P,
-    phase: &str,
+    phase: &'static str,
     mut visit: impl FnMut(&[u8]) -> Result<()>,
-) -> Result<PassSummary> {
+) -> Result<Summary> {
     let job = &one_thread(job);
     let demand = Demand {
         out_bytes: producer.item_bytes(),
@@ -114,7 +124,8 @@ pub(crate) fn visit_in_order<P: Producer>(
     let pass = Pass::open(job, &producer.leaves(), Lanes::Stretches(1), demand)?;
     let mut reader = pass.reader()?;
     let mut count = 0;
-    each_in_order(&pass, (phase, producer), &mut reader, |_, items| {
+    let what = (phase, Forecast::NOTHING, producer);
+    each_in_order(&pass, what, &mut reader, |_, items| {
         count += items.len() / producer.item_bytes();
         visit(items)
     })?;
@@ -126,11 +137,11 @@ pub(crate) fn visit_in_order<P: Producer>(
 
 fn each_in_order<'p, P: Producer>(
     pass: &'p Pass<'_>,
-    (phase, producer): (&str, &P),
+    (phase, written, producer): (&'static str, Forecast, &P),
     reader: &mut super::pass::Reader<'p>,
     mut visit: impl FnMut(&mut super::pass::Reader<'p>, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    pass.begin_phase(phase);
+    pass.begin_phase(phase, written);
     let pool = Pool::new(&pass.budget, RESULTS, pass.sizes.area_bytes, 1)?;
     let mut space = producer.space();
     let mut waiting: BTreeMap<u64, Loaded> = BTreeMap::new();

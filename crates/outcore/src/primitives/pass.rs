@@ -10,14 +10,13 @@
 //! sharing border blocks.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::batch::{Batch, LEAVES_MAX, Leaf};
 use super::pieces::{Lanes, Piece, Pieces, Sources, grain_of};
-use crate::ends::{became_shorter, check_unchanged, traffic_by_drive};
+use super::summary::{Summary, plan_phase};
+use crate::ends::{Forecast, PhasePlan, Phases, became_shorter, check_unchanged};
 use crate::job::Job;
 use crate::job::thread_group::{ThreadGroup, panic_text};
 use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Ledger, Pool, block_ceil, block_floor};
@@ -203,82 +202,6 @@ impl Geometry {
     }
 }
 
-/// What a chain is about to do, or did.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PassPlan {
-    /// The steps between source and consumer, and the consumer.
-    pub steps: String,
-    /// Times that the sources are read.
-    pub reads: u32,
-    /// Bytes that the sources hold.
-    pub data_bytes: u64,
-    /// Bytes of a piece's largest source, pieces in flight a thread, threads.
-    pub piece_bytes: u64,
-    /// Pieces in flight a thread.
-    pub window: usize,
-    /// Threads.
-    pub threads: usize,
-}
-
-impl fmt::Display for PassPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let times = if self.reads == 1 { "once" } else { "twice" };
-        writeln!(f, "{}", self.steps)?;
-        write!(
-            f,
-            "  reads {} {times}, writes nothing in between; pieces of {}, {} in flight on each of {} threads",
-            units::bytes(self.data_bytes),
-            units::bytes(self.piece_bytes),
-            self.window,
-            self.threads
-        )
-    }
-}
-
-/// What a pass did.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PassSummary {
-    /// Positions of the sources.
-    pub records_in: u64,
-    /// Items of the result.
-    pub records: u64,
-    /// Wall time.
-    pub seconds: f64,
-    /// Bytes read from all drives.
-    pub read_bytes: u64,
-    /// Bytes written to all drives, or to the pipe.
-    pub written_bytes: u64,
-    /// Times that the sources were read.
-    pub passes: u32,
-    /// (name, bytes read, bytes written) of each drive.
-    pub drives: Vec<(String, u64, u64)>,
-}
-
-impl PassSummary {
-    /// This pass and a later one that goes on with what it made: the result of that one, and what
-    /// both moved.
-    pub(crate) fn and(mut self, later: PassSummary) -> Self {
-        for (name, read_bytes, written_bytes) in later.drives {
-            match self.drives.iter_mut().find(|drive| drive.0 == name) {
-                Some((_, read, written)) => {
-                    *read += read_bytes;
-                    *written += written_bytes;
-                }
-                None => self.drives.push((name, read_bytes, written_bytes)),
-            }
-        }
-        PassSummary {
-            records_in: self.records_in,
-            records: later.records,
-            seconds: self.seconds + later.seconds,
-            read_bytes: self.read_bytes + later.read_bytes,
-            written_bytes: self.written_bytes + later.written_bytes,
-            passes: self.passes + later.passes,
-            drives: self.drives,
-        }
-    }
-}
-
 /// A pass that is set up: sources open, sizes chosen.
 pub(crate) struct Pass<'a> {
     pub(crate) job: &'a Job,
@@ -290,7 +213,15 @@ pub(crate) struct Pass<'a> {
     pub(crate) budget: Budget,
     /// What a position counts for the progress where nothing is read: the bytes of its result.
     generated_bytes: u64,
-    started: Instant,
+    phases: Mutex<PassPhases>,
+}
+
+/// The phases of a pass so far, beside what was foretold of them.
+struct PassPhases {
+    ended: Phases,
+    planned: Vec<PhasePlan>,
+    /// The one that has begun.
+    current: Option<&'static str>,
 }
 
 impl<'a> Pass<'a> {
@@ -334,7 +265,7 @@ impl<'a> Pass<'a> {
         demand: Demand,
         sample: Option<(u64, u64)>,
     ) -> Result<Self> {
-        let started = Instant::now();
+        let ended = Phases::start();
         let sources = Sources::open(&volume, leaves, lanes)?;
         let mut sizes = Geometry::new(job, &sources, demand)?;
         let budget = sizes.ledger(&sources, demand).open(&job.budget)?;
@@ -354,7 +285,11 @@ impl<'a> Pass<'a> {
             thread_group,
             budget,
             generated_bytes: demand.out_bytes as u64,
-            started,
+            phases: Mutex::new(PassPhases {
+                ended,
+                planned: Vec::new(),
+                current: None,
+            }),
         })
     }
 
@@ -363,13 +298,43 @@ impl<'a> Pass<'a> {
         self.pieces.sources.count
     }
 
-    /// Begins a phase that takes each piece once.
-    pub(crate) fn begin_phase(&self, name: &str) {
-        let bytes = match self.pieces.sources.data_bytes() {
-            0 => self.count() * self.generated_bytes,
-            bytes => bytes,
+    /// Begins a phase that takes each piece once and writes so much.
+    pub(crate) fn begin_phase(&self, name: &'static str, written: Forecast) {
+        let read_bytes = self.pieces.sources.read_bytes();
+        self.begin_reading(name, (read_bytes.into(), written));
+    }
+
+    /// Begins a phase that reads and writes so much.
+    pub(crate) fn begin_reading(&self, name: &'static str, moves: (Forecast, Forecast)) {
+        // Positions are counted, whatever share of their bytes is read anew.
+        let sources = &self.pieces.sources;
+        let bytes = match (moves.0.bytes(), sources.data_bytes()) {
+            (Some(0), 0) => self.count() * self.generated_bytes,
+            (Some(bytes), data_bytes) if bytes == sources.read_bytes() => data_bytes,
+            (bytes, _) => bytes.unwrap_or(0),
         };
         self.job.control.begin_phase(name, bytes);
+        let on = (&self.job.options.rates, self.volume.drives().len());
+        let plan = plan_phase(name, &self.pieces.sources, self.sizes.items, moves, on);
+        let mut phases = self.phases();
+        phases.planned.push(plan);
+        phases.current = Some(name);
+    }
+
+    fn phases(&self) -> MutexGuard<'_, PassPhases> {
+        self.phases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the phase and gives its results their names.
+    pub(crate) fn publish(&self, publish: impl FnOnce(&Volume) -> Result<()>) -> Result<()> {
+        let mut phases = self.phases();
+        if let Some(name) = phases.current.take() {
+            phases.ended.end(name, &self.volume);
+        }
+        self.job.control.begin_phase("publish", 0);
+        publish(&self.volume)?;
+        phases.ended.end("publish", &self.volume);
+        Ok(())
     }
 
     /// A thread's reader.
@@ -385,18 +350,14 @@ impl<'a> Pass<'a> {
             .try_for_each(|leaf| check_unchanged(&self.volume, &leaf.parts, false))
     }
 
-    /// What was done.
-    pub(crate) fn summary(&self, records: u64, piped_bytes: u64) -> PassSummary {
-        let (read_bytes, written_bytes) = self.volume.traffic_bytes();
-        PassSummary {
-            records_in: self.pieces.sources.count,
-            records,
-            seconds: self.started.elapsed().as_secs_f64(),
-            read_bytes,
-            written_bytes: written_bytes + piped_bytes,
-            passes: 1,
-            drives: traffic_by_drive(&self.volume),
+    /// What was done: so many results, of which so many bytes went to a pipe.
+    pub(crate) fn summary(&self, records: u64, piped_bytes: u64) -> Summary {
+        let mut phases = self.phases();
+        if let Some(name) = phases.current.take() {
+            phases.ended.end(name, &self.volume);
         }
+        let done = (phases.ended.clone(), &phases.planned[..]);
+        Summary::of_pass(&self.volume, done, (self.count(), records), piped_bytes)
     }
 
     /// Reads all pieces, in any order, and calls `visit` with each on some thread; `state` makes
@@ -424,17 +385,21 @@ impl<'a> Pass<'a> {
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) piece: Piece,
-    /// Memory of each source, with where its elements are.
-    bufs: [Option<(Buf, usize, usize)>; LEAVES_MAX],
+    /// What each source has read.
+    bufs: [Option<Buf>; LEAVES_MAX],
+    /// Where its elements are: who read them, where they begin, and their length.
+    places: [Option<(usize, usize, usize)>; LEAVES_MAX],
 }
 
 impl Loaded {
     /// Its elements.
     pub(crate) fn batch(&self) -> Batch<'_> {
         let mut slices: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
-        for (slice, buf) in slices.iter_mut().zip(&self.bufs) {
-            if let Some((buf, skip, len)) = buf {
-                *slice = &buf[*skip..*skip + *len];
+        for (slice, place) in slices.iter_mut().zip(self.places) {
+            if let Some((leaf, skip, len)) = place
+                && let Some(buf) = &self.bufs[leaf]
+            {
+                *slice = &buf[skip..skip + len];
             }
         }
         Batch::new(self.piece.first, self.piece.count, &slices)
@@ -565,16 +530,20 @@ impl<'a> Reader<'a> {
             loaded: Loaded {
                 piece,
                 bufs: [const { None }; LEAVES_MAX],
+                places: [None; LEAVES_MAX],
             },
             missing: 0,
         };
-        for (leaf, buf) in bufs.into_iter().enumerate() {
-            let Some(mut buf) = buf else { continue };
-            let read = read_of(sources, &piece, leaf);
-            let front = buf.split_to(read.len_bytes);
+        let reads = sources.reads_of(&piece);
+        for (leaf, (buf, read)) in bufs.into_iter().zip(reads).enumerate() {
+            let read = read.filter(|read| read.reader == leaf);
+            let Some((mut buf, read)) = buf.zip(read) else {
+                continue;
+            };
+            let at_bytes = block_floor(read.from_bytes);
+            let front = buf.split_to((block_ceil(read.end_bytes) - at_bytes) as usize);
             let file = &sources.part_of(&piece, leaf).file;
-            self.transfers
-                .read(file, read.at_bytes, front, (slot, leaf));
+            self.transfers.read(file, at_bytes, front, (slot, leaf));
             loading.missing += 1;
         }
         if loading.missing == 0 {
@@ -614,19 +583,30 @@ impl<'a> Reader<'a> {
         };
         let piece = &loading.loaded.piece;
         let sources = &self.pass.pieces.sources;
-        let read = read_of(sources, piece, leaf);
-        if arrival.len_bytes < read.skip_bytes + read.payload_bytes {
-            let end_bytes = read.at_bytes + arrival.len_bytes as u64;
+        let reads = sources.reads_of(piece);
+        let Some(read) = reads[leaf] else {
+            return Ok(());
+        };
+        let at_bytes = block_floor(read.from_bytes);
+        let mut skip_bytes = (read.from_bytes - at_bytes) as usize;
+        let span_bytes = (read.end_bytes - read.from_bytes) as usize;
+        if arrival.len_bytes < skip_bytes + span_bytes {
+            let end_bytes = at_bytes + arrival.len_bytes as u64;
             return Err(became_shorter(sources.part_of(piece, leaf), end_bytes));
         }
         let mut buf = arrival.buf;
-        let mut skip_bytes = read.skip_bytes;
         let align_bytes = sources.leaves[leaf].align_bytes;
         if !skip_bytes.is_multiple_of(align_bytes) {
-            buf.copy_within(skip_bytes..skip_bytes + read.payload_bytes, 0);
+            buf.copy_within(skip_bytes..skip_bytes + span_bytes, 0);
             skip_bytes = 0;
         }
-        loading.loaded.bufs[leaf] = Some((buf, skip_bytes, read.payload_bytes));
+        loading.loaded.bufs[leaf] = Some(buf);
+        for (place, shared) in loading.loaded.places.iter_mut().zip(reads) {
+            if let Some(shared) = shared.filter(|shared| shared.reader == leaf) {
+                let from = skip_bytes + (shared.from_bytes - read.from_bytes) as usize;
+                *place = Some((leaf, from, shared.payload_bytes));
+            }
+        }
         loading.missing -= 1;
         if loading.missing == 0
             && let Some(loading) = self.loading[slot].take()
@@ -646,27 +626,5 @@ impl<'a> Reader<'a> {
     pub(crate) fn drain(&mut self) -> Result<()> {
         self.transfers.finish(|| self.pass.thread_group.check())?;
         self.settle()
-    }
-}
-
-/// One read.
-struct PieceRead {
-    at_bytes: u64,
-    len_bytes: usize,
-    skip_bytes: usize,
-    payload_bytes: usize,
-}
-
-fn read_of(sources: &Sources, piece: &Piece, leaf: usize) -> PieceRead {
-    let part = sources.part_of(piece, leaf);
-    let element_bytes = sources.leaves[leaf].element_bytes;
-    let from = part.data_at_bytes + (piece.first - part.first_position) * element_bytes as u64;
-    let payload_bytes = piece.count * element_bytes;
-    let at_bytes = block_floor(from);
-    PieceRead {
-        at_bytes,
-        len_bytes: (block_ceil(from + payload_bytes as u64) - at_bytes) as usize,
-        skip_bytes: (from - at_bytes) as usize,
-        payload_bytes,
     }
 }

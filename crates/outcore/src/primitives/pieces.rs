@@ -94,6 +94,21 @@ pub(crate) struct Ahead {
     pub(crate) lane_bytes: u64,
 }
 
+/// What a piece takes of one source.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PieceRead {
+    /// The source whose read brings it: this one, or an earlier one that reads nearly the same place.
+    pub(crate) reader: usize,
+    /// Where in the file it begins, and its length.
+    pub(crate) from_bytes: u64,
+    pub(crate) payload_bytes: usize,
+    /// Where the read ends that brings it, if it is its own.
+    pub(crate) end_bytes: u64,
+}
+
+/// What a piece takes of all sources; none of generated ones.
+pub(crate) type PieceReads = [Option<PieceRead>; LEAVES_MAX];
+
 /// Open sources.
 #[derive(Debug)]
 pub(crate) struct Sources {
@@ -156,6 +171,58 @@ impl Sources {
     pub(crate) fn data_bytes(&self) -> u64 {
         let parts = self.leaves.iter().flat_map(|leaf| &leaf.parts);
         parts.map(|part| part.data_len_bytes).sum()
+    }
+
+    /// Bytes that are read of all sources: what several take from one place of a file, once.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        let segments = self.segments.iter().enumerate();
+        let segments = segments.filter(|(_, segment)| segment.count > 0);
+        let reads = segments.flat_map(|(index, segment)| {
+            let reads = self.reads_at(index, segment.first, segment.count);
+            let own = reads.into_iter().enumerate();
+            own.filter_map(|(leaf, read)| read.filter(|read| read.reader == leaf))
+        });
+        reads.map(|read| read.end_bytes - read.from_bytes).sum()
+    }
+
+    /// What `piece` takes of each source.
+    pub(crate) fn reads_of(&self, piece: &Piece) -> PieceReads {
+        self.reads_at(piece.segment, piece.first, piece.count as u64)
+    }
+
+    /// The same of `count` positions from `first` on. Sources that are one file, shifted by no more than a block (the
+    /// neighbours of windows), are read together: the block fits what is left at the borders of a slot.
+    fn reads_at(&self, segment: usize, first: u64, count: u64) -> PieceReads {
+        let mut reads: PieceReads = [None; LEAVES_MAX];
+        let part_of = |leaf: usize| &self.leaves[leaf].parts[self.segments[segment].parts[leaf]];
+        for (index, leaf) in self.leaves.iter().enumerate() {
+            let element_bytes = leaf.element_bytes as u64;
+            if element_bytes == 0 {
+                continue;
+            }
+            let part = part_of(index);
+            let from_bytes = part.data_at_bytes + (first - part.first_position) * element_bytes;
+            let end_bytes = from_bytes + count * element_bytes;
+            let is_near = |reader: &usize| {
+                let shift = |read: PieceRead| from_bytes.checked_sub(read.from_bytes);
+                let is_own = |read: &PieceRead| read.reader == *reader;
+                let shift_bytes = reads[*reader].filter(is_own).and_then(shift);
+                shift_bytes.is_some_and(|bytes| bytes <= BLOCK_BYTES as u64)
+                    && self.leaves[*reader].element_bytes == leaf.element_bytes
+                    && part_of(*reader).file.path == part.file.path
+            };
+            let reader = (0..index).find(is_near).unwrap_or(index);
+            reads[index] = Some(PieceRead {
+                reader,
+                from_bytes,
+                payload_bytes: (count * element_bytes) as usize,
+                end_bytes,
+            });
+            if let Some(read) = &mut reads[reader] {
+                read.end_bytes = read.end_bytes.max(end_bytes);
+            }
+        }
+        reads
     }
 
     /// Bytes of one position in all sources.

@@ -14,8 +14,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::batch::{Batch, Leaf, Sequence};
-use super::pass::{Demand, Pass, PassSummary, shield};
+use super::pass::{Demand, Pass, shield};
 use super::pieces::{Lanes, Piece};
+use super::summary::Summary;
+use crate::ends::Forecast;
 use crate::job::Job;
 use outcore_io::Result;
 
@@ -316,9 +318,12 @@ pub(crate) fn fold_stretches<R: Send>(
     stretches: usize,
     grain: impl Fn(Batch<'_>) -> Result<R> + Sync,
     combine: &(impl Fn(R, R) -> R + Sync),
-) -> Result<Vec<Option<R>>> {
+) -> Result<(Vec<Option<R>>, Summary)> {
     let pass = Pass::open(job, leaves, Lanes::Stretches(stretches), Demand::default())?;
     pass.pieces.leave_out_last();
+    let share_bytes = pass.pieces.sources.read_bytes() / stretches as u64;
+    let read_bytes = share_bytes * (stretches as u64 - 1);
+    pass.begin_reading("reduce", (read_bytes.into(), Forecast::NOTHING));
     let found = fold_pass(&pass, || (), |(), batch| grain(batch), combine)?;
     let mut folds: Vec<Option<R>> = (0..stretches).map(|_| None).collect();
     for (segment, found) in found.segments.into_iter().enumerate() {
@@ -327,7 +332,7 @@ pub(crate) fn fold_stretches<R: Send>(
         let fold = &mut folds[pass.pieces.sources.stretch_of(segment)];
         *fold = shield(|| Ok(fold.take().into_iter().chain(found).reduce(combine)))?;
     }
-    Ok(folds)
+    Ok((folds, pass.summary(pass.count(), 0)))
 }
 
 /// Folds each grain of the sources with `grain` and combines the values from left to right; nothing
@@ -339,12 +344,13 @@ pub(crate) fn fold_grains<R: Send, T>(
     space: impl Fn() -> T + Sync,
     grain: impl Fn(&mut T, Batch<'_>) -> Result<R> + Sync,
     combine: &(impl Fn(R, R) -> R + Sync),
-) -> Result<(Option<R>, PassSummary)> {
+) -> Result<(Option<R>, Summary)> {
     let demand = Demand {
         thread_bytes: space_bytes as u64,
         ..Demand::default()
     };
     let pass = Pass::open(job, leaves, Lanes::Drives, demand)?;
+    pass.begin_phase("reduce", Forecast::NOTHING);
     let found = fold_pass(&pass, space, grain, combine)?;
     let found = shield(|| Ok(found.finish(combine)))?;
     Ok((found, pass.summary(pass.count(), 0)))
@@ -356,7 +362,6 @@ fn fold_pass<R: Send, T>(
     grain: impl Fn(&mut T, Batch<'_>) -> Result<R> + Sync,
     combine: &(impl Fn(R, R) -> R + Sync),
 ) -> Result<InOrder<R>> {
-    pass.begin_phase("reduce");
     let found = InOrder::new(pass.pieces.sources.segment_count());
     let step = pass.pieces.sources.grain() as usize;
     pass.each_piece(

@@ -23,11 +23,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytemuck::Pod;
 
 use super::batch::{Batch, Leaf, Sequence};
-use super::pass::{PassPlan, PassSummary, shield};
+use super::pass::shield;
 use super::pieces::{Lanes, Sources};
 use super::producer::{Producer, Typed};
 use super::reduce::fold_stretches;
-use super::write::{append_in_lanes, outs_of, plan_of};
+use super::summary::{PassPlan, Summary};
+use super::write::{Fate, append_in_lanes, outs_of, plan_of};
 use crate::ends::Output;
 use crate::job::Job;
 use outcore_io::Result;
@@ -53,7 +54,7 @@ pub fn scan<S>(
     op: impl Fn(S::Item, S::Item) -> S::Item + Sync,
     inclusion: Inclusion,
     (output, replace): (&Output, bool),
-) -> Result<PassSummary>
+) -> Result<Summary>
 where
     S: Sequence,
     S::Item: Pod + Sync,
@@ -63,9 +64,11 @@ where
     sequence.leaves(&mut leaves);
     let is_folded = outs > 1 && is_faster_read_twice(job, &leaves)?;
     let mut starts = vec![identity];
+    let mut before = Summary::default();
     if is_folded {
         let grain = |batch: Batch<'_>| Ok(sequence.iter(batch).fold(identity, &op));
-        let folds = fold_stretches(job, &leaves, outs, grain, &op)?;
+        let (folds, done) = fold_stretches(job, &leaves, outs, grain, &op)?;
+        before = done;
         starts = shield(|| {
             let mut before = identity;
             let starts = folds.into_iter().map(|fold| {
@@ -107,22 +110,21 @@ where
     };
     let typed = Typed(sequence);
     let done = append_in_lanes(job, &typed, (output, replace), lanes, Some(&at_turn))?;
-    Ok(PassSummary {
-        passes: 1 + u32::from(is_folded),
-        ..done
-    })
+    Ok(before.and(done))
 }
 
 /// How [`scan`] into `outs` files would go about it. Opens the sources and reads nothing.
 ///
 /// # Errors
 /// As [`scan`].
-pub fn plan_scan<P: Producer>(job: &Job, producer: &P, outs: usize) -> Result<PassPlan> {
+pub(crate) fn plan_scan<P: Producer>(job: &Job, producer: &P, outs: usize) -> Result<PassPlan> {
     let is_folded = outs > 1 && is_faster_read_twice(job, &producer.leaves())?;
-    Ok(PassPlan {
-        reads: 1 + u32::from(is_folded),
-        ..plan_of(job, producer, "scan")?
-    })
+    let fates = match is_folded {
+        // All stretches but the last are folded before.
+        true => &[Fate::Folded("reduce"), Fate::Written][..],
+        false => &[Fate::Written],
+    };
+    plan_of(job, producer, "scan", fates)
 }
 
 /// Whether so many drives hold the data that reading all at once, twice, takes less time than one

@@ -13,8 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering as Atomic};
 use std::sync::{Mutex, PoisonError};
 
 use super::batch::{Batch, Leaf, Sequence, Yield, tabulate};
-use super::pass::{Demand, Pass, PassSummary, shield};
+use super::pass::{Demand, Pass, shield};
 use super::pieces::Lanes;
+use super::summary::Summary;
+use crate::ends::Forecast;
 use crate::job::Job;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
@@ -23,11 +25,13 @@ use outcore_io::{Error, Kind, Result};
 ///
 /// # Errors
 /// As [`reduce`](super::reduce()).
-pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<(Option<S::Item>, PassSummary)> {
+pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<(Option<S::Item>, Summary)> {
     let mut leaves = Vec::new();
     sequence.leaves(&mut leaves);
     let pass = Pass::open(job, &leaves, Lanes::Stretches(1), Demand::default())?;
-    pass.begin_phase("find");
+    // It ends where one is found.
+    let most = Forecast::AtMost(pass.pieces.sources.data_bytes());
+    pass.begin_reading("find", (most, Forecast::NOTHING));
     // Position of the first piece that has any, and its first item.
     let nearest = AtomicU64::new(u64::MAX);
     let found = Mutex::new(None);
@@ -90,7 +94,7 @@ pub fn top_k<S>(
     sequence: &S,
     k: usize,
     compare: impl Fn(&S::Item, &S::Item) -> Ordering + Sync,
-) -> Result<(Vec<S::Item>, PassSummary)>
+) -> Result<(Vec<S::Item>, Summary)>
 where
     S: Sequence,
     S::Item: Clone + Sync,
@@ -105,7 +109,7 @@ pub(super) fn top_k_for<S>(
     k: usize,
     compare: impl Fn(&S::Item, &S::Item) -> Ordering + Sync,
     more_bytes: u64,
-) -> Result<(Vec<S::Item>, PassSummary)>
+) -> Result<(Vec<S::Item>, Summary)>
 where
     S: Sequence,
     S::Item: Clone + Sync,
@@ -152,7 +156,7 @@ pub fn top_k_each<S>(
     k: u64,
     compare: impl Fn(&S::Item, &S::Item) -> Ordering + Sync,
     each: impl FnMut(S::Item) -> Result<()>,
-) -> Result<PassSummary>
+) -> Result<Summary>
 where
     S: Sequence,
     S::Item: Clone + Sync,
@@ -235,9 +239,9 @@ where
         mut chunk: u64,
         held_bytes: u64,
         mut each: impl FnMut(S::Item) -> Result<()>,
-    ) -> Result<PassSummary> {
+    ) -> Result<Summary> {
         let (mut last, mut found) = (None, 0);
-        let mut total: Option<PassSummary> = None;
+        let mut total: Option<Summary> = None;
         loop {
             chunk = chunk.clamp(1, (k - found).max(1));
             let pass = match self.open(chunk, held_bytes) {
@@ -276,11 +280,11 @@ where
         k: usize,
         behind: Option<&Placed<S::Item>>,
         mut each: impl FnMut(S::Item) -> Result<()>,
-    ) -> Result<(Option<Placed<S::Item>>, PassSummary)> {
+    ) -> Result<(Option<Placed<S::Item>>, Summary)> {
         if k == 0 {
             return Ok((None, pass.summary(0, 0)));
         }
-        pass.begin_phase("top");
+        pass.begin_phase("top", Forecast::NOTHING);
         let shrink = |best: &mut Vec<Placed<S::Item>>| {
             if best.len() > k {
                 best.select_nth_unstable_by(k - 1, |a, b| self.rank(a, b));
@@ -366,7 +370,7 @@ pub fn histogram<S: Sequence>(
     sequence: &S,
     bins: usize,
     bin: impl Fn(&S::Item) -> Option<usize> + Sync,
-) -> Result<(Vec<u64>, PassSummary)> {
+) -> Result<(Vec<u64>, Summary)> {
     let demand = Demand {
         thread_bytes: bins as u64 * 8,
         fixed_bytes: bins as u64 * 8,
@@ -375,7 +379,7 @@ pub fn histogram<S: Sequence>(
     let mut leaves = Vec::new();
     sequence.leaves(&mut leaves);
     let pass = Pass::open(job, &leaves, Lanes::Drives, demand)?;
-    pass.begin_phase("histogram");
+    pass.begin_phase("histogram", Forecast::NOTHING);
     let all = Mutex::new(vec![0_u64; bins]);
     pass.each_piece(
         || Ok(vec![0_u64; bins]),

@@ -17,7 +17,7 @@ use super::batch::{Sequence, Yield};
 use super::pass::{Demand, Geometry, Pass, RESULTS, shield};
 use super::pieces::{Lanes, Sources};
 use super::producer::{Emit, Producer, Typed};
-use crate::ends::Output;
+use crate::ends::{Forecast, Output};
 use crate::job::Job;
 use crate::key::record::RecordFormat;
 use crate::partition::bucket::Bucket;
@@ -167,9 +167,11 @@ impl<P: Producer> Source for Made<'_, P> {
         // Kept for the splitters.
         let beside_bytes = Geometry::least_bytes(&pass.pieces.sources, self.demand());
         self.sample.get_or_init(|| (sample, beside_bytes));
+        let made_of_bytes = Some(pass.pieces.sources.read_bytes());
         if self.producer.yields() == Yield::One {
             return Ok(Amount {
                 beside_bytes,
+                made_of_bytes,
                 ..Amount::exactly(most_bytes)
             });
         }
@@ -179,6 +181,7 @@ impl<P: Producer> Source for Made<'_, P> {
             data_bytes: ((share as u64 + spare) * item_bytes).min(most_bytes),
             most_bytes,
             beside_bytes,
+            made_of_bytes,
         })
     }
 
@@ -208,7 +211,7 @@ impl<P: Producer> Source for Made<'_, P> {
             job.options.threads = job.options.threads.clamp(1, threads.max(1) as usize);
             let volume = Arc::clone(&ends.volume);
             let pass = Pass::open_on(volume, &job, &leaves, Lanes::Drives, self.demand())?;
-            pass.begin_phase("distribute");
+            pass.begin_phase("distribute", Forecast::NOTHING);
             let outs = Mutex::new(Vec::new());
             let lock = || outs.lock().unwrap_or_else(PoisonError::into_inner);
             self.each_run(

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::ends::Input;
-use crate::ends::open_inputs;
+use super::summary::PassPlan;
+use crate::ends::{Forecast, Input, open_inputs};
 use crate::job::Job;
 use outcore_io::Result;
 use outcore_io::drive::Access;
@@ -27,4 +27,34 @@ pub(crate) fn lengths_of(job: &Job, files: &[Input], element_bytes: usize) -> Re
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let parts = open_inputs(&volume, files, element_bytes, Access::Read)?;
     Ok(parts.iter().map(|part| part.data_len_bytes).collect())
+}
+
+/// How one read of `files` of elements of `element_bytes` would go about it: the `steps` for people, in one `phase`, of
+/// which `written` says what so many bytes become. Nothing is read.
+///
+/// # Errors
+/// As for reading them.
+pub fn plan_files(
+    job: &Job,
+    (files, element_bytes): (&[Input], usize),
+    what: (&str, &'static str),
+    written: impl Fn(u64) -> Forecast,
+) -> Result<PassPlan> {
+    let volume = Volume::new(Arc::clone(&job.device), &[])?;
+    let parts = open_inputs(&volume, files, element_bytes, Access::Read)?;
+    let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
+    let moves = (data_bytes, written(data_bytes));
+    Ok(PassPlan::of_files(job, &volume, what, moves))
+}
+
+/// The same of a merge of files of lines, of which one a key `is_unique`.
+///
+/// # Errors
+/// As [`plan_files`].
+pub fn plan_merge_of_lines(job: &Job, files: &[Input], is_unique: bool) -> Result<PassPlan> {
+    let what = ("read lines -> merge", "merge");
+    plan_files(job, (files, 1), what, |bytes| match is_unique {
+        true => Forecast::AtMost(bytes),
+        false => Forecast::About(bytes),
+    })
 }

@@ -10,10 +10,10 @@ use super::aggregate::{Reduction, Scalar, reduce_table};
 use super::distribute::{BucketFiles, distribute_bytes};
 use super::gather::gather;
 use super::group::{make_dir, sort_items};
-use super::pass::PassSummary;
 use super::producer::Producer;
 use super::scan::{Inclusion, scan};
 use super::select::{first, histogram, top_k_for};
+use super::summary::Summary;
 use super::table::{BatchStep, Numbers, Table};
 use crate::ends::Output;
 use crate::job::Job;
@@ -121,7 +121,7 @@ pub fn scan_table(
     op: ScanOp,
     inclusion: Inclusion,
     output: (&Output, bool),
-) -> Result<PassSummary> {
+) -> Result<Summary> {
     let (table, kind) = table.numbers()?;
     with_type!(kind, T => {
         let apply = |a: T, b: T| T::apply(op, a, b);
@@ -138,7 +138,7 @@ pub fn top_table(
     table: &Table,
     k: usize,
     smallest: bool,
-) -> Result<(Vec<Scalar>, PassSummary)> {
+) -> Result<(Vec<Scalar>, Summary)> {
     top_table_for(job, table, (k, smallest), 0)
 }
 
@@ -151,7 +151,7 @@ pub fn top_table_for(
     table: &Table,
     (k, smallest): (usize, bool),
     more_bytes: u64,
-) -> Result<(Vec<Scalar>, PassSummary)> {
+) -> Result<(Vec<Scalar>, Summary)> {
     let more_bytes = more_bytes + size_of::<Scalar>() as u64;
     let (table, kind) = table.numbers()?;
     with_type!(kind, T => {
@@ -175,7 +175,7 @@ pub fn top_by_sort(
     k: u64,
     smallest: bool,
     each: &mut dyn FnMut(Scalar) -> Result<()>,
-) -> Result<PassSummary> {
+) -> Result<Summary> {
     let (table, kind) = table.numbers()?;
     let pipe = Output::Pipe(Mutex::new(Box::new(std::io::sink())));
     let dir = make_dir(job, &pipe)?;
@@ -186,13 +186,13 @@ pub fn top_by_sort(
         let positions: Vec<u64> = (from..k.min(from + TOP_CHUNK)).collect();
         let inputs = std::slice::from_ref(&sorted);
         let (bytes, read) = gather(job, inputs, item_bytes, &positions)?;
-        total = total.and(PassSummary { passes: 0, ..read });
+        total = total.and(Summary { passes: 0, ..read });
         for item in bytes.chunks_exact(item_bytes) {
             each(scalar_of(kind, item))?;
         }
     }
     total.passes += 1;
-    Ok(PassSummary {
+    Ok(Summary {
         records: k,
         ..total
     })
@@ -203,7 +203,7 @@ pub fn top_by_sort(
 ///
 /// # Errors
 /// As [`first`], and usage for an expression without meaning.
-pub fn find_table(job: &Job, table: &Table, condition: &str) -> Result<(Option<u64>, PassSummary)> {
+pub fn find_table(job: &Job, table: &Table, condition: &str) -> Result<(Option<u64>, Summary)> {
     let positions = format!("where({condition}, index, {})", u64::MAX);
     let table = table
         .map(&positions)?
@@ -247,7 +247,7 @@ pub fn histogram_table(
     table: &Table,
     bins: usize,
     range: Option<(f64, f64)>,
-) -> Result<(Histogram, PassSummary)> {
+) -> Result<(Histogram, Summary)> {
     let (table, kind) = table.numbers()?;
     let ((low, high), before) = match range {
         Some(range) => (range, None),
@@ -315,7 +315,7 @@ pub fn distribute_table(
     table: &Table,
     bucket: &str,
     files: &BucketFiles,
-) -> Result<(Vec<u64>, PassSummary)> {
+) -> Result<(Vec<u64>, Summary)> {
     let expr = Expr::Call("i64".to_string(), vec![bucket.parse()?]);
     let schema = table.schema().clone();
     if schema.record_bytes.len() > 1 {
@@ -351,7 +351,7 @@ pub fn distribute_by(
     table: &Table,
     step: &dyn BatchStep,
     files: &BucketFiles,
-) -> Result<(Vec<u64>, PassSummary)> {
+) -> Result<(Vec<u64>, Summary)> {
     let item_bytes = table.item_bytes();
     let buckets_of = |first: u64, items: &[u8], into: &mut Vec<u32>| {
         let made = step.run(first, items)?;

@@ -4,10 +4,12 @@
 //! position with those behind it. [`merge`] writes the records of files, each in order, in one order; of
 //! equal ones those of the earlier file come first. Files that are not in order give a result that is not.
 //!
-//! Bounds: `reverse` and `merge` are one read and one write; `windows` of k items is k reads, side by side.
+//! Bounds: `reverse` and `merge` are one read and one write, `windows` one read: neighbours come with what is read of the
+//! first of them, but for records so long that they begin in other blocks, which are read side by side.
 //! A merge runs on one thread; each file has its own reads in flight, with an equal share of the memory.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 
@@ -15,11 +17,12 @@ use super::append::Appender;
 use super::batch::{Batch, LEAVES_MAX, Leaf, Sequence, Yield};
 use super::gather::FileItems;
 use super::group::{again, make_dir};
-use super::pass::{Demand, Loaded, Pass, PassSummary, Reader};
+use super::pass::{Demand, Loaded, Pass, Reader};
 use super::pieces::Lanes;
 use super::producer::{Producer, Typed};
 use super::sources::lengths_of;
-use super::write::{Direction, chunk_bytes, header_of, produce, write_placed};
+use super::summary::{PassPlan, Summary};
+use super::write::{Direction, Fate, chunk_bytes, header_of, plan_of, produce, write_placed};
 use crate::ends::stage_output;
 use crate::ends::{Input, Output};
 use crate::job::Job;
@@ -31,18 +34,21 @@ use crate::merge::{LoadedRuns, Merge, merge_of};
 use crate::sort::SortOptions;
 use outcore_io::memory::Budget;
 use outcore_io::output::Room;
+use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result};
 
 /// Bytes that are merged at once.
 const MERGED_BYTES: usize = 256 << 10;
 /// Files that are merged at once, at most.
 const MERGED_MAX: usize = 1024;
+/// The name of the phase.
+const MERGE: &str = "merge";
 
 /// Writes `sequence` to `output`, the last item first.
 ///
 /// # Errors
 /// As [`write`](super::write()).
-pub fn reverse<S>(job: &Job, sequence: &S, to: (&Output, bool)) -> Result<PassSummary>
+pub fn reverse<S>(job: &Job, sequence: &S, to: (&Output, bool)) -> Result<Summary>
 where
     S: Sequence,
     S::Item: Pod,
@@ -58,7 +64,7 @@ pub(crate) fn reverse_items<P: Producer>(
     job: &Job,
     producer: &P,
     (output, replace): (&Output, bool),
-) -> Result<PassSummary> {
+) -> Result<Summary> {
     let is_pipe = matches!(output, Output::Pipe(_));
     if producer.yields() == Yield::One && !is_pipe {
         return write_placed(job, producer, (output, replace), Direction::Backward);
@@ -189,7 +195,7 @@ pub fn merge(
     format: &RecordFormat,
     options: SortOptions,
     output: &Output,
-) -> Result<PassSummary> {
+) -> Result<Summary> {
     if options.unique || matches!(output, Output::Shards { .. }) {
         let cause = "a merge writes all records to one file";
         return Err(Error::usage("merge", cause).hint("sort with --unique, or name one file"));
@@ -221,14 +227,28 @@ pub fn merge(
     };
     let owns: Vec<Job> = inputs.iter().map(|_| again(&own)).collect();
     let mut runs = Vec::with_capacity(inputs.len());
+    let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
     for (own, input) in owns.iter().zip(inputs) {
-        runs.push(open_run(own, input, format)?);
+        runs.push(open_run(&volume, own, input, format)?);
     }
     merge_runs(
-        &one_thread(job),
+        (&one_thread(job), volume),
         &runs,
         merger.as_mut(),
         (format, options.replace, output),
+    )
+}
+
+/// How [`merge`] of the files that `producer` reads would go about it. Opens them and reads nothing.
+///
+/// # Errors
+/// As [`merge`].
+pub(crate) fn plan_merge<P: Producer>(job: &Job, producer: &P) -> Result<PassPlan> {
+    plan_of(
+        &one_thread(job),
+        producer,
+        MERGE,
+        &[Fate::Distributed(MERGE)],
     )
 }
 
@@ -247,14 +267,20 @@ fn result_demand(job: &Job) -> Demand {
 }
 
 /// A pass over one file.
-fn open_run<'a>(job: &'a Job, input: &Input, format: &RecordFormat) -> Result<Pass<'a>> {
+fn open_run<'a>(
+    volume: &Arc<Volume>,
+    job: &'a Job,
+    input: &Input,
+    format: &RecordFormat,
+) -> Result<Pass<'a>> {
     let leaf = Leaf {
         inputs: vec![input.clone()],
         element_bytes: format.record_bytes(),
         align_bytes: format.scalar().map_or(1, |number| number.bytes()),
         count: 0,
     };
-    let pass = Pass::open(job, &[leaf], Lanes::Stretches(1), Demand::default());
+    let (volume, lanes) = (Arc::clone(volume), Lanes::Stretches(1));
+    let pass = Pass::open_on(volume, job, &[leaf], lanes, Demand::default());
     pass.map_err(|error| match error.kind() {
         Kind::Memory => error.hint("allow more with --memory, or merge fewer files at once"),
         _ => error,
@@ -310,15 +336,15 @@ fn slices<'r>(runs: &'r [Run<'_>]) -> Vec<&'r [u8]> {
 }
 
 fn merge_runs(
-    job: &Job,
+    (job, volume): (&Job, Arc<Volume>),
     passes: &[Pass<'_>],
     merger: &mut dyn Merge,
     (format, replace, output): (&RecordFormat, bool, &Output),
-) -> Result<PassSummary> {
+) -> Result<Summary> {
     let record_bytes = format.record_bytes();
     let nothing = Leaf::generated(0);
     let demand = result_demand(job);
-    let result = Pass::open(job, &[nothing], Lanes::Stretches(1), demand)?;
+    let result = Pass::open_on(volume, job, &[nothing], Lanes::Stretches(1), demand)?;
     let count: u64 = passes.iter().map(Pass::count).sum();
     let mut left_bytes = count * record_bytes as u64;
     let room = Room::AtMost;
@@ -335,7 +361,7 @@ fn merge_runs(
         (None, Output::Pipe(pipe)) => Appender::to_pipe(&result, pipe),
         (None, _) => return Ok(result.summary(0, 0)),
     };
-    job.control.begin_phase("merge", left_bytes);
+    result.begin_reading(MERGE, (left_bytes.into(), left_bytes.into()));
     let begun = passes.iter().map(Run::begin);
     let mut runs: Vec<Run<'_>> = begun.collect::<Result<_>>()?;
     runs.iter_mut().try_for_each(Run::advance)?;
@@ -376,23 +402,13 @@ fn merge_runs(
     passes.iter().try_for_each(Pass::check_sources)?;
     let piped_bytes = match staged {
         Some(staged) => {
-            job.control.begin_phase("publish", 0);
-            staged.publish_each(&result.volume, &lens)?;
+            result.publish(|volume| staged.publish_each(volume, &lens))?;
             0
         }
         None => lens.iter().sum(),
     };
-    let read = passes.iter().map(|pass| pass.summary(0, 0));
-    let read = read.reduce(PassSummary::and);
-    let written = result.summary(count, piped_bytes);
-    let all = match read {
-        Some(read) => read.and(written.clone()),
-        None => written.clone(),
-    };
-    Ok(PassSummary {
+    Ok(Summary {
         records_in: count,
-        seconds: written.seconds,
-        passes: 1,
-        ..all
+        ..result.summary(count, piped_bytes)
     })
 }

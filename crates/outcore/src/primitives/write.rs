@@ -15,11 +15,12 @@ use bytemuck::Pod;
 use super::ahead::Run;
 use super::append::{self, Appender, At, AtTurn, Placing, areas_for};
 use super::batch::{Sequence, Yield};
-use super::pass::{BESIDE, Demand, Geometry, Pass, PassPlan, PassSummary, RESULTS, shield};
+use super::pass::{BESIDE, Demand, Geometry, Pass, RESULTS, shield};
 use super::pieces::{Lanes, Sources};
 use super::producer::{Emit, Producer, Typed};
+use super::summary::{PassPlan, Summary, plan_phase};
 use crate::ends::stage_output;
-use crate::ends::{MakeHeader, Output};
+use crate::ends::{Forecast, MakeHeader, Output};
 use crate::job::Job;
 use crate::partition::task::write_in_place;
 use crate::writer::Writer;
@@ -38,7 +39,7 @@ const EDGE_SLOTS: usize = 128;
 /// # Errors
 /// [`crate::Kind::Usage`] for an output that exists (unless `replace`), for sequences that cannot be
 /// zipped and for functions that panic; what reading and writing fail with. Nothing is left behind.
-pub fn write<S>(job: &Job, sequence: &S, output: &Output, replace: bool) -> Result<PassSummary>
+pub fn write<S>(job: &Job, sequence: &S, output: &Output, replace: bool) -> Result<Summary>
 where
     S: Sequence,
     S::Item: Pod,
@@ -55,7 +56,7 @@ pub fn produce<P: Producer>(
     producer: &P,
     output: &Output,
     replace: bool,
-) -> Result<PassSummary> {
+) -> Result<Summary> {
     let is_placed = producer.yields() == Yield::One && !matches!(output, Output::Pipe(_));
     match is_placed {
         true => write_placed(job, producer, (output, replace), Direction::Forward),
@@ -63,24 +64,74 @@ pub fn produce<P: Producer>(
     }
 }
 
-/// How [`produce`] would go about it. Opens the sources and reads nothing.
+/// What becomes of the items of a pass; each but the last names the phase of that pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// They become a value or a few: nothing is written.
+    Folded(&'static str),
+    /// The pass ends where it has found what it looks for.
+    Sought(&'static str),
+    /// They are written to files that a function chooses.
+    Distributed(&'static str),
+    /// They are written.
+    Written,
+    /// They are written, or not: nobody has said yet.
+    Open,
+}
+
+/// How passes over the same sources would go about it, one for each of `fates`, the last of which ends with
+/// `consumer`. Opens the sources and reads nothing.
 ///
 /// # Errors
 /// As [`write`].
-pub fn plan_of<P: Producer>(job: &Job, producer: &P, consumer: &str) -> Result<PassPlan> {
+pub fn plan_of<P: Producer>(
+    job: &Job,
+    producer: &P,
+    consumer: &str,
+    fates: &[Fate],
+) -> Result<PassPlan> {
     let volume = Volume::new(std::sync::Arc::clone(&job.device), &[])?;
     let sources = Sources::open(&volume, &producer.leaves(), Lanes::Drives)?;
     let demand = demand_of(producer, 1, job, false);
     let sizes = Geometry::new(job, &sources, demand)?;
     let element_bytes = sources.leaves.iter().map(|leaf| leaf.element_bytes).max();
+    let data_bytes = sources.read_bytes();
+    let written = written_by(producer, sources.count);
+    let rates = job.options.rates;
+    let phase = |fate: &Fate| {
+        let (name, moves) = match *fate {
+            Fate::Folded(name) => (name, (data_bytes.into(), Forecast::NOTHING)),
+            Fate::Sought(name) => (name, (Forecast::AtMost(data_bytes), Forecast::NOTHING)),
+            Fate::Distributed(name) => (name, (data_bytes.into(), written)),
+            Fate::Written => (producer.phase(), (data_bytes.into(), written)),
+            Fate::Open => {
+                let most = written.bytes().map_or(Forecast::Unknown, Forecast::AtMost);
+                (producer.phase(), (data_bytes.into(), most))
+            }
+        };
+        let on = (&rates, volume.drives().len());
+        plan_phase(name, &sources, sizes.items, moves, on)
+    };
     Ok(PassPlan {
         steps: format!("{} -> {consumer}", producer.steps()),
-        reads: 1,
-        data_bytes: sources.data_bytes(),
+        reads: fates.len() as u32,
+        data_bytes,
         piece_bytes: sizes.items * element_bytes.unwrap_or(0) as u64,
         window: sizes.window,
         threads: sizes.threads,
+        phases: fates.iter().map(phase).collect(),
+        rates,
     })
+}
+
+/// What items that `producer` makes of `count` positions have together, as far as that is known before.
+pub(crate) fn written_by<P: Producer>(producer: &P, count: u64) -> Forecast {
+    let bytes = count * producer.item_bytes() as u64;
+    match producer.yields() {
+        Yield::One => Forecast::About(bytes),
+        Yield::AtMostOne => Forecast::AtMost(bytes),
+        Yield::Any => Forecast::Unknown,
+    }
 }
 
 /// Memory for the results of `producer` beside the reads.
@@ -125,7 +176,7 @@ pub(crate) fn write_placed<P: Producer>(
     producer: &P,
     (output, replace): (&Output, bool),
     direction: Direction,
-) -> Result<PassSummary> {
+) -> Result<Summary> {
     let demand = Demand {
         out_bytes: producer.item_bytes(),
         areas: AREAS,
@@ -154,7 +205,7 @@ pub(crate) fn write_placed<P: Producer>(
     let Some(staged) = staged else {
         return write_appended(job, producer, output, replace);
     };
-    pass.begin_phase(producer.phase());
+    pass.begin_phase(producer.phase(), data_bytes.into());
     let edge_pool = Pool::new(&pass.budget, BESIDE, BLOCK_BYTES, EDGE_SLOTS)?;
     let writer = Writer::new(&staged, edge_pool);
     let state = || {
@@ -196,8 +247,7 @@ pub(crate) fn write_placed<P: Producer>(
     write_header(&writer, &mut port, &staged, output, count);
     writer.finish(&mut port, data_bytes)?;
     pass.check_sources()?;
-    job.control.begin_phase("publish", 0);
-    staged.publish(&pass.volume, data_bytes)?;
+    pass.publish(|volume| staged.publish(volume, data_bytes))?;
     Ok(pass.summary(count, 0))
 }
 
@@ -234,7 +284,7 @@ fn write_appended<P: Producer>(
     producer: &P,
     output: &Output,
     replace: bool,
-) -> Result<PassSummary> {
+) -> Result<Summary> {
     let lanes = match outs_of(output) {
         1 => Lanes::InOrder(1),
         outs => Lanes::Stretches(outs),
@@ -258,7 +308,7 @@ pub(crate) fn append_in_lanes<P: Producer>(
     (output, replace): (&Output, bool),
     lanes: Lanes,
     at_turn: Option<&AtTurn<'_>>,
-) -> Result<PassSummary> {
+) -> Result<Summary> {
     let item_bytes = producer.item_bytes();
     let outs = outs_of(output);
     let mut demand = demand_of(producer, outs, job, false);
@@ -279,7 +329,7 @@ pub(crate) fn append_in_lanes<P: Producer>(
         data_bytes,
         item_bytes,
     )?;
-    pass.begin_phase(producer.phase());
+    pass.begin_phase(producer.phase(), written_by(producer, pass.count()));
     let appender = match (&staged, output) {
         (Some(staged), _) => Appender::to_files(&pass, staged, chunk_bytes(job, outs))?,
         (None, Output::Pipe(pipe)) => Appender::to_pipe(&pass, pipe),
@@ -308,8 +358,7 @@ pub(crate) fn append_in_lanes<P: Producer>(
     let records = written_bytes / item_bytes as u64;
     match staged {
         Some(staged) => {
-            job.control.begin_phase("publish", 0);
-            staged.publish_each(&pass.volume, &lens)?;
+            pass.publish(|volume| staged.publish_each(volume, &lens))?;
             Ok(pass.summary(records, 0))
         }
         None => Ok(pass.summary(records, written_bytes)),

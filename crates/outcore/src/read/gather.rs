@@ -50,6 +50,7 @@ pub(crate) struct GatherPlan<'a> {
     reads: usize,
     drives: usize,
     slot_bytes: usize,
+    read_bytes: u64,
 }
 
 impl<'a> GatherPlan<'a> {
@@ -121,12 +122,16 @@ impl<'a> GatherPlan<'a> {
         }
         let of_drive =
             |(drive, runs): (usize, Vec<Run>)| runs.into_iter().map(move |run| (drive, run));
+        let lens_bytes = |(_, runs): &(usize, Vec<Run>)| -> u64 {
+            runs.iter().map(|run| run.len_bytes as u64).sum()
+        };
         Ok(GatherPlan {
             parts,
             element_bytes,
             wanted,
             reads: drives.iter().map(|(_, runs)| runs.len()).sum(),
             drives: drives.len(),
+            read_bytes: drives.iter().map(lens_bytes).sum(),
             left: Mutex::new(ByDrive::of(drives.into_iter().flat_map(of_drive))),
             slot_bytes,
         })
@@ -135,6 +140,11 @@ impl<'a> GatherPlan<'a> {
     /// Number of reads.
     pub(crate) fn reads(&self) -> usize {
         self.reads
+    }
+
+    /// Bytes of all of them.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.read_bytes
     }
 
     /// Takes some runs of the drive that has the least to do for `port`, if any are left.

@@ -59,6 +59,7 @@ use run_set::RunSet;
 use select::{Measure, Selector};
 use types::own_orders;
 
+use crate::ends::{Forecast, PhasePlan};
 use crate::job::{Control, Job};
 use crate::key::record::RecordFormat;
 use outcore_io::memory::{Pool, Reservation};
@@ -186,6 +187,21 @@ impl SortedView {
     /// Bytes read from and written to all drives through this view so far.
     pub fn traffic_bytes(&self) -> (u64, u64) {
         self.set.volume.traffic_bytes()
+    }
+
+    /// What reading all runs is predicted to take, with so much written beside: units of which there are `units`.
+    fn plan_phase(&self, name: &'static str, units: u64, written: Forecast) -> PhasePlan {
+        let set = &self.set;
+        let read_bytes = units * self.unit_bytes() as u64;
+        let is_resident = set.runs.iter().any(|run| run.resident.is_some());
+        let read = match is_resident {
+            // What is still in memory is not read.
+            true => Forecast::AtMost(read_bytes),
+            false => Forecast::About(read_bytes),
+        };
+        let reads = read_bytes as f64 / PIECE_BYTES_MAX as f64;
+        let on = (&self.job.options.rates, set.volume.drives().len());
+        PhasePlan::of_drives(name, (read, written), reads, on)
     }
 
     /// What it is.

@@ -11,7 +11,6 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
 
 use super::copy::write_error;
 use super::fetch::PIECES;
@@ -20,8 +19,9 @@ use super::level::{Level, LevelRun};
 use super::plan::INDEX;
 use super::shape::Shape;
 use super::{SortedView, ViewReader};
-use crate::ends::Output;
-use crate::ends::{EDGES, EDGES_BYTES, edge_pool, stage_output, traffic_by_drive};
+use crate::ends::{
+    EDGES, EDGES_BYTES, Output, Phase, Phases, edge_pool, stage_output, traffic_by_drive,
+};
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
 use crate::writer::Writer;
@@ -30,6 +30,8 @@ use outcore_io::output::Room;
 use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Result};
 
+/// The name of the phase.
+const MERGE: &str = "merge";
 /// The name under which buffers for merged records are reserved.
 const MERGED: &str = "merged records";
 /// Buffers of a writer, and their size if records are not longer.
@@ -51,6 +53,8 @@ pub struct WriteSummary {
     pub written_bytes: u64,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<(String, u64, u64)>,
+    /// Its phases, beside what was foretold of them.
+    pub phases: Vec<Phase>,
 }
 
 impl SortedView {
@@ -97,13 +101,14 @@ impl SortedView {
         output: &Output,
         replace: bool,
     ) -> Result<WriteSummary> {
-        let started = Instant::now();
+        let mut phases = Phases::start_on(&self.set.volume);
         let (read_before, written_before) = self.traffic_bytes();
         let unit_bytes = self.unit_bytes();
         let records = range.end.min(self.len()).saturating_sub(range.start);
         let range = self.units_of(range.start..range.start + records)?;
         let data_bytes = (range.end - range.start) * unit_bytes as u64;
-        self.job.control.begin_phase("merge", data_bytes);
+        let units = range.end - range.start;
+        self.job.control.begin_phase(MERGE, data_bytes);
         let volume = &self.set.volume;
         let staged = stage_output(
             volume,
@@ -117,6 +122,7 @@ impl SortedView {
             (None, Output::Pipe(pipe)) => {
                 let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
                 self.copy_units(range, &mut **pipe)?;
+                phases.end(MERGE, volume).written_bytes += data_bytes;
             }
             (None, _) => {}
             (Some(staged), _) => {
@@ -133,18 +139,21 @@ impl SortedView {
                     writer.write_header(&mut port, &header);
                 }
                 writer.finish(&mut port, data_bytes)?;
+                phases.end(MERGE, volume);
                 self.job.control.begin_phase("publish", 0);
                 staged.publish(volume, data_bytes)?;
+                phases.end("publish", volume);
             }
         }
         let (read_bytes, written_bytes) = self.traffic_bytes();
         Ok(WriteSummary {
             records,
             bytes: data_bytes,
-            seconds: started.elapsed().as_secs_f64(),
+            seconds: phases.started.elapsed().as_secs_f64(),
             read_bytes: read_bytes - read_before,
             written_bytes: written_bytes - written_before,
             drives: traffic_by_drive(volume),
+            phases: phases.beside(&[self.plan_phase(MERGE, units, data_bytes.into())]),
         })
     }
 

@@ -22,7 +22,7 @@ use super::line_rule::PREFIX_WORDS;
 use super::shape::{BLOCKS_WANTED, block_units, entry_bytes};
 use super::types::{BuildOptions, LineType};
 use crate::ends::open_inputs;
-use crate::ends::{Input, PhasePlan};
+use crate::ends::{Input, PhasePlan, predicted_text};
 use crate::job::{Job, JobSize};
 use crate::partition::plan::plan_within;
 use crate::sort::lines::{LineSize, REF_BYTES, sample_lengths};
@@ -421,9 +421,9 @@ impl ViewPlan {
         let computing = costs.finish.seconds(items, moved_bytes.0) / self.sort_threads as f64;
         let phase = |name, seconds| PhasePlan {
             name,
-            read_bytes,
-            written_bytes,
-            seconds,
+            read_bytes: read_bytes.into(),
+            written_bytes: written_bytes.into(),
+            seconds: Some(seconds),
         };
         self.phases = vec![phase("sort runs", moving.max(computing))];
         self.phases
@@ -431,7 +431,7 @@ impl ViewPlan {
         let moves = self.phases.len() as u64;
         self.predicted_read_bytes = moves * read_bytes;
         self.predicted_written_bytes = moves * written_bytes;
-        self.predicted_seconds = self.phases.iter().map(|phase| phase.seconds).sum();
+        self.predicted_seconds = self.phases.iter().filter_map(|phase| phase.seconds).sum();
     }
 
     /// Runs of the view that is made.
@@ -478,11 +478,8 @@ impl fmt::Display for ViewPlan {
         )?;
         writeln!(
             f,
-            "  predicted: reads {}, writes {}, {:.1} s at {}; each full read of the view reads {} more",
-            units::bytes(self.predicted_read_bytes),
-            units::bytes(self.predicted_written_bytes),
-            self.predicted_seconds,
-            size.rates,
+            "  {}; each full read of the view reads {} more",
+            predicted_text(&self.phases, None, &size.rates, Some(size.costs.origin)),
             units::bytes(size.data_bytes)
         )?;
         write!(f, "{}", self.ledger())

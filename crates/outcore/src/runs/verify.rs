@@ -8,21 +8,23 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use super::fetch::{Fetcher, RunBlocks, slot_bytes};
 use super::run_set::Stretch;
 use super::{PIECE_BYTES_MAX, SortedView};
+use crate::ends::{Forecast, Phase, Phases};
 use crate::job::thread_group::ThreadGroup;
 use outcore_io::Result;
 use outcore_io::memory::{BLOCK_BYTES, Pool};
 
+/// The name of the phase.
+const VERIFY: &str = "verify";
 /// Pieces in flight a thread, and how many where the memory does not hold that many blocks.
 const WINDOW: usize = 8;
 const WINDOW_LEAST: usize = 4;
 
 /// What checking a view found: nothing wrong.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ViewReport {
     /// Records checked.
     pub records: u64,
@@ -32,6 +34,8 @@ pub struct ViewReport {
     pub seconds: f64,
     /// Bytes read.
     pub read_bytes: u64,
+    /// The check, beside what was foretold of it.
+    pub phase: Phase,
 }
 
 impl SortedView {
@@ -40,10 +44,9 @@ impl SortedView {
     /// # Errors
     /// [`crate::Kind::Corrupt`] for a block that is not what was written or out of order.
     pub fn verify(&self) -> Result<ViewReport> {
-        let started = Instant::now();
-        let before_bytes = self.traffic_bytes().0;
+        let mut phases = Phases::start_on(&self.set.volume);
         let shape = &self.set.shape;
-        self.job.control.begin_phase("verify", self.len_bytes());
+        self.job.control.begin_phase(VERIFY, self.len_bytes());
         let thread_group = ThreadGroup::new(&self.job, self.set.runs.len() as u64);
         let share_of = |window: usize| self.reader_bytes(thread_group.threads() * window) as usize;
         let window = match share_of(WINDOW) >= slot_bytes(&self.set, 1) {
@@ -60,11 +63,18 @@ impl SortedView {
             self.verify_runs(&mut fetcher, &next, || thread_group.check())
         })?;
         let blocks = |run: &super::run_set::Run| shape.blocks_of(run.units);
+        let phase = phases.end(VERIFY, &self.set.volume).clone();
+        let units = self.set.runs.iter().map(|run| run.units).sum();
+        let plan = self.plan_phase(VERIFY, units, Forecast::NOTHING);
         Ok(ViewReport {
             records: self.len(),
             blocks: self.set.runs.iter().map(blocks).sum(),
-            seconds: started.elapsed().as_secs_f64(),
-            read_bytes: self.traffic_bytes().0 - before_bytes,
+            seconds: phase.seconds,
+            read_bytes: phase.read_bytes,
+            phase: Phase {
+                predicted: Some(plan),
+                ..phase
+            },
         })
     }
 

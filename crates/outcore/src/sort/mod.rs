@@ -186,12 +186,15 @@ where
         false => Room::Exactly,
     };
     let staged = ends.stage(options.replace, room, amount.most_bytes)?;
-    let plan = plan_sort(SortSize {
+    let mut plan = plan_sort(SortSize {
         job: JobSize::of(job, data_bytes, ends.volume.drives().len()),
         element_bytes,
         is_scalar: elements.is_scalar(),
         is_ordered: options.stable && !elements.is_scalar(),
     })?;
+    if let Some(read_bytes) = amount.made_of_bytes {
+        plan.reads_instead(read_bytes);
+    }
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.distributions > 0)?;
     // What stays in memory saves no room by being freed early, and would be lost if the job were killed.

@@ -26,6 +26,8 @@ pub(crate) struct Amount {
     pub(crate) most_bytes: u64,
     /// Memory that bringing them takes beside what the plan has for reading.
     pub(crate) beside_bytes: u64,
+    /// Bytes that are read for items that are made of others, a sample of which has been looked at.
+    pub(crate) made_of_bytes: Option<u64>,
 }
 
 impl Amount {
@@ -35,6 +37,7 @@ impl Amount {
             data_bytes,
             most_bytes: data_bytes,
             beside_bytes: 0,
+            made_of_bytes: None,
         }
     }
 

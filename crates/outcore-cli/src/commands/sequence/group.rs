@@ -88,7 +88,8 @@ fn run(
         let (job, table) = (&prepared.job, prepared.table()?);
         let (reporter, interrupt) = (&context.reporter, &context.interrupt);
         let plan = watch(reporter, interrupt, &job.control, &[], || {
-            plan_group(job, table, request.what)
+            let what = (table.format(), request.grouping);
+            plan_group(job, table, what, request.what)
         })?;
         if show(context, input, &plan) {
             return Ok(0);
@@ -296,7 +297,7 @@ fn tell(
     more: impl FnOnce(Summary) -> Summary,
 ) -> Result<u8> {
     let pass = &done.pass;
-    let told = finish(context, prepared, &pass.clone().into(), |summary| {
+    let told = finish(context, prepared, pass, |summary| {
         more(summary.with("by", json!(name_of(done.by))))
     });
     let text = format!(

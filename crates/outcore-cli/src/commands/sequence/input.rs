@@ -16,6 +16,7 @@ use outcore_front::output::Target;
 use outcore_front::records;
 use outcore_front::resources::Resources;
 use outcore_front::spool::Spool;
+use outcore_io::output::parent_of;
 
 use crate::cli::sequence::InputArgs;
 use crate::context::Context;
@@ -29,6 +30,8 @@ pub(super) struct Prepared {
     /// What is read, with the steps that have been taken.
     pub(super) execution: Execution,
     pub(super) job: Job,
+    /// Whether the plan was shown, so that what became of it is shown, too.
+    pub(super) is_explained: bool,
     /// Copies of streams; gone when dropped.
     _spool: Option<Spool>,
 }
@@ -67,13 +70,21 @@ pub(super) fn prepare(
         ..Kept::default()
     };
     let resources = context.start(resources, &args.record_io, kept)?;
-    let job = resources.job(resources.named_drives(0)?);
+    let file = all.iter().find(|source| !source.is_stream());
+    let beside = match (target, file) {
+        (Some(target @ (Target::File(_) | Target::Shards { .. })), _) => target.dir(),
+        (_, Some(file)) => parent_of(&file.path).to_path_buf(),
+        (_, None) => PathBuf::from("."),
+    };
+    let resources = resources.measuring(args.explain || args.dry_run);
+    let job = resources.job_at(resources.named_drives(0)?, &beside);
     if let Some(count) = args.count {
         return Ok(Prepared {
             execution: execute(Dataset::count_up(count)?, args, &resources, &job)?,
             inputs: Vec::new(),
             resources,
             job,
+            is_explained: args.explain,
             _spool: None,
         });
     }
@@ -105,6 +116,7 @@ pub(super) fn prepare(
         inputs,
         resources,
         job,
+        is_explained: args.explain,
         _spool: spool,
     })
 }

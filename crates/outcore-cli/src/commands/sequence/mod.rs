@@ -11,7 +11,7 @@ mod write;
 use outcore::dataset::{Step, Summary as Done};
 use outcore::primitives::producer::Producer;
 use outcore::primitives::tables::{top_by_sort, top_table_for};
-use outcore::primitives::write::plan_of;
+use outcore::primitives::write::Fate;
 use outcore::primitives::{PassPlan, Reduction, Scalar};
 use outcore::sort::SortOptions;
 use outcore::{Error, Kind, Result};
@@ -26,7 +26,7 @@ use crate::cli::sequence::{
 use input::Prepared;
 
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, phases_json, phases_table, rate_text};
+use crate::measure::{Summary, drives_json, phases_json, predicted_json, rate_text, rates_json};
 use crate::progress::watch;
 use crate::resources;
 
@@ -90,14 +90,14 @@ fn printing(
     context: &Context,
     input: &InputArgs,
     map: Option<&String>,
-    consumer: &str,
+    consumer: (&str, &[Fate]),
 ) -> Result<Option<Prepared>> {
     let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
     let mut prepared = input::prepare(context, input, resources, None)?;
     if let Some(map) = map {
         prepared.execution.then(Step::Map(map.clone()))?;
     }
-    if explain(context, input, &prepared, consumer)? {
+    if explain(context, input, &prepared, consumer, 1)? {
         return Ok(None);
     }
     begin(context, &prepared, None)?;
@@ -105,8 +105,13 @@ fn printing(
 }
 
 fn histogram(context: &Context, args: &HistogramArgs) -> Result<u8> {
-    let Some(mut prepared) = printing(context, &args.input, args.step.map.as_ref(), "histogram")?
-    else {
+    let fates = match args.range {
+        Some(_) => &[Fate::Folded("histogram")][..],
+        // The range is found first.
+        None => &[Fate::Folded("reduce"), Fate::Folded("histogram")],
+    };
+    let (map, consumer) = (args.step.map.as_ref(), ("histogram", fates));
+    let Some(mut prepared) = printing(context, &args.input, map, consumer)? else {
         return Ok(0);
     };
     let (job, execution) = (&prepared.job, &mut prepared.execution);
@@ -131,7 +136,9 @@ fn histogram(context: &Context, args: &HistogramArgs) -> Result<u8> {
 }
 
 fn top(context: &Context, args: &TopArgs) -> Result<u8> {
-    let Some(mut prepared) = printing(context, &args.input, args.step.map.as_ref(), "top")? else {
+    let consumer = ("top", &[Fate::Folded("top")][..]);
+    let Some(mut prepared) = printing(context, &args.input, args.step.map.as_ref(), consumer)?
+    else {
         return Ok(0);
     };
     let (job, table) = (&prepared.job, prepared.table()?);
@@ -152,7 +159,7 @@ fn top(context: &Context, args: &TopArgs) -> Result<u8> {
         found => found,
     };
     let (best, done) = watch(reporter, interrupt, &job.control, &weights, find)?;
-    let told = finish(context, &mut prepared, &done.into(), |summary| {
+    let told = finish(context, &mut prepared, &done, |summary| {
         match context.reporter.is_json() {
             true => summary.with(
                 "results",
@@ -169,7 +176,13 @@ fn top(context: &Context, args: &TopArgs) -> Result<u8> {
 }
 
 fn find(context: &Context, args: &FindArgs) -> Result<u8> {
-    let Some(mut prepared) = printing(context, &args.input, None, "find")? else {
+    let Some(mut prepared) = printing(
+        context,
+        &args.input,
+        None,
+        ("find", &[Fate::Sought("find")]),
+    )?
+    else {
         return Ok(0);
     };
     let (job, execution) = (&prepared.job, &mut prepared.execution);
@@ -192,7 +205,8 @@ fn find(context: &Context, args: &FindArgs) -> Result<u8> {
 
 fn reduce(context: &Context, args: &ReduceArgs) -> Result<u8> {
     let consumer = format!("reduce {}", args.how);
-    let Some(mut prepared) = printing(context, &args.input, args.step.map.as_ref(), &consumer)?
+    let consumer = (&*consumer, &[Fate::Folded("reduce")][..]);
+    let Some(mut prepared) = printing(context, &args.input, args.step.map.as_ref(), consumer)?
     else {
         return Ok(0);
     };
@@ -262,15 +276,16 @@ fn scalar_json(scalar: Scalar) -> Value {
     }
 }
 
-/// Shows the plan where it is asked for; true if that is all.
+/// Shows the plan of what goes into `outs` files where it is asked for; true if that is all.
 fn explain(
     context: &Context,
     input: &InputArgs,
     prepared: &Prepared,
-    consumer: &str,
+    (consumer, fates): (&str, &[Fate]),
+    outs: usize,
 ) -> Result<bool> {
     show(context, input, || {
-        plan_of(&prepared.job, prepared.table()?, consumer)
+        prepared.execution.plan(consumer, fates, outs)
     })
 }
 
@@ -303,6 +318,8 @@ fn plan_json(plan: &PassPlan) -> Value {
         "piece_bytes": plan.piece_bytes,
         "window": plan.window,
         "threads": plan.threads,
+        "phases": predicted_json(&plan.phases),
+        "rates": rates_json(&plan.rates, None),
     })
 }
 
@@ -354,8 +371,6 @@ fn finish(
     if let Some(text) = summary.bandwidth_text() {
         context.reporter.human(&format!("  {text}"));
     }
-    for line in phases_table(&done.phases) {
-        context.reporter.detail(&line);
-    }
+    context.reporter.phases(&done.phases, prepared.is_explained);
     Ok(0)
 }

@@ -12,8 +12,8 @@ use outcore::job::Job;
 use outcore::key::RecordFormat;
 use outcore::primitives::gather::InMemory;
 use outcore::primitives::tables::ScanOp;
-use outcore::primitives::write::produce;
-use outcore::primitives::{BucketFiles, Inclusion, collect, plan_scan, read};
+use outcore::primitives::write::{Fate, produce};
+use outcore::primitives::{BucketFiles, Inclusion, collect, read};
 use outcore::{Error, Kind, Result};
 use outcore::{Input, Output};
 use outcore_front::inputs::{self, ResolvedInput, Streams};
@@ -24,7 +24,7 @@ use outcore_io::units;
 use serde_json::json;
 
 use super::input::{self, Prepared};
-use super::{begin, explain, finish, show};
+use super::{begin, explain, finish};
 use crate::cli::sequence::{
     EnumerateArgs, GatherArgs, InputArgs, OutputArgs, PartitionArgs, ScanArgs, ScanOpArg,
 };
@@ -76,13 +76,11 @@ fn write_with(
         Steps::Known(steps) => steps.into_iter().try_for_each(|step| execution.then(step)),
         Steps::Of(make) => execution.then(make(&execution.item()?)?),
     })?;
-    let is_shown = match &target {
-        Target::Shards { paths, .. } if what == "scan" => show(context, input, || {
-            plan_scan(&prepared.job, prepared.table()?, paths.len())
-        })?,
-        _ => explain(context, input, &prepared, what)?,
+    let outs = match &target {
+        Target::Shards { paths, .. } => paths.len(),
+        _ => 1,
     };
-    if is_shown {
+    if explain(context, input, &prepared, (what, &[Fate::Written]), outs)? {
         return Ok(0);
     }
     // A header of the input names fields that a mapped output no longer has.
@@ -201,9 +199,11 @@ pub(super) fn gather_at(context: &Context, args: &GatherArgs) -> Result<u8> {
         };
         let written = produce(&job, &result, &output, force)?;
         Ok(Done {
-            written_bytes: written.written_bytes,
-            seconds: done.seconds + written.seconds,
-            ..done
+            records_in: done.records_in,
+            ..done.and(Done {
+                passes: 0,
+                ..written
+            })
         })
     };
     let steps = Steps::Known(Vec::new());
@@ -281,7 +281,8 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
     let mut prepared = input::prepare(context, input, resources, Some(&target))?;
     let decided = prepared.execution.item()?;
     files.header = output::header_for(&Target::File(pattern.into()), &[], &decided)?;
-    if explain(context, input, &prepared, "partition")? {
+    let fates = &[Fate::Distributed("distribute")];
+    if explain(context, input, &prepared, ("partition", fates), 1)? {
         return Ok(0);
     }
     begin(context, &prepared, Some(&target))?;

@@ -308,7 +308,7 @@ fn a_plan_says_from_a_sample_which_way_items_are_counted() {
         let inputs = put(&device, "in", &bytes_of(&items), 8, &[], 64);
         let table = Table::read(&inputs, &u64s, Schema::of_format(&u64s));
         let table = table.filter("x % 4 != 0").unwrap();
-        let plan = plan_group(&job, &table, "unique").unwrap();
+        let plan = plan_group(&job, &table, (&u64s, Grouping::Unique), "unique").unwrap();
         assert_eq!(plan.by, by, "{plan}");
         let expected: BTreeSet<u64> = items.iter().copied().filter(|x| x % 4 != 0).collect();
         let (low, high) = (expected.len() as u64 / 2, expected.len() as u64 * 2);

@@ -9,6 +9,7 @@ mod dataset;
 mod drives;
 mod faults;
 mod files;
+mod forecasts;
 mod kit;
 mod passes;
 mod trouble;

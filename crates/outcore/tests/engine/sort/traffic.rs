@@ -153,6 +153,7 @@ fn check_phases(what: &str, phases: &[Phase], data_bytes: u64, may_be_less: bool
             (phase.written_bytes, plan.written_bytes),
         ];
         for (got, planned) in moved {
+            let planned = planned.bytes().unwrap();
             let is_near = got.abs_diff(planned) <= slack_bytes;
             assert!(
                 is_near || (may_be_less && got < planned),

@@ -1,0 +1,165 @@
+//! What jobs foretell with `--explain` and `--dry-run`, and the table that stands behind each of them.
+//!
+//! Contract: every job that moves data says so, with the same words and the same table as a sort.
+
+use crate::support::{TestDir, random_u64};
+
+/// Runs `arguments` with `-v`; checks that the table has the phases, each with what was planned of it.
+fn has_table(place: &TestDir, arguments: &[&str], phases: &[&str]) -> String {
+    let answer = place.run(&[arguments, &["-v"]].concat()).ok();
+    let said = answer.stderr;
+    let mut lines = said.lines();
+    let is_header = |line: &&str| line.contains("phase") && line.contains("planned");
+    assert!(lines.any(|line| is_header(&line)), "{arguments:?}: {said}");
+    for phase in phases {
+        let row = said
+            .lines()
+            .find(|line| line.starts_with(&format!("  {phase:<10} ")));
+        let row = row.unwrap_or_else(|| panic!("{arguments:?} has no {phase}: {said}"));
+        let is_planned = !row.trim_end().ends_with(" -");
+        assert!(is_planned || *phase == "publish", "{arguments:?}: {row}");
+    }
+    said
+}
+
+#[test]
+fn a_table_of_phases_beside_their_plans_stands_behind_every_job() {
+    let place = TestDir::new();
+    place.write("in", &random_u64(50_000, 1));
+    place.write(
+        "positions",
+        &(0..500_u64)
+            .flat_map(|i| (i * 90).to_le_bytes())
+            .collect::<Vec<u8>>(),
+    );
+    place
+        .run(&["sort", "in", "-o", "sorted", "--type", "u64"])
+        .ok();
+    place
+        .run(&["view", "build", "in", "-o", "view", "--type", "u64"])
+        .ok();
+    let words: String = (0..20_000).map(|i| format!("line {i:06}\n")).collect();
+    place.write("words", words.as_bytes());
+    let u64s = ["--type", "u64", "--force"];
+    let run = |arguments: &[&str], phases: &[&str]| {
+        has_table(&place, &[arguments, &u64s[..]].concat(), phases)
+    };
+    run(&["map", "x * 2", "in", "-o", "map"], &["write", "publish"]);
+    let said = run(&["filter", "x % 2", "in", "-o", "filter"], &["write"]);
+    assert!(said.contains("<=391 KiB"), "a bound is one: {said}");
+    run(&["scan", "sum", "in", "-o", "scan"], &["write"]);
+    run(&["reverse", "in", "-o", "reverse"], &["write"]);
+    run(
+        &["merge", "sorted", "sorted", "-o", "merge"],
+        &["merge", "publish"],
+    );
+    run(&["windows", "2", "in", "-o", "windows"], &["write"]);
+    run(
+        &["gather", "in", "--at", "positions", "-o", "gather"],
+        &["gather", "write"],
+    );
+    run(
+        &["partition", "x % 2", "in", "-o", "{part}.bin"],
+        &["distribute"],
+    );
+    run(&["reduce", "sum", "in"], &["reduce"]);
+    run(&["histogram", "in"], &["reduce", "histogram"]);
+    run(&["top", "3", "in"], &["top"]);
+    run(&["find", "x >= 0", "in"], &["find"]);
+    run(
+        &["count-by", "x % 10", "in", "-o", "counts"],
+        &["count", "write"],
+    );
+    let plain = |arguments: &[&str], phases: &[&str]| has_table(&place, arguments, phases);
+    plain(&["verify", "sorted", "--type", "u64"], &["verify"]);
+    plain(
+        &["gen", "u64", "-n", "1000", "-o", "made"],
+        &["generate", "publish"],
+    );
+    plain(&["view", "cat", "view"], &["merge"]);
+    plain(
+        &["view", "materialize", "view", "-o", "whole"],
+        &["merge", "publish"],
+    );
+    plain(&["view", "verify", "view"], &["verify"]);
+    place.run(&["sort", "words", "-o", "in-order"]).ok();
+    plain(&["sort", "-c", "in-order"], &["check"]);
+    plain(
+        &["sort", "-m", "words", "words", "-o", "merged"],
+        &["merge"],
+    );
+}
+
+#[test]
+fn every_pass_is_planned_with_the_rates_of_the_drives() {
+    let place = TestDir::new();
+    place.write("in", &random_u64(50_000, 1));
+    place
+        .run(&["sort", "in", "-o", "sorted", "--type", "u64"])
+        .ok();
+    place.write("words", b"a\nb\n");
+    let u64s = ["--type", "u64"];
+    for (arguments, wanted) in [
+        (
+            &["map", "x", "in", "-o", "a"][..],
+            "reads 391 KiB, writes 391 KiB, ",
+        ),
+        (
+            &["filter", "x", "in", "-o", "a"][..],
+            "writes at most 391 KiB, at most ",
+        ),
+        (
+            &["flat-map", "x,x", "in", "-o", "a"][..],
+            "not known before",
+        ),
+        (&["reduce", "sum", "in"][..], "reads 391 KiB, writes 0 B, "),
+        (&["histogram", "in"][..], "reads 781 KiB, writes 0 B, "),
+        (&["find", "x == 1", "in"][..], "reads at most 391 KiB"),
+        (
+            &["merge", "sorted", "sorted", "-o", "a"][..],
+            "reads 781 KiB, writes 781 KiB",
+        ),
+        (&["scan", "sum", "in", "-o", "a"][..], "writes 391 KiB"),
+        (&["count-by", "x", "in", "-o", "a"][..], "writes "),
+    ] {
+        let arguments = [arguments, &u64s[..], &["--dry-run"]].concat();
+        let answer = place.run(&arguments).ok();
+        let said = answer.text();
+        assert!(said.contains("predicted: "), "{arguments:?}: {said}");
+        assert!(said.contains(wanted), "{arguments:?}: {said}");
+        // A drive is measured for it; what lies in memory is none.
+        let is_told = said.contains("measured on") || said.contains("assumed");
+        assert!(
+            is_told && said.contains("computing not counted"),
+            "{arguments:?}: {said}"
+        );
+    }
+    let planned = place.run(&[
+        "map",
+        "x",
+        "in",
+        "-o",
+        "a",
+        "--type",
+        "u64",
+        "--dry-run",
+        "--json",
+    ]);
+    let plan = planned.event("plan");
+    assert_eq!(plan["phases"][0]["predicted_written_bytes"], 400_000);
+    assert_eq!(plan["phases"][0]["predicted_is_bound"], false);
+    assert!(plan["rates"]["read_bytes_per_s"].as_f64() > Some(0.0));
+    let merge = place
+        .run(&["sort", "-m", "words", "words", "-o", "out", "--dry-run"])
+        .ok();
+    assert!(merge.text().contains("read lines -> merge"), "{merge:?}");
+    for arguments in [
+        &["verify", "sorted", "--type", "u64", "--explain"][..],
+        &["gen", "u64", "-n", "10", "-o", "made", "--explain"],
+    ] {
+        let answer = place.run(arguments).ok();
+        assert!(answer.stderr.contains("predicted: "), "{answer:?}");
+        assert!(answer.stderr.contains("planned"), "{answer:?}");
+    }
+    assert_eq!(place.names(), ["in", "made", "sorted", "words"]);
+}

@@ -1,0 +1,254 @@
+//! What passes are about to do, and what they did: the figures that all fronts show.
+//!
+//! Contract: a plan foretells what drives do, phase by phase, at the rates of the job: how many bytes where that is
+//! known, a bound where it depends on the data, nothing else. What functions compute is not in it. A summary has what
+//! the engine counted, each phase beside what was foretold of it; of several passes, what they did together.
+
+use std::fmt;
+
+use super::pieces::Sources;
+use crate::ends::{Forecast, Phase, PhasePlan, Phases, beside, predicted_text, traffic_by_drive};
+use crate::job::{DriveRates, Job};
+use crate::shuffle::ShuffleSummary;
+use crate::sort::SortSummary;
+use crate::sort::lines::LineSummary;
+use outcore_io::port::Volume;
+use outcore_io::units;
+
+/// Bytes of a write, about.
+const WRITE_BYTES: f64 = (1 << 20) as f64;
+
+/// What a chain is about to do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PassPlan {
+    /// The steps between source and consumer, and the consumer.
+    pub steps: String,
+    /// Times that the sources are read.
+    pub reads: u32,
+    /// Bytes that the sources hold.
+    pub data_bytes: u64,
+    /// Bytes of a piece's largest source; 0 where nothing is read in pieces.
+    pub piece_bytes: u64,
+    /// Pieces in flight a thread.
+    pub window: usize,
+    /// Threads.
+    pub threads: usize,
+    /// What is moved, phase by phase.
+    pub phases: Vec<PhasePlan>,
+    /// How fast the plan takes a drive to be.
+    pub rates: DriveRates,
+}
+
+impl PassPlan {
+    /// How one read of files, or none, would go about it: a phase that reads and writes so much on the drives of
+    /// `volume`.
+    pub(crate) fn of_files(
+        job: &Job,
+        volume: &Volume,
+        (steps, phase): (&str, &'static str),
+        (data_bytes, written): (u64, Forecast),
+    ) -> Self {
+        let requests = (data_bytes + written.bytes().unwrap_or(0)) as f64 / WRITE_BYTES;
+        let (rates, moves) = (job.options.rates, (data_bytes.into(), written));
+        let on = (&rates, volume.drives().len());
+        PassPlan {
+            steps: steps.to_string(),
+            reads: 1,
+            data_bytes,
+            piece_bytes: 0,
+            window: 0,
+            threads: job.options.threads,
+            phases: vec![PhasePlan::of_drives(phase, moves, requests, on)],
+            rates,
+        }
+    }
+
+    /// All phases together.
+    pub fn predicted(&self) -> PhasePlan {
+        PhasePlan::total(&self.phases)
+    }
+
+    /// Puts what was planned beside what was done, for jobs that do not know this plan.
+    pub fn beside(&self, phases: &mut [Phase]) {
+        beside(phases, &self.phases);
+    }
+}
+
+impl fmt::Display for PassPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let times = if self.reads == 1 { "once" } else { "twice" };
+        writeln!(f, "{}", self.steps)?;
+        let data = units::bytes(self.data_bytes);
+        write!(f, "  reads {data} {times}, writes nothing in between")?;
+        if self.piece_bytes > 0 {
+            let (piece, threads) = (units::bytes(self.piece_bytes), self.threads);
+            let window = self.window;
+            write!(
+                f,
+                "; pieces of {piece}, {window} in flight on each of {threads} threads"
+            )?;
+        }
+        writeln!(f)?;
+        let predicted = predicted_text(&self.phases, None, &self.rates, None);
+        write!(f, "  {predicted}")
+    }
+}
+
+/// What a phase that takes pieces of `items` positions is predicted to take on so many drives of these rates.
+pub(crate) fn plan_phase(
+    name: &'static str,
+    sources: &Sources,
+    items: u64,
+    (read, written): (Forecast, Forecast),
+    on: (&DriveRates, usize),
+) -> PhasePlan {
+    let piece_bytes = items * sources.position_bytes().max(1) as u64;
+    let read_share = read.bytes().unwrap_or(0) as f64 / piece_bytes as f64;
+    let leaves = sources.leaves.iter().filter(|leaf| leaf.element_bytes > 0);
+    let reads = read_share * leaves.count() as f64;
+    let writes = written.bytes().unwrap_or(0) as f64 / WRITE_BYTES;
+    PhasePlan::of_drives(name, (read, written), reads + writes, on)
+}
+
+/// What a pass did, or several after one another.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Summary {
+    /// Positions or items that the first pass read, where it was counted.
+    pub records_in: u64,
+    /// Items of the result.
+    pub records: u64,
+    /// Passes over the data.
+    pub passes: u32,
+    /// Seconds of all passes.
+    pub seconds: f64,
+    /// Bytes read from all drives.
+    pub read_bytes: u64,
+    /// Bytes written to all drives, and to a pipe.
+    pub written_bytes: u64,
+    /// (name, bytes read, bytes written) of each drive.
+    pub drives: Vec<(String, u64, u64)>,
+    /// Lines without a key that were left out.
+    pub skipped: u64,
+    /// The phases of all passes, in order.
+    pub phases: Vec<Phase>,
+}
+
+impl Summary {
+    /// What one pass over the drives of `volume` did, with its `phases` beside what was `planned` of them: items in and
+    /// out, and so many bytes to a pipe.
+    pub(crate) fn of_pass(
+        volume: &Volume,
+        (phases, planned): (Phases, &[PhasePlan]),
+        (records_in, records): (u64, u64),
+        piped_bytes: u64,
+    ) -> Self {
+        let (read_bytes, written_bytes) = volume.traffic_bytes();
+        let seconds = phases.started.elapsed().as_secs_f64();
+        let mut phases = phases.beside(planned);
+        if let Some(first) = phases.first_mut() {
+            first.written_bytes += piped_bytes;
+        }
+        Summary {
+            records_in,
+            records,
+            passes: 1,
+            seconds,
+            read_bytes,
+            written_bytes: written_bytes + piped_bytes,
+            drives: traffic_by_drive(volume),
+            skipped: 0,
+            phases,
+        }
+    }
+
+    /// The same, with phases beside what was `planned` of them.
+    pub(crate) fn beside(mut self, planned: &[PhasePlan]) -> Self {
+        beside(&mut self.phases, planned);
+        self
+    }
+
+    /// This and how its result was written, which is no pass over the data.
+    pub(crate) fn and_unread(self, written: Summary) -> Self {
+        self.and(Summary {
+            passes: 0,
+            ..written
+        })
+    }
+
+    /// This and what a later pass did: the result of that one, and what both moved.
+    #[must_use]
+    pub fn and(mut self, later: Summary) -> Self {
+        for (name, read_bytes, written_bytes) in later.drives {
+            match self.drives.iter_mut().find(|drive| drive.0 == name) {
+                Some((_, read, written)) => {
+                    *read += read_bytes;
+                    *written += written_bytes;
+                }
+                None => self.drives.push((name, read_bytes, written_bytes)),
+            }
+        }
+        self.phases.extend(later.phases);
+        Summary {
+            records_in: match self.passes {
+                0 => later.records_in,
+                _ => self.records_in,
+            },
+            records: later.records,
+            passes: self.passes + later.passes,
+            seconds: self.seconds + later.seconds,
+            read_bytes: self.read_bytes + later.read_bytes,
+            written_bytes: self.written_bytes + later.written_bytes,
+            drives: self.drives,
+            skipped: self.skipped + later.skipped,
+            phases: self.phases,
+        }
+    }
+}
+
+impl From<SortSummary> for Summary {
+    fn from(done: SortSummary) -> Self {
+        Summary {
+            records_in: done.records,
+            records: done.records,
+            passes: done.passes,
+            seconds: done.seconds,
+            read_bytes: done.read_bytes,
+            written_bytes: done.written_bytes,
+            drives: done.drives,
+            skipped: 0,
+            phases: done.phases,
+        }
+    }
+}
+
+impl From<ShuffleSummary> for Summary {
+    fn from(done: ShuffleSummary) -> Self {
+        Summary {
+            records_in: done.records,
+            records: done.records,
+            passes: 1 + done.plan.distributions,
+            seconds: done.seconds,
+            read_bytes: done.read_bytes,
+            written_bytes: done.written_bytes,
+            drives: done.drives,
+            skipped: 0,
+            phases: done.phases,
+        }
+    }
+}
+
+impl From<LineSummary> for Summary {
+    fn from(done: LineSummary) -> Self {
+        Summary {
+            records_in: done.lines_in,
+            records: done.lines_out,
+            passes: done.passes,
+            seconds: done.seconds,
+            read_bytes: done.read_bytes,
+            written_bytes: done.written_bytes,
+            drives: done.drives,
+            skipped: done.skipped,
+            phases: done.phases,
+        }
+    }
+}
