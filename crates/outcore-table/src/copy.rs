@@ -13,7 +13,7 @@ use outcore::Job;
 use outcore_io::{Error, Kind, Result, threads};
 
 use crate::input::{InputOptions, TableInput};
-use crate::output::{OutputOptions, TableOutput, WriterShape};
+use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
 
 /// What was copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub fn copy(
     let input = TableInput::open(job, inputs, reads)?;
     let pieces = input.pieces();
     let memory_bytes = job.budget.free_bytes();
-    let threads_count = threads_count(job, &input, memory_bytes);
+    let threads_count = threads_count(job, &input, writes, memory_bytes);
     let rows_before = rows_before(&input);
     let shape = WriterShape {
         writers_count: threads_count,
@@ -78,14 +78,18 @@ pub fn copy(
 }
 
 /// As many as there are pieces to read, and as the memory suffices for.
-fn threads_count(job: &Job, input: &TableInput, memory_bytes: u64) -> usize {
-    let by_memory = memory_bytes / 3 / input.memory_min_bytes().max(1);
-    let by_memory = usize::try_from(by_memory).unwrap_or(usize::MAX);
-    job.options
-        .threads
-        .min(input.pieces().len())
-        .min(by_memory)
-        .max(1)
+fn threads_count(
+    job: &Job,
+    input: &TableInput,
+    writes: &OutputOptions,
+    memory_bytes: u64,
+) -> usize {
+    let readers = memory_bytes / 3 / input.memory_min_bytes().max(1);
+    let writers_bytes = (memory_bytes / 3 * 2).saturating_sub(SINK_BYTES);
+    let writers = writers_bytes / writes.group_min_bytes(input.schema()).max(1);
+    let by_memory = usize::try_from(readers.min(writers)).unwrap_or(usize::MAX);
+    let pieces_count = input.pieces().len();
+    job.options.threads.min(pieces_count).min(by_memory).max(1)
 }
 
 /// For each piece and the end: the rows before it, as far as that is known.

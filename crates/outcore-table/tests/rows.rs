@@ -90,7 +90,8 @@ proptest! {
         let mut draw = Draw::new(seed);
         let schema = common::schema(&mut draw, 4, Kinds::All);
         let batch = common::batch(&mut draw, &schema, 8);
-        let codec = RowCodec::new(&schema, &[]).unwrap();
+        let keys = [KeyColumn::new(schema.field(0).name())];
+        let codec = RowCodec::new(&schema, &keys[draw.below(2)..]).unwrap();
         let out = encoded(&codec, &batch);
         let mut bytes = out.bytes().to_vec();
         for _ in 0..4 {

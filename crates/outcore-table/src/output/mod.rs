@@ -41,7 +41,8 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::fault;
 use crate::schema::retyped;
-use sink::{SINK_BYTES, Sink};
+pub(crate) use sink::SINK_BYTES;
+use sink::Sink;
 
 pub use options::{Codec, OutputOptions, TableFormat};
 
@@ -72,6 +73,8 @@ pub struct TableOutput {
     volume: Arc<Volume>,
     /// Before what is staged: what writes a file ends before the file goes.
     turns: Turns,
+    /// Makes the columns of row groups, of all files.
+    factory: Option<Arc<ArrowRowGroupWriterFactory>>,
     staged: StagedOutput,
     /// Rows of each file but the last.
     file_rows: u64,
@@ -99,7 +102,6 @@ struct State {
 /// One file, in its format.
 struct OpenFile {
     writer: Writer,
-    factory: Option<Arc<ArrowRowGroupWriterFactory>>,
     index: usize,
 }
 
@@ -150,7 +152,7 @@ impl TableOutput {
         }
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
         let staged = stage(job, &volume, paths, options.is_replacing)?;
-        let output = TableOutput {
+        let mut output = TableOutput {
             schema,
             options: options.clone(),
             job: job.clone(),
@@ -167,10 +169,12 @@ impl TableOutput {
                 }),
                 changed: Condvar::new(),
             },
+            factory: None,
             _credit: credit,
         };
-        let first = output.open_file(0)?;
+        let (first, factory) = output.open_file(0)?;
         output.turns.lock().file = Some(first);
+        output.factory = factory;
         Ok(output)
     }
 
@@ -202,7 +206,7 @@ impl TableOutput {
                 .map_err(|error| self.located(next - 1, error))?;
             state.lens_bytes.push(len_bytes);
             if next < self.staged.shards().len() {
-                state.file = Some(self.open_file(next)?);
+                state.file = Some(self.open_file(next)?.0);
             }
         }
         let lens_bytes = std::mem::take(&mut state.lens_bytes);
@@ -218,7 +222,10 @@ impl TableOutput {
         }
     }
 
-    fn open_file(&self, index: usize) -> Result<OpenFile> {
+    fn open_file(
+        &self,
+        index: usize,
+    ) -> Result<(OpenFile, Option<Arc<ArrowRowGroupWriterFactory>>)> {
         let shard = &self.staged.shards()[index];
         let sink = Sink::new(&self.job.budget, BUFFERS, &self.volume, &shard.file)?;
         let (writer, factory) = match self.options.format {
@@ -242,11 +249,7 @@ impl TableOutput {
                 (Writer::Stream(Box::new(writer)), None)
             }
         };
-        Ok(OpenFile {
-            writer,
-            factory,
-            index,
-        })
+        Ok((OpenFile { writer, index }, factory))
     }
 
     /// The number of the file that holds `row`.
@@ -281,16 +284,9 @@ impl TableOutput {
                 .finish()
                 .map_err(|error| self.located(next - 1, error))?;
             state.lens_bytes.push(len_bytes);
-            state.file = Some(self.open_file(next)?);
+            state.file = Some(self.open_file(next)?.0);
         }
         Ok(state)
-    }
-
-    /// Makes of row groups; the same for all files.
-    fn factory(&self) -> Result<Arc<ArrowRowGroupWriterFactory>> {
-        let state = self.turns.lock();
-        let factory = state.file.as_ref().and_then(|file| file.factory.clone());
-        factory.ok_or_else(given_up)
     }
 }
 
@@ -399,7 +395,8 @@ impl Section<'_> {
         let group = match &mut self.group {
             Some(group) => group,
             none => {
-                let columns = output.factory()?.create_column_writers(0);
+                let factory = output.factory.as_ref().ok_or_else(given_up)?;
+                let columns = factory.create_column_writers(0);
                 let columns = columns.map_err(|error| unwritable(&error))?;
                 none.insert(Group {
                     columns,

@@ -139,7 +139,7 @@ impl OutputOptions {
     }
 
     /// The memory that an open row group takes at least.
-    pub(super) fn group_min_bytes(&self, schema: &Schema) -> u64 {
+    pub(crate) fn group_min_bytes(&self, schema: &Schema) -> u64 {
         match self.format {
             TableFormat::Parquet => {
                 let columns_count = schema

@@ -22,7 +22,7 @@ use outcore_io::{Error, Result};
 const BUFFER_BYTES: usize = 1 << 20;
 const BUFFERS_COUNT: usize = 4;
 /// What a sink reserves.
-pub(super) const SINK_BYTES: u64 = (BUFFER_BYTES * BUFFERS_COUNT) as u64;
+pub(crate) const SINK_BYTES: u64 = (BUFFER_BYTES * BUFFERS_COUNT) as u64;
 
 /// See the module.
 pub(super) struct Sink {

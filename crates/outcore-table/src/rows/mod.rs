@@ -7,7 +7,7 @@
 //! | 4 | `row_bytes`, little-endian: the length of all that follows in this item |
 //! | 4 | `key_bytes`, little-endian: the length of the key |
 //! | `key_bytes` | the key: compared as unsigned bytes, it orders rows as the [`KeyColumn`]s say |
-//! | the rest | the payload: all columns, the key's too |
+//! | the rest | the payload: all columns that the key does not give back |
 //!
 //! [`key_of`] finds the key in an item, [`items`] takes a buffer of items apart, and [`RowCodec::decode`] makes
 //! a record batch of items in any order: equal to the rows that went in, value by value, of the same schema.
@@ -18,15 +18,18 @@
 //! their stored integers (a timestamp's zone does not matter within a column); dictionaries by what their keys
 //! stand for; lists element by element; structs field by field. No key is the beginning of another.
 //!
-//! **Payload.** A bit for each column that may be null, set where it is; then the columns in the schema's
+//! **Payload.** A bit for each of its columns that may be null, set where it is; then the columns in the schema's
 //! order. Fixed-size values stand as in Arrow. Strings and binary have a length (a byte up to
 //! 254, five bytes beyond) and their bytes. A list has its length, then its elements; nested types recurse,
 //! with bits of their own for nulls. Nulls have no bytes. Dictionaries are carried as their values, and
-//! built anew for each batch that is decoded.
+//! built anew for each batch that is decoded. Key columns of plain values are not in the payload: they are
+//! decoded from the key, to the bit. Nested ones and dictionaries are in both.
 //!
-//! N.B. Arrow-row of all columns would need no code, but pads strings to blocks, spends a byte a value
-//! on nulls, and turns every number round twice. `the_payload_against_arrow_row` in `tests/rows.rs`
-//! prints both for this machine.
+//! N.B. Arrow-row of all columns would need no code of ours and is about as fast, but pads strings to blocks and
+//! spends a byte a value on nulls. A million rows of a web log (9 columns, 163 MB in Arrow) in batches of 8192, one
+//! thread of a busy machine: 165 MB here, 45 to 90 ns a row to encode and 80 to 115 to decode; 220 MB with arrow-row,
+//! 40 to 100 and 70 to 145 ns. With a key of a string and an integer they are 172 MB, and 184 if the payload had
+//! those columns too. Compressed by LZ4, 56.6 MB and 65.1; an Arrow file of the same table has 56.1.
 //!
 //! Bounds: to encode takes the keys once more (arrow-row's own buffer), dictionary columns as values, and
 //! 8 bytes a row and list column; to decode takes the batch alone, and 8 bytes a row. Work is column by
@@ -187,9 +190,37 @@ pub struct RowCodec {
     keys: Vec<usize>,
     /// Nothing for rows without a key.
     converter: Option<RowConverter>,
+    layout: Layout,
+}
+
+/// Where the columns are in a row.
+#[derive(Debug)]
+struct Layout {
     nodes: Vec<Node>,
-    /// Columns that may be null, by place of their bit.
+    /// For each column: its place in the key, where that gives it back.
+    in_key: Vec<Option<usize>>,
+    /// Columns of the payload that may be null, by place of their bit.
     marked: Vec<usize>,
+}
+
+impl Layout {
+    fn of(schema: &SchemaRef, keys: &[usize]) -> Result<Self> {
+        let nodes = schema.fields().iter();
+        let nodes: Vec<Node> = nodes
+            .map(|field| Node::of(field, field.name()))
+            .collect::<Result<_>>()?;
+        let place = |index: usize| keys.iter().position(|&key| key == index);
+        let in_key = |(index, node): (usize, &Node)| place(index).filter(|_| node.is_plain());
+        let in_key: Vec<Option<usize>> = nodes.iter().enumerate().map(in_key).collect();
+        let is_marked =
+            |index: &usize| in_key[*index].is_none() && !nodes[*index].is_without_bits();
+        let marked = (0..nodes.len()).filter(is_marked).collect();
+        Ok(Layout {
+            nodes,
+            in_key,
+            marked,
+        })
+    }
 }
 
 impl RowCodec {
@@ -225,18 +256,11 @@ impl RowCodec {
             let made = RowConverter::new(fields);
             Some(made.map_err(|error| fault::arrow("order rows", &error))?)
         };
-        let nodes = schema.fields().iter();
-        let nodes: Vec<Node> = nodes
-            .map(|field| Node::of(field, field.name()))
-            .collect::<Result<_>>()?;
-        let is_marked = |index: &usize| !nodes[*index].is_without_bits();
-        let marked = (0..nodes.len()).filter(is_marked).collect();
         Ok(RowCodec {
             schema: Arc::clone(schema),
+            layout: Layout::of(schema, &indices)?,
             keys: indices,
             converter,
-            nodes,
-            marked,
         })
     }
 
@@ -256,22 +280,26 @@ impl RowCodec {
         }
         let keys = self.keys_of(batch)?;
         let key = |row: usize| keys.as_ref().map_or(&[][..], |keys| keys.row(row).data());
-        let mut columns = Vec::with_capacity(self.nodes.len());
-        for (index, node) in self.nodes.iter().enumerate() {
+        let layout = &self.layout;
+        let mut columns = Vec::with_capacity(layout.nodes.len());
+        for (index, node) in layout.nodes.iter().enumerate() {
             let array = batch
                 .columns()
                 .get(index)
                 .ok_or_else(|| columns_missing(batch))?;
             write::check_type(self.schema.field(index), array)?;
-            columns.push(Column::new(node, array, true)?);
+            columns.push(match layout.in_key[index] {
+                Some(_) => None,
+                None => Some(Column::new(node, array, true)?),
+            });
         }
 
         let spans = OneEach(rows_count);
-        let head_bytes = PREFIX_BYTES + self.marked.len().div_ceil(8);
+        let head_bytes = PREFIX_BYTES + layout.marked.len().div_ceil(8);
         let mut lens_bytes: Vec<usize> = (0..rows_count)
             .map(|row| head_bytes + key(row).len())
             .collect();
-        for column in &columns {
+        for column in columns.iter().flatten() {
             column.measure(spans, &mut lens_bytes);
         }
         if let Some(long) = lens_bytes.iter().find(|&&len| u32::try_from(len).is_err()) {
@@ -299,23 +327,24 @@ impl RowCodec {
             *cursor += PREFIX_BYTES + key.len();
         }
         self.mark_nulls(&columns, out, &mut cursors);
-        for column in &columns {
+        for column in columns.iter().flatten() {
             column.write(spans, out, &mut cursors);
         }
         Ok(())
     }
 
     /// The bits in front of the columns.
-    fn mark_nulls(&self, columns: &[Column], out: &mut [u8], cursors: &mut [usize]) {
-        for (place, &index) in self.marked.iter().enumerate() {
-            let Some(nulls) = columns[index].nulls() else {
+    fn mark_nulls(&self, columns: &[Option<Column>], out: &mut [u8], cursors: &mut [usize]) {
+        let marked = &self.layout.marked;
+        for (place, &index) in marked.iter().enumerate() {
+            let Some(nulls) = columns[index].as_ref().and_then(Column::nulls) else {
                 continue;
             };
             for (row, cursor) in cursors.iter().enumerate() {
                 out[cursor + place / 8] |= u8::from(nulls.is_null(row)) << (place % 8);
             }
         }
-        let bits_bytes = self.marked.len().div_ceil(8);
+        let bits_bytes = marked.len().div_ceil(8);
         cursors.iter_mut().for_each(|cursor| *cursor += bits_bytes);
     }
 
@@ -341,7 +370,7 @@ impl RowCodec {
     /// or more distinct values of a dictionary, than the type holds: decode fewer rows at once.
     pub fn decode(&self, items: &[&[u8]]) -> Result<RecordBatch> {
         fault::guarded("decode rows", || {
-            read::decode(items, &self.schema, &self.nodes, &self.marked)
+            read::decode(items, &self.schema, &self.layout, self.converter.as_ref())
         })
     }
 }

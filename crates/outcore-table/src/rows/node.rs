@@ -53,6 +53,11 @@ impl Node {
         })
     }
 
+    /// Whether arrow-row gives the values back as they were: it looks dictionaries up.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.form, Form::Bool | Form::Fixed { .. } | Form::Bytes)
+    }
+
     /// Whether nothing has to say which values are null: all of them, or their bytes do.
     pub(super) fn is_without_bits(&self) -> bool {
         !self.is_nullable || matches!(self.form, Form::Null | Form::Ordered { .. })

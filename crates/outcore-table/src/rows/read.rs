@@ -28,7 +28,7 @@ use arrow_select::take::take;
 use outcore_io::{Error, Result};
 
 use super::node::{Form, Node};
-use super::{PREFIX_BYTES, cut_short, key_of};
+use super::{Layout, PREFIX_BYTES, cut_short, key_of};
 use crate::fault;
 
 const DECODE: &str = "decode rows";
@@ -91,12 +91,12 @@ impl Counts for Many<'_> {
     }
 }
 
-/// See [`super::RowCodec::decode`]. The columns `marked` have a bit each in front.
+/// See [`super::RowCodec::decode`]. The keys are what `keys` makes.
 pub(super) fn decode(
     items: &[&[u8]],
     schema: &SchemaRef,
-    nodes: &[Node],
-    marked: &[usize],
+    layout: &Layout,
+    keys: Option<&RowConverter>,
 ) -> Result<RecordBatch> {
     let mut reader = Reader {
         items,
@@ -106,19 +106,28 @@ pub(super) fn decode(
         let key_bytes = key_of(item).ok_or_else(cut_short)?.len();
         reader.cursors.push(PREFIX_BYTES + key_bytes);
     }
+    let keys = match keys {
+        Some(keys) if layout.in_key.iter().any(Option::is_some) => key_columns(items, keys)?,
+        _ => Vec::new(),
+    };
     let bits: Vec<&[u8]> = (0..items.len())
-        .map(|row| reader.take(row, marked.len().div_ceil(8)))
+        .map(|row| reader.take(row, layout.marked.len().div_ceil(8)))
         .collect::<Result<_>>()?;
     let nulls_at = |place: usize| {
-        let is_valid = |row: usize| bits[row][place / 8] >> (place % 8) & 1 == 0;
+        let is_valid = |row: usize| (bits[row][place / 8] >> (place % 8)) & 1 == 0;
         let valid = NullBuffer::new(BooleanBuffer::collect_bool(items.len(), is_valid));
         Some(valid).filter(|valid| valid.null_count() > 0)
     };
-    let mut arrays = Vec::with_capacity(nodes.len());
-    for (index, node) in nodes.iter().enumerate() {
-        let place = marked.iter().position(|&marked| marked == index);
-        let nulls = place.and_then(nulls_at);
-        arrays.push(reader.values(node, OneEach(items.len()), nulls)?);
+    let mut arrays = Vec::with_capacity(layout.nodes.len());
+    for (index, node) in layout.nodes.iter().enumerate() {
+        arrays.push(match layout.in_key[index] {
+            Some(place) => Arc::clone(keys.get(place).ok_or_else(cut_short)?),
+            None => {
+                let place = layout.marked.iter().position(|&marked| marked == index);
+                let nulls = place.and_then(nulls_at);
+                reader.values(node, OneEach(items.len()), nulls)?
+            }
+        });
     }
     let is_read = |(item, cursor): (&&[u8], &usize)| item.len() == *cursor;
     if !items.iter().zip(&reader.cursors).all(is_read) {
@@ -126,6 +135,15 @@ pub(super) fn decode(
     }
     let options = RecordBatchOptions::new().with_row_count(Some(items.len()));
     RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options).map_err(|e| told(&e))
+}
+
+/// The columns of the key.
+fn key_columns(items: &[&[u8]], keys: &RowConverter) -> Result<Vec<ArrayRef>> {
+    let parser = keys.parser();
+    let rows = items.iter().map(|item| key_of(item).ok_or_else(cut_short));
+    let rows = rows.map(|key| key.map(|key| parser.parse(key)));
+    let rows = rows.collect::<Result<Vec<_>>>()?;
+    keys.convert_rows(rows).map_err(|e| told(&e))
 }
 
 fn told(error: &ArrowError) -> Error {
