@@ -59,3 +59,9 @@ bench-fio: build
 bench-view: build
 	cargo build --release --package outcore --example view_rates
 	$(BENCH_PYTHON) benches/bench_view.py --outcore $(COMMAND) --rates $(TARGET_DIR)/release/examples/view_rates $(BENCH_ARGS)
+
+.PHONY: bench-builds
+
+# Two builds of the command by turns on every kind of job: OLD is the one to compare with. Half an hour, 12 GiB of disk.
+bench-builds: build
+	$(BENCH_PYTHON) benches/two_builds.py '$(OLD)' $(COMMAND) $(BENCH_ARGS)

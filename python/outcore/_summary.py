@@ -86,7 +86,7 @@ class Plan:
     #: Size of a read of the input.
     read_block_bytes: int
     #: The largest bucket that is sorted at once.
-    leaf_bytes_max: int
+    bucket_bytes_max: int
     #: Data that may stay in memory between the two phases.
     resident_bytes: int
     #: Scratch that will be written, about.

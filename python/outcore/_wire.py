@@ -397,7 +397,7 @@ class PlanReply(TypedDict):
     bucket_count: int
     segment_bytes: int
     read_block_bytes: int
-    leaf_bytes_max: int
+    bucket_bytes_max: int
     resident_bytes: int
     scratch_bytes: int
     predicted_read_bytes: int

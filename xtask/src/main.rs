@@ -13,7 +13,8 @@ use xtask::tidy::{self, Severity, Tree};
 const USAGE: &str = "usage: cargo xtask tidy [PATH]...
 
   tidy    check layers, circles of imports, lengths, unit suffixes, unsafe code, file
-          contracts, dead files, unfinished code, links and paths; PATHs limit the printout";
+          contracts, dead files, unused public names, unfinished code, links and paths;
+          PATHs limit the printout";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);

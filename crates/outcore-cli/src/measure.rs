@@ -74,7 +74,7 @@ pub(crate) fn plan_json(plan: &PartitionPlan) -> Value {
         "segment_bytes": plan.segment_bytes,
         "read_block_bytes": plan.read_block_bytes,
         "reads_in_flight": plan.reads_in_flight,
-        "leaf_bytes_max": plan.bucket_bytes_max,
+        "bucket_bytes_max": plan.bucket_bytes_max,
         "resident_bytes": plan.resident_segments * plan.segment_bytes,
         "scratch_bytes": plan.scratch_bytes,
         "predicted_read_bytes": plan.predicted_read_bytes,

@@ -213,7 +213,7 @@ impl BlockWriter {
     ///
     /// # Errors
     /// What went wrong with earlier blocks; an interruption.
-    pub fn room(&mut self) -> Result<&mut [u8]> {
+    pub(crate) fn room(&mut self) -> Result<&mut [u8]> {
         while self.block.is_none() {
             self.block = self.pool.take();
             if self.block.is_none() {

@@ -15,7 +15,7 @@ use outcore_io::units;
 use crate::text::compress::Compression;
 
 /// So many first bytes are looked at.
-pub const HEAD_BYTES: usize = 64 << 10;
+pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
 const CONVERT: &str =
     "convert it first, for example with DuckDB or pyarrow: columns of numbers to .npy, rows to CSV";
@@ -261,7 +261,7 @@ impl Content {
     }
 
     /// Whether it is nothing that is known by its magic number.
-    pub fn is_plain(self) -> bool {
+    pub(crate) fn is_plain(self) -> bool {
         matches!(self, Content::Plain { .. })
     }
 

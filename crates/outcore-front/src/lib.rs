@@ -42,7 +42,7 @@ pub mod record;
 pub mod record_cost;
 pub mod records;
 pub mod resources;
-pub mod spelling;
+mod spelling;
 pub mod split;
 pub mod spool;
 pub mod staging;

@@ -56,7 +56,7 @@ pub struct RecordCost {
 }
 
 /// What jobs compute on this machine: as `cache` remembers it, or measured now if that is allowed, else assumed.
-pub fn compute_costs(cache: &RatesCache, may_measure: bool) -> ComputeCosts {
+pub(crate) fn compute_costs(cache: &RatesCache, may_measure: bool) -> ComputeCosts {
     let Some((found, origin)) = cache.costs(NAMES, may_measure.then_some(all_kinds)) else {
         return ComputeCosts::ASSUMED;
     };

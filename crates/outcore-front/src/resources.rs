@@ -126,7 +126,7 @@ impl Resources {
 
     /// The same, which knows the names of more than files.
     #[must_use]
-    pub fn knowing(mut self, known: Arc<dyn Names + Send + Sync>) -> Self {
+    pub(crate) fn knowing(mut self, known: Arc<dyn Names + Send + Sync>) -> Self {
         self.known = known;
         self
     }
@@ -244,7 +244,11 @@ impl Resources {
     ///
     /// # Errors
     /// As [`Resources::named_drives`]; usage if only memory is left for scratch.
-    pub fn scratch_drives(&self, scratch_bytes: u64, beside: &Path) -> Result<Vec<ScratchDrive>> {
+    pub(crate) fn scratch_drives(
+        &self,
+        scratch_bytes: u64,
+        beside: &Path,
+    ) -> Result<Vec<ScratchDrive>> {
         let named = self.named_drives(scratch_bytes)?;
         if !named.is_empty() || scratch_bytes == 0 {
             return Ok(named);

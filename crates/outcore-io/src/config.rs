@@ -32,7 +32,7 @@ use crate::units;
 use source::{ConfigFile, DriveList};
 
 /// The most threads that can be asked for.
-pub const THREADS_MAX: usize = 4096;
+pub(crate) const THREADS_MAX: usize = 4096;
 
 /// The environment variables that set something, in the order shown to users.
 pub(crate) const VARIABLES: [&str; 6] = [

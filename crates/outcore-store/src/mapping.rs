@@ -18,7 +18,7 @@ pub(crate) const STRIPE_BYTES_MIN: u64 = 4 << 10;
 /// Largest stripe.
 pub(crate) const STRIPE_BYTES_MAX: u64 = 4 << 20;
 /// Most drives of a volume.
-pub const DRIVES_MAX: usize = 64;
+const DRIVES_MAX: usize = 64;
 /// Most turns of one drive in a round.
 pub(crate) const TURNS_PER_DRIVE_MAX: u32 = 16;
 /// A share may be off by so much if fewer turns do.

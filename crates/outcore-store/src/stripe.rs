@@ -9,9 +9,9 @@ use outcore_io::drive::queue::{Policy, TagPool};
 use outcore_io::drive::{FileId, QueueLimits};
 
 /// Stripes where nobody says otherwise.
-pub const STRIPE_BYTES_DEFAULT: u64 = 64 << 10;
+pub(crate) const STRIPE_BYTES_DEFAULT: u64 = 64 << 10;
 /// Slots of a drive that background writes leave to others.
-pub const RESERVED_SLOTS: usize = 4;
+pub(crate) const RESERVED_SLOTS: usize = 4;
 
 /// When drives are served by threads of the volume rather than by those that submit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

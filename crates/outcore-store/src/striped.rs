@@ -22,9 +22,7 @@ use outcore_io::error::{Error, Result};
 use outcore_io::port::TransferFault;
 use outcore_io::threads;
 
-pub use crate::stripe::{
-    BackPressure, RESERVED_SLOTS, STRIPE_BYTES_DEFAULT, Servers, StripeOptions, StripedDrive,
-};
+pub use crate::stripe::{BackPressure, Servers, StripeOptions, StripedDrive};
 
 /// In the place of the file of a drive that is not there: no device has so many.
 const ABSENT: FileId = FileId(u32::MAX);

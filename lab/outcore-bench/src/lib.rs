@@ -55,7 +55,7 @@ impl Watch<'_> {
     }
 
     /// Tells what is being measured now.
-    pub fn say(&self, what: &str) {
+    pub(crate) fn say(&self, what: &str) {
         (self.say)(what);
     }
 

@@ -61,7 +61,7 @@ pub struct Calibrated {
 
 impl Calibrated {
     /// Largest deviation, as a share of the target.
-    pub fn worst(&self) -> f64 {
+    pub(crate) fn worst(&self) -> f64 {
         self.fits
             .iter()
             .map(|fit| (fit.simulated / fit.target - 1.0).abs())

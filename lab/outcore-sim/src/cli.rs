@@ -170,6 +170,12 @@ fn shared(text: Option<&String>) -> Result<u64> {
     }
 }
 
+/// Where nothing was measured: integers of 8 bytes on a core of the day.
+const GUESSED: CpuCost = CpuCost {
+    distribute_ns: 15.0,
+    sort_ns: 60.0,
+};
+
 /// As said, as recorded, or as measured here; what was not said is told on standard error.
 fn cpu_cost(args: &PlanArgs, measure: Option<MeasureCpu<'_>>) -> Result<CpuCost> {
     if let (Some(distribute_ns), Some(sort_ns)) = (args.distribute_ns, args.sort_ns) {
@@ -182,7 +188,7 @@ fn cpu_cost(args: &PlanArgs, measure: Option<MeasureCpu<'_>>) -> Result<CpuCost>
         (Some(path), _) => (recorded(path, args.record_bytes)?, "as recorded"),
         (None, Some(measure)) => (measure(args.record_bytes)?, "as measured here"),
         (None, None) => (
-            CpuCost::GUESSED,
+            GUESSED,
             "a guess (outcore sim measures it, --cpu-from takes it from a recorded sort)",
         ),
     };

@@ -508,11 +508,6 @@ impl DriveConfig {
             .saturating_mul(self.flash.page.0)
     }
 
-    /// Bytes that the host sees.
-    pub fn capacity_bytes(&self) -> u64 {
-        (self.physical_bytes() as f64 * (1.0 - self.flash.over_provisioning)) as u64
-    }
-
     fn physical_pages(&self) -> Option<u64> {
         let f = &self.flash;
         [f.channels, f.chips, f.dies, f.planes, f.blocks, f.pages]

@@ -266,10 +266,9 @@ mod tests {
         assert!(seen.windows(2).all(|two| two[0] < two[1]), "{seen:?}");
         assert_eq!((seen[0], seen[2] % 8), (0, 3), "the place inside a block");
         let drive = DriveConfig::from_toml(DRIVE).unwrap();
-        assert!(
-            seen[3] + 8 <= drive.capacity_bytes() / SECTOR_BYTES,
-            "{seen:?}"
-        );
+        let spare_bytes = drive.physical_bytes() as f64 * drive.flash.over_provisioning;
+        let capacity_bytes = drive.physical_bytes() - spare_bytes as u64;
+        assert!(seen[3] + 8 <= capacity_bytes / SECTOR_BYTES, "{seen:?}");
         assert!(outcome.summary.warnings[0].contains("4 requests were scaled"));
     }
 

@@ -72,7 +72,8 @@ pub mod policies;
 pub mod presets;
 pub mod quantities;
 pub mod report;
-pub mod requests;
+#[cfg(feature = "cli")]
+mod requests;
 pub mod rng;
 pub mod run;
 pub mod sweep;

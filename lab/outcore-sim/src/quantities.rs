@@ -18,7 +18,7 @@ pub const US: Ps = 1_000_000;
 /// Picoseconds in a millisecond.
 pub const MS: Ps = 1_000_000_000;
 /// Picoseconds in a second.
-pub const SECOND: Ps = 1_000_000_000_000;
+pub(crate) const SECOND: Ps = 1_000_000_000_000;
 
 /// Units that sizes are written in, largest first.
 const SIZE_UNITS: [(&str, u64); 5] = [
@@ -45,7 +45,7 @@ const TRANSFER_UNITS: [(&str, u64); 2] = [("GT/s", 1_000_000_000), ("MT/s", 1_00
 /// Reads a duration such as `75us` as picoseconds.
 ///
 /// Errors (usage): no number, no unit or an unknown one, more than 213 days.
-pub fn parse_time(text: &str) -> Result<Ps> {
+pub(crate) fn parse_time(text: &str) -> Result<Ps> {
     units::parse_in(&TIME_UNITS, "time", text, "500ps, 75us, 3.5ms or 2s")
 }
 

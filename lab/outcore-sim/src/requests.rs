@@ -20,7 +20,7 @@ mod columnar;
 pub(crate) const OPERATION: &str = "write requests";
 
 /// The columns.
-pub const COLUMNS: [&str; 7] = [
+pub(crate) const COLUMNS: [&str; 7] = [
     "flow",
     "op",
     "lba",
@@ -31,7 +31,7 @@ pub const COLUMNS: [&str; 7] = [
 ];
 
 /// Name of an operation in a table.
-pub fn op_name(op: Op) -> &'static str {
+pub(crate) fn op_name(op: Op) -> &'static str {
     match op {
         Op::Read => "read",
         Op::Write => "write",
@@ -41,7 +41,7 @@ pub fn op_name(op: Op) -> &'static str {
 
 /// A format of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Table {
+pub(crate) enum Table {
     /// Text.
     Csv,
     /// Columns.
@@ -53,7 +53,7 @@ impl Table {
     ///
     /// # Errors
     /// Another extension than `.csv` and `.parquet`, or Parquet where it is not built in.
-    pub fn of(path: &Path) -> Result<Self> {
+    pub(crate) fn of(path: &Path) -> Result<Self> {
         let extension = path.extension().and_then(|text| text.to_str());
         match extension.map(str::to_ascii_lowercase).as_deref() {
             Some("csv") => Ok(Table::Csv),
@@ -77,7 +77,7 @@ impl Table {
 ///
 /// # Errors
 /// As [`Table::of`] and [`NewFile::fill`].
-pub fn write_requests(file: &NewFile, log: &[Done]) -> Result<()> {
+pub(crate) fn write_requests(file: &NewFile, log: &[Done]) -> Result<()> {
     let path = file.path();
     let table = Table::of(path)?;
     let failed = |error: std::io::Error| Error::io(OPERATION, &error).path(path);

@@ -43,7 +43,7 @@ pub enum Sizes {
 
 impl Sizes {
     /// Mean size in sectors.
-    pub fn mean(&self) -> u32 {
+    pub(crate) fn mean(&self) -> u32 {
         match self {
             Sizes::Fixed(sectors) | Sizes::Normal { mean: sectors, .. } => *sectors,
         }

@@ -15,7 +15,6 @@ use std::fmt;
 use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-pub use crate::reorder::Reorder;
 use crate::request::{Op, Request};
 
 /// Devices that get a region of their own by order of appearance; later ones share them in turn.
@@ -390,8 +389,9 @@ impl<I: Iterator<Item = Result<Request>>> Iterator for Adapted<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reorder::OPS;
     use proptest::prelude::*;
+
+    const OPS: [Op; 4] = [Op::Read, Op::Write, Op::Trim, Op::Flush];
 
     fn request(op: Op, time_ns: u64, offset_bytes: u64, len_bytes: u64) -> Request {
         Request {
@@ -623,30 +623,6 @@ mod tests {
             for pair in out.windows(2) {
                 prop_assert_eq!(pair[0].end_bytes(), pair[1].offset_bytes);
             }
-        }
-
-        #[test]
-        fn a_window_as_long_as_the_disorder_sorts_stably(
-            times in prop::collection::vec(0_u64..50, 0..100), window in 0_usize..120)
-        {
-            let requests: Vec<Request> = times.iter().zip(0_u64..)
-                .map(|(time, n)| request(Op::Read, *time, n, 1)).collect();
-            let mut reorder = Reorder::new(requests.iter().map(|r| Ok(*r)), window);
-            let out: Vec<Request> = reorder.by_ref().map(Result::unwrap).collect();
-            if window >= times.len() {
-                let mut sorted = requests.clone();
-                sorted.sort_by_key(|request| request.time_ns);
-                prop_assert_eq!(&out, &sorted);
-                prop_assert_eq!(reorder.late(), 0);
-            }
-            let mut highest = 0;
-            let late = out.iter().filter(|request| {
-                let is_late = request.time_ns < highest;
-                highest = highest.max(request.time_ns);
-                is_late
-            }).count();
-            prop_assert_eq!(reorder.late(), late as u64);
-            prop_assert_eq!(out.len(), requests.len());
         }
     }
 }

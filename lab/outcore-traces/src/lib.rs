@@ -40,7 +40,6 @@ pub mod gpu;
 pub mod io_trace;
 mod lines;
 mod reader;
-mod reorder;
 pub mod replay_plan;
 mod request;
 mod skips;
@@ -48,8 +47,8 @@ mod source;
 pub mod summary;
 pub mod write;
 
-pub use formats::{DEVICES_MAX, Format, detect};
+pub use formats::{Format, detect};
 pub use reader::{ReadOptions, TraceReader};
 pub use request::{Op, Request};
-pub use skips::{OnError, PLACES_MAX, Reason, SkippedLine, Skips};
+pub use skips::{OnError, Reason, SkippedLine, Skips};
 pub use summary::Summary;

@@ -3,8 +3,7 @@
 //! Contract: files of any length in constant memory; corrupt lines are skipped and counted or, on
 //! wish, an error with file and line; several files (blktrace's one per CPU, a trace in parts) are
 //! merged by time, stably, each file keeping its own order. Nothing is sorted: traces that are not
-//! ordered by time stay so (`adapt::Reorder` sorts within a window). A file without one request is an
-//! error at its end. Cost: one pass, no allocation a line.
+//! ordered by time stay so. A file without one request is an error at its end. Cost: one pass, no allocation a line.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

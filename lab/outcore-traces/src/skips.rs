@@ -13,7 +13,7 @@ use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// How many places of bad lines are kept for the report.
-pub const PLACES_MAX: usize = 8;
+pub(crate) const PLACES_MAX: usize = 8;
 
 /// Bytes of a bad line that a report shows.
 const EXCERPT_BYTES: usize = 60;
@@ -190,7 +190,7 @@ impl Skips {
     }
 
     /// Every reason that occurred, with its count.
-    pub fn by_reason(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
+    fn by_reason(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
         Reason::ALL
             .into_iter()
             .map(|reason| (reason, self.count(reason)))

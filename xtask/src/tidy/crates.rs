@@ -140,6 +140,13 @@ pub(super) struct Package {
     pub needs: Vec<String>,
 }
 
+impl Package {
+    /// Its folder, with `/` behind it; empty at the root.
+    pub(super) fn folder(&self) -> &str {
+        self.manifest.strip_suffix("Cargo.toml").unwrap_or_default()
+    }
+}
+
 /// All packages of the tree whose manifests can be read.
 pub(super) fn packages(tree: &Tree) -> Vec<Package> {
     let mut packages = Vec::new();

@@ -16,6 +16,7 @@
 //! | `polls` | only `outcore-io` submits and polls | [`polls`] |
 //! | `contract` | a file opens with what it promises | [`contracts`] |
 //! | `dead-file` | every source is compiled, every page and example is found from another | [`dead`] |
+//! | `unused-public` | what is public has a user outside its crate | [`publics`] |
 //! | `words` | nothing unfinished | [`words`] |
 //! | `links` | links between our own pages resolve | [`links`] |
 //! | `paths` | no path of one machine | [`words`] |
@@ -28,7 +29,9 @@ mod dead;
 mod layers;
 mod lengths;
 mod links;
+mod offers;
 mod polls;
+mod publics;
 mod python;
 mod rust;
 mod tokens;
@@ -115,6 +118,7 @@ pub fn check(tree: &Tree) -> Result<Report, String> {
     findings.extend(polls::check(&sources));
     findings.extend(contracts::check(tree));
     findings.extend(dead::check(tree, &sources, &modules));
+    findings.extend(publics::check(tree, &sources, &modules));
     findings.extend(words::check(tree, &sources));
     findings.extend(links::check(tree));
     let mut findings = allowances.apply(findings);

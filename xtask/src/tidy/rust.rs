@@ -10,6 +10,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
+use super::offers::Offers;
 use super::tokens::TokenFacts;
 use super::tree::Tree;
 use super::{Finding, Severity};
@@ -62,6 +63,8 @@ pub(super) struct Source {
     pub path: String,
     /// What its tokens say.
     pub tokens: TokenFacts,
+    /// What it offers to others and takes from them.
+    pub offers: Offers,
     /// Fields, parameters and constants.
     pub values: Vec<Value>,
     /// Modules in files of their own.
@@ -96,6 +99,7 @@ impl Source {
         reader.visit_file(&file);
         Ok(Source {
             path: path.to_owned(),
+            offers: Offers::of(&file, stream.clone(), text),
             tokens: TokenFacts::of(stream),
             values: reader.values,
             modules: reader.modules,

@@ -49,7 +49,7 @@ pub enum Compression {
 
 impl Compression {
     /// Every one there is.
-    pub const ALL: [Compression; 4] = [
+    const ALL: [Compression; 4] = [
         Compression::Gzip,
         Compression::Zstd,
         Compression::Bzip2,
@@ -189,7 +189,7 @@ enum Format<R: Read> {
 }
 
 /// Text out of a compressed stream.
-pub struct Decoder<R: Read> {
+pub(crate) struct Decoder<R: Read> {
     format: Format<R>,
     window_bytes_max: u64,
 }
@@ -199,7 +199,7 @@ impl<R: Read> Decoder<R> {
     ///
     /// # Errors
     /// Memory for the decoder is not to be had.
-    pub fn new(compression: Compression, inner: R, window_bytes_max: u64) -> Result<Self> {
+    pub(crate) fn new(compression: Compression, inner: R, window_bytes_max: u64) -> Result<Self> {
         let inner = Counted { inner, bytes: 0 };
         let buffered = |inner| BufReader::with_capacity(BUFFER_BYTES, inner);
         let failed = |error| Error::io(DECOMPRESS, &error);
@@ -231,7 +231,7 @@ impl<R: Read> Decoder<R> {
     /// # Errors
     /// [`Kind::Corrupt`] with the offset in the compressed stream, [`Kind::Memory`] for a window that is
     /// too large, or what reading it failed with.
-    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         loop {
             let got = match &mut self.format {
                 Format::Gzip(members) => members.read(buffer),
@@ -291,7 +291,7 @@ fn is_too_large(error: &io::Error) -> bool {
 }
 
 /// Text into a stream that may be compressed.
-pub enum Encoder<W: Write> {
+pub(crate) enum Encoder<W: Write> {
     /// As it is.
     Plain(W),
     /// gzip
@@ -309,7 +309,7 @@ impl<W: Write> Encoder<W> {
     ///
     /// # Errors
     /// Memory for the window is not to be had.
-    pub fn new(compression: Option<Compression>, inner: W) -> Result<Self> {
+    pub(crate) fn new(compression: Option<Compression>, inner: W) -> Result<Self> {
         Ok(match compression {
             None => Encoder::Plain(inner),
             Some(Compression::Gzip) => {
@@ -332,7 +332,7 @@ impl<W: Write> Encoder<W> {
     }
 
     /// What it goes into.
-    pub fn get_mut(&mut self) -> &mut W {
+    pub(crate) fn get_mut(&mut self) -> &mut W {
         match self {
             Encoder::Plain(inner) => inner,
             Encoder::Gzip(encoder) => encoder.get_mut(),
@@ -346,7 +346,7 @@ impl<W: Write> Encoder<W> {
     ///
     /// # Errors
     /// What writing the rest fails with.
-    pub fn finish(self) -> io::Result<W> {
+    pub(crate) fn finish(self) -> io::Result<W> {
         match self {
             Encoder::Plain(mut inner) => inner.flush().map(|()| inner),
             Encoder::Gzip(encoder) => encoder.finish(),

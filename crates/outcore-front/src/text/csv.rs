@@ -14,7 +14,7 @@ use super::gnu::{Compare, OptionScope, Ordering};
 
 const CHOOSE: &str = "choose column";
 /// The byte order mark of UTF-8, which some programs write in front of a file.
-pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Finds the ends of records in text that comes in pieces.
 #[derive(Debug, Clone, Copy)]

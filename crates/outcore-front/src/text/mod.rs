@@ -16,7 +16,7 @@
 //! | [`reader`] | lines or records as they come, compressed ones too |
 //! | [`sample`] | some of them at random |
 
-pub mod compress;
+pub(crate) mod compress;
 pub mod csv;
 pub mod csv_files;
 pub mod gnu;

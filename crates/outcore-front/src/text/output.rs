@@ -248,7 +248,7 @@ pub struct Pending {
 
 /// What an output reserves beside the engine's own plan, where another thread does the writing; nothing
 /// where the engine writes it itself.
-pub fn ledger(target: &Target, dress: &Dress) -> Option<Ledger> {
+pub(crate) fn ledger(target: &Target, dress: &Dress) -> Option<Ledger> {
     let pieces = Ledger::new("output").always(PIECES, PIECES_RESERVED_BYTES);
     match target {
         // The engine's files of lines have nothing in front.

@@ -131,7 +131,7 @@ impl Manifest {
     }
 
     /// Bytes under one checksum.
-    pub fn checksum_block_bytes(&self) -> u64 {
+    pub(crate) fn checksum_block_bytes(&self) -> u64 {
         self.stripe_bytes.min(CHECKSUM_BLOCK_BYTES_MAX)
     }
 
@@ -141,7 +141,7 @@ impl Manifest {
     }
 
     /// Checksum blocks of data and index.
-    pub fn checksum_blocks(&self) -> u64 {
+    pub(crate) fn checksum_blocks(&self) -> u64 {
         self.payload_bytes().div_ceil(self.checksum_block_bytes())
     }
 

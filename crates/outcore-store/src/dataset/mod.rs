@@ -49,12 +49,10 @@ const NAMES_HINT: &str =
     "a name has up to 200 ASCII letters, digits and ._-+=, and no dot in front";
 /// Folder in each drive's directory.
 pub const FOLDER: &str = "outcore-volume";
-/// Stripes of a volume for datasets where nobody says otherwise.
-pub const STRIPE_BYTES_DEFAULT: u64 = 1 << 20;
 /// Bytes under one checksum, at most.
 pub(crate) const CHECKSUM_BLOCK_BYTES_MAX: u64 = 64 << 10;
 /// What a dataset's name begins with on the command line.
-pub const MARK: char = '@';
+const MARK: char = '@';
 
 const DATASETS: &str = "datasets";
 const DATA: &str = "data";

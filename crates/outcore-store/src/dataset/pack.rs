@@ -168,7 +168,7 @@ impl Index {
 
     /// Who but the owner could read all of it: the read bits of group and others. A dataset is one place
     /// for all files, so it is as closed as the most closed of them.
-    pub fn readers(&self) -> u32 {
+    pub(crate) fn readers(&self) -> u32 {
         let inner = self.entries.iter().map(|entry| match entry.kind {
             EntryKind::File => entry.attributes.mode,
             // Who may pass through a directory reads what is in it.

@@ -136,7 +136,7 @@ impl Context {
         ContextBuilder::default()
     }
 
-    /// The context that a job runs in, for steps between functions of [`crate::algo`] and datasets.
+    /// The context that a job runs in, for steps between functions such as [`crate::sort()`] and datasets.
     pub fn of_job(job: &Job) -> Self {
         Context {
             options: job.options.clone(),

@@ -57,7 +57,7 @@ pub trait LineSource: Send {
 
 /// Files that are what they are.
 #[derive(Debug, Clone)]
-pub struct PlainLines(pub Vec<Input>);
+pub(crate) struct PlainLines(pub Vec<Input>);
 
 impl LineSource for PlainLines {
     fn files(&self) -> Vec<Input> {

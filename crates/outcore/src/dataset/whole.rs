@@ -67,7 +67,8 @@ impl<T: Pod + Send> Whole<T> for InOrder {
         };
         if of.is_made() && !options.stable && P::Last::YIELD != Yield::Any {
             let last = of.settle(passes)?;
-            let done = primitives::sort_items(&passes.job(), &last, output, &format, options);
+            let done =
+                primitives::sorted::sort_items(&passes.job(), &last, output, &format, options);
             return done.map(Summary::from);
         }
         let files = of.files(passes)?;

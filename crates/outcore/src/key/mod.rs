@@ -35,5 +35,4 @@ pub use dtype::NpyField;
 pub use npy::NpyHeader;
 pub use order::{Order, OrderOptions};
 pub use record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
-pub use scalar::{ScalarClass, ScalarOrder};
 pub use sort_key::{ByteOrder, NoKey, SharedKey, SortKey, Tie, compare_items};

@@ -92,7 +92,7 @@ impl Order {
     }
 
     /// Length of the key part of the string.
-    pub fn key_bytes(&self) -> usize {
+    pub(crate) fn key_bytes(&self) -> usize {
         self.key_bytes
     }
 

@@ -19,7 +19,7 @@ use std::fmt;
 use outcore_io::{Error, Result};
 
 /// The largest record, in bytes: a record must fit many times into the smallest I/O block.
-pub const RECORD_BYTES_MAX: usize = 1 << 20;
+const RECORD_BYTES_MAX: usize = 1 << 20;
 
 /// The largest sum of the key fields' lengths, in bytes (fields may overlap): bounds the programs
 /// of an order.

@@ -22,26 +22,23 @@
 pub(crate) mod bucket;
 pub(crate) mod classify;
 pub(crate) mod driver;
-pub(crate) mod items;
 pub(crate) mod kernel;
 pub(crate) mod load;
 pub(crate) mod mover;
 pub(crate) mod pass;
 pub(crate) mod plan;
-pub(crate) mod read;
 pub(crate) mod refine;
 pub(crate) mod route;
 pub(crate) mod scatter;
 pub(crate) mod spill;
 pub(crate) mod task;
-pub(crate) mod thread_group;
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use self::spill::{Spill, Spilling};
-use self::thread_group::ThreadGroup;
 use crate::job::Job;
+use crate::job::thread_group::ThreadGroup;
 use crate::read::sample::random;
 use outcore_io::memory::Pool;
 use outcore_io::port::Volume;

@@ -1,17 +1,15 @@
 //! Items on their way to their buckets: found, routed and moved, a batch at a time.
 //!
 //! Contract: a [`Mover`] is one thread's. [`FixedMover`] moves items of one length, [`VaryingMover`] those
-//! that a byte ends, whose keys may have to be made first; both are compiled for their items and their
+//! of varying lengths, whose keys may have to be made first; both are compiled for their items and their
 //! route, and nothing is decided for each item that is the same for all.
 //!
 //! Bounds: a bucket number and a reference for each item of a batch, which stay in the first-level cache,
 //! and the batch's keys.
 
-use memchr::memchr_iter;
-
-use super::items::FixedItems;
 use super::route::{Batch, Ref, Route};
-use super::scatter::ScatterWorker;
+use super::scatter::{FixedItems, ScatterWorker};
+use crate::read::framing::ItemFraming;
 use outcore_io::Result;
 
 /// Items of one length that are routed, then moved.
@@ -91,7 +89,7 @@ pub(crate) struct MadeKeys {
 /// An item of varying length, and what is known of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Item<'i> {
-    /// With the byte that ends it.
+    /// All of it, with what frames it.
     pub(crate) bytes: &'i [u8],
     /// Orders it among those of the input.
     pub(crate) position: u64,
@@ -99,13 +97,13 @@ pub(crate) struct Item<'i> {
     pub(crate) bucket: usize,
 }
 
-/// What a kind of job does with items that a byte ends, besides moving them.
+/// What a kind of job does with items of varying lengths, besides moving them.
 pub(crate) trait VaryingItems {
     /// Whether keys have to be made; items are their own keys otherwise.
     const HAS_KEYS: bool;
 
-    /// The byte.
-    fn terminator(&self) -> u8;
+    /// How they lie one after another.
+    fn framing(&self) -> ItemFraming;
 
     /// Makes the keys of the items of a batch, which lie in `run`; those without one leave `items`.
     fn make_keys(
@@ -123,7 +121,7 @@ pub(crate) trait VaryingItems {
     }
 }
 
-/// Moves items that a byte ends.
+/// Moves items of varying lengths.
 pub(crate) struct VaryingMover<V, R> {
     pub(crate) items: V,
     route: R,
@@ -148,7 +146,7 @@ impl<V: VaryingItems, R: Route> VaryingMover<V, R> {
         &mut self,
         worker: &mut ScatterWorker<'_>,
         run: &Run<'_>,
-        number: u64,
+        (framing, number): (ItemFraming, u64),
     ) -> Result<()> {
         let keys = match V::HAS_KEYS {
             true => {
@@ -165,9 +163,10 @@ impl<V: VaryingItems, R: Route> VaryingMover<V, R> {
         self.buckets.resize(batch.keys.len(), 0);
         self.route.route(&batch, &mut self.buckets)?;
         for (index, (found, &bucket)) in self.found.iter().zip(&self.buckets).enumerate() {
-            let from = found.at as usize;
+            let from = found.at as usize - framing.head_bytes();
+            let item_bytes = found.len_bytes as usize + framing.around_bytes();
             let item = Item {
-                bytes: &run.bytes[from..=from + found.len_bytes as usize],
+                bytes: &run.bytes[from..from + item_bytes],
                 position: run.position + number + index as u64,
                 bucket: usize::from(bucket),
             };
@@ -195,17 +194,16 @@ impl<V: VaryingItems, R: Route> Mover for VaryingMover<V, R> {
     }
 
     fn take(&mut self, worker: &mut ScatterWorker<'_>, run: Run<'_>) -> Result<()> {
+        let framing = self.items.framing();
         let (mut from, mut number) = (0, 0);
-        self.found.clear();
-        for end in memchr_iter(self.items.terminator(), run.bytes) {
-            self.found.push(Ref::to(from, end));
-            from = end + 1;
-            if self.found.len() == VARYING_BATCH {
-                self.take_found(worker, &run, number)?;
-                self.found.clear();
-                number += VARYING_BATCH as u64;
-            }
+        while from < run.bytes.len() {
+            self.found.clear();
+            from = framing.find(run.bytes, from, VARYING_BATCH, |begin, end| {
+                self.found.push(Ref::to(begin, end));
+            });
+            self.take_found(worker, &run, (framing, number))?;
+            number += VARYING_BATCH as u64;
         }
-        self.take_found(worker, &run, number)
+        Ok(())
     }
 }

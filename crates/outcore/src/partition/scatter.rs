@@ -2,7 +2,8 @@
 //!
 //! Model: PALID (SPAA 2025), section 3 (in-memory bucketer, batched writer).
 //!
-//! Contract: a [`ScatterWorker`] owns a port, the buffers ([`super::kernel`]) and the spill of one thread.
+//! Contract: scalars go through cache lines, records of any other length are copied, those of varying lengths
+//! are appended; what is generic over [`FixedItems`] is compiled for each. A [`ScatterWorker`] owns a port, the buffers ([`super::kernel`]) and the spill of one thread.
 //! Its owner reads, routes and hands items over ([`super::mover`]); a full buffer becomes a segment
 //! ([`super::spill`]). In ordered jobs each segment lists the runs of the input in it: the owner says
 //! where runs begin. What the owner has read through the port comes back by [`ScatterWorker::poll`],
@@ -10,10 +11,13 @@
 //!
 //! Bounds: a buffer a bucket and `writes_in_flight` more; a worker never waits for another's buffer.
 
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+
 use super::Partition;
 use super::bucket::{Counts, Out};
-use super::items::FixedItems;
-use super::kernel::Scatter;
+use super::kernel::{Full, Scatter};
 use super::spill::{SPILL_TOKENS, Spill, Spilling};
 use outcore_io::Result;
 use outcore_io::memory::BLOCK_BYTES;
@@ -21,6 +25,44 @@ use outcore_io::port::{Port, Transfer};
 
 /// Lengths of first segments.
 const STAGGER_STEPS: usize = 16;
+
+/// Items of one length, as a [`Scatter`] moves them.
+pub(crate) trait FixedItems {
+    /// The length.
+    fn item_bytes(&self) -> usize;
+    /// Moves the items that lie in `bytes` one after another to their buckets, or until a buffer is full.
+    fn scatter(&self, into: &mut Scatter, bytes: &[u8], buckets: &[u16]) -> Option<Full>;
+}
+
+/// Numbers, which go through cache lines; they need not be aligned.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NumberItems<K>(pub(crate) PhantomData<K>);
+
+impl<K: Pod> FixedItems for NumberItems<K> {
+    fn item_bytes(&self) -> usize {
+        size_of::<K>()
+    }
+
+    fn scatter(&self, into: &mut Scatter, bytes: &[u8], buckets: &[u16]) -> Option<Full> {
+        into.scatter_numbers::<K>(bytes, buckets)
+    }
+}
+
+/// Records of any one length.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordItems {
+    pub(crate) item_bytes: usize,
+}
+
+impl FixedItems for RecordItems {
+    fn item_bytes(&self) -> usize {
+        self.item_bytes
+    }
+
+    fn scatter(&self, into: &mut Scatter, bytes: &[u8], buckets: &[u16]) -> Option<Full> {
+        into.scatter_records(bytes, self.item_bytes, buckets)
+    }
+}
 
 /// What one thread of a distribution is for.
 #[derive(Debug, Clone, Copy)]

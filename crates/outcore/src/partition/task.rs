@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use super::bucket::{Bucket, Counts};
 use super::load::Load;
-use super::thread_group::ThreadGroup;
 use super::{Partition, no_buffer};
+use crate::job::thread_group::ThreadGroup;
 use crate::writer::{WRITE_TOKEN, Writer};
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool};
 use outcore_io::port::{Port, Transfer};
@@ -341,7 +341,8 @@ impl<'a, K> TaskWorker<'a, K> {
         Ok(())
     }
 
-    fn end_turn(&self, spot: Spot<'a>) {
+    /// Lets the next task place its output.
+    pub(crate) fn end_turn(&self, spot: Spot<'a>) {
         if let Some(placed) = spot.turn {
             self.tasks.turns.pass_on(placed);
         }

@@ -16,7 +16,7 @@ use crate::ends::Input;
 use outcore_io::Result;
 
 /// Most files-and-generators that one sequence may be zipped of.
-pub const LEAVES_MAX: usize = 8;
+pub(crate) const LEAVES_MAX: usize = 8;
 
 /// One source below a sequence, before it is opened.
 #[derive(Debug, Clone)]

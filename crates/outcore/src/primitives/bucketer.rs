@@ -18,7 +18,7 @@ use outcore_io::{Error, Result};
 /// Keys that are classified, then moved: their bucket numbers stay in the first-level cache.
 const BATCH: usize = 1024;
 /// Buckets at most: a distribution wider than this thrashes the second-level translation buffer.
-pub const BUCKETS_MAX: usize = 16_384;
+pub(crate) const BUCKETS_MAX: usize = 16_384;
 const OPERATION: &str = "distribute";
 
 /// Buckets of 64-bit numbers, split by rank in a sample.
@@ -101,12 +101,6 @@ impl Bucketer {
         }
         Ok(())
     }
-
-    /// What is left: each bucket's buffer, and the bytes filled in it.
-    pub fn into_parts(self) -> impl Iterator<Item = (Buf, usize)> {
-        let parts = self.scatter.into_parts();
-        parts.filter_map(|(buf, bytes)| Some((buf?, bytes)))
-    }
 }
 
 #[cfg(test)]
@@ -156,7 +150,9 @@ mod tests {
                 found[bucket].extend(words(&buf));
                 Ok(buf)
             }).unwrap();
-            for (found, (buf, bytes)) in found.iter_mut().zip(bucketer.into_parts()) {
+            let rest = bucketer.scatter.into_parts();
+            let rest = rest.filter_map(|(buf, bytes)| Some((buf?, bytes)));
+            for (found, (buf, bytes)) in found.iter_mut().zip(rest) {
                 found.extend(words(&buf[..bytes]));
             }
             let edges: Vec<(u64, u64)> = found.iter().filter(|bucket| !bucket.is_empty())

@@ -18,7 +18,7 @@ use super::pass::{PassSummary, shield};
 use crate::ends::Input;
 use crate::ends::{became_shorter, check_unchanged, open_inputs, traffic_by_drive};
 use crate::job::Job;
-use crate::partition::thread_group::ThreadGroup;
+use crate::job::thread_group::ThreadGroup;
 use crate::read::by_drive::ByDrive;
 use crate::read::source::InputPart;
 use outcore_io::drive::Access;

@@ -17,7 +17,7 @@ use super::reduce::fold_grains;
 use crate::ends::Input;
 use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
 use crate::job::Job;
-use crate::partition::thread_group::ThreadGroup;
+use crate::job::thread_group::ThreadGroup;
 use crate::read::gather::{GatherPlan, Gatherer};
 use outcore_io::drive::Access;
 use outcore_io::port::Volume;

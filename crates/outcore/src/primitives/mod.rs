@@ -36,19 +36,19 @@
 //! | [`table`], [`aggregate`], [`tables`] | the same with types that are known when it runs: expressions |
 //! | `pieces`, `pass`, `append`, `ahead`, [`producer`] | how: what is read next, sizes, order |
 
-pub mod aggregate;
+pub(crate) mod aggregate;
 mod ahead;
 mod append;
 pub mod batch;
 pub mod bucketer;
-pub mod by_index;
-pub mod by_key;
+mod by_index;
+pub(crate) mod by_key;
 pub mod distribute;
 mod expand;
 pub mod files;
 pub mod gather;
 pub mod group;
-pub mod map_to;
+mod map_to;
 mod ordered;
 mod pass;
 mod pieces;
@@ -76,7 +76,6 @@ pub use pass::{PassPlan, PassSummary};
 pub use reduce::{count, fold, map_reduce, max, mean, min, reduce, sum};
 pub use scan::{Inclusion, plan_scan, scan};
 pub use select::{find_if, first, histogram, top_k, top_k_each};
-pub use sorted::sort_items;
 pub use table::Table;
 pub use turned::{merge, reverse, windows};
 pub use write::write;

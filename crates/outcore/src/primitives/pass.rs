@@ -19,7 +19,7 @@ use super::batch::{Batch, LEAVES_MAX, Leaf};
 use super::pieces::{Lanes, Piece, Pieces, Sources, grain_of};
 use crate::ends::{became_shorter, check_unchanged, traffic_by_drive};
 use crate::job::Job;
-use crate::partition::thread_group::{ThreadGroup, panic_text};
+use crate::job::thread_group::{ThreadGroup, panic_text};
 use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Ledger, Pool, block_ceil, block_floor};
 use outcore_io::port::Volume;
 use outcore_io::transfers::{Arrival, Transfers};

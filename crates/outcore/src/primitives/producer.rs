@@ -31,7 +31,7 @@ pub struct Emit<'a> {
 
 impl<'a> Emit<'a> {
     /// Room for `area` and no more.
-    pub fn bounded(area: &'a mut [u8]) -> Self {
+    pub(crate) fn bounded(area: &'a mut [u8]) -> Self {
         Emit {
             area,
             len_bytes: 0,

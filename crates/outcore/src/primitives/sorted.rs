@@ -42,7 +42,7 @@ const SPARE_SHARE: u64 = 32;
 ///
 /// # Errors
 /// As [`crate::sort::sort`]; what the sequence's functions fail with.
-pub fn sort_items<S>(
+pub(crate) fn sort_items<S>(
     job: &Job,
     sequence: &S,
     output: Output,

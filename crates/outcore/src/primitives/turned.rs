@@ -54,7 +54,7 @@ where
 ///
 /// # Errors
 /// As [`reverse`].
-pub fn reverse_items<P: Producer>(
+pub(crate) fn reverse_items<P: Producer>(
     job: &Job,
     producer: &P,
     (output, replace): (&Output, bool),

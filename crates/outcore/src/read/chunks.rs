@@ -23,7 +23,7 @@ pub(super) struct Stretch {
 
 /// The input in pieces of equal length, each handed out once.
 #[derive(Debug)]
-pub struct Chunks {
+pub(crate) struct Chunks {
     parts: Vec<InputPart>,
     /// Bytes of data in front of each part.
     starts_bytes: Vec<u64>,
@@ -38,7 +38,7 @@ impl Chunks {
     ///
     /// # Panics
     /// If that is 0.
-    pub fn new(parts: Vec<InputPart>, chunk_bytes: u64) -> Self {
+    pub(crate) fn new(parts: Vec<InputPart>, chunk_bytes: u64) -> Self {
         assert!(chunk_bytes > 0);
         let mut starts_bytes = Vec::with_capacity(parts.len());
         let mut numbers = Vec::with_capacity(parts.len());
@@ -62,17 +62,19 @@ impl Chunks {
     }
 
     /// The files.
-    pub fn parts(&self) -> &[InputPart] {
+    pub(crate) fn parts(&self) -> &[InputPart] {
         &self.parts
     }
 
     /// Bytes of all data.
-    pub fn total_bytes(&self) -> u64 {
+    #[cfg(test)]
+    pub(super) fn total_bytes(&self) -> u64 {
         self.total_bytes
     }
 
     /// Number of chunks.
-    pub fn count(&self) -> u64 {
+    #[cfg(test)]
+    pub(super) fn count(&self) -> u64 {
         self.total_bytes.div_ceil(self.chunk_bytes)
     }
 

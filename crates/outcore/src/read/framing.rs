@@ -4,10 +4,10 @@
 //! what it has to from one to the next; it looks at each byte once, and does no I/O. Records are cut
 //! with their ends: a terminator is part of its record.
 
-use memchr::{memchr, memrchr};
+use memchr::{memchr, memchr_iter, memrchr};
 
 /// Where records begin and end.
-pub trait Framing: Clone + Send + Sync {
+pub(crate) trait Framing: Clone + Send + Sync {
     /// Whether a record may begin at any byte, so that its begin has to be looked for; otherwise
     /// chunks are cut at records.
     const IS_SCANNED: bool;
@@ -83,5 +83,191 @@ impl Framing for Terminated {
     fn finish(&self, begun: &mut Vec<u8>) -> std::result::Result<(), &'static str> {
         begun.push(self.terminator);
         Ok(())
+    }
+}
+
+/// How items of varying lengths lie one after another in memory.
+///
+/// What is compared and counted of an item is its *content*; what goes from place to place is all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ItemFraming {
+    /// A byte ends each item, and is in none of them: lines.
+    Terminated(u8),
+    /// Each item begins with the length of its content, four bytes in little-endian order: rows.
+    LengthPrefixed,
+}
+
+impl ItemFraming {
+    /// Bytes of an item in front of its content.
+    #[inline(always)]
+    pub(crate) fn head_bytes(self) -> usize {
+        match self {
+            ItemFraming::Terminated(_) => 0,
+            ItemFraming::LengthPrefixed => size_of::<u32>(),
+        }
+    }
+
+    /// Bytes of an item behind its content.
+    #[inline(always)]
+    pub(crate) fn tail_bytes(self) -> usize {
+        match self {
+            ItemFraming::Terminated(_) => 1,
+            ItemFraming::LengthPrefixed => 0,
+        }
+    }
+
+    /// Bytes of an item besides its content.
+    #[inline(always)]
+    pub(crate) fn around_bytes(self) -> usize {
+        self.head_bytes() + self.tail_bytes()
+    }
+
+    /// The content of a whole item.
+    #[inline(always)]
+    pub(crate) fn content(self, item: &[u8]) -> &[u8] {
+        &item[self.head_bytes()..item.len() - self.tail_bytes()]
+    }
+
+    /// A whole item of this content.
+    pub(crate) fn item_of(self, content: &[u8]) -> Box<[u8]> {
+        let mut item = Vec::with_capacity(content.len() + self.around_bytes());
+        match self {
+            ItemFraming::Terminated(terminator) => {
+                item.extend_from_slice(content);
+                item.push(terminator);
+            }
+            ItemFraming::LengthPrefixed => {
+                item.extend_from_slice(&(content.len() as u32).to_le_bytes());
+                item.extend_from_slice(content);
+            }
+        }
+        item.into()
+    }
+
+    /// Calls `found` with where the content of each item lies, of at most `items_max` whole items from `from`
+    /// on; gives where the next item begins, which is the end of `bytes` if there is none.
+    #[inline]
+    pub(crate) fn find(
+        self,
+        bytes: &[u8],
+        from: usize,
+        items_max: usize,
+        mut found: impl FnMut(usize, usize),
+    ) -> usize {
+        let mut at = from;
+        match self {
+            ItemFraming::Terminated(terminator) => {
+                let mut left = items_max;
+                for end in memchr_iter(terminator, &bytes[from..]) {
+                    found(at, from + end);
+                    at = from + end + 1;
+                    left -= 1;
+                    if left == 0 {
+                        return at;
+                    }
+                }
+            }
+            ItemFraming::LengthPrefixed => {
+                for _ in 0..items_max {
+                    let Some(&head) = bytes[at..].first_chunk() else {
+                        return bytes.len();
+                    };
+                    let begin = at + size_of::<u32>();
+                    let end = begin.saturating_add(u32::from_le_bytes(head) as usize);
+                    if end > bytes.len() {
+                        return bytes.len();
+                    }
+                    found(begin, end);
+                    at = end;
+                }
+                return at;
+            }
+        }
+        bytes.len()
+    }
+
+    /// The content of the first item of `bytes`, as far as it is there, and what is behind it.
+    pub(crate) fn first(self, bytes: &[u8]) -> (&[u8], &[u8]) {
+        let (begin, end) = match self {
+            ItemFraming::Terminated(terminator) => (0, memchr(terminator, bytes)),
+            ItemFraming::LengthPrefixed => {
+                let head = bytes.first_chunk().map(|&head| u32::from_le_bytes(head));
+                let begin = bytes.len().min(self.head_bytes());
+                (begin, head.map(|len| begin.saturating_add(len as usize)))
+            }
+        };
+        let end = end.unwrap_or(bytes.len()).min(bytes.len());
+        let behind = (end + self.tail_bytes()).min(bytes.len());
+        (&bytes[begin..end], &bytes[behind..])
+    }
+
+    /// Number of items that end in `bytes`; those of length-prefixed ones only if an item begins at their front.
+    pub(crate) fn count(self, bytes: &[u8]) -> u64 {
+        match self {
+            ItemFraming::Terminated(terminator) => memchr_iter(terminator, bytes).count() as u64,
+            ItemFraming::LengthPrefixed => {
+                let mut items = 0;
+                self.find(bytes, 0, usize::MAX, |_, _| items += 1);
+                items
+            }
+        }
+    }
+
+    /// Where the first item begins that begins behind one that lies across the front of `bytes`; none where that
+    /// cannot be told.
+    pub(crate) fn next_begin(self, bytes: &[u8]) -> Option<usize> {
+        match self {
+            ItemFraming::Terminated(terminator) => memchr(terminator, bytes).map(|at| at + 1),
+            ItemFraming::LengthPrefixed => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn items_are_found_as_they_were_framed(
+            contents in prop::collection::vec(prop::collection::vec(1u8.., 0..40), 0..60),
+            items_max in 1usize..10,
+            cut_bytes in 0usize..50,
+        ) {
+            for framing in [ItemFraming::Terminated(0), ItemFraming::LengthPrefixed] {
+                let items: Vec<Box<[u8]>> = contents.iter().map(|c| framing.item_of(c)).collect();
+                for (item, content) in items.iter().zip(&contents) {
+                    prop_assert_eq!(framing.content(item), &content[..]);
+                }
+                let whole = items.concat();
+                let bytes = &whole[..whole.len().saturating_sub(cut_bytes)];
+                let mut ends = items.iter().scan(0, |end, item| {
+                    *end += item.len();
+                    Some(*end)
+                });
+                let count = ends.by_ref().take_while(|end| *end <= bytes.len()).count();
+                let mut found = Vec::new();
+                let mut from = 0;
+                while from < bytes.len() {
+                    from = framing.find(bytes, from, items_max, |begin, end| {
+                        found.push(bytes[begin..end].to_vec());
+                    });
+                }
+                prop_assert_eq!(&found[..], &contents[..count]);
+                prop_assert_eq!(framing.count(bytes), count as u64);
+                let mut rest = bytes;
+                for content in &contents[..count] {
+                    let (first, behind) = framing.first(rest);
+                    prop_assert_eq!(first, &content[..]);
+                    rest = behind;
+                }
+                // What is cut off is shown as far as it is there.
+                let (first, behind) = framing.first(rest);
+                prop_assert!(behind.is_empty());
+                prop_assert!(contents.get(count).is_none_or(|content| content.starts_with(first)));
+            }
+        }
     }
 }

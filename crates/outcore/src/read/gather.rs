@@ -40,7 +40,7 @@ struct Run {
 
 /// Which reads serve which positions.
 #[derive(Debug)]
-pub struct GatherPlan<'a> {
+pub(crate) struct GatherPlan<'a> {
     parts: &'a [InputPart],
     element_bytes: usize,
     /// (position, place in the result), by position.
@@ -54,7 +54,7 @@ pub struct GatherPlan<'a> {
 
 impl<'a> GatherPlan<'a> {
     /// Bytes of memory for a plan of so many positions.
-    pub const fn memory_bytes(count: usize) -> u64 {
+    pub(crate) const fn memory_bytes(count: usize) -> u64 {
         (count * (size_of::<(u64, usize)>() + size_of::<Run>())) as u64
     }
 
@@ -62,7 +62,7 @@ impl<'a> GatherPlan<'a> {
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] for a position behind the end.
-    pub fn new(
+    pub(crate) fn new(
         parts: &'a [InputPart],
         element_bytes: usize,
         positions: impl Iterator<Item = u64>,
@@ -133,7 +133,7 @@ impl<'a> GatherPlan<'a> {
     }
 
     /// Number of reads.
-    pub fn reads(&self) -> usize {
+    pub(crate) fn reads(&self) -> usize {
         self.reads
     }
 
@@ -169,7 +169,7 @@ impl<'a> GatherPlan<'a> {
 }
 
 /// One thread that reads runs of a plan.
-pub struct Gatherer<'a> {
+pub(crate) struct Gatherer<'a> {
     plan: &'a GatherPlan<'a>,
     reads: Transfers<Run>,
     pool: Pool,
@@ -180,7 +180,7 @@ impl<'a> Gatherer<'a> {
     ///
     /// # Errors
     /// [`crate::Kind::Memory`] if there is no room for two.
-    pub fn new(
+    pub(crate) fn new(
         plan: &'a GatherPlan<'a>,
         volume: &Volume,
         budget: &Budget,
@@ -200,7 +200,7 @@ impl<'a> Gatherer<'a> {
     ///
     /// # Errors
     /// What reading and `check` fail with; [`crate::Kind::Corrupt`] for a file that became shorter.
-    pub fn run(
+    pub(crate) fn run(
         &mut self,
         check: impl Fn() -> Result<()>,
         mut found: impl FnMut(usize, &[u8]),

@@ -3,7 +3,7 @@
 
 pub(crate) mod by_drive;
 pub mod chunks;
-pub mod framing;
+pub(crate) mod framing;
 pub mod gather;
 pub mod regions;
 pub mod sample;

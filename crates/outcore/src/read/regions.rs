@@ -15,9 +15,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-pub use super::chunks::Chunks;
+pub(crate) use super::chunks::Chunks;
 use super::chunks::Stretch;
-pub use super::framing::{FixedLength, Framing, Terminated};
+pub(crate) use super::framing::Framing;
+pub use super::framing::{FixedLength, Terminated};
 use outcore_io::drive::Op;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use outcore_io::port::{Port, Transfer};
@@ -25,15 +26,15 @@ use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
 /// Marks the tokens of reads made here; owners of the port use others.
-pub const REGION_TOKENS: u64 = 1 << 61;
+pub(crate) const REGION_TOKENS: u64 = 1 << 61;
 
 /// The longest line, however large the memory: offsets in memory have 32 bits, half of which a bucket
 /// of lines may take.
-pub const LINE_BYTES_LIMIT: usize = 1 << 30;
+pub(crate) const LINE_BYTES_LIMIT: usize = 1 << 30;
 
 /// Whole records, neighbours in one file, in order: `head`, then those in `body`, then `tail`.
 #[derive(Debug)]
-pub struct Region {
+pub(crate) struct Region {
     /// Number of the chunk.
     pub chunk: u64,
     /// Index of the file.
@@ -52,7 +53,7 @@ pub struct Region {
 
 impl Region {
     /// Stretches of whole records, in order; some may be empty.
-    pub fn slices(&self) -> [&[u8]; 3] {
+    pub(crate) fn slices(&self) -> [&[u8]; 3] {
         let body = self.buf.as_ref().map_or(&[][..], |buf| &buf[..]);
         [&self.head, &body[self.body.clone()], &self.tail]
     }
@@ -87,7 +88,7 @@ struct OpenChunk<F> {
 
 /// How a [`RegionReader`] reads.
 #[derive(Debug, Clone, Copy)]
-pub struct RegionSizes {
+pub(crate) struct RegionSizes {
     /// Length of a read.
     pub block_bytes: usize,
     /// Chunks open at once.
@@ -100,19 +101,19 @@ pub struct RegionSizes {
 
 impl RegionSizes {
     /// Length of the pool's buffers: a read and its borders.
-    pub fn slot_bytes(&self) -> usize {
+    pub(crate) fn slot_bytes(&self) -> usize {
         block_ceil(self.block_bytes as u64) as usize + 3 * BLOCK_BYTES
     }
 
     /// Buffers a thread.
-    pub fn slots(&self) -> usize {
+    pub(crate) fn slots(&self) -> usize {
         // One in the hands of the owner.
         self.open_chunks * self.reads_a_chunk + 1
     }
 }
 
 /// One thread's way through the chunks.
-pub struct RegionReader<'a, F> {
+pub(crate) struct RegionReader<'a, F> {
     chunks: &'a Chunks,
     framing: F,
     sizes: RegionSizes,
@@ -127,7 +128,7 @@ pub struct RegionReader<'a, F> {
 
 impl<'a, F: Framing> RegionReader<'a, F> {
     /// A reader with its own share of `pool`: [`RegionSizes::slots`] of [`RegionSizes::slot_bytes`].
-    pub fn new(chunks: &'a Chunks, framing: F, sizes: RegionSizes, pool: Pool) -> Self {
+    pub(crate) fn new(chunks: &'a Chunks, framing: F, sizes: RegionSizes, pool: Pool) -> Self {
         RegionReader {
             chunks,
             framing,
@@ -142,12 +143,12 @@ impl<'a, F: Framing> RegionReader<'a, F> {
     }
 
     /// Whether all has been given that there is.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.is_out && self.open.is_empty()
     }
 
     /// Keeps the windows of reads full.
-    pub fn start(&mut self, port: &mut Port) -> Result<()> {
+    pub(crate) fn start(&mut self, port: &mut Port) -> Result<()> {
         while !self.is_out && self.open.len() < self.sizes.open_chunks {
             let Some(chunk) = self.chunks.next(port) else {
                 self.is_out = true;
@@ -235,7 +236,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
 
     /// Takes back a read that has ended, one whose token has [`REGION_TOKENS`] in it; its owner has
     /// looked for a fault.
-    pub fn settle(&mut self, transfer: Transfer) -> Result<()> {
+    pub(crate) fn settle(&mut self, transfer: Transfer) -> Result<()> {
         self.in_flight -= 1;
         let mut reads = self
             .open
@@ -260,7 +261,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
     }
 
     /// The next region, if its bytes have come; then the owner polls, unless all is done.
-    pub fn take(&mut self, port: &mut Port) -> Result<Option<Region>> {
+    pub(crate) fn take(&mut self, port: &mut Port) -> Result<Option<Region>> {
         let count = self.open.len();
         for step in 0..count {
             let index = (self.turn + step) % count;

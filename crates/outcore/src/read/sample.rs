@@ -13,7 +13,7 @@ use outcore_io::port::{Port, Volume};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 
 /// The name under which buffers are reserved.
-pub const SAMPLE: &str = "sample";
+pub(crate) const SAMPLE: &str = "sample";
 /// Reads in flight while sampling.
 const WINDOW: usize = 128;
 

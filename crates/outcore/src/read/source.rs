@@ -82,7 +82,7 @@ impl Blocks {
     }
 
     /// Largest `read_len_bytes` of any block.
-    pub fn read_bytes_max(&self) -> usize {
+    pub(crate) fn read_bytes_max(&self) -> usize {
         block_ceil(self.block_bytes) as usize + 2 * BLOCK_BYTES
     }
 
@@ -96,7 +96,7 @@ impl Blocks {
     /// equals: one in `share` of those left of the file, at least one. So a drive that hesitates
     /// holds up only itself. A thread that works through stretches meets its blocks mostly in their
     /// order.
-    pub fn next_stretch(&self, share: u64, port: &Port) -> Option<Stretch> {
+    pub(crate) fn next_stretch(&self, share: u64, port: &Port) -> Option<Stretch> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let files = left.next(port)?;
         let (part, next) = files.front_mut()?;

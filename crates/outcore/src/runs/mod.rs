@@ -47,7 +47,7 @@ pub use build::{BuildSummary, append, append_with, build};
 pub use device::{HostMerge, MergeDevice, MergeStream, RunLocation, RunsAbout};
 pub use output::WriteSummary;
 pub use plan::{LineLengths, ViewPlan, ViewSize, plan_view, size_of_lines};
-pub use types::{BuildOptions, FRONT_BYTES_MAX, LineOrders, LineType, ViewOrder, ViewType};
+pub use types::{BuildOptions, LineOrders, LineType, ViewOrder, ViewType};
 pub use verify::ViewReport;
 
 pub(crate) use line_rule::LineRule;

@@ -23,7 +23,7 @@ use super::{SortedView, ViewReader};
 use crate::ends::Output;
 use crate::ends::{EDGES, EDGES_BYTES, edge_pool, stage_output, traffic_by_drive};
 use crate::job::Job;
-use crate::partition::thread_group::ThreadGroup;
+use crate::job::thread_group::ThreadGroup;
 use crate::writer::Writer;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Ledger, Pool, block_ceil, block_floor};
 use outcore_io::output::Room;

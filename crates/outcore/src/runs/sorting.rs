@@ -23,7 +23,8 @@ use super::sort_lines::{LineSpace, Passes, SpaceSizes};
 use super::sort_run::sort_run;
 use crate::ends::became_shorter;
 use crate::job::Job;
-use crate::partition::thread_group::ThreadGroup;
+use crate::job::thread_group::ThreadGroup;
+use crate::read::framing::ItemFraming;
 use crate::read::source::InputPart;
 use crate::sort::in_memory::Entry;
 use crate::sort::lines::{Gather, LineSortOptions, line_number};
@@ -360,6 +361,7 @@ impl Worker<'_> {
         let (Some(sizes), Some(buffers)) = (sorting.lines, &self.buffers) else {
             return Err(no_area());
         };
+        let framing = ItemFraming::Terminated(rule.terminator);
         // What is being loaded goes on through the other port.
         let mut writes = Transfers::new(sorting.volume)?;
         let cut = &sorting.cuts[run];
@@ -371,7 +373,7 @@ impl Worker<'_> {
             .map_err(|error| sorting.with_line(cut, rule, error))?
         {
             sorting.thread_group.check()?;
-            let mut lines = Gather::new(text, refs, refs.len() as u64, false);
+            let mut lines = Gather::new((text, framing), refs, refs.len() as u64, false);
             writer.take(sizes.chunk_bytes, |out| Ok(lines.fill(out)))?;
         }
         writer.finish()?;

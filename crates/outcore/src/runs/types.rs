@@ -26,7 +26,7 @@ pub struct ViewOrder {
 }
 
 /// The most bytes in front of the lines.
-pub const FRONT_BYTES_MAX: usize = 1 << 20;
+pub(crate) const FRONT_BYTES_MAX: usize = 1 << 20;
 
 /// Lines, and their order.
 #[derive(Clone)]

@@ -13,7 +13,7 @@ use std::time::Instant;
 use super::fetch::{Fetcher, RunBlocks, slot_bytes};
 use super::run_set::Stretch;
 use super::{PIECE_BYTES_MAX, SortedView};
-use crate::partition::thread_group::ThreadGroup;
+use crate::job::thread_group::ThreadGroup;
 use outcore_io::Result;
 use outcore_io::memory::{BLOCK_BYTES, Pool};
 

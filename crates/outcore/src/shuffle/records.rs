@@ -11,9 +11,10 @@ use memchr::memchr_iter;
 
 use super::route::RandomRoute;
 use super::tree::DrawRng;
-use crate::partition::items::{NumberItems, RecordItems};
 use crate::partition::mover::{FixedMover, Mover, VaryingItems, VaryingMover};
+use crate::partition::scatter::{NumberItems, RecordItems};
 use crate::partition::task::gather;
+use crate::read::framing::ItemFraming;
 use crate::read::regions::{FixedLength, Framing, Terminated};
 
 /// Records as a shuffle sees them.
@@ -184,8 +185,8 @@ pub(super) struct Lines {
 impl VaryingItems for Lines {
     const HAS_KEYS: bool = false;
 
-    fn terminator(&self) -> u8 {
-        self.terminator
+    fn framing(&self) -> ItemFraming {
+        ItemFraming::Terminated(self.terminator)
     }
 }
 

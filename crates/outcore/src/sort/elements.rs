@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use crate::key::order::Order;
 use crate::key::scalar::ScalarOrder;
 use crate::partition::classify::Key;
-use crate::partition::items::{FixedItems, NumberItems, RecordItems};
+use crate::partition::scatter::{FixedItems, NumberItems, RecordItems};
 use outcore_io::{Error, Kind, Result};
 
 /// Elements of one size with an order.

@@ -24,7 +24,7 @@ const WINDOW_BYTES_MAX: u64 = 512 << 20;
 
 /// One measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Shot {
+pub(crate) struct Shot {
     /// Reads among the requests, from 0 to 1.
     pub read_share: f64,
     /// At random places.
@@ -41,7 +41,13 @@ pub struct Shot {
 
 impl Shot {
     /// One thread on `drives`.
-    pub fn new(op: Op, is_random: bool, block_bytes: u64, depth: u32, drives: usize) -> Self {
+    pub(crate) fn new(
+        op: Op,
+        is_random: bool,
+        block_bytes: u64,
+        depth: u32,
+        drives: usize,
+    ) -> Self {
         Shot {
             read_share: match op {
                 Op::Read => 1.0,
@@ -56,7 +62,7 @@ impl Shot {
     }
 
     /// As fio calls it.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match (self.is_random, self.read_share) {
             (false, share) if share >= 1.0 => "sequential read",
             (false, share) if share <= 0.0 => "sequential write",
@@ -70,7 +76,7 @@ impl Shot {
 
 /// What one drive did in a measurement.
 #[derive(Debug, Clone)]
-pub struct DriveResult {
+pub(crate) struct DriveResult {
     /// Bytes moved.
     pub bytes: u64,
     /// Requests served.
@@ -81,7 +87,7 @@ pub struct DriveResult {
 
 /// What came of a measurement.
 #[derive(Debug, Clone)]
-pub struct Measured {
+pub(crate) struct Measured {
     /// What was asked for, the depth as it was.
     pub shot: Shot,
     /// All together; seconds are those of the slowest thread.

@@ -36,11 +36,9 @@ use outcore_io::drive::os::{Engine, OsDevice};
 use outcore_io::drive::{Device, Op};
 use outcore_io::units::{self, Unit};
 
-pub use field::{Measured, Shot};
-
 use crate::Watch;
 use crate::report::{Cell, Report, Section, Table};
-use field::Field;
+use field::{Field, Measured, Shot};
 use target::{Consent, Target, Whose};
 
 /// Share of the time that laying out files may take.

@@ -234,7 +234,7 @@ impl Target {
     ///
     /// # Errors
     /// I/O.
-    pub fn open_with(&self, device: &dyn Device) -> Result<FileId> {
+    pub(crate) fn open_with(&self, device: &dyn Device) -> Result<FileId> {
         let access = match self.is_writable {
             true => Access::Update,
             false => Access::Read,

@@ -135,7 +135,7 @@ impl Table {
     }
 
     /// Adds a row.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<Cell> = cells.into_iter().collect();
         debug_assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
         self.rows.push(cells);
@@ -219,7 +219,7 @@ impl Report {
     }
 
     /// Adds a figure to remember.
-    pub fn headline(&mut self, name: &str, value: f64, unit: Unit, note: impl Into<String>) {
+    pub(crate) fn headline(&mut self, name: &str, value: f64, unit: Unit, note: impl Into<String>) {
         self.headlines.push(Headline {
             name: name.to_owned(),
             value,
@@ -229,12 +229,12 @@ impl Report {
     }
 
     /// Adds how something was done.
-    pub fn option(&mut self, name: &str, value: impl Into<String>) {
+    pub(crate) fn option(&mut self, name: &str, value: impl Into<String>) {
         self.options.push(Fact::new(name, value));
     }
 
     /// Adds a section, unless nothing came of it.
-    pub fn section(&mut self, section: Section) {
+    pub(crate) fn section(&mut self, section: Section) {
         if !section.is_empty() {
             self.sections.push(section);
         }
@@ -256,7 +256,7 @@ impl Report {
     }
 
     /// As CSV, a value a line: section, table, row, column, unit, value. The row is its first cell.
-    pub fn to_csv(&self) -> String {
+    pub(crate) fn to_csv(&self) -> String {
         text::csv(self)
     }
 

@@ -32,9 +32,6 @@ pub const TABLE_1_MB_PER_S: [f64; 4] = [61.04, 137.07, 116.38, 85.81];
 /// The paper's Table 2, MB with 1 GB of memory: ActiveSort's reads and writes, NSORT's.
 pub const TABLE_2_MB: [f64; 4] = [4100.0, 2048.0, 6157.0, 4106.0];
 
-/// The most that the paper saw ActiveSort save, in percent of the time of two passes.
-pub const GAIN_MAX_PERCENT: f64 = 39.0;
-
 /// Which sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -31,7 +31,6 @@ use outcore_traces::gpu::Kernel;
 use serde::Serialize;
 
 pub use sample::{Accuracy, Draw};
-pub use split::best_cut;
 
 const OPERATION: &str = "sample kernels";
 

@@ -17,7 +17,7 @@ const DEPTH_MAX: u32 = 64;
 
 /// The cut of sorted `durations_ns` into two clusters with the least squares: the length of the
 /// first. `None` when there are no two different values. Of equally good cuts the first.
-pub fn best_cut(durations_ns: impl ExactSizeIterator<Item = u64> + Clone) -> Option<usize> {
+pub(crate) fn best_cut(durations_ns: impl ExactSizeIterator<Item = u64> + Clone) -> Option<usize> {
     let count = durations_ns.len();
     let total: u128 = durations_ns.clone().map(u128::from).sum();
     let mut best: Option<(f64, usize)> = None;

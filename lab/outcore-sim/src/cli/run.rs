@@ -20,7 +20,8 @@ use crate::plot::{View, run_svg};
 use crate::report::Summary;
 use crate::requests::{OPERATION as WRITE_REQUESTS, Table, write_requests};
 use crate::run::{RunOptions, run as run_flows};
-use crate::sweep::{Axis, Metric, sweep, to_csv, to_svg};
+use crate::sweep::show::{to_csv, to_svg};
+use crate::sweep::{Axis, Metric, sweep};
 use crate::workload::{FlowConfig, Origin};
 use crate::workload_file::WorkloadFile;
 

@@ -29,7 +29,7 @@ pub(crate) mod params;
 mod phy;
 mod sata;
 mod states;
-pub mod stats;
+pub(crate) mod stats;
 mod throttle;
 mod tsu;
 pub(crate) mod types;
@@ -262,7 +262,7 @@ impl Drive {
     }
 
     /// Counters so far.
-    pub fn stats(&self) -> &DriveStats {
+    pub(crate) fn stats(&self) -> &DriveStats {
         &self.stats
     }
 
@@ -276,11 +276,6 @@ impl Drive {
     pub(crate) fn queue_sectors(&self, queue: u16) -> (u64, u64) {
         let pair = &self.queues[usize::from(queue)];
         (pair.first_sector, pair.last_sector)
-    }
-
-    /// Requests that have been submitted and are not finished.
-    pub fn in_flight(&self) -> usize {
-        self.reqs.live()
     }
 
     /// Time of the next event; `None` when nothing is pending.

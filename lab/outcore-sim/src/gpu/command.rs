@@ -152,10 +152,20 @@ pub fn run(args: &GpuArgs) -> Result<u8> {
     Ok(0)
 }
 
+/// Kernels of the paper's run, where it gives them.
+const fn paper_kernels(network: Network) -> Option<u64> {
+    match network {
+        Network::Bert => Some(1_858_800),
+        Network::Gpt2 => Some(34_981_000),
+        Network::Resnet50 => Some(2_812_741),
+        Network::Backprop | Network::Hotspot | Network::Lavamd => None,
+    }
+}
+
 fn named(name: &str, requests_max: u64) -> Result<Workload> {
     if let Some(network) = Network::ALL.iter().find(|network| network.name() == name) {
         let workload = network.workload(requests_max);
-        if let Some(whole) = network.paper_kernels() {
+        if let Some(whole) = paper_kernels(*network) {
             eprintln!(
                 "{name}: {} kernels simulated; the paper's run has {whole}",
                 workload.kernels.len()

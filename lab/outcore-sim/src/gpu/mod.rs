@@ -24,7 +24,7 @@
 
 #[cfg(feature = "cli")]
 pub mod command;
-pub mod engine;
+pub(crate) mod engine;
 pub mod pattern;
 mod report;
 pub mod sampled;
@@ -84,7 +84,7 @@ impl Default for GpuConfig {
 
 impl GpuConfig {
     /// GPUs known by name.
-    pub const NAMES: [&'static str; 4] = ["t4", "v100", "a100", "h100"];
+    const NAMES: [&'static str; 4] = ["t4", "v100", "a100", "h100"];
 
     /// The limits that NVIDIA publishes for a GPU (CUDA C++ Programming Guide, technical
     /// specifications by compute capability 7.5, 7.0, 8.0, 9.0; cores from the data sheets).
@@ -136,7 +136,7 @@ impl GpuConfig {
     ///
     /// # Errors
     /// Not even one block fits.
-    pub fn slots(&self, kernel: &KernelSpec) -> Result<u32> {
+    pub(crate) fn slots(&self, kernel: &KernelSpec) -> Result<u32> {
         let need = Need::of(kernel);
         let by = |have: u64, need: u64| have.checked_div(need).unwrap_or(u64::MAX);
         let slots = u64::from(self.blocks_a_core)
@@ -320,7 +320,7 @@ pub enum Scheduling {
 
 impl Scheduling {
     /// Chunk length for a kernel of `blocks` blocks on `cores` cores; 1 is round-robin.
-    pub fn stride(self, blocks: u64, cores: u32) -> u64 {
+    pub(crate) fn stride(self, blocks: u64, cores: u32) -> u64 {
         match self {
             Scheduling::RoundRobin => 1,
             Scheduling::LargeChunk { stride } => u64::from(stride.max(1)),
@@ -337,7 +337,7 @@ impl Scheduling {
 }
 
 /// The `turn`th block that `core` of `cores` gets, in chunks of `stride`.
-pub fn block_of(core: u32, cores: u32, turn: u64, stride: u64) -> u64 {
+pub(crate) fn block_of(core: u32, cores: u32, turn: u64, stride: u64) -> u64 {
     (turn / stride * u64::from(cores) + u64::from(core)) * stride + turn % stride
 }
 

@@ -34,7 +34,7 @@ pub struct Sample {
 
 /// What the sample says about the whole workload.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Estimate {
+pub(crate) struct Estimate {
     /// Launches of the whole workload.
     pub kernels: u64,
     /// Launches that were simulated.
@@ -81,7 +81,7 @@ pub fn sample(workload: &Workload, options: &AllegroOptions, seed: u64) -> Resul
 
 impl Sample {
     /// What a run of the sample, alone on its GPU, says about the whole.
-    pub fn estimate(&self, report: &GpuReport) -> Estimate {
+    pub(crate) fn estimate(&self, report: &GpuReport) -> Estimate {
         let mut before = 0;
         let mut end_ps = 0.0;
         let ends = report.kernel_ends.first().map_or(&[][..], Vec::as_slice);

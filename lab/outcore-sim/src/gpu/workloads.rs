@@ -65,16 +65,6 @@ impl Network {
         }
     }
 
-    /// Kernels of the paper's run, where it gives them.
-    pub const fn paper_kernels(self) -> Option<u64> {
-        match self {
-            Network::Bert => Some(1_858_800),
-            Network::Gpt2 => Some(34_981_000),
-            Network::Resnet50 => Some(2_812_741),
-            Network::Backprop | Network::Hotspot | Network::Lavamd => None,
-        }
-    }
-
     /// One pass (a forward pass, a token, a training step, a run).
     pub fn pass(self) -> Vec<KernelSpec> {
         match self {

@@ -358,7 +358,7 @@ fn finish_synthetic<'a>(
 }
 
 /// Reads MQSim's ASCII trace: `time_ns device lsn sectors type`, type 1 = read, 0 = write.
-pub fn read_ascii_trace(path: &Path) -> Result<Vec<ListItem>> {
+pub(crate) fn read_ascii_trace(path: &Path) -> Result<Vec<ListItem>> {
     ascii_trace_from_text(&read(path)?).map_err(|error| error.path(path))
 }
 

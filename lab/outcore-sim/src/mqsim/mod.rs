@@ -16,7 +16,7 @@ use outcore_io::{Error, Result};
 use roxmltree::{Document, Node};
 
 use crate::config::{Cell, Compat, DriveConfig, GcPolicy, Interface, Policy, Sharing, Suspension};
-pub use flows::{ascii_trace_from_text, import_workload, read_ascii_trace, workload_from_text};
+pub use flows::{ascii_trace_from_text, import_workload, workload_from_text};
 
 use crate::quantities::{NS, Rate, Size, Time, Transfers};
 

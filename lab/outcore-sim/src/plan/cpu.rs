@@ -17,14 +17,6 @@ pub struct CpuCost {
     pub sort_ns: f64,
 }
 
-impl CpuCost {
-    /// Where nothing was measured: integers of 8 bytes on a core of the day.
-    pub const GUESSED: CpuCost = CpuCost {
-        distribute_ns: 15.0,
-        sort_ns: 60.0,
-    };
-}
-
 /// The cost of a pass over records of `record_bytes` on the machine where the job in the trace at
 /// `path` was recorded: its threads' computation over what it read, the same for every pass.
 ///

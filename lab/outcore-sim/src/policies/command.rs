@@ -12,10 +12,8 @@ use outcore_io::units::parse_bytes;
 use outcore_io::{Error, Result};
 use serde_json::json;
 
-use super::{
-    Experiment, Metric, PolicyOptions, mechanisms, networks, sampling_table, schedules, to_csv,
-    to_svg, to_table,
-};
+use super::show::{sampling_table, to_csv, to_svg, to_table};
+use super::{Experiment, Metric, PolicyOptions, mechanisms, networks, schedules};
 
 /// Which comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

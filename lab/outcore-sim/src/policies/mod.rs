@@ -12,9 +12,10 @@
 
 #[cfg(feature = "cli")]
 pub mod command;
+#[cfg(feature = "cli")]
 mod show;
 
-use outcore_io::units::{Unit, bytes_exact};
+use outcore_io::units::bytes_exact;
 use outcore_io::{Error, Result};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -29,8 +30,6 @@ use crate::presets::preset;
 use crate::quantities::Size;
 use crate::run::{RunOptions, run as run_flows};
 use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
-
-pub use show::{sampling_table, to_csv, to_svg, to_table};
 
 /// What is shown of a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -54,31 +53,6 @@ impl Metric {
             Metric::Iops => "iops",
             Metric::Response => "response",
             Metric::End => "end",
-        }
-    }
-
-    /// What an axis says.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Metric::Iops => "IOPS",
-            Metric::Response => "device response, us",
-            Metric::End => "end time, ms",
-        }
-    }
-
-    /// What a value counts; of times the label says in what.
-    const fn unit(self) -> Unit {
-        match self {
-            Metric::Iops => Unit::Iops,
-            Metric::Response | Metric::End => Unit::Count,
-        }
-    }
-
-    fn of(self, point: &Point) -> f64 {
-        match self {
-            Metric::Iops => point.iops,
-            Metric::Response => point.response_us,
-            Metric::End => point.end_ms,
         }
     }
 }

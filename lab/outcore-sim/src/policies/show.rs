@@ -7,14 +7,43 @@
 use std::fmt::Write;
 
 use outcore_chart::{Axis, Chart, Scale, Series, Shape};
+use outcore_io::units::Unit;
 use outcore_io::{Error, Result};
 
 use super::{Experiment, Metric, Point};
 
 /// Largest over smallest value from which on an axis is logarithmic.
 const LOG_RATIO: f64 = 20.0;
+
+impl Metric {
+    /// What an axis says.
+    const fn label(self) -> &'static str {
+        match self {
+            Metric::Iops => "IOPS",
+            Metric::Response => "device response, us",
+            Metric::End => "end time, ms",
+        }
+    }
+
+    /// What a value counts; of times the label says in what.
+    const fn unit(self) -> Unit {
+        match self {
+            Metric::Iops => Unit::Iops,
+            Metric::Response | Metric::End => Unit::Count,
+        }
+    }
+
+    fn of(self, point: &Point) -> f64 {
+        match self {
+            Metric::Iops => point.iops,
+            Metric::Response => point.response_us,
+            Metric::End => point.end_ms,
+        }
+    }
+}
+
 /// One Markdown table a metric.
-pub fn to_table(experiment: &Experiment, metric: Metric) -> String {
+pub(crate) fn to_table(experiment: &Experiment, metric: Metric) -> String {
     let mut text = String::new();
     let _ = write!(text, "| {} |", metric.label());
     for column in &experiment.columns {
@@ -41,7 +70,7 @@ pub fn to_table(experiment: &Experiment, metric: Metric) -> String {
 
 /// How many kernels of every point were simulated, and how far off that is where it is known; `None`
 /// where nothing was sampled.
-pub fn sampling_table(experiment: &Experiment) -> Option<String> {
+pub(crate) fn sampling_table(experiment: &Experiment) -> Option<String> {
     let mut text = String::from("| kernels simulated");
     if experiment.points.iter().all(|point| point.sample.is_none()) {
         return None;
@@ -74,7 +103,7 @@ pub fn sampling_table(experiment: &Experiment) -> Option<String> {
 }
 
 /// All points of all experiments, with a header.
-pub fn to_csv(experiments: &[Experiment]) -> String {
+pub(crate) fn to_csv(experiments: &[Experiment]) -> String {
     let mut text = String::from(
         "experiment,row,column,requests,iops,response_us,p99_us,end_ms,write_amplification,digest\n",
     );
@@ -103,7 +132,7 @@ pub fn to_csv(experiments: &[Experiment]) -> String {
 ///
 /// # Errors
 /// No value is positive.
-pub fn to_svg(experiment: &Experiment, metric: Metric) -> Result<String> {
+pub(crate) fn to_svg(experiment: &Experiment, metric: Metric) -> Result<String> {
     let label = metric.label();
     let values = || experiment.points.iter().map(|point| metric.of(point));
     let (low, high) = (

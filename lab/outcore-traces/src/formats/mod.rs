@@ -20,7 +20,7 @@ use crate::request::{Op, Request};
 use crate::skips::Reason;
 
 /// Device or file names kept for one trace.
-pub const DEVICES_MAX: usize = 65_536;
+pub(crate) const DEVICES_MAX: usize = 65_536;
 
 /// Bytes of a sector, the unit of most traces.
 pub(crate) const SECTOR_BYTES: u64 = 512;
@@ -111,12 +111,12 @@ impl Format {
     }
 
     /// Whether the format is made of lines.
-    pub const fn is_text(self) -> bool {
+    const fn is_text(self) -> bool {
         !matches!(self, Format::Blktrace | Format::Outcore)
     }
 
     /// Nanoseconds of one unit of the format's time field.
-    pub const fn time_unit_ns(self) -> u64 {
+    pub(crate) const fn time_unit_ns(self) -> u64 {
         match self {
             Format::Spc | Format::Tencent | Format::Vscsi => 1_000_000_000,
             Format::Fio | Format::Alibaba => 1_000,

@@ -11,7 +11,7 @@ mod order;
 mod reader;
 mod writer;
 
-pub use order::{SubmissionOrder, WINDOW_RECORDS};
+pub use order::SubmissionOrder;
 pub use reader::Reader;
 pub(crate) use reader::{Flaw, Frames};
 pub use writer::{Submission, ThreadClock, Writer};
@@ -28,11 +28,9 @@ pub const VERSION: u16 = 1;
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 64;
 /// Bytes before the JSON text.
-pub const PREAMBLE_BYTES: usize = 16;
+pub(crate) const PREAMBLE_BYTES: usize = 16;
 /// Longest JSON text that is read.
 pub(crate) const JSON_BYTES_MAX: usize = 16 << 20;
-/// The drive number of a request that belongs to none.
-pub const DRIVE_NONE: u8 = 255;
 
 const _: () = assert!(PREAMBLE_BYTES.is_multiple_of(16) && RECORD_BYTES == 64);
 
@@ -105,7 +103,7 @@ pub enum IoOp {
 pub struct Record {
     /// The thread that submitted it, numbered from 0.
     pub thread: u16,
-    /// Index into the header's drives, or [`DRIVE_NONE`].
+    /// Index into the header's drives, or 255 for a request that belongs to none.
     pub drive: u8,
     /// The file, numbered over the whole trace; a file lies on one drive.
     pub file: u32,

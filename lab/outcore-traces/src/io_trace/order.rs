@@ -12,7 +12,7 @@ use outcore_io::{Error, Kind, Result};
 use crate::io_trace::{Entry, Record};
 
 /// Most records held back (64 MiB).
-pub const WINDOW_RECORDS: usize = 1 << 20;
+pub(crate) const WINDOW_RECORDS: usize = 1 << 20;
 
 /// An iterator over the entries of `inner` in order of submission.
 pub struct SubmissionOrder<I> {

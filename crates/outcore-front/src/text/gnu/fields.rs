@@ -10,13 +10,13 @@ use std::ops::Range;
 use memchr::memchr;
 
 /// Whether a byte separates words: space, tab, and newline (which is inside lines under `-z`).
-pub fn is_blank(byte: u8) -> bool {
+pub(crate) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n')
 }
 
 /// What separates fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Separator {
+pub(crate) enum Separator {
     /// This byte, each time.
     Byte(u8),
     /// The empty string between a word and the blanks behind it.
@@ -32,7 +32,7 @@ pub(crate) struct Position {
 
 /// From where to where a key reaches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Span {
+pub(crate) struct Span {
     /// Its first byte; none for that of the line.
     pub(crate) start: Option<Position>,
     /// What it ends before. Bytes of 0 mean the whole of that field; none, the line.

@@ -51,7 +51,7 @@ const INFINITE: Extended = Extended {
 };
 
 /// How many bytes at the front of `text` are the number; 0 if there is none.
-pub fn len(text: &[u8]) -> usize {
+pub(crate) fn len(text: &[u8]) -> usize {
     let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
     let number = &text[sign..];
     let begins = |name: &[u8]| {

@@ -15,9 +15,9 @@
 
 pub mod debug;
 pub mod fields;
-pub mod float;
+pub(crate) mod float;
 mod parse;
-pub mod version;
+pub(crate) mod version;
 
 pub use parse::of_old_form;
 
@@ -187,7 +187,7 @@ const GONE: u16 = 0x100;
 
 /// How one key of several compares, settled.
 #[derive(Debug)]
-pub struct Compare {
+pub(crate) struct Compare {
     kind: Kind,
     filter: Option<Filter>,
     /// Whether it runs against the order as a whole.
@@ -305,7 +305,12 @@ impl Compare {
     ///
     /// # Errors
     /// Usage for options that do not go together.
-    pub fn new(ordering: &Ordering, is_turned: bool, is_last: bool, seed: u64) -> Result<Self> {
+    pub(crate) fn new(
+        ordering: &Ordering,
+        is_turned: bool,
+        is_last: bool,
+        seed: u64,
+    ) -> Result<Self> {
         ordering.check()?;
         Ok(Compare {
             kind: ordering.kind(),
@@ -326,7 +331,7 @@ impl Compare {
     }
 
     /// Appends the key of a text.
-    pub fn append(&self, text: &[u8], key: &mut Vec<u8>) {
+    pub(crate) fn append(&self, text: &[u8], key: &mut Vec<u8>) {
         let start = key.len();
         match (&self.filter, self.kind) {
             (None, _) => self.append_text(text, key),

@@ -11,11 +11,11 @@ use std::path::Path;
 use crate::memory::BLOCK_BYTES;
 
 /// No merged transfer is longer.
-pub const MERGE_BYTES_MAX: usize = 512 << 10;
+pub(crate) const MERGE_BYTES_MAX: usize = 512 << 10;
 /// Slots of a drive that says nothing else.
 pub const TAGS_DEFAULT: usize = 32;
 /// No drive gets more slots.
-pub const TAGS_MAX: usize = 128;
+pub(crate) const TAGS_MAX: usize = 128;
 
 /// Limits of one drive's queue in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

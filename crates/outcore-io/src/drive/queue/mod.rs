@@ -32,11 +32,11 @@ use std::sync::Arc;
 use super::{FileId, Op};
 
 pub use latency::Latencies;
-pub use limits::{MERGE_BYTES_MAX, QueueLimits, TAGS_DEFAULT, TAGS_MAX};
+pub use limits::{QueueLimits, TAGS_DEFAULT};
 pub use tags::TagPool;
 
 /// Foreground transfers in a row while the background waits.
-pub const FOREGROUND_STREAK_MAX: u32 = 64;
+const FOREGROUND_STREAK_MAX: u32 = 64;
 
 /// Who goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -11,7 +11,7 @@ use super::{Binary, ColumnType, Unary};
 use crate::key::record::{Endian, Number, NumberType};
 
 /// Most rows of a batch.
-pub const BATCH_ROWS: usize = 1024;
+pub(crate) const BATCH_ROWS: usize = 1024;
 
 /// Rows of the inputs, as they lie in memory.
 #[derive(Debug, Clone, Copy)]

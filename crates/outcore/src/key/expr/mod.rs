@@ -41,13 +41,13 @@ use super::npy::NpyHeader;
 use super::record::{Endian, KeyKind, Number, NumberType, RecordFormat};
 use outcore_io::{Error, Result};
 
-pub use column::{BATCH_ROWS, Column, Rows, Space};
+pub use column::{Column, Rows, Space};
 pub use program::Program;
 
-pub(crate) use column::with_type;
+pub(crate) use column::{BATCH_ROWS, with_type};
 
 /// The position of a row in the whole input.
-pub const INDEX: &str = "index";
+pub(crate) const INDEX: &str = "index";
 /// Names of the numbers of inputs that are zipped.
 const INPUT_NAMES: [&str; 8] = ["x", "y", "z", "w", "x4", "x5", "x6", "x7"];
 

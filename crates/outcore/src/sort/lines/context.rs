@@ -7,10 +7,12 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::plan::{LinePlan, SORTING};
+use super::rows::RowSink;
 use super::{LineSortOptions, OnNoKey};
 use crate::job::Job;
 use crate::key::sort_key::{NoKey, SortKey, Tie};
 use crate::partition::Partition;
+use crate::read::framing::ItemFraming;
 use crate::read::source::InputPart;
 use outcore_io::memory::{Budget, Pool, block_ceil, block_floor};
 use outcore_io::port::{Port, Volume};
@@ -22,8 +24,12 @@ pub(super) struct Context<'a> {
     pub(super) partition: Partition<'a>,
     pub(super) order: &'a dyn SortKey,
     pub(super) options: LineSortOptions,
+    /// How items lie one after another.
+    pub(super) framing: ItemFraming,
     pub(super) plan: &'a LinePlan,
     pub(super) parts: &'a [InputPart],
+    /// Takes the sorted rows; an output is written otherwise.
+    pub(super) rows: Option<&'a dyn RowSink>,
     /// Lines left out for having no key.
     pub(super) skipped: AtomicU64,
 }
@@ -57,9 +63,15 @@ impl Context<'_> {
         self.job.budget.left_bytes(SORTING)
     }
 
-    /// A line without a key, which begins at byte `at_bytes` of the data of `part`: counted or an
-    /// error, as asked for.
-    pub(super) fn no_key(&self, part: usize, at_bytes: u64, why: &NoKey) -> Result<()> {
+    /// A line without a key, which begins at a byte of the data of a part, if it was read: counted or an error, as
+    /// asked for.
+    pub(super) fn no_key(&self, place: Option<(usize, u64)>, why: &NoKey) -> Result<()> {
+        let Some((part, at_bytes)) = place else {
+            let cause = format!("a row has no key: {}", why.0);
+            return Err(
+                Error::new(Kind::Corrupt, "make a key", cause).hint("check what makes the rows")
+            );
+        };
         if self.options.on_no_key == OnNoKey::Skip {
             self.skipped.fetch_add(1, Ordering::Relaxed);
             return Ok(());

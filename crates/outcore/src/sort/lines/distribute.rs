@@ -15,20 +15,26 @@ use super::bucket::LineBucket;
 use super::context::Context;
 use super::plan::{ACROSS, INPUT};
 use super::refs::Ref;
+use super::rows::RowSource;
 use super::splitters::{LineRoute, LineSplitters};
 use super::table::Table;
 use crate::key::sort_key::Tie;
 use crate::partition::bucket::{Out, Segment, join_outs};
 use crate::partition::mover::{Item, MadeKeys, Mover, Run, VaryingItems, VaryingMover};
-use crate::partition::pass::{BucketSource, TakeShare, read_all, scatter_segments};
+use crate::partition::pass::{TakeShare, read_all};
+use crate::partition::refine::{BucketSource, scatter_segments};
 use crate::partition::route::{PositionRoute, Route};
 use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
 use crate::partition::spill::Spilling;
+use crate::read::framing::ItemFraming;
 use crate::read::regions::{Chunks, Region, RegionReader, Terminated};
 use outcore_io::Result;
 use outcore_io::memory::Pool;
 
-/// The line of an equality bucket that is written, with its terminator, where that is one, and its
+/// Rows of a batch, and batches, are fewer than so many bits count.
+const BATCH_BITS: u32 = 32;
+
+/// The line of an equality bucket that is written, with what frames it, where that is one, and its
 /// place in the input.
 struct Best {
     position: u64,
@@ -36,11 +42,12 @@ struct Best {
 }
 
 impl Best {
-    /// Whether a line, with its terminator, comes before it. Terminators take no part: some bytes are
+    /// Whether a line, with what frames it, comes before it. Terminators take no part: some bytes are
     /// below them, and a line comes before those that it begins.
-    fn is_behind(&self, tie: Tie, line: &[u8], position: u64) -> bool {
-        let (line, best) = (&line[..line.len() - 1], &self.line[..self.line.len() - 1]);
-        match tie {
+    fn is_behind(&self, context: &Context<'_>, line: &[u8], position: u64) -> bool {
+        let content = |line| context.framing.content(line);
+        let (line, best) = (content(line), content(&self.line));
+        match context.order.tie() {
             Tie::Position => position < self.position,
             Tie::Bytes => line < best,
             Tie::BytesDescending => line > best,
@@ -74,8 +81,8 @@ impl<'a, const HAS_KEYS: bool> Lines<'a, HAS_KEYS> {
 impl<const HAS_KEYS: bool> VaryingItems for Lines<'_, HAS_KEYS> {
     const HAS_KEYS: bool = HAS_KEYS;
 
-    fn terminator(&self) -> u8 {
-        self.context.options.terminator
+    fn framing(&self) -> ItemFraming {
+        self.context.framing
     }
 
     fn make_keys(
@@ -96,8 +103,9 @@ impl<const HAS_KEYS: bool> VaryingItems for Lines<'_, HAS_KEYS> {
                 .append_key(line.bytes(run.bytes), &mut keys.area);
             if let Err(why) = made {
                 keys.area.truncate(at);
-                let (part, at_bytes) = run.place.unwrap_or_default();
-                context.no_key(part, at_bytes + u64::from(line.at), &why)?;
+                let place = run.place;
+                let place = place.map(|(part, at)| (part, at + u64::from(line.at)));
+                context.no_key(place, &why)?;
                 continue;
             }
             keys.refs.push(Ref::to(at, keys.area.len()));
@@ -115,9 +123,9 @@ impl<const HAS_KEYS: bool> VaryingItems for Lines<'_, HAS_KEYS> {
             return false;
         }
         if HAS_KEYS {
-            let tie = self.context.order.tie();
+            let context = self.context;
             let best = &mut self.best[line.bucket];
-            let is_first = |best: &Best| best.is_behind(tie, line.bytes, line.position);
+            let is_first = |best: &Best| best.is_behind(context, line.bytes, line.position);
             if best.as_ref().is_none_or(is_first) {
                 *best = Some(Best {
                     position: line.position,
@@ -134,6 +142,9 @@ struct Scattered {
     outs: Vec<Out>,
     best: Vec<Option<Best>>,
 }
+
+/// The way of one thread's lines to their buckets.
+type LineMover<'a, const HAS_KEYS: bool> = VaryingMover<Lines<'a, HAS_KEYS>, LineRoute<'a>>;
 
 /// The first distribution, from the input's files; with the workers' tables if the plan has some.
 pub(super) fn distribute_input(
@@ -157,12 +168,57 @@ fn distribute_regions<const HAS_KEYS: bool>(
     let pool = Pool::new(&context.job.budget, INPUT, sizes.slot_bytes(), slots)?;
     let line_bytes = 2 * (plan.size.threads * plan.line_bytes_max) as u64;
     let _lines = context.job.budget.reserve(ACROSS, line_bytes)?;
+    let framing = Terminated {
+        terminator: context.options.terminator,
+    };
+    distribute_by::<HAS_KEYS>(context, splitters, |worker, mover, table| {
+        let mut reader = RegionReader::new(&chunks, framing, sizes, pool.clone());
+        read_all(worker, &mut reader, |worker, region| {
+            take_region(context, (worker, mover), table, region)
+        })
+    })
+}
+
+/// The first distribution, of rows that a source makes.
+pub(super) fn distribute_made(
+    context: &Context<'_>,
+    splitters: &LineSplitters,
+    source: &dyn RowSource,
+) -> Result<(Vec<LineBucket>, Vec<Table>)> {
+    distribute_by::<true>(context, splitters, |worker, mover, _| {
+        source.make(&mut |rows, position| {
+            context.check()?;
+            let bytes = rows.as_bytes();
+            // Rows of a batch are told apart by their number in it.
+            let position = position << BATCH_BITS;
+            worker.begin_run(RunStart {
+                position,
+                begin: position,
+                end: position + (1 << BATCH_BITS),
+            });
+            let run = Run {
+                bytes,
+                position,
+                place: None,
+            };
+            mover.take(worker, run)?;
+            context.job.control.advance(bytes.len() as u64);
+            context.job.control.watch(context.volume);
+            worker.poll(false)
+        })
+    })
+}
+
+/// The first distribution on all threads, each of which is fed by `feed`.
+fn distribute_by<const HAS_KEYS: bool>(
+    context: &Context<'_>,
+    splitters: &LineSplitters,
+    feed: impl Fn(&mut ScatterWorker<'_>, &mut LineMover<'_, HAS_KEYS>, &mut Table) -> Result<()> + Sync,
+) -> Result<(Vec<LineBucket>, Vec<Table>)> {
+    let plan = context.plan;
     let resident_below = match plan.distributions {
         0 => usize::MAX,
         _ => context.resident_below(splitters.bucket_count(), plan.size.data_bytes),
-    };
-    let framing = Terminated {
-        terminator: context.options.terminator,
     };
     let workers = context.on_all_threads(|_| {
         let count = splitters.bucket_count();
@@ -171,12 +227,8 @@ fn distribute_regions<const HAS_KEYS: bool>(
         let is_equal = |bucket| splitters.equal_key(bucket).is_some();
         let lines = Lines::<HAS_KEYS>::new(context, count, is_equal);
         let mut mover = VaryingMover::new(lines, LineRoute::new(splitters));
-        let mut reader = RegionReader::new(&chunks, framing, sizes, pool.clone());
         let mut table = Table::new(plan.table_bytes);
-        read_all(&mut worker, &mut reader, |worker, region| {
-            take_region(context, (worker, &mut mover), &mut table, region)
-        })?;
-        drop(reader);
+        feed(&mut worker, &mut mover, &mut table)?;
         let outs = worker.finish(true)?;
         let best = mover.items.best;
         Ok((Scattered { outs, best }, table))
@@ -297,11 +349,8 @@ fn buckets_of<const HAS_KEYS: bool>(
 ) -> Vec<LineBucket> {
     let buckets = (0..splitters.bucket_count()).map(|index| {
         let equal = splitters.equal_key(index);
-        let copies_of = equal.filter(|_| !HAS_KEYS).map(|line| {
-            let mut line = line.to_vec();
-            line.push(context.options.terminator);
-            line.into()
-        });
+        let copies_of = equal.filter(|_| !HAS_KEYS);
+        let copies_of = copies_of.map(|line| context.framing.item_of(line));
         LineBucket {
             depth: splitters.depth_of(index),
             is_equal: equal.is_some(),
@@ -318,13 +367,12 @@ fn join(
     buckets: Vec<LineBucket>,
     workers: Vec<Scattered>,
 ) -> Vec<LineBucket> {
-    let tie = context.order.tie();
     let mut best: Vec<Option<Best>> = (0..buckets.len()).map(|_| None).collect();
     let mut outs = Vec::with_capacity(workers.len());
     for worker in workers {
         for (best, other) in best.iter_mut().zip(worker.best) {
             let is_first = match (&*best, &other) {
-                (Some(best), Some(other)) => best.is_behind(tie, &other.line, other.position),
+                (Some(best), Some(other)) => best.is_behind(context, &other.line, other.position),
                 (None, Some(_)) => true,
                 (_, None) => false,
             };

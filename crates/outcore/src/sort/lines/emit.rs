@@ -1,12 +1,13 @@
 //! Lines in their order, as a stream of bytes cut wherever the output wants.
 //!
-//! Contract: a [`Gather`] gives the lines that references point to, each followed by the terminator
-//! that stands behind it in its area, and with its count in front where that is asked for (as
+//! Contract: a [`Gather`] gives the lines that references point to, each with what frames it in its area,
+//! and with its count in front where that is asked for (as
 //! `uniq -c` writes it: seven places, a blank). A line may lie in two chunks.
 
 use std::io::Write;
 
 use super::refs::Ref;
+use crate::read::framing::ItemFraming;
 
 /// Room for a count: twenty digits and a blank.
 pub(super) const COUNT_BYTES_MAX: usize = 21;
@@ -14,6 +15,9 @@ pub(super) const COUNT_BYTES_MAX: usize = 21;
 /// Lines that are being written.
 pub(crate) struct Gather<'a> {
     area: &'a [u8],
+    /// Bytes of an item in front of its content, and all that frame it.
+    head_bytes: usize,
+    around_bytes: usize,
     refs: &'a [Ref],
     /// Lines not begun; the references are gone through again and again if there are more.
     left: u64,
@@ -30,9 +34,16 @@ pub(crate) struct Gather<'a> {
 
 impl<'a> Gather<'a> {
     /// `lines` lines of `area`; their words are their counts if `has_counts`.
-    pub(crate) fn new(area: &'a [u8], refs: &'a [Ref], lines: u64, has_counts: bool) -> Self {
+    pub(crate) fn new(
+        (area, framing): (&'a [u8], ItemFraming),
+        refs: &'a [Ref],
+        lines: u64,
+        has_counts: bool,
+    ) -> Self {
         Gather {
             area,
+            head_bytes: framing.head_bytes(),
+            around_bytes: framing.around_bytes(),
             refs,
             left: lines,
             next: 0,
@@ -63,7 +74,7 @@ impl<'a> Gather<'a> {
             false => 0,
         };
         refs.iter()
-            .map(|r| head(r) + u64::from(r.len_bytes) + 1)
+            .map(|r| head(r) + u64::from(r.len_bytes) + self.around_bytes as u64)
             .sum()
     }
 
@@ -109,7 +120,7 @@ impl<'a> Gather<'a> {
         let mut filled = 0;
         while self.left > 0 {
             let r = &self.refs[self.next];
-            let (at, len) = (r.at as usize, r.len_bytes as usize + 1);
+            let (at, len) = self.item(r);
             let Some(room) = out.get_mut(filled..filled + len) else {
                 break;
             };
@@ -118,6 +129,13 @@ impl<'a> Gather<'a> {
             self.step();
         }
         filled
+    }
+
+    /// Where an item lies in the area, and how long it is.
+    #[inline(always)]
+    fn item(&self, r: &Ref) -> (usize, usize) {
+        let at = r.at as usize - self.head_bytes;
+        (at, r.len_bytes as usize + self.around_bytes)
     }
 
     fn step(&mut self) {
@@ -131,7 +149,8 @@ impl<'a> Gather<'a> {
     fn begin(&mut self) {
         let r = self.refs[self.next];
         self.step();
-        (self.line_from, self.line_to) = (r.at as usize, (r.at + r.len_bytes) as usize + 1);
+        let (at, len) = self.item(&r);
+        (self.line_from, self.line_to) = (at, at + len);
         if self.has_counts {
             let mut room = &mut self.head[..];
             // There is always room for it.
@@ -161,6 +180,7 @@ mod tests {
             at,
             len_bytes: len,
         });
+        let framing = ItemFraming::Terminated(b'\n');
         for has_counts in [false, true] {
             let expected: Vec<u8> = refs
                 .iter()
@@ -172,7 +192,7 @@ mod tests {
                 })
                 .collect();
             for cut in 1..expected.len() + 2 {
-                let mut gather = Gather::new(area, &refs, 6, has_counts);
+                let mut gather = Gather::new((area, framing), &refs, 6, has_counts);
                 assert_eq!(gather.bytes_left(), expected.len() as u64);
                 let mut got = Vec::new();
                 while !gather.is_done() {

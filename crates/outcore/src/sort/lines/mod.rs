@@ -5,6 +5,8 @@
 //! lines, and a bucket is sorted by reference, eight bytes at a time. Where one line a key is wanted
 //! and few differ, they are counted in tables as they are read.
 //!
+//! [`sort_rows`] is the same for rows of any bytes that somebody makes and takes ([`rows`]).
+//!
 //! A last line that its file does not end is ended in the output, as the standard tools do it.
 
 mod arrange;
@@ -14,9 +16,11 @@ mod context;
 mod distribute;
 mod emit;
 mod files;
+mod made;
 mod merge;
 mod plan;
 mod refs;
+pub mod rows;
 mod sample;
 mod sort;
 mod sort_task;
@@ -25,6 +29,7 @@ mod splitters;
 mod table;
 
 pub use check::{Disorder, check_lines};
+pub use made::{RowSortOptions, sort_rows};
 pub use merge::merge_lines;
 pub use plan::{LinePlan, LineSize, plan_lines};
 pub use sort::{sample_lines, sort_lines};

@@ -69,6 +69,8 @@ pub struct LineSize {
     pub is_ordered: bool,
     /// Whether one line a key is written.
     pub is_unique: bool,
+    /// Whether lines are read from files; they are made otherwise, with memory of their own.
+    pub is_read: bool,
 }
 
 /// How lines will be sorted.
@@ -159,7 +161,11 @@ impl Planned for LinePlan {
             .ledger("sort of lines", (input_runs, tables_bytes), SPLIT_BUCKETS)
             .always(TABLES, threads as u64 * self.table_bytes);
         let sorting_bytes = self.areas_bytes(space.area_bytes as usize) + space.beside_bytes();
-        self.with_regions(ledger, 1)
+        let ledger = match self.size.is_read {
+            true => self.with_regions(ledger, 1),
+            false => ledger,
+        };
+        ledger
             .during("split", SPLIT_SEGMENTS, self.split_bytes())
             .during("split", LONG_KEYS, LONG_KEYS_BYTES_MIN)
             .during("sort", EDGES, EDGES_BYTES)
@@ -360,6 +366,7 @@ mod tests {
             distinct: None,
             is_ordered: false,
             is_unique: false,
+            is_read: true,
         }
     }
 

@@ -16,6 +16,7 @@ use super::plan::LineSize;
 use super::splitters::Keys;
 use crate::job::{Job, JobSize};
 use crate::key::sort_key::{SortKey, Tie};
+use crate::read::framing::ItemFraming;
 use crate::read::sample::{distinct, random};
 use crate::read::source::InputPart;
 use outcore_io::Result;
@@ -103,27 +104,25 @@ impl Share {
 #[derive(Clone, Copy)]
 pub(super) struct Lines<'a> {
     pub(super) order: &'a dyn SortKey,
-    pub(super) terminator: u8,
+    pub(super) framing: ItemFraming,
 }
 
 impl LineSample {
     /// Takes the lines of `bytes`; `is_begin` if a line begins at the front.
     pub(super) fn take(&mut self, lines: Lines<'_>, bytes: &[u8], is_begin: bool, share: Share) {
         let bytes_max = self.keys.area.len() + share.bytes_max;
-        let mut rest = bytes;
-        if !is_begin {
-            let end = memchr::memchr(lines.terminator, bytes);
-            rest = &bytes[end.map_or(bytes.len(), |end| end + 1)..];
-        }
-        let ends = memchr::memchr_iter(lines.terminator, bytes).count() as u64;
-        self.lines += ends;
+        let begin = match is_begin {
+            true => Some(0),
+            false => lines.framing.next_begin(bytes),
+        };
+        let mut rest = &bytes[begin.unwrap_or(bytes.len())..];
+        self.lines += lines.framing.count(bytes);
         self.line_bytes += bytes.len() as u64;
         for _ in 0..LINES_A_READ {
             if rest.is_empty() || self.keys.area.len() >= bytes_max {
                 return;
             }
-            let end = memchr::memchr(lines.terminator, rest);
-            let line = &rest[..end.unwrap_or(rest.len())];
+            let (line, behind) = lines.framing.first(rest);
             let at = self.keys.area.len();
             match lines.order.append_key(line, &mut self.keys.area) {
                 Ok(()) => {
@@ -133,7 +132,7 @@ impl LineSample {
                 }
                 Err(_) => self.keys.area.truncate(at),
             }
-            rest = &rest[(line.len() + 1).min(rest.len())..];
+            rest = behind;
         }
     }
 
@@ -184,6 +183,7 @@ impl LineSample {
             },
             is_ordered: !is_whole && lines.order.tie() == Tie::Position,
             is_unique,
+            is_read: true,
         }
     }
 }
@@ -292,7 +292,7 @@ mod tests {
     fn every_read_gives_keys_however_long_lines_are() {
         let lines = Lines {
             order: &ByteOrder,
-            terminator: b'\n',
+            framing: ItemFraming::Terminated(b'\n'),
         };
         let mut sample = LineSample::default();
         let share = Share::of(READS_MAX as usize, KEY_BYTES_MAX);

@@ -1,4 +1,5 @@
-//! External samplesort of lines: input files in, one sorted output, whole or not at all.
+//! External samplesort of items of any length: lines of files in, one sorted output, whole or not at all; or rows
+//! from a source to a sink.
 //!
 //! Model: PALID (Li, Khan, Dhulipala, SPAA 2025), section 4, for records of any length.
 //!
@@ -9,24 +10,27 @@
 //! Bounds: memory as planned ([`super::plan`]); I/O 2 reads and 2 writes of the data, less what stays
 //! in memory and what is only counted, plus the sample.
 
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::bucket::LineBucket;
 use super::context::Context;
 use super::distribute::distribute_input;
 use super::plan::{LineSize, TABLES, plan_lines};
+use super::rows::RowSink;
 use super::sample::{LineSample, Lines, Wanted, sample_input};
 use super::sort_task::sort_buckets;
 use super::split::split_oversized;
 use super::splitters::{LineSplitters, SplitterSize};
-use super::table::sort_tables;
+use super::table::{Table, sort_tables};
 use super::{LineSortOptions, LineSummary};
 use crate::ends::{Input, Output, Phases, check_unchanged, open_inputs};
 use crate::job::Job;
 use crate::key::sort_key::SortKey;
 use crate::partition::Partition;
 use crate::partition::driver::Ends;
+use crate::read::framing::ItemFraming;
 use crate::read::source::InputPart;
 use outcore_io::drive::Access;
 use outcore_io::output::Room;
@@ -47,9 +51,96 @@ pub fn sort_lines(
     options: LineSortOptions,
 ) -> Result<LineSummary> {
     check_output(&output, options)?;
+    let framing = ItemFraming::Terminated(options.terminator);
+    let source = Files { inputs, framing };
+    sort_from(job, &source, Ending::Output(output), order, options)
+}
+
+/// What is sorted.
+pub(super) trait ItemSource: Sync {
+    /// Whether it is read from files, for which the plan has memory.
+    const IS_READ: bool;
+
+    /// The files that are read; none where items are made.
+    fn files(&self) -> &[Input];
+    /// How items lie one after another.
+    fn framing(&self) -> ItemFraming;
+    /// Bytes of all items, as far as that is known.
+    fn data_bytes(&self, ends: &Ends) -> u64;
+    /// Memory that making them takes.
+    fn memory_bytes(&self) -> u64;
+    /// Keys of some items from all over.
+    fn sample(&self, job: &Job, ends: &Ends, lines: Lines<'_>) -> Result<LineSample>;
+    /// Brings each item to a bucket of `splitters`, or to a table.
+    fn distribute(
+        &self,
+        context: &Context<'_>,
+        splitters: &LineSplitters,
+    ) -> Result<(Vec<LineBucket>, Vec<Table>)>;
+}
+
+/// Where sorted items go.
+pub(super) enum Ending<'a> {
+    Output(Output),
+    Rows(&'a dyn RowSink),
+}
+
+/// Lines of files.
+struct Files<'a> {
+    inputs: &'a [Input],
+    framing: ItemFraming,
+}
+
+impl ItemSource for Files<'_> {
+    const IS_READ: bool = true;
+
+    fn files(&self) -> &[Input] {
+        self.inputs
+    }
+
+    fn framing(&self) -> ItemFraming {
+        self.framing
+    }
+
+    fn data_bytes(&self, ends: &Ends) -> u64 {
+        ends.data_bytes
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        0
+    }
+
+    fn sample(&self, job: &Job, ends: &Ends, lines: Lines<'_>) -> Result<LineSample> {
+        sample_input(job, &ends.volume, &ends.parts, lines, Wanted::Splitters)
+    }
+
+    fn distribute(
+        &self,
+        context: &Context<'_>,
+        splitters: &LineSplitters,
+    ) -> Result<(Vec<LineBucket>, Vec<Table>)> {
+        distribute_input(context, splitters)
+    }
+}
+
+/// Sorts what a source gives; as [`sort_lines`].
+pub(super) fn sort_from<S: ItemSource>(
+    job: &Job,
+    source: &S,
+    ending: Ending<'_>,
+    order: &dyn SortKey,
+    options: LineSortOptions,
+) -> Result<LineSummary> {
     let mut phases = Phases::start();
-    let ends = Ends::open(job, inputs, output, 1, Access::Read)?;
-    let data_bytes = ends.data_bytes;
+    let (output, rows) = match ending {
+        Ending::Output(output) => (output, None),
+        // The sink has an output of its own.
+        Ending::Rows(rows) => (Output::Pipe(Mutex::new(Box::new(io::sink()))), Some(rows)),
+    };
+    let ends = Ends::open(job, source.files(), output, 1, Access::Read)?;
+    let data_bytes = source.data_bytes(&ends);
+    let beside_bytes = source.memory_bytes() + rows.map_or(0, |rows| rows.memory_bytes());
+    let _beside = job.budget.reserve("making and taking rows", beside_bytes)?;
     let is_unique = options.unique || options.count;
     let room = match is_unique {
         true => Room::AtMost,
@@ -65,12 +156,15 @@ pub fn sort_lines(
     job.control.begin_phase("sample", 0);
     let lines = Lines {
         order,
-        terminator: options.terminator,
+        framing: source.framing(),
     };
-    let mut sample = sample_input(job, &ends.volume, &ends.parts, lines, Wanted::Splitters)?;
+    let mut sample = source.sample(job, &ends, lines)?;
     sample.sort();
     let drive_count = ends.volume.drives().len();
-    let plan = plan_lines(sample.size(job, lines, data_bytes, is_unique, drive_count))?;
+    let plan = plan_lines(LineSize {
+        is_read: S::IS_READ,
+        ..sample.size(job, lines, data_bytes, is_unique, drive_count)
+    })?;
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.scratch_bytes > 0)?;
     let where_to = (&*ends.volume, &scratch);
@@ -79,8 +173,10 @@ pub fn sort_lines(
         partition: Partition::new(job, where_to, sizes, plan.size.threads, data_bytes)?,
         order,
         options,
+        framing: lines.framing,
         plan: &plan,
         parts: &ends.parts,
+        rows,
         skipped: AtomicU64::new(0),
     };
     let splitters = choose_splitters(&context, &sample);
@@ -89,7 +185,7 @@ pub fn sort_lines(
     job.control.begin_phase("distribute", data_bytes);
     let table_bytes = plan.table_bytes * plan.size.threads as u64;
     let _tables = job.budget.reserve(TABLES, table_bytes)?;
-    let (mut buckets, tables) = distribute_input(&context, &splitters)?;
+    let (mut buckets, tables) = source.distribute(&context, &splitters)?;
     check_unchanged(&ends.volume, &ends.parts, false)?;
     let tables = sort_tables(&context, tables)?;
     let lines_in = buckets.iter().map(|b| b.counts.items).sum::<u64>()
@@ -140,7 +236,7 @@ pub fn sample_lines(
     let is_unique = options.unique || options.count;
     let lines = Lines {
         order,
-        terminator: options.terminator,
+        framing: ItemFraming::Terminated(options.terminator),
     };
     let mut sample = sample_input(job, &volume, &parts, lines, Wanted::Splitters)?;
     sample.sort();
@@ -157,7 +253,10 @@ pub(crate) fn sample_lengths(
     terminator: u8,
 ) -> Result<LineSize> {
     let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
-    let lines = Lines { order, terminator };
+    let lines = Lines {
+        order,
+        framing: ItemFraming::Terminated(terminator),
+    };
     let sample = sample_input(job, volume, parts, lines, Wanted::Lengths)?;
     let drive_count = volume.drives().len().max(1);
     Ok(sample.size(job, lines, data_bytes, false, drive_count))

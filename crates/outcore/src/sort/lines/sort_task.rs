@@ -9,14 +9,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memchr::memchr_iter;
-
 use super::arrange::{key_ref, sort_keys, to_line};
 use super::bucket::{LineBucket, Space, TableLines};
 use super::context::Context;
 use super::emit::Gather;
 use super::plan::SORTING;
 use super::refs::{AnyTie, Ref, sort_refs};
+use super::rows::RowSink;
 use super::table::Tables;
 use crate::key::sort_key::Tie;
 use crate::partition::driver::{Ends, Written};
@@ -189,6 +188,7 @@ impl BucketWork<TableLines> for Sorting<'_> {
             return self.write_copies(worker, &loaded);
         }
         loaded.load.append_resident(&mut area);
+        let framing = self.context.framing;
         let terminator = self.context.options.terminator;
         let (runs, end) = loaded.load.runs();
         let mut refs = std::mem::take(&mut self.refs);
@@ -204,8 +204,23 @@ impl BucketWork<TableLines> for Sorting<'_> {
         self.order(bucket, &area, &runs, &mut refs, &met)?;
         // The segments that were copied free their slots before anything waits.
         loaded.load.segments.clear();
-        let gather = Gather::new(&area, &refs, refs.len() as u64, self.context.options.count);
-        let written = self.emit(worker, &loaded, gather);
+        let count = refs.len() as u64;
+        let written = match self.context.rows {
+            Some(sink) => {
+                let around_bytes = framing.around_bytes() as u64;
+                let bytes = refs
+                    .iter()
+                    .map(|r| u64::from(r.len_bytes) + around_bytes)
+                    .sum();
+                let rows = &mut refs.iter().map(|r| r.bytes(&area));
+                self.hand_on(worker, &loaded, sink, (rows, count, bytes))
+            }
+            None => {
+                let has_counts = self.context.options.count;
+                let gather = Gather::new((&area, framing), &refs, count, has_counts);
+                self.emit(worker, &loaded, gather)
+            }
+        };
         self.refs = refs;
         written
     }
@@ -253,14 +268,13 @@ impl Sorting<'_> {
 
     /// One reference a line.
     fn find_lines(&self, area: &[u8], runs: &[LoadedRun], refs: &mut Vec<Ref>) {
-        let terminator = self.context.options.terminator;
         for run in runs {
-            let mut from = run.at;
-            for end in memchr_iter(terminator, &area[run.at..run.at + run.len_bytes]) {
-                let end = run.at + end;
-                refs.push(Ref::to(from, end));
-                from = end + 1;
-            }
+            let bytes = &area[..run.at + run.len_bytes];
+            self.context
+                .framing
+                .find(bytes, run.at, usize::MAX, |from, end| {
+                    refs.push(Ref::to(from, end));
+                });
         }
     }
 
@@ -273,20 +287,23 @@ impl Sorting<'_> {
         keys: &mut Vec<u8>,
     ) -> Result<()> {
         keys.clear();
-        let terminator = self.context.options.terminator;
+        let mut keyless = None;
         for run in runs {
-            let mut from = run.at;
-            for end in memchr_iter(terminator, &area[run.at..run.at + run.len_bytes]) {
-                let end = run.at + end;
-                let key = key_ref(self.context.order, area, (from, end), keys);
-                refs.push(key.map_err(|why| {
-                    Error::new(Kind::Corrupt, "make a key again", why.0)
-                        .hint("a bug: please report it")
-                })?);
-                from = end + 1;
-            }
+            let bytes = &area[..run.at + run.len_bytes];
+            self.context
+                .framing
+                .find(bytes, run.at, usize::MAX, |from, end| {
+                    match key_ref(self.context.order, area, (from, end), keys) {
+                        Ok(key) => refs.push(key),
+                        Err(why) => keyless = Some(why),
+                    }
+                });
         }
-        Ok(())
+        match keyless {
+            Some(why) => Err(Error::new(Kind::Corrupt, "make a key again", why.0)
+                .hint("a bug: please report it")),
+            None => Ok(()),
+        }
     }
 
     /// Turns the order around where it descends; of equal keys keeps the first where one is wanted,
@@ -335,20 +352,43 @@ impl Sorting<'_> {
         let Some(line) = &bucket.copies_of else {
             return Ok(());
         };
-        let (word, len_bytes) = (bucket.counts.items, line.len() as u32 - 1);
+        let framing = self.context.framing;
+        let len_bytes = (line.len() - framing.around_bytes()) as u32;
+        let word = bucket.counts.items;
         let lines = match self.context.is_unique() {
             true => 1,
             false => word,
         };
-        let at = 0;
+        let at = framing.head_bytes() as u32;
         let copy = Ref {
             word,
             at,
             len_bytes,
         };
+        if let Some(sink) = self.context.rows {
+            let mut copies = (0..lines).map(|_| framing.content(line));
+            let bytes = lines * line.len() as u64;
+            return self.hand_on(worker, loaded, sink, (&mut copies, lines, bytes));
+        }
         let refs = vec![copy; lines.min(COPIES_MAX) as usize];
-        let gather = Gather::new(line, &refs, lines, self.context.options.count);
+        let gather = Gather::new((line, framing), &refs, lines, self.context.options.count);
         self.emit(worker, loaded, gather)
+    }
+
+    /// Hands the rows of a bucket to who takes them.
+    fn hand_on(
+        &self,
+        worker: &mut TaskWorker<'_, TableLines>,
+        loaded: &Loaded<TableLines>,
+        sink: &dyn RowSink,
+        (rows, count, bytes): (&mut dyn Iterator<Item = &[u8]>, u64, u64),
+    ) -> Result<()> {
+        let in_turn = sink.take(rows)?;
+        self.lines.fetch_add(count, Ordering::Relaxed);
+        let spot = worker.place(loaded, |_| bytes)?;
+        in_turn()?;
+        worker.end_turn(spot);
+        Ok(())
     }
 
     /// Writes the lines of a bucket in order.

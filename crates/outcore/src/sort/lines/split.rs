@@ -14,9 +14,9 @@ use super::splitters::{LineSplitters, SplitterSize};
 use super::table::Tables;
 use crate::key::sort_key::{ByteOrder, Tie};
 use crate::partition::bucket::Segment;
-use crate::partition::read::{LongItem, look_at_segments};
-use crate::partition::refine::{Refined, refine};
+use crate::partition::refine::{LongItem, Refined, look_at_segments, refine};
 use crate::partition::route::PositionRoute;
+use crate::read::framing::ItemFraming;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
@@ -161,7 +161,7 @@ fn sample_segments(
             true => context.order,
             false => &ByteOrder,
         },
-        terminator: context.options.terminator,
+        framing: context.framing,
     };
     let share = Share::of(chosen * places, key_bytes_max);
     // A long line is looked at with all of its segments.
@@ -175,6 +175,11 @@ fn sample_segments(
     look_at_segments(context, looked_at, |segment, payload| {
         let Some((payload, _)) = long_line.join_bytes(segment, payload) else {
             return;
+        };
+        let places = match context.framing {
+            ItemFraming::Terminated(_) => places,
+            // Where items begin can only be told from the front.
+            ItemFraming::LengthPrefixed => 1,
         };
         for place in 0..places {
             let at = place * payload.len() / places;

@@ -7,5 +7,6 @@ mod faults;
 mod jobs;
 mod ledgers;
 mod properties;
+mod rows;
 mod streams;
 pub(crate) mod texts;

@@ -203,6 +203,7 @@ fn sorts_and_views_of_lines_have_a_ledger_that_fits_or_name_the_memory() {
                         distinct,
                         is_ordered,
                         is_unique: distinct.is_some(),
+                        is_read: true,
                     };
                     plan_lines(size).map(|plan| plan.ledger())
                 });

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::job::Job;
+use super::Job;
 use outcore_io::threads::spawn_scoped;
 use outcore_io::{Error, Kind, Result};
 

@@ -1,0 +1,104 @@
+//! The sort of rows that somebody makes.
+//!
+//! Contract: [`sort_rows`] is [`super::sort_lines`] with a [`RowSource`] for its files and a [`RowSink`] for its output:
+//! the same plan, distribution and buckets.
+//!
+//! Bounds: the memory of a sort of lines without what that reads, and what source and sink say that they
+//! need beside it; I/O is that of scratch alone.
+
+use std::path::PathBuf;
+
+use super::bucket::LineBucket;
+use super::context::Context;
+use super::distribute::distribute_made;
+use super::rows::{RowSink, RowSource};
+use super::sample::{LineSample, Lines, Share};
+use super::sort::{Ending, ItemSource, sort_from};
+use super::splitters::LineSplitters;
+use super::table::Table;
+use super::{LineSortOptions, LineSummary};
+use crate::ends::Input;
+use crate::job::Job;
+use crate::key::sort_key::SortKey;
+use crate::partition::driver::Ends;
+use crate::read::framing::ItemFraming;
+use outcore_io::Result;
+use outcore_io::port::ScratchDrive;
+
+/// Batches of a sample, about, and the bytes of a key that are kept.
+const SAMPLE_BATCHES: usize = 1024;
+const KEY_BYTES_MAX: usize = 1024;
+
+/// How rows are sorted, besides their order.
+#[derive(Debug, Clone, Default)]
+pub struct RowSortOptions {
+    /// One row a key: the first of them in the order.
+    pub unique: bool,
+    /// Where scratch lies if the job names no drives for it.
+    pub scratch_dir: PathBuf,
+}
+
+/// Sorts the rows of `source` by the keys that `order` finds in them, and hands them to `sink`.
+///
+/// # Errors
+/// What source and sink fail with; [`crate::Kind::Memory`] if the plan or a row does not fit,
+/// [`crate::Kind::Corrupt`] for a row without a key or scratch that rotted, [`crate::Kind::NoSpace`],
+/// [`crate::Kind::Io`], [`crate::Kind::Interrupted`].
+pub fn sort_rows(
+    job: &Job,
+    source: &dyn RowSource,
+    sink: &dyn RowSink,
+    order: &dyn SortKey,
+    options: &RowSortOptions,
+) -> Result<LineSummary> {
+    let mut job = job.clone();
+    if job.options.drives.is_empty() {
+        job.options.drives = vec![ScratchDrive::new(&options.scratch_dir)];
+    }
+    let options = LineSortOptions {
+        unique: options.unique,
+        ..LineSortOptions::default()
+    };
+    sort_from(&job, &Made(source), Ending::Rows(sink), order, options)
+}
+
+/// Rows that a source makes.
+struct Made<'a>(&'a dyn RowSource);
+
+impl ItemSource for Made<'_> {
+    const IS_READ: bool = false;
+
+    fn files(&self) -> &[Input] {
+        &[]
+    }
+
+    fn framing(&self) -> ItemFraming {
+        ItemFraming::LengthPrefixed
+    }
+
+    fn data_bytes(&self, _ends: &Ends) -> u64 {
+        self.0.data_bytes()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.0.memory_bytes()
+    }
+
+    fn sample(&self, _job: &Job, _ends: &Ends, lines: Lines<'_>) -> Result<LineSample> {
+        let mut sample = LineSample::default();
+        let share = Share::of(SAMPLE_BATCHES, KEY_BYTES_MAX);
+        self.0.sample(&mut |rows, _| {
+            sample.take(lines, rows.as_bytes(), true, share);
+            Ok(())
+        })?;
+        Ok(sample)
+    }
+
+    fn distribute(
+        &self,
+        context: &Context<'_>,
+        splitters: &LineSplitters,
+    ) -> Result<(Vec<LineBucket>, Vec<Table>)> {
+        distribute_made(context, splitters, self.0)
+    }
+}

@@ -1,0 +1,388 @@
+//! Rows of any bytes, made by a source and handed to a sink.
+//!
+//! Contract: what the sink is given is what a naive sort of the same rows gives, whatever the threads and
+//! the memory, and faults of source, sink and scratch end the job by name.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use outcore::job::{ComputeCosts, DriveRates, Job, JobOptions, ScratchDrive};
+use outcore::key::sort_key::{NoKey, SortKey, Tie};
+use outcore::sort::lines::rows::{InTurn, RowBatch, RowSink, RowSource, TakeRows};
+use outcore::sort::lines::{LineSummary, RowSortOptions, sort_rows};
+use outcore::{Error, Kind, Result};
+use outcore_io::drive::Device;
+use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
+use proptest::prelude::*;
+
+/// The key of a row: as many of its bytes, from the second on, as the first says.
+#[derive(Clone, Copy, Debug)]
+struct Front {
+    descending: bool,
+    tie: Tie,
+}
+
+fn key_of(row: &[u8]) -> Option<&[u8]> {
+    let (&len, rest) = row.split_first()?;
+    rest.get(..usize::from(len))
+}
+
+impl SortKey for Front {
+    fn append_key(&self, row: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+        key.extend_from_slice(key_of(row).ok_or_else(|| NoKey("it is too short".into()))?);
+        Ok(())
+    }
+
+    fn is_item(&self) -> bool {
+        false
+    }
+
+    fn is_descending(&self) -> bool {
+        self.descending
+    }
+
+    fn tie(&self) -> Tie {
+        self.tie
+    }
+}
+
+/// Rows in batches, of which each thread takes the next.
+struct Batches<'r> {
+    rows: &'r [Vec<u8>],
+    batch_rows: usize,
+    next: AtomicUsize,
+    fails_at: usize,
+    told_bytes: u64,
+}
+
+impl Batches<'_> {
+    fn give(&self, number: usize, take: &mut TakeRows<'_>) -> Result<bool> {
+        let Some(rows) = self.rows.chunks(self.batch_rows).nth(number) else {
+            return Ok(false);
+        };
+        if number == self.fails_at {
+            return Err(Error::new(Kind::Corrupt, "make rows", "as told"));
+        }
+        let mut batch = RowBatch::default();
+        for row in rows {
+            batch.push(row)?;
+        }
+        take(&batch, number as u64)?;
+        Ok(true)
+    }
+}
+
+impl RowSource for Batches<'_> {
+    fn data_bytes(&self) -> u64 {
+        self.told_bytes
+    }
+
+    fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        let count = self.rows.len().div_ceil(self.batch_rows);
+        (0..count)
+            .step_by((count / 20).max(1))
+            .try_for_each(|number| match number == self.fails_at {
+                true => Ok(()),
+                false => self.give(number, take).map(|_| ()),
+            })
+    }
+
+    fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        while self.give(self.next.fetch_add(1, Ordering::Relaxed), take)? {}
+        Ok(())
+    }
+}
+
+/// Rows as they come in their turns.
+#[derive(Default)]
+struct Collected {
+    rows: Mutex<Vec<Vec<u8>>>,
+    buckets: AtomicUsize,
+    fails_at: Option<usize>,
+}
+
+impl RowSink for Collected {
+    fn take<'s>(&'s self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<InTurn<'s>> {
+        let bucket = self.buckets.fetch_add(1, Ordering::Relaxed);
+        if self.fails_at == Some(bucket) {
+            return Err(Error::new(Kind::NoSpace, "take rows", "as told"));
+        }
+        let rows: Vec<Vec<u8>> = rows.map(<[u8]>::to_vec).collect();
+        Ok(Box::new(move || {
+            self.rows.lock().unwrap().extend(rows);
+            Ok(())
+        }))
+    }
+}
+
+/// Rows with few or many different keys, most of them short, with all bytes in them.
+fn rows(count: usize, key_bytes: usize, longest: usize, seed: u64) -> Vec<Vec<u8>> {
+    let mut state = seed;
+    let mut next = move || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed ^ mixed >> 27
+    };
+    (0..count)
+        .map(|_| {
+            let mut row = vec![key_bytes as u8];
+            row.extend(next().to_le_bytes().iter().cycle().take(key_bytes));
+            let rest = match next() % 50 {
+                0 => next() as usize % longest,
+                _ => next() as usize % 40,
+            };
+            row.extend((0..rest).map(|at| (at as u64 ^ seed) as u8));
+            row.extend_from_slice(&next().to_le_bytes()[..2]);
+            row
+        })
+        .collect()
+}
+
+fn expected(rows: &[Vec<u8>], order: Front, unique: bool) -> Vec<Vec<u8>> {
+    let mut sorted = rows.to_vec();
+    sorted.sort_by(|a, b| {
+        let by_key = key_of(a).cmp(&key_of(b));
+        let by_key = if order.descending {
+            by_key.reverse()
+        } else {
+            by_key
+        };
+        by_key.then_with(|| match order.tie {
+            Tie::Position => std::cmp::Ordering::Equal,
+            Tie::Bytes => a.cmp(b),
+            Tie::BytesDescending => b.cmp(a),
+        })
+    });
+    if unique {
+        sorted.dedup_by(|a, b| key_of(a) == key_of(b));
+    }
+    sorted
+}
+
+fn options(memory_bytes: u64, threads: usize) -> JobOptions {
+    JobOptions {
+        memory_bytes,
+        threads,
+        drives: vec![ScratchDrive {
+            name: "drive".into(),
+            dir: PathBuf::from("/d0"),
+            weight: 1.0,
+            limit_bytes: u64::MAX,
+        }],
+        scratch_limit_bytes: u64::MAX,
+        seed: 1,
+        rates: DriveRates::ASSUMED,
+        costs: ComputeCosts::ASSUMED,
+    }
+}
+
+struct RowJob<'r> {
+    rows: &'r [Vec<u8>],
+    order: Front,
+    unique: bool,
+    batch_rows: usize,
+    memory_bytes: u64,
+    threads: usize,
+    /// What the source says that there is, of a hundred.
+    told_percent: u64,
+    source_fails_at: usize,
+    sink_fails_at: Option<usize>,
+}
+
+impl<'r> RowJob<'r> {
+    fn of(rows: &'r [Vec<u8>]) -> Self {
+        RowJob {
+            rows,
+            order: Front {
+                descending: false,
+                tie: Tie::Bytes,
+            },
+            unique: false,
+            batch_rows: 100,
+            memory_bytes: 5 << 20,
+            threads: 2,
+            told_percent: 100,
+            source_fails_at: usize::MAX,
+            sink_fails_at: None,
+        }
+    }
+
+    /// Sorts on `device`, which has no files before or after.
+    fn run(&self, ram: &RamDevice, device: Arc<dyn Device>) -> Result<(LineSummary, Vec<Vec<u8>>)> {
+        let job = Job::on(options(self.memory_bytes, self.threads), device);
+        let bytes: usize = self.rows.iter().map(|row| row.len() + 4).sum();
+        let source = Batches {
+            rows: self.rows,
+            batch_rows: self.batch_rows,
+            next: AtomicUsize::new(0),
+            fails_at: self.source_fails_at,
+            told_bytes: bytes as u64 * self.told_percent / 100,
+        };
+        let sink = Collected {
+            fails_at: self.sink_fails_at,
+            ..Collected::default()
+        };
+        let options = RowSortOptions {
+            unique: self.unique,
+            ..RowSortOptions::default()
+        };
+        let result = sort_rows(&job, &source, &sink, &self.order, &options);
+        assert_eq!(job.budget.used_bytes(), 0, "all memory is given back");
+        assert_eq!(ram.list(), Vec::<PathBuf>::new(), "nothing is left over");
+        Ok((result?, sink.rows.into_inner().unwrap()))
+    }
+
+    fn check(&self) -> LineSummary {
+        let ram = RamDevice::new(RamOptions::default());
+        let (summary, got) = self.run(&ram, Arc::new(ram.clone())).unwrap();
+        let expected = expected(self.rows, self.order, self.unique);
+        assert_eq!(summary.lines_in, self.rows.len() as u64);
+        assert_eq!(summary.lines_out, expected.len() as u64);
+        assert_eq!(got.len(), expected.len());
+        assert!(got == expected, "rows are not in order");
+        summary
+    }
+}
+
+fn any_tie() -> impl Strategy<Value = Tie> {
+    prop_oneof![
+        Just(Tie::Position),
+        Just(Tie::Bytes),
+        Just(Tie::BytesDescending)
+    ]
+}
+
+proptest! {
+    #![proptest_config(crate::support::often::tried(40))]
+
+    #[test]
+    fn rows_are_handed_on_as_a_naive_sort_has_them(
+        (count, key_bytes, longest) in (0usize..8000, 0usize..12, 1usize..20_000),
+        (descending, unique, tie) in (any::<bool>(), any::<bool>(), any_tie()),
+        (batch_rows, threads, memory_mib) in (1usize..500, 1usize..4, 6u64..24),
+        (told_percent, seed) in (50u64..150, any::<u64>()),
+    ) {
+        let rows = rows(count, key_bytes, longest, seed);
+        RowJob {
+            order: Front { descending, tie },
+            unique,
+            batch_rows,
+            threads,
+            memory_bytes: memory_mib << 20,
+            told_percent,
+            ..RowJob::of(&rows)
+        }
+        .check();
+    }
+}
+
+#[test]
+fn rows_that_do_not_fit_the_memory_go_through_scratch() {
+    let rows = rows(300_000, 8, 4000, 7);
+    for tie in [Tie::Bytes, Tie::Position] {
+        let job = RowJob {
+            order: Front {
+                descending: false,
+                tie,
+            },
+            memory_bytes: 8 << 20,
+            ..RowJob::of(&rows)
+        };
+        let summary = job.check();
+        assert!(
+            summary.scratch_bytes > 10 << 20,
+            "{}",
+            summary.scratch_bytes
+        );
+    }
+}
+
+#[test]
+fn equal_rows_are_all_handed_on() {
+    let rows = vec![b"\x03abc and some more".to_vec(); 200_000];
+    for (tie, unique) in [
+        (Tie::Bytes, false),
+        (Tie::Position, false),
+        (Tie::Bytes, true),
+    ] {
+        RowJob {
+            order: Front {
+                descending: true,
+                tie,
+            },
+            unique,
+            ..RowJob::of(&rows)
+        }
+        .check();
+    }
+}
+
+#[test]
+fn a_source_or_a_sink_that_fails_ends_the_job_in_its_own_words() {
+    let rows = rows(50_000, 6, 100, 3);
+    let failing = [
+        (70, None, Kind::Corrupt),
+        (usize::MAX, Some(0), Kind::NoSpace),
+        (usize::MAX, Some(3), Kind::NoSpace),
+    ];
+    for (source_fails_at, sink_fails_at, kind) in failing {
+        let job = RowJob {
+            source_fails_at,
+            sink_fails_at,
+            ..RowJob::of(&rows)
+        };
+        let ram = RamDevice::new(RamOptions::default());
+        let error = job.run(&ram, Arc::new(ram.clone())).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains("as told"), "{error}");
+    }
+}
+
+#[test]
+fn a_row_without_a_key_is_an_error() {
+    let mut rows = rows(1000, 6, 100, 3);
+    rows[700] = vec![200, 1, 2];
+    let ram = RamDevice::new(RamOptions::default());
+    let error = RowJob::of(&rows)
+        .run(&ram, Arc::new(ram.clone()))
+        .unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt);
+    assert!(
+        error
+            .to_string()
+            .contains("a row has no key: it is too short"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_fault_on_scratch_is_named() {
+    let rows = rows(30_000, 6, 3000, 5);
+    let job = RowJob {
+        threads: 1,
+        ..RowJob::of(&rows)
+    };
+    let kinds = [
+        ("eio", "read", Kind::Io),
+        ("eio", "write", Kind::Io),
+        ("enospc", "write", Kind::NoSpace),
+        ("flip", "read", Kind::Corrupt),
+    ];
+    for (fault, counted, kind) in kinds {
+        let mut failed = 0;
+        for n in [1, 2, 5, 9, 20, 40] {
+            let plan: FaultPlan = format!("{fault}@{n}:{counted}").parse().unwrap();
+            let ram = RamDevice::new(RamOptions::default());
+            let faulty = Arc::new(FaultDevice::new(Arc::new(ram.clone()), plan));
+            match job.run(&ram, faulty) {
+                Err(error) => {
+                    assert_eq!(error.kind(), kind, "{fault}@{n}:{counted} {error}");
+                    failed += 1;
+                }
+                Ok((_, got)) => assert!(got == expected(&rows, job.order, false)),
+            }
+        }
+        assert!(failed > 0, "{fault}:{counted} was met");
+    }
+}
