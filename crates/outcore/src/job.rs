@@ -3,7 +3,7 @@
 //! Contract: a [`Job`] is a value; nothing is global. Its [`Control`] is shared with whoever
 //! watches: progress is read from it, and setting `cancel` stops the job at its next look, at
 //! most about 50 ms and one bucket's sort later, with nothing left behind.
-//! [`thread_group`] are its threads.
+//! `thread_group` are its threads.
 
 pub(crate) mod thread_group;
 

@@ -10,7 +10,7 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 /// Each package, by its folder, and the packages of ours that it may use.
-const PACKAGES: [(&str, &[&str]); 14] = [
+const PACKAGES: [(&str, &[&str]); 15] = [
     ("crates/outcore-io", &[]),
     ("crates/outcore-store", &["outcore-io"]),
     ("crates/outcore", ENGINE_BELOW),
@@ -21,7 +21,8 @@ const PACKAGES: [(&str, &[&str]); 14] = [
         &["outcore-io", "outcore-chart", "outcore-traces"],
     ),
     ("lab/outcore-gen", ENGINE),
-    ("crates/outcore-front", ENGINE),
+    ("crates/outcore-table", ENGINE),
+    ("crates/outcore-front", BELOW_FRONT),
     ("crates/outcore-mount", BELOW_MOUNT),
     ("lab/outcore-bench", BELOW_BENCH),
     ("crates/outcore-cli", BELOW_CLI),
@@ -36,11 +37,19 @@ const FOR_TESTS: [(&str, &[&str]); 2] = [
 ];
 const ENGINE_BELOW: &[&str] = &["outcore-io", "outcore-store"];
 const ENGINE: &[&str] = &["outcore-io", "outcore-store", "outcore"];
-const BELOW_MOUNT: &[&str] = &["outcore-io", "outcore-store", "outcore", "outcore-front"];
+const BELOW_FRONT: &[&str] = &["outcore-io", "outcore-store", "outcore", "outcore-table"];
+const BELOW_MOUNT: &[&str] = &[
+    "outcore-io",
+    "outcore-store",
+    "outcore",
+    "outcore-table",
+    "outcore-front",
+];
 const BELOW_BENCH: &[&str] = &[
     "outcore-io",
     "outcore-store",
     "outcore",
+    "outcore-table",
     "outcore-chart",
     "outcore-front",
     "outcore-gen",
@@ -52,6 +61,7 @@ const BELOW_CLI: &[&str] = &[
     "outcore-io",
     "outcore-store",
     "outcore",
+    "outcore-table",
     "outcore-chart",
     "outcore-front",
     "outcore-gen",
@@ -64,7 +74,7 @@ const BELOW_CLI: &[&str] = &[
 const FUZZ: &str = "fuzz";
 const FOR_TEST: &str = "dev-dependencies";
 const KINDS: [&str; 3] = ["dependencies", FOR_TEST, "build-dependencies"];
-const WHY: &str = "io < store < engine < front < mount < lab < cli, python; io < sim, traces, chart: \
+const WHY: &str = "io < store < engine < table < front < mount < lab < cli, python; io < sim, traces, chart: \
                    each crate must make sense to a reader of those below it alone";
 
 /// Checks every package manifest.

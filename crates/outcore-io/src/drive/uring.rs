@@ -327,7 +327,8 @@ impl UringQueue {
     /// Lets the ring look for the alarm, once.
     fn watch_alarm(&mut self) {
         let Some(alarm) = &self.alarm else { return };
-        let readable = PollFlags::IN.bits().into();
+        // Not `into`: whether the bits are signed depends on what rustix calls, and under Miri that is the C library.
+        let readable = PollFlags::IN.bits() as u32;
         let entry = opcode::PollAdd::new(Fd(alarm.as_raw_fd()), readable)
             .build()
             .user_data(ALARM);

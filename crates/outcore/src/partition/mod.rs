@@ -27,7 +27,6 @@ pub(crate) mod load;
 pub(crate) mod mover;
 pub(crate) mod pass;
 pub(crate) mod plan;
-pub(crate) mod read;
 pub(crate) mod refine;
 pub(crate) mod route;
 pub(crate) mod scatter;

@@ -1,16 +1,27 @@
-//! Buckets that turned out too large for the memory, distributed again until none is.
+//! Buckets that turned out too large for the memory: their segments are read and distributed again until all fit.
 //!
 //! Contract: the order of buckets is kept. What is too large, and by what it is split, says the job; each
 //! split has to make parts of which none is as large as the whole, in the end. PALID (SPAA 2025), section
-//! 4, splits likewise.
+//! 4, splits likewise. Every segment on scratch is verified before anybody sees it; one that stayed in memory
+//! is shown like the others. [`look_at_segments`] shows segments that stay where they are, and
+//! [`scatter_segments`] moves what is in them to other buckets, in the order of the input where that counts.
+//!
+//! Bounds: the partition's window of reads, and a long item.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::Partition;
-use super::bucket::Bucket;
+use super::bucket::{Bucket, InputRun, Location, Segment};
+use super::mover::{Mover, Run};
+use super::pass::{Reader, TakeShare, read_all};
+use super::route::Route;
+use super::scatter::{RunStart, ScatterWorker};
+use super::{Partition, SPLIT_SEGMENTS, no_buffer};
 use outcore_io::Result;
+use outcore_io::memory::{Buf, Pool};
+use outcore_io::port::{Port, Transfer};
+use outcore_io::transfers::{ReadAhead, Transfers};
 
 /// What has been tried with a bucket.
 #[derive(Debug, Clone, Copy, Default)]
@@ -83,4 +94,299 @@ pub(crate) fn refine_side_by_side<K: Send>(
     Ok(parts
         .flat_map(|parts| parts.unwrap_or_else(PoisonError::into_inner))
         .collect())
+}
+
+/// A segment that has been read, or had stayed in memory.
+struct ReadSegment {
+    segment: Segment,
+    /// What was read of it, if it was on scratch.
+    buf: Option<Buf>,
+}
+
+impl ReadSegment {
+    /// Its items.
+    fn payload(&self) -> &[u8] {
+        let buf = match (&self.segment.location, &self.buf) {
+            (Location::Memory(buf), _) | (_, Some(buf)) => &buf[..],
+            (Location::Scratch { .. }, None) => &[],
+        };
+        &buf[..(self.segment.payload_bytes as usize).min(buf.len())]
+    }
+}
+
+/// An item that is longer than a buffer, put together while the segments of a bucket come in order.
+#[derive(Default)]
+pub(crate) struct LongItem {
+    bytes: Vec<u8>,
+    input_runs: Box<[InputRun]>,
+    is_inside: bool,
+}
+
+impl LongItem {
+    /// The items of the segment, and their input runs; with the last part of a long one, all of that;
+    /// nothing with the parts before.
+    fn join<'r>(&'r mut self, read: &'r ReadSegment) -> Option<(&'r [u8], &'r [InputRun])> {
+        self.join_bytes(&read.segment, read.payload())
+    }
+
+    /// The same of a segment whose payload is shown.
+    pub(crate) fn join_bytes<'r>(
+        &'r mut self,
+        segment: &'r Segment,
+        payload: &'r [u8],
+    ) -> Option<(&'r [u8], &'r [InputRun])> {
+        let was_inside = std::mem::replace(&mut self.is_inside, segment.is_continued);
+        if !was_inside {
+            self.bytes.clear();
+            if !segment.is_continued {
+                return Some((payload, &segment.input_runs));
+            }
+            self.input_runs.clone_from(&segment.input_runs);
+        }
+        self.bytes.extend_from_slice(payload);
+        (!segment.is_continued).then_some((&self.bytes, &self.input_runs))
+    }
+}
+
+/// Shows the payloads of `segments`, in order, which stay where they are.
+pub(crate) fn look_at_segments<'s>(
+    partition: &Partition<'_>,
+    segments: impl IntoIterator<Item = &'s Segment>,
+    mut show: impl FnMut(&'s Segment, &[u8]),
+) -> Result<()> {
+    let window = partition.sizes.split_reads;
+    let segment_bytes = partition.sizes.segment_bytes;
+    let budget = &partition.job.budget;
+    let pool = Pool::new(budget, SPLIT_SEGMENTS, segment_bytes, window)?;
+    let mut reads = Transfers::new(partition.volume)?;
+    let mut segments = segments.into_iter().fuse();
+    let mut next = VecDeque::new();
+    loop {
+        partition.check()?;
+        while next.len() < window
+            && let Some(segment) = segments.next()
+        {
+            if let Location::Scratch { address, .. } = &segment.location {
+                let mut buf = pool.take().ok_or_else(no_buffer)?;
+                let buf = buf.split_to(segment.stored_bytes());
+                let file = partition.scratch()?.file(*address);
+                reads.read(file, address.offset_bytes, buf, ());
+            }
+            next.push_back(segment);
+        }
+        let Some(segment) = next.pop_front() else {
+            return Ok(());
+        };
+        let payload_bytes = segment.payload_bytes as usize;
+        if let Location::Memory(buf) = &segment.location {
+            show(segment, &buf[..payload_bytes]);
+        } else if let Some(read) = reads.next_in_order(|| partition.check())? {
+            segment.verify(partition, &read.buf)?;
+            show(segment, &read.buf[..payload_bytes]);
+        }
+    }
+}
+
+/// The segments of a bucket, each taken once by whichever of the threads asks that distribute it again.
+pub(crate) struct BucketSource {
+    left: Mutex<VecDeque<Segment>>,
+    share: TakeShare,
+    /// Positions of all input runs, ascending, where runs that follow on to each other are joined.
+    positions: Vec<u64>,
+}
+
+impl BucketSource {
+    /// Segments in the order in which they were made.
+    pub(crate) fn as_made(segments: Vec<Segment>) -> Self {
+        BucketSource {
+            left: Mutex::new(segments.into()),
+            share: TakeShare::ONE,
+            positions: Vec::new(),
+        }
+    }
+
+    /// Segments in the order of the input, as far as they know it.
+    pub(crate) fn in_order(mut segments: Vec<Segment>, share: TakeShare) -> Self {
+        let is_known = |segment: &Segment| !segment.input_runs.is_empty();
+        if segments.iter().any(is_known) {
+            // The segments of a long item stay together.
+            let mut long = None;
+            segments.sort_by_cached_key(|segment| {
+                let first = segment.input_runs.first().map_or(0, |run| run.position);
+                let key = long.take().unwrap_or(first);
+                long = segment.is_continued.then_some(key);
+                key
+            });
+        }
+        let input_runs = segments
+            .iter()
+            .flat_map(|segment| segment.input_runs.iter());
+        let mut positions: Vec<u64> = input_runs.map(|run| run.position).collect();
+        positions.sort_unstable();
+        BucketSource {
+            left: Mutex::new(segments.into()),
+            share,
+            positions,
+        }
+    }
+
+    /// Buffers for `threads` threads that read it.
+    pub(crate) fn pool(partition: &Partition<'_>, threads: usize) -> Result<Pool> {
+        let sizes = &partition.sizes;
+        let slots = sizes.split_reads * threads;
+        Pool::new(
+            &partition.job.budget,
+            SPLIT_SEGMENTS,
+            sizes.segment_bytes,
+            slots,
+        )
+    }
+
+    /// The next segment of a thread that has `taken` some before. The segments of a long item stay together.
+    fn next(&self, taken: &mut VecDeque<Segment>) -> Option<Segment> {
+        if taken.is_empty() {
+            let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = (left.len() as u64 / self.share.0).max(1) as usize;
+            let count = count.min(left.len());
+            taken.extend(left.drain(..count));
+            while taken.back().is_some_and(|segment| segment.is_continued) {
+                let Some(segment) = left.pop_front() else {
+                    break;
+                };
+                taken.push_back(segment);
+            }
+        }
+        taken.pop_front()
+    }
+
+    /// The run of the input that `run` is of: it follows on to the one before it in the order of the input.
+    fn run_of(&self, run: &InputRun) -> RunStart {
+        let before = |&position: &u64| position < run.position;
+        let number = self.positions.partition_point(before) as u64;
+        RunStart {
+            position: run.position,
+            begin: number,
+            end: number + 1,
+        }
+    }
+}
+
+/// One thread's way through the segments of a bucket, which are read for good.
+struct BucketReader<'a, 's> {
+    partition: &'a Partition<'a>,
+    source: &'s BucketSource,
+    pool: Pool,
+    ahead: ReadAhead<Segment>,
+    /// Taken and not yet asked for.
+    taken: VecDeque<Segment>,
+    is_ordered: bool,
+}
+
+impl Reader for BucketReader<'_, '_> {
+    type Read = ReadSegment;
+
+    fn start(&mut self, port: &mut Port) -> Result<()> {
+        while self.ahead.has_room() {
+            let Some(segment) = self.source.next(&mut self.taken) else {
+                break;
+            };
+            let Location::Scratch { address, .. } = segment.location else {
+                self.ahead.put(segment);
+                continue;
+            };
+            let mut buf = self.pool.take().ok_or_else(no_buffer)?;
+            let buf = buf.split_to(segment.stored_bytes());
+            let file = self.partition.scratch()?.file(address);
+            self.ahead
+                .ask(port, (file, address.offset_bytes), buf, segment);
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, _: &mut Port) -> Result<Option<ReadSegment>> {
+        let next = self.ahead.next(self.is_ordered);
+        Ok(next.map(|(segment, buf)| ReadSegment { segment, buf }))
+    }
+
+    /// Its place on scratch is free then.
+    fn settle(&mut self, transfer: Transfer) -> Result<()> {
+        let partition = self.partition;
+        self.ahead.settle(transfer, |segment, transfer| {
+            segment.verify(partition, &transfer.buf)?;
+            if let Location::Scratch { address, .. } = segment.location {
+                let scratch = partition.scratch()?;
+                scratch.forget(address);
+                // Short ones have whole buffers' places, too.
+                scratch.free(address, partition.sizes.segment_bytes as u64);
+            }
+            Ok(())
+        })
+    }
+
+    fn is_done(&self) -> bool {
+        self.ahead.is_idle()
+    }
+
+    fn advance_bytes(_: &ReadSegment) -> u64 {
+        // The input has been read before.
+        0
+    }
+
+    /// Gives the segment's memory back.
+    fn give_back(&mut self, read: ReadSegment) {
+        let was_reserved = read.segment.is_resident;
+        drop(read);
+        if was_reserved {
+            self.partition.resident_left.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// Moves what is in the segments of a bucket to the buckets of a worker.
+pub(crate) fn scatter_segments(
+    worker: &mut ScatterWorker<'_>,
+    mover: &mut impl Mover,
+    source: &BucketSource,
+    pool: Pool,
+) -> Result<()> {
+    let partition = worker.partition;
+    let mut reader = BucketReader {
+        partition,
+        source,
+        pool,
+        ahead: ReadAhead::new(partition.sizes.split_reads),
+        taken: VecDeque::new(),
+        is_ordered: worker.takes_in_order(),
+    };
+    let mut long_item = LongItem::default();
+    read_all(worker, &mut reader, |worker, read| {
+        let Some((bytes, input_runs)) = long_item.join(read) else {
+            return Ok(());
+        };
+        if input_runs.is_empty() {
+            let run = Run {
+                bytes,
+                position: 0,
+                place: None,
+            };
+            return mover.take(worker, run);
+        }
+        let mut from = 0;
+        for run in input_runs {
+            // Of a long item the input run has only the first segment.
+            let to = match input_runs.len() {
+                1 => bytes.len(),
+                _ => from + run.bytes as usize,
+            };
+            mover.route().begin_run(worker, source.run_of(run));
+            let run = Run {
+                bytes: &bytes[from..to],
+                position: run.position,
+                place: None,
+            };
+            mover.take(worker, run)?;
+            from = to;
+        }
+        Ok(())
+    })
 }

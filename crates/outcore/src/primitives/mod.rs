@@ -26,14 +26,14 @@
 //! | [`select`] | `first`, `find_if`, `top_k`, `top_k_each`, `histogram` |
 //! | [`distribute`](mod@distribute) | files by bucket, `partition` |
 //! | [`group`] | `count_by`, `unique`: by hash or by sort |
-//! | [`by_key`] | `segmented_reduce`, `reduce_by_key`, `group_by_key`: neighbours with one key |
-//! | [`by_index`] | `for_each_batch` with state a thread, `reduce_by_index`, `histogram_by_index` |
+//! | `by_key` | `segmented_reduce`, `reduce_by_key`, `group_by_key`: neighbours with one key |
+//! | `by_index` | `for_each_batch` with state a thread, `reduce_by_index`, `histogram_by_index` |
 //! | [`sorted`] | `sort_items`: a sort of what a pass makes, with no file between |
 //! | [`turned`] | `reverse`, `windows`, `merge` of sorted files |
-//! | [`map_to`] | `map_files_to`: a function from file to file |
+//! | `map_to` | `map_files_to`: a function from file to file |
 //! | [`gather`](mod@gather) | elements by position; all items in memory |
 //! | [`files`] | a function on each of many files |
-//! | [`table`], [`aggregate`], [`tables`] | the same with types that are known when it runs: expressions |
+//! | [`table`], `aggregate`, [`tables`] | the same with types that are known when it runs: expressions |
 //! | `pieces`, `pass`, `append`, `ahead`, [`producer`] | how: what is read next, sizes, order |
 
 pub(crate) mod aggregate;

@@ -1,5 +1,5 @@
 //! Streams over a volume: blocks in ([`source`]), whole records of any length in order
-//! ([`regions`]), and random pieces for samples ([`sample`]).
+//! (`regions`), and random pieces for samples ([`sample`]).
 
 pub(crate) mod by_drive;
 pub mod chunks;

@@ -15,8 +15,7 @@ use super::plan::BUCKETS_MAX;
 use super::shared::Shared;
 use super::splitters::KeySplitters;
 use crate::partition::bucket::{Bucket, join_outs};
-use crate::partition::read::look_at_segments;
-use crate::partition::refine::{Refined, refine};
+use crate::partition::refine::{Refined, look_at_segments, refine};
 use crate::partition::route::{PositionRoute, Route};
 use outcore_io::Result;
 

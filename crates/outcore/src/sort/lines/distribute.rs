@@ -21,7 +21,8 @@ use super::table::Table;
 use crate::key::sort_key::Tie;
 use crate::partition::bucket::{Out, Segment, join_outs};
 use crate::partition::mover::{Item, MadeKeys, Mover, Run, VaryingItems, VaryingMover};
-use crate::partition::pass::{BucketSource, TakeShare, read_all, scatter_segments};
+use crate::partition::pass::{TakeShare, read_all};
+use crate::partition::refine::{BucketSource, scatter_segments};
 use crate::partition::route::{PositionRoute, Route};
 use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
 use crate::partition::spill::Spilling;
@@ -29,9 +30,6 @@ use crate::read::framing::ItemFraming;
 use crate::read::regions::{Chunks, Region, RegionReader, Terminated};
 use outcore_io::Result;
 use outcore_io::memory::Pool;
-
-/// Rows of a batch, and batches, are fewer than so many bits count.
-const BATCH_BITS: u32 = 32;
 
 /// The line of an equality bucket that is written, with what frames it, where that is one, and its
 /// place in the input.
@@ -188,12 +186,10 @@ pub(super) fn distribute_made(
         source.make(&mut |rows, position| {
             context.check()?;
             let bytes = rows.as_bytes();
-            // Rows of a batch are told apart by their number in it.
-            let position = position << BATCH_BITS;
             worker.begin_run(RunStart {
                 position,
                 begin: position,
-                end: position + (1 << BATCH_BITS),
+                end: position + rows.len() as u64,
             });
             let run = Run {
                 bytes,

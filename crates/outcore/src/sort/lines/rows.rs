@@ -8,6 +8,7 @@
 //!
 //! Bounds: what source and sink say that they need; a batch is in memory as a whole.
 
+use crate::read::framing::ItemFraming;
 use outcore_io::{Error, Result};
 
 /// The longest row.
@@ -55,6 +56,26 @@ impl RowBatch {
         })
     }
 
+    /// Adds rows that lie one after another in `bytes`, each with its length in front as four bytes in little-endian
+    /// order; gives how many.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Corrupt`] if the lengths do not end where the bytes do; none of them is added.
+    pub fn push_framed(&mut self, bytes: &[u8]) -> Result<usize> {
+        let (mut rows, mut rows_bytes) = (0, 0);
+        ItemFraming::LengthPrefixed.find(bytes, 0, usize::MAX, |_, end| {
+            rows += 1;
+            rows_bytes = end;
+        });
+        if rows_bytes != bytes.len() {
+            let cause = format!("{rows} rows end at byte {rows_bytes} of {}", bytes.len());
+            return Err(Error::corrupt("add rows", cause).hint("check what makes the rows"));
+        }
+        self.bytes.extend_from_slice(bytes);
+        self.rows += rows;
+        Ok(rows)
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows
@@ -81,8 +102,8 @@ impl RowBatch {
     }
 }
 
-/// Takes batches of rows, with the number of each, which is below 2^32: it orders them where the order of equal rows
-/// counts.
+/// Takes batches of rows, each with the position of its first row, which orders them where the order of equal rows
+/// counts: the number of the row, or what grows by as much at least from batch to batch.
 pub type TakeRows<'t> = dyn FnMut(&RowBatch, u64) -> Result<()> + 't;
 
 /// Makes rows.
@@ -119,10 +140,15 @@ pub trait RowSink: Sync {
         0
     }
 
-    /// Takes the rows of a bucket, in order. Several threads do so at the same time, each with its own bucket. What it
-    /// gives back is called when that of all buckets before has been.
+    /// Takes the rows of bucket `number`, in order; the rows of a bucket come before those of buckets with larger numbers,
+    /// and each number from 0 on comes once. Several threads take buckets at the same time. What it gives back is called
+    /// when that of all buckets before has been.
     ///
     /// # Errors
     /// What keeps it from taking them.
-    fn take<'s>(&'s self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<InTurn<'s>>;
+    fn take<'s>(
+        &'s self,
+        number: usize,
+        rows: &mut dyn Iterator<Item = &[u8]>,
+    ) -> Result<InTurn<'s>>;
 }

@@ -383,7 +383,7 @@ impl Sorting<'_> {
         sink: &dyn RowSink,
         (rows, count, bytes): (&mut dyn Iterator<Item = &[u8]>, u64, u64),
     ) -> Result<()> {
-        let in_turn = sink.take(rows)?;
+        let in_turn = sink.take(loaded.load.index, rows)?;
         self.lines.fetch_add(count, Ordering::Relaxed);
         let spot = worker.place(loaded, |_| bytes)?;
         in_turn()?;

@@ -65,10 +65,17 @@ impl Batches<'_> {
             return Err(Error::new(Kind::Corrupt, "make rows", "as told"));
         }
         let mut batch = RowBatch::default();
-        for row in rows {
-            batch.push(row)?;
+        for (index, row) in rows.iter().enumerate() {
+            if index % 2 == 0 {
+                batch.push(row)?;
+            } else {
+                let framed = [&(row.len() as u32).to_le_bytes()[..], row].concat();
+                assert_eq!(batch.push_framed(&framed)?, 1);
+                assert!(batch.push_framed(&framed[..row.len()]).is_err());
+            }
         }
-        take(&batch, number as u64)?;
+        assert_eq!(batch.len(), rows.len());
+        take(&batch, (number * self.batch_rows) as u64)?;
         Ok(true)
     }
 }
@@ -99,17 +106,24 @@ impl RowSource for Batches<'_> {
 struct Collected {
     rows: Mutex<Vec<Vec<u8>>>,
     buckets: AtomicUsize,
+    turns: AtomicUsize,
     fails_at: Option<usize>,
 }
 
 impl RowSink for Collected {
-    fn take<'s>(&'s self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<InTurn<'s>> {
+    fn take<'s>(
+        &'s self,
+        number: usize,
+        rows: &mut dyn Iterator<Item = &[u8]>,
+    ) -> Result<InTurn<'s>> {
         let bucket = self.buckets.fetch_add(1, Ordering::Relaxed);
         if self.fails_at == Some(bucket) {
             return Err(Error::new(Kind::NoSpace, "take rows", "as told"));
         }
         let rows: Vec<Vec<u8>> = rows.map(<[u8]>::to_vec).collect();
         Ok(Box::new(move || {
+            let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(turn, number, "buckets have their turns in order");
             self.rows.lock().unwrap().extend(rows);
             Ok(())
         }))

@@ -1,0 +1,118 @@
+//! Tables copied: read, perhaps fewer columns of them, and written in another format or codec.
+//!
+//! Contract: [`copy`] reads the pieces of an input in parallel and writes them in order, one section a piece, so the
+//! output has the input's rows in the input's order, whatever the number of threads. It is the path that every job on
+//! tables takes, without the engine between its ends.
+//!
+//! Bounds: a third of the memory is the readers', the rest the writers'.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use outcore::Job;
+use outcore_io::{Error, Kind, Result, threads};
+
+use crate::input::{InputOptions, TableInput};
+use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
+
+/// What was copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopySummary {
+    /// Rows.
+    pub rows_count: u64,
+    /// Length of each file that was written.
+    pub lens_bytes: Vec<u64>,
+}
+
+/// Copies the tables `inputs` to `outputs`, several of which get equal numbers of rows.
+///
+/// # Errors
+/// As [`TableInput::open`] and [`TableOutput::create`]; corrupt data, I/O, memory. Nothing is left then.
+pub fn copy(
+    job: &Job,
+    inputs: &[PathBuf],
+    reads: &InputOptions,
+    outputs: &[PathBuf],
+    writes: &OutputOptions,
+) -> Result<CopySummary> {
+    let input = TableInput::open(job, inputs, reads)?;
+    let pieces = input.pieces();
+    let memory_bytes = job.budget.free_bytes();
+    let threads_count = threads_count(job, &input, writes, memory_bytes);
+    let rows_before = rows_before(&input);
+    let shape = WriterShape {
+        writers_count: threads_count,
+        memory_bytes: memory_bytes / 3 * 2,
+        rows_count: rows_before.last().copied().flatten(),
+    };
+    let output = TableOutput::create(job, outputs, input.schema(), writes, shape)?;
+    let stored_bytes = pieces.iter().map(|piece| piece.stored_bytes).sum();
+    job.control.begin_phase("copy", stored_bytes);
+    let next = AtomicUsize::new(0);
+    let work = |_thread: usize| {
+        let mut reader = input.reader(memory_bytes / 3 / threads_count as u64)?;
+        let mut rows_count = 0;
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&piece) = pieces.get(number) else {
+                return Ok(rows_count);
+            };
+            let first_row = rows_before[number].unwrap_or(0);
+            let mut section = output.section(number as u64, first_row);
+            for batch in reader.open(piece)? {
+                let batch = batch?;
+                rows_count += batch.num_rows() as u64;
+                section.write(&batch)?;
+            }
+            section.finish()?;
+            job.control.advance(piece.stored_bytes);
+        }
+    };
+    let counts = threads::together("outcore-table-copy", threads_count, work)?;
+    let rows_count = sum(counts)?;
+    let lens_bytes = output.publish()?;
+    Ok(CopySummary {
+        rows_count,
+        lens_bytes,
+    })
+}
+
+/// As many as there are pieces to read, and as the memory suffices for.
+fn threads_count(
+    job: &Job,
+    input: &TableInput,
+    writes: &OutputOptions,
+    memory_bytes: u64,
+) -> usize {
+    let readers = memory_bytes / 3 / input.memory_min_bytes().max(1);
+    let writers_bytes = (memory_bytes / 3 * 2).saturating_sub(SINK_BYTES);
+    let writers = writers_bytes / writes.group_min_bytes(input.schema()).max(1);
+    let by_memory = usize::try_from(readers.min(writers)).unwrap_or(usize::MAX);
+    let pieces_count = input.pieces().len();
+    job.options.threads.min(pieces_count).min(by_memory).max(1)
+}
+
+/// For each piece and the end: the rows before it, as far as that is known.
+fn rows_before(input: &TableInput) -> Vec<Option<u64>> {
+    let mut before = vec![Some(0)];
+    for piece in input.pieces() {
+        let last = before.last().copied().flatten();
+        before.push(last.zip(piece.rows_count).map(|(rows, more)| rows + more));
+    }
+    before
+}
+
+/// All rows, or the failure that made the others stop.
+fn sum(counts: Vec<Result<u64>>) -> Result<u64> {
+    let mut rows_count = 0;
+    let mut failure: Option<Error> = None;
+    for count in counts {
+        match (count, &failure) {
+            (Ok(count), _) => rows_count += count,
+            (Err(error), None) => failure = Some(error),
+            (Err(error), Some(first)) if first.kind() == Kind::Interrupted => failure = Some(error),
+            (Err(_), Some(_)) => {}
+        }
+    }
+    failure.map_or(Ok(rows_count), Err)
+}

@@ -1,0 +1,111 @@
+//! Failures of the Arrow and Parquet libraries as errors of outcore, and their panics too.
+//!
+//! Contract: [`arrow`] and [`parquet`] keep what the library says as the cause, and the system's own error
+//! where there is one below it. [`guarded`] runs a call into a library on bytes that nobody has vouched for:
+//! a panic inside it becomes an error of corrupt data, so that a damaged file never ends the program. The
+//! caller adds file, column and place, which the libraries do not know.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use arrow_schema::ArrowError;
+use outcore_io::{Error, Kind, Result};
+use parquet::errors::ParquetError;
+
+/// What to try with a file that cannot be decoded.
+const DAMAGED: &str = "the file is damaged or was cut short: copy or write it again";
+
+/// An error of an Arrow library while doing `operation`.
+pub(crate) fn arrow(operation: &str, error: &ArrowError) -> Error {
+    match error {
+        ArrowError::IoError(_, source) if source.kind() != std::io::ErrorKind::UnexpectedEof => {
+            passed_through(operation, source)
+        }
+        ArrowError::ExternalError(source) => external(operation, source.as_ref()),
+        ArrowError::NotYetImplemented(cause) => Error::usage(
+            operation,
+            format!("the Arrow library cannot do this: {cause}"),
+        ),
+        ArrowError::MemoryError(cause) => {
+            Error::new(Kind::Memory, operation, cause.clone()).hint("allow more with --memory")
+        }
+        other => Error::corrupt(operation, one_line(&other.to_string())).hint(DAMAGED),
+    }
+}
+
+/// An error of the Parquet library while doing `operation`.
+pub(crate) fn parquet(operation: &str, error: &ParquetError) -> Error {
+    match error {
+        ParquetError::External(source) => external(operation, source.as_ref()),
+        ParquetError::NYI(cause) => Error::usage(
+            operation,
+            format!("the Parquet library cannot do this: {cause}"),
+        )
+        .hint("write the file again with other encodings or types"),
+        other => Error::corrupt(operation, one_line(&other.to_string())).hint(DAMAGED),
+    }
+}
+
+/// What one of our own readers or writers said, handed through a library.
+fn external(operation: &str, source: &(dyn std::error::Error + Send + Sync + 'static)) -> Error {
+    if let Some(own) = source.downcast_ref::<Error>() {
+        return own.clone();
+    }
+    if let Some(io) = source.downcast_ref::<std::io::Error>() {
+        return passed_through(operation, io);
+    }
+    let below = source.source().map(|below| format!(": {below}"));
+    let cause = format!("{source}{}", below.unwrap_or_default());
+    Error::corrupt(operation, one_line(&cause)).hint(DAMAGED)
+}
+
+/// An error of the system, or one of ours that was wrapped to pass for one.
+pub(crate) fn passed_through(operation: &str, source: &std::io::Error) -> Error {
+    let own = source
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<Error>());
+    own.cloned().unwrap_or_else(|| Error::io(operation, source))
+}
+
+/// Calls `work`, which hands unknown bytes to a library; a panic in there is an error.
+pub(crate) fn guarded<T>(operation: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    // What `work` has borrowed is dropped by its owner when it sees the error, and not used again.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let cause = format!("the data cannot be decoded: {}", words_of(&*panic));
+        Err(Error::corrupt(operation, one_line(&cause)).hint(DAMAGED))
+    })
+}
+
+fn words_of(panic: &(dyn Any + Send)) -> &str {
+    let literal = panic.downcast_ref::<&str>().copied();
+    literal
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without words")
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_library_is_an_error_of_corrupt_data() {
+        let result: Result<()> = guarded("decode", || panic!("index 7 of\n 3"));
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt);
+        assert!(error.to_string().contains("index 7 of 3"), "{error}");
+    }
+
+    #[test]
+    fn an_error_of_ours_passes_through_a_library_unchanged() {
+        let own = Error::errno("read", 5).path("t.parquet").offset(12);
+        let through = parquet("decode", &ParquetError::External(Box::new(own.clone())));
+        assert_eq!(through.to_string(), own.to_string());
+        let wrapped = std::io::Error::other(own.clone());
+        let through = arrow("decode", &ArrowError::IoError(String::new(), wrapped));
+        assert_eq!(through.to_string(), own.to_string());
+    }
+}

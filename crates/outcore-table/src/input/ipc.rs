@@ -1,0 +1,392 @@
+//! One Arrow IPC file or stream: where its batches lie, and what each takes of the memory.
+//!
+//! Contract: [`IpcFile::open`] finds the schema and the blocks of all messages: those of a file by its footer,
+//! those of a stream by walking from message to message, which reads the beginnings of messages only. Both are
+//! read alike from there on, batch by batch and in parallel. Dictionaries are read when they are first needed;
+//! where a stream replaces one, batches are decoded with those that came before them. Feather V2 is the
+//! file format; Feather V1 is refused by name.
+//!
+//! Bounds: a batch is read whole, with all its columns: what it takes, compressed and not, is checked against the
+//! reader's memory before it is decoded. Dictionaries of a file take a quarter of that memory at most.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::reader::{FileDecoder, read_footer_length};
+use arrow_ipc::{Block, Message, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
+use arrow_schema::SchemaRef;
+use bytes::Bytes;
+use outcore_io::transfers::Transfers;
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
+
+use super::source::DriveFile;
+use crate::fault::{self, guarded};
+
+const READ: &str = "read Arrow file";
+/// What a file begins and ends with.
+pub(super) const MAGIC: &[u8] = b"ARROW1";
+/// What each message of a stream begins with.
+pub(super) const CONTINUATION: [u8; 4] = [0xff; 4];
+/// Behind the footer: its length and the magic.
+const TRAILER_BYTES: u64 = 10;
+/// In front of a message: the continuation and its length.
+const PREFIX_BYTES: u64 = 8;
+/// What is read of a stream where a message begins: most metadata fit.
+const STEP_BYTES: u64 = 16 << 10;
+const HINT: &str = "the file is damaged or was cut short: copy or write it again";
+
+/// A message with a body.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    at_bytes: u64,
+    metadata_bytes: u32,
+    body_bytes: u64,
+}
+
+/// A batch, and how many of the dictionaries come before it.
+#[derive(Debug, Clone, Copy)]
+struct Batch {
+    place: Place,
+    dictionaries_count: usize,
+}
+
+/// A file or stream whose messages have been found.
+pub(super) struct IpcFile {
+    file: DriveFile,
+    schema: SchemaRef,
+    version: MetadataVersion,
+    dictionaries: Vec<Place>,
+    batches: Vec<Batch>,
+    /// The decoder last used, and how many dictionaries it knows.
+    decoder: Mutex<Option<(usize, Arc<FileDecoder>)>>,
+}
+
+impl Place {
+    fn len_bytes(self) -> u64 {
+        u64::from(self.metadata_bytes).saturating_add(self.body_bytes)
+    }
+
+    fn of(block: &Block) -> Result<Self> {
+        let place = Place {
+            at_bytes: u64::try_from(block.offset()).map_err(|_| damaged("a negative place"))?,
+            metadata_bytes: u32::try_from(block.metaDataLength())
+                .map_err(|_| damaged("a negative length"))?,
+            body_bytes: u64::try_from(block.bodyLength())
+                .map_err(|_| damaged("a negative length"))?,
+        };
+        Ok(place)
+    }
+
+    /// As the library has it; places lie inside a file, whose length is an `i64`.
+    fn block(self) -> Block {
+        Block::new(
+            self.at_bytes as i64,
+            self.metadata_bytes as i32,
+            self.body_bytes as i64,
+        )
+    }
+}
+
+fn damaged(cause: &str) -> Error {
+    Error::corrupt(READ, cause).hint(HINT)
+}
+
+fn message(bytes: &[u8]) -> Result<Message<'_>> {
+    root_as_message(bytes).map_err(|error| damaged(&format!("a message that is none: {error:?}")))
+}
+
+impl IpcFile {
+    /// Finds the messages of `file`, which is a stream if it does not begin with the magic.
+    ///
+    /// # Errors
+    /// Corrupt: a footer or message that is none. I/O.
+    pub(super) fn open(file: DriveFile, is_stream: bool) -> Result<Self> {
+        let path = file.path().to_path_buf();
+        let open = || {
+            if is_stream {
+                Self::walk(file)
+            } else {
+                Self::by_footer(file)
+            }
+        };
+        guarded(READ, open).map_err(|error| error.path(path))
+    }
+
+    fn by_footer(file: DriveFile) -> Result<Self> {
+        let len_bytes = file.len_bytes();
+        let trailer_at = len_bytes
+            .checked_sub(TRAILER_BYTES)
+            .ok_or_else(|| damaged("no footer"))?;
+        let trailer = file.read(trailer_at, TRAILER_BYTES)?;
+        let trailer: [u8; 10] = trailer[..].try_into().map_err(|_| damaged("no footer"))?;
+        let footer_bytes =
+            read_footer_length(trailer).map_err(|error| fault::arrow(READ, &error))?;
+        let footer_at = trailer_at.checked_sub(footer_bytes as u64);
+        let footer_at = footer_at.ok_or_else(|| damaged("a footer longer than the file"))?;
+        let bytes = file.read(footer_at, footer_bytes as u64)?;
+        let footer = root_as_footer(&bytes)
+            .map_err(|error| damaged(&format!("a footer that is none: {error:?}")))?;
+        let schema = footer
+            .schema()
+            .ok_or_else(|| damaged("a footer without a schema"))?;
+        let schema = try_fb_to_schema(schema).map_err(|error| fault::arrow(READ, &error))?;
+        let blocks = footer.dictionaries().into_iter().flatten();
+        let dictionaries = blocks.map(Place::of).collect::<Result<Vec<_>>>()?;
+        let dictionaries_count = dictionaries.len();
+        let batches = footer.recordBatches().into_iter().flatten().map(|block| {
+            let place = Place::of(block)?;
+            Ok(Batch {
+                place,
+                dictionaries_count,
+            })
+        });
+        let (batches, version) = (batches.collect::<Result<_>>()?, footer.version());
+        Ok(IpcFile {
+            file,
+            schema: Arc::new(schema),
+            version,
+            dictionaries,
+            batches,
+            decoder: Mutex::new(None),
+        })
+    }
+
+    fn walk(file: DriveFile) -> Result<Self> {
+        let mut transfers = file.queue()?;
+        let mut at_bytes = 0;
+        let mut found: Option<(SchemaRef, MetadataVersion)> = None;
+        let (mut dictionaries, mut batches) = (Vec::new(), Vec::new());
+        while at_bytes < file.len_bytes() {
+            let Some(metadata) = metadata_at(&file, &mut transfers, at_bytes)? else {
+                break;
+            };
+            let message = message(&metadata)?;
+            let place = Place {
+                at_bytes,
+                metadata_bytes: u32::try_from(metadata.len() as u64 + PREFIX_BYTES)
+                    .map_err(|_| damaged("a message of 4 GiB"))?,
+                body_bytes: u64::try_from(message.bodyLength())
+                    .map_err(|_| damaged("a negative length"))?,
+            };
+            let end_bytes = at_bytes.saturating_add(place.len_bytes());
+            if end_bytes > file.len_bytes() {
+                let cause = format!("a message of {} bytes is cut short", place.len_bytes());
+                return Err(damaged(&cause).offset(at_bytes));
+            }
+            match message.header_type() {
+                MessageHeader::Schema if found.is_none() => {
+                    let schema = message
+                        .header_as_schema()
+                        .ok_or_else(|| damaged("no schema"))?;
+                    let schema = try_fb_to_schema(schema).map_err(|e| fault::arrow(READ, &e))?;
+                    found = Some((Arc::new(schema), message.version()));
+                }
+                MessageHeader::DictionaryBatch => dictionaries.push(place),
+                MessageHeader::RecordBatch => batches.push(Batch {
+                    place,
+                    dictionaries_count: dictionaries.len(),
+                }),
+                other => {
+                    let cause = format!("a message of kind {other:?} where a batch must be");
+                    return Err(damaged(&cause).offset(at_bytes));
+                }
+            }
+            at_bytes = end_bytes;
+        }
+        let (schema, version) = found.ok_or_else(|| damaged("a stream without a schema"))?;
+        drop(transfers);
+        Ok(IpcFile {
+            file,
+            schema,
+            version,
+            dictionaries,
+            batches,
+            decoder: Mutex::new(None),
+        })
+    }
+
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(super) fn file(&self) -> &DriveFile {
+        &self.file
+    }
+
+    pub(super) fn batches_count(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// Bytes of a batch on the drive.
+    pub(super) fn stored_bytes(&self, batch: usize) -> u64 {
+        self.batches[batch].place.len_bytes()
+    }
+
+    /// A batch, with its columns `columns` in the file's order.
+    ///
+    /// # Errors
+    /// Memory: it takes more than `memory_bytes`. Corrupt. I/O. What `check` fails with.
+    pub(super) fn read(
+        &self,
+        batch: usize,
+        columns: &[usize],
+        memory_bytes: u64,
+        transfers: &mut Transfers<usize>,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<RecordBatch> {
+        let at = self.batches[batch];
+        let located = |error: Error| error.path(self.file.path());
+        let fits = |needed_bytes: u64| {
+            if needed_bytes <= memory_bytes {
+                return Ok(());
+            }
+            let cause = format!(
+                "batch {batch} takes {}, and there is {} to read it",
+                units::bytes(needed_bytes),
+                units::bytes(memory_bytes)
+            );
+            Err(Error::new(Kind::Memory, READ, cause)
+                .hint("allow more with --memory, or write the file with smaller batches"))
+        };
+        fits(at.place.len_bytes()).map_err(located)?;
+        let decoder = self.decoder(at.dictionaries_count, memory_bytes / 4, transfers, &check)?;
+        let bytes = self.fetch(at.place, transfers, &check)?;
+        let decode = || {
+            let opened_bytes = opened_bytes(&bytes, at.place)?;
+            fits(at.place.len_bytes().saturating_add(opened_bytes))?;
+            let decoded =
+                decoder.read_record_batch(&at.place.block(), &Buffer::from(bytes.clone()));
+            let decoded = decoded.map_err(|error| fault::arrow(READ, &error))?;
+            let batch = decoded.ok_or_else(|| damaged("a message without a batch"))?;
+            batch
+                .project(columns)
+                .map_err(|error| fault::arrow(READ, &error))
+        };
+        let place = |error: Error| located(error).offset(at.place.at_bytes);
+        guarded(READ, decode).map_err(place)
+    }
+
+    fn fetch(
+        &self,
+        place: Place,
+        transfers: &mut Transfers<usize>,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<Bytes> {
+        let range = place.at_bytes..place.at_bytes.saturating_add(place.len_bytes());
+        self.file.read_with(transfers, &range, check)
+    }
+
+    /// A decoder that knows the first `count` dictionaries.
+    fn decoder(
+        &self,
+        count: usize,
+        memory_bytes: u64,
+        transfers: &mut Transfers<usize>,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<Arc<FileDecoder>> {
+        let mut last = self.decoder.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, decoder)) = last.as_ref()
+            && *known == count
+        {
+            return Ok(Arc::clone(decoder));
+        }
+        let located = |error: Error| error.path(self.file.path());
+        let mut decoder = FileDecoder::new(Arc::clone(&self.schema), self.version);
+        let mut held_bytes = 0u64;
+        for &place in &self.dictionaries[..count] {
+            let within = |held_bytes: u64| {
+                if held_bytes <= memory_bytes {
+                    return Ok(());
+                }
+                let cause = format!(
+                    "the dictionaries take more than {}, a quarter of what there is",
+                    units::bytes(memory_bytes)
+                );
+                let error = Error::new(Kind::Memory, READ, cause).hint("allow more with --memory");
+                Err(located(error))
+            };
+            held_bytes = held_bytes.saturating_add(place.len_bytes());
+            within(held_bytes)?;
+            let bytes = self.fetch(place, transfers, &check)?;
+            let read = || {
+                held_bytes = held_bytes.saturating_add(opened_bytes(&bytes, place)?);
+                within(held_bytes)?;
+                let read = decoder.read_dictionary(&place.block(), &Buffer::from(bytes.clone()));
+                read.map_err(|error| fault::arrow(READ, &error))
+            };
+            guarded(READ, read).map_err(|error| located(error).offset(place.at_bytes))?;
+        }
+        let decoder = Arc::new(decoder);
+        *last = Some((count, Arc::clone(&decoder)));
+        Ok(decoder)
+    }
+}
+
+/// The metadata of the message at `at_bytes` of a stream; nothing at its end mark.
+fn metadata_at(
+    file: &DriveFile,
+    transfers: &mut Transfers<usize>,
+    at_bytes: u64,
+) -> Result<Option<Bytes>> {
+    let end_bytes = file.len_bytes().min(at_bytes.saturating_add(STEP_BYTES));
+    let head = file.read_with(transfers, &(at_bytes..end_bytes), || Ok(()))?;
+    let Some((prefix, _)) = head.split_first_chunk::<8>() else {
+        return Err(damaged("the stream is cut short").offset(at_bytes));
+    };
+    let [c0, c1, c2, c3, l0, l1, l2, l3] = *prefix;
+    if [c0, c1, c2, c3] != CONTINUATION {
+        return Err(damaged("no message where one must begin").offset(at_bytes));
+    }
+    let len_bytes = u64::from(u32::from_le_bytes([l0, l1, l2, l3]));
+    if len_bytes == 0 {
+        return Ok(None);
+    }
+    let from = PREFIX_BYTES as usize;
+    if let Some(metadata) = head.get(from..from + len_bytes as usize) {
+        return Ok(Some(head.slice_ref(metadata)));
+    }
+    let from_bytes = at_bytes + PREFIX_BYTES;
+    let range = from_bytes..from_bytes.saturating_add(len_bytes);
+    file.read_with(transfers, &range, || Ok(())).map(Some)
+}
+
+/// What the body of a message takes once it is decompressed; nothing where it is not compressed.
+fn opened_bytes(bytes: &[u8], place: Place) -> Result<u64> {
+    let (head, body) = bytes
+        .split_at_checked(place.metadata_bytes as usize)
+        .ok_or_else(|| damaged("a message shorter than its metadata"))?;
+    let skip = if head.starts_with(&CONTINUATION) {
+        8
+    } else {
+        4
+    };
+    let message = message(head.get(skip..).unwrap_or(&[]))?;
+    let batch = match message.header_type() {
+        MessageHeader::DictionaryBatch => message
+            .header_as_dictionary_batch()
+            .and_then(|dictionary| dictionary.data()),
+        _ => message.header_as_record_batch(),
+    };
+    let batch = batch.ok_or_else(|| damaged("a message without a batch"))?;
+    if batch.compression().is_none() {
+        return Ok(0);
+    }
+    let mut sum_bytes = 0u64;
+    for buffer in batch.buffers().into_iter().flatten() {
+        let at = usize::try_from(buffer.offset()).unwrap_or(usize::MAX);
+        let behind = body.get(at..).unwrap_or(&[]);
+        let Some((len, _)) = behind
+            .split_first_chunk::<8>()
+            .filter(|_| buffer.length() > 0)
+        else {
+            continue;
+        };
+        // -1 says that the buffer was left as it is.
+        let len_bytes = u64::try_from(i64::from_le_bytes(*len)).unwrap_or(0);
+        sum_bytes = sum_bytes.saturating_add(len_bytes);
+    }
+    Ok(sum_bytes)
+}

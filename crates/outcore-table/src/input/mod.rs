@@ -1,0 +1,533 @@
+//! Tables in: Parquet, Arrow IPC files and streams, one or many, as one table in pieces.
+//!
+//! Contract: [`TableInput::open`] takes files and directories, tells formats by content, and reads what the files
+//! say of themselves: one schema, and a list of [`Piece`]s in order, each a row group or a batch. A piece knows what
+//! it takes on the drive and in memory, so whether a job fits is known before its data are read. A
+//! [`TableReader`] belongs to one thread; it reserves its memory once, and turns a piece into record batches
+//! of the table's schema. Pieces are read in any order by any number of readers: in parallel by row group.
+//!
+//! Files of one input have the same columns, in any order, or an error names file, column and both types; with
+//! [`InputOptions::is_union`] a column that a file lacks is null there. Directories called `key=value` are
+//! columns behind those of the files ([`hive`]). [`InputOptions::columns`] chooses columns, which then are all that is
+//! read; [`InputOptions::predicates`] leave out row groups ([`predicate`]) and whole directories.
+//!
+//! Everything unusable is a named error: other formats, encryption, damaged footers and pages, names that are not
+//! there, addresses of object stores, a piece that needs more memory than there is. Panics of the libraries count as
+//! damage.
+//!
+//! Bounds: footers of all files are held (some hundred bytes a column and row group). A reader holds the
+//! fetched bytes of one piece and one batch; batches that it has handed out are their owner's.
+//!
+//! N.B. The bytes of a piece are fetched when it is opened, with many requests in flight, and then decoded: one
+//! reader's drive waits while it decodes. Two readers or more cover this for each other.
+
+mod hive;
+mod ipc;
+mod parquet;
+mod predicate;
+mod source;
+mod thrift;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_schema::{FieldRef, Schema, SchemaRef};
+use outcore::Job;
+use outcore_io::memory::Reservation;
+use outcore_io::port::Volume;
+use outcore_io::transfers::Transfers;
+use outcore_io::{Error, Kind, Result};
+
+use self::parquet::{GroupReader, ParquetFile};
+use crate::fault;
+use crate::schema::{agree, check_names, column_index, retyped, united};
+use ipc::IpcFile;
+use source::DriveFile;
+
+pub use predicate::{Comparison, Literal, Predicate};
+
+const READ: &str = "read tables";
+/// What a reader reserves, by its name in a ledger.
+pub const READER: &str = "row groups being read";
+/// So many first bytes tell a format.
+const HEAD_BYTES: u64 = 8;
+/// How names of files end that are looked for in directories.
+const ENDINGS: [&str; 7] = ["parquet", "pq", "parq", "arrow", "arrows", "feather", "ipc"];
+
+/// What is read of the files.
+#[derive(Debug, Clone, Default)]
+pub struct InputOptions {
+    /// Columns, in this order; all if not given.
+    pub columns: Option<Vec<String>>,
+    /// All of them must be true of a row; row groups where none can be are left out.
+    pub predicates: Vec<Predicate>,
+    /// Files may lack columns, which are null then.
+    pub is_union: bool,
+}
+
+/// A row group of a Parquet file or a batch of an Arrow file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Number of its file.
+    pub file: usize,
+    /// Number within its file.
+    pub part: usize,
+    /// Its rows, where the file says so without being read.
+    pub rows_count: Option<u64>,
+    /// What is read of it from the drive.
+    pub stored_bytes: u64,
+    /// The memory without which it cannot be read.
+    pub memory_min_bytes: u64,
+}
+
+enum Format {
+    Parquet(ParquetFile),
+    Ipc(IpcFile),
+}
+
+/// A file of the input.
+struct TableFile {
+    path: PathBuf,
+    format: Format,
+    /// For each column of the table: where it comes from.
+    origins: Vec<Origin>,
+    /// Columns at the file's root that are read, ascending.
+    read: Vec<usize>,
+    hive: Vec<(String, Option<String>)>,
+}
+
+/// Where a column of the table comes from in one file.
+#[derive(Debug, Clone)]
+enum Origin {
+    /// The column at this place among those that are read.
+    Read(usize),
+    /// A directory's name.
+    Directory(Option<String>),
+    /// The file has none.
+    Missing,
+}
+
+/// One table in one or many files. See the module.
+pub struct TableInput {
+    schema: SchemaRef,
+    files: Vec<TableFile>,
+    pieces: Vec<Piece>,
+    job: Job,
+}
+
+impl TableInput {
+    /// Opens `paths`, files and directories, and reads what they say of themselves.
+    ///
+    /// # Errors
+    /// Usage: no file, another format, files that differ, a column that is not there. Corrupt. I/O.
+    pub fn open(job: &Job, paths: &[PathBuf], options: &InputOptions) -> Result<Self> {
+        let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+        let mut files = Vec::new();
+        for path in files_of(paths)? {
+            job.control.check()?;
+            files.push(TableFile::open(&volume, path)?);
+        }
+        let full = full_schema(&files, options.is_union)?;
+        let schema = match &options.columns {
+            None => full.clone(),
+            Some(names) => {
+                let places = names.iter().map(|name| column_index(&full, name, READ));
+                let places = places.collect::<Result<Vec<_>>>()?;
+                let chosen = full
+                    .project(&places)
+                    .map_err(|error| fault::arrow(READ, &error))?;
+                Arc::new(chosen)
+            }
+        };
+        check_names(&schema)?;
+        for predicate in &options.predicates {
+            column_index(&full, &predicate.column, READ)?;
+        }
+        for file in &mut files {
+            file.plan(&schema);
+        }
+        let pieces = files.iter().enumerate();
+        let pieces = pieces.map(|(index, file)| file.pieces(index, &full, &options.predicates));
+        let pieces = pieces.collect::<Result<Vec<_>>>()?.concat();
+        Ok(TableInput {
+            schema,
+            files,
+            pieces,
+            job: job.clone(),
+        })
+    }
+
+    /// The columns that are read, in order, with the metadata of the first file.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// What is read, in order.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// The names of the files, in order.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|file| file.path.as_path())
+    }
+
+    /// The memory without which not all of it can be read.
+    pub fn memory_min_bytes(&self) -> u64 {
+        let pieces = self.pieces.iter();
+        pieces
+            .map(|piece| piece.memory_min_bytes)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// A reader for the calling thread, which takes `memory_bytes` out of the job's budget.
+    ///
+    /// # Errors
+    /// Memory: less is left, or no reader can do with it. I/O: the device has no further queue.
+    pub fn reader(&self, memory_bytes: u64) -> Result<TableReader<'_>> {
+        let needed_bytes = self.memory_min_bytes();
+        if needed_bytes > memory_bytes {
+            let units = outcore_io::units::bytes;
+            let cause = format!(
+                "a row group needs {}, and a reader has {}",
+                units(needed_bytes),
+                units(memory_bytes)
+            );
+            let files = self.pieces.iter();
+            let file = files
+                .max_by_key(|piece| piece.memory_min_bytes)
+                .map(|piece| &self.files[piece.file]);
+            let error = Error::new(Kind::Memory, READ, cause)
+                .hint("allow more with --memory, use fewer threads, or read fewer columns");
+            return Err(match file {
+                Some(file) => error.path(&file.path),
+                None => error,
+            });
+        }
+        let credit = self.job.budget.reserve(READER, memory_bytes)?;
+        let transfers = match self.files.first() {
+            Some(file) => Some(file.drive_file().queue()?),
+            None => None,
+        };
+        Ok(TableReader {
+            input: self,
+            transfers,
+            credit,
+        })
+    }
+}
+
+/// One thread's way into a [`TableInput`].
+pub struct TableReader<'a> {
+    input: &'a TableInput,
+    /// Nothing where there are no files.
+    transfers: Option<Transfers<usize>>,
+    credit: Reservation,
+}
+
+impl TableReader<'_> {
+    /// The batches of a piece.
+    ///
+    /// # Errors
+    /// Corrupt, I/O, memory; interrupted.
+    pub fn open(&mut self, piece: Piece) -> Result<Batches<'_>> {
+        let file = &self.input.files[piece.file];
+        let check = || self.input.job.control.check();
+        let transfers = self
+            .transfers
+            .as_mut()
+            .ok_or_else(|| Error::usage(READ, "no file"))?;
+        let memory_bytes = self.credit.bytes();
+        let found = match &file.format {
+            Format::Parquet(parquet) => {
+                let reader =
+                    parquet.read(piece.part, &file.read, memory_bytes, transfers, check)?;
+                Found::Parquet(Box::new(reader))
+            }
+            Format::Ipc(ipc) => {
+                let batch = ipc.read(piece.part, &file.read, memory_bytes, transfers, check)?;
+                Found::Ipc { batch, next_row: 0 }
+            }
+        };
+        Ok(Batches {
+            schema: &self.input.schema,
+            file,
+            found,
+        })
+    }
+}
+
+enum Found {
+    Parquet(Box<GroupReader>),
+    Ipc { batch: RecordBatch, next_row: usize },
+}
+
+/// The record batches of a piece, of the table's schema. After an error there are no more.
+pub struct Batches<'a> {
+    schema: &'a SchemaRef,
+    file: &'a TableFile,
+    found: Found,
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = &mut self.found;
+        let next = fault::guarded(READ, || found.next());
+        let batch = next.and_then(|batch| {
+            batch
+                .map(|batch| self.file.shaped(self.schema, &batch))
+                .transpose()
+        });
+        if batch.is_err() {
+            self.found = Found::nothing();
+        }
+        let explained = |error: Error| match &self.file.format {
+            Format::Parquet(file) => file.explained(error),
+            Format::Ipc(_) => error,
+        };
+        batch
+            .map_err(|error| explained(error).path(&self.file.path))
+            .transpose()
+    }
+}
+
+impl Found {
+    /// Nothing more.
+    fn nothing() -> Self {
+        Found::Ipc {
+            batch: RecordBatch::new_empty(Arc::new(Schema::empty())),
+            next_row: 0,
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        match self {
+            Found::Parquet(reader) => reader.next(),
+            Found::Ipc { batch, next_row } => {
+                let left = batch.num_rows() - *next_row;
+                let rows_count = left.min(self::parquet::BATCH_ROWS as usize);
+                let from = *next_row;
+                *next_row += rows_count;
+                Ok((rows_count > 0).then(|| batch.slice(from, rows_count)))
+            }
+        }
+    }
+}
+
+impl TableFile {
+    fn open(volume: &Arc<Volume>, path: PathBuf) -> Result<Self> {
+        let file = DriveFile::open(volume, &path)?;
+        let head = file.read(0, HEAD_BYTES.min(file.len_bytes()))?;
+        let format = match &head[..] {
+            head if head.starts_with(b"PAR1") || head.starts_with(b"PARE") => {
+                Format::Parquet(ParquetFile::open(file)?)
+            }
+            head if head.starts_with(ipc::MAGIC) => Format::Ipc(IpcFile::open(file, false)?),
+            head if head.starts_with(&ipc::CONTINUATION) => Format::Ipc(IpcFile::open(file, true)?),
+            head => return Err(unknown(head).path(&path)),
+        };
+        Ok(TableFile {
+            hive: hive::values_of(&path),
+            path,
+            format,
+            origins: Vec::new(),
+            read: Vec::new(),
+        })
+    }
+
+    fn schema(&self) -> &SchemaRef {
+        match &self.format {
+            Format::Parquet(file) => file.schema(),
+            Format::Ipc(file) => file.schema(),
+        }
+    }
+
+    fn drive_file(&self) -> &DriveFile {
+        match &self.format {
+            Format::Parquet(file) => file.file(),
+            Format::Ipc(file) => file.file(),
+        }
+    }
+
+    /// Finds where the columns of `schema` come from.
+    fn plan(&mut self, schema: &Schema) {
+        let own = Arc::clone(self.schema());
+        let place = |field: &FieldRef| own.index_of(field.name()).ok();
+        let mut read: Vec<usize> = schema.fields().iter().filter_map(place).collect();
+        read.sort_unstable();
+        let origin = |field: &FieldRef| {
+            let among = place(field).and_then(|place| read.binary_search(&place).ok());
+            let directory = self.hive.iter().find(|(name, _)| name == field.name());
+            match (among, directory) {
+                (Some(among), _) => Origin::Read(among),
+                (None, Some((_, value))) => Origin::Directory(value.clone()),
+                (None, None) => Origin::Missing,
+            }
+        };
+        self.origins = schema.fields().iter().map(origin).collect();
+        self.read = read;
+    }
+
+    fn pieces(&self, file: usize, full: &Schema, predicates: &[Predicate]) -> Result<Vec<Piece>> {
+        let is_out = |predicate: &Predicate| {
+            let directory = self.hive.iter().find(|(name, _)| *name == predicate.column);
+            let field = full.field_with_name(&predicate.column).ok();
+            match (directory, field) {
+                (Some((name, value)), Some(field)) if self.schema().index_of(name).is_err() => {
+                    !predicate.comparison.may_hold_of(field, value.as_deref())
+                }
+                _ => false,
+            }
+        };
+        if predicates.iter().any(is_out) {
+            return Ok(Vec::new());
+        }
+        match &self.format {
+            Format::Parquet(parquet) => {
+                let keep = fault::guarded(READ, || {
+                    Ok(predicate::row_groups(predicates, parquet.metadata()))
+                });
+                let keep = keep.map_err(|error| error.path(&self.path))?;
+                let kept = keep.iter().enumerate().filter(|(_, keep)| **keep);
+                let piece = |part| Piece {
+                    file,
+                    part,
+                    rows_count: u64::try_from(parquet.group(part).num_rows()).ok(),
+                    stored_bytes: parquet.stored_bytes(part, &self.read),
+                    memory_min_bytes: parquet.memory_min_bytes(part, &self.read),
+                };
+                Ok(kept.map(|(part, _)| piece(part)).collect())
+            }
+            Format::Ipc(ipc) => {
+                let piece = |part| Piece {
+                    file,
+                    part,
+                    rows_count: None,
+                    stored_bytes: ipc.stored_bytes(part),
+                    memory_min_bytes: ipc.stored_bytes(part),
+                };
+                Ok((0..ipc.batches_count()).map(piece).collect())
+            }
+        }
+    }
+
+    /// A batch of this file as one of the table.
+    fn shaped(&self, schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
+        let rows_count = batch.num_rows();
+        let columns = schema.fields().iter().zip(&self.origins);
+        let columns = columns.map(|(field, origin)| match origin {
+            Origin::Read(place) => retyped(batch.column(*place), field.data_type()),
+            Origin::Directory(value) => Ok(hive::column(field, value.as_deref(), rows_count)),
+            Origin::Missing => Ok(new_null_array(field.data_type(), rows_count)),
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows_count));
+        let shaped = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
+        shaped.map_err(|error| fault::arrow(READ, &error))
+    }
+}
+
+/// The columns of all files, and behind them those that directories name.
+fn full_schema(files: &[TableFile], is_union: bool) -> Result<SchemaRef> {
+    let Some(first) = files.first() else {
+        return Err(
+            Error::usage(READ, "no file is named").hint("name a file or a directory of tables")
+        );
+    };
+    if !is_union {
+        for file in files {
+            agree(first.schema(), &first.path, file.schema(), &file.path)?;
+        }
+    }
+    let schemas: Vec<(SchemaRef, &Path)> = files
+        .iter()
+        .map(|file| (Arc::clone(file.schema()), file.path.as_path()))
+        .collect();
+    let own = united(&schemas)?;
+    let mut fields: Vec<FieldRef> = own.fields().iter().cloned().collect();
+    for file in files {
+        for (name, _) in &file.hive {
+            if fields.iter().any(|field| field.name() == name) {
+                continue;
+            }
+            let value_of = |file: &'_ TableFile| {
+                let mut values = file.hive.iter();
+                values
+                    .find(|(known, _)| known == name)
+                    .and_then(|(_, value)| value.clone())
+            };
+            let values: Vec<Option<String>> = files.iter().map(value_of).collect();
+            fields.push(hive::field_of(name, values.iter().map(Option::as_deref)));
+        }
+    }
+    Ok(Arc::new(Schema::new_with_metadata(
+        fields,
+        own.metadata().clone(),
+    )))
+}
+
+fn unknown(head: &[u8]) -> Error {
+    if head.is_empty() {
+        return Error::corrupt(READ, "the file is empty").hint("write it again");
+    }
+    if head.starts_with(b"FEA1") {
+        return Error::usage(READ, "Feather V1 is not supported")
+            .hint("write it again as Feather V2, which pyarrow does by default");
+    }
+    Error::usage(READ, "neither Parquet nor Arrow, by its first bytes")
+        .hint("name Parquet files, or Arrow IPC files or streams")
+}
+
+/// The files that are meant: those named, and the tables in directories that are named, sorted.
+fn files_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if let Some((scheme, _)) = path.to_str().and_then(|path| path.split_once("://")) {
+            let cause = format!("`{scheme}://` is not supported yet");
+            return Err(Error::usage(READ, cause)
+                .path(path)
+                .hint("copy the files to a local drive, or mount the store as a directory"));
+        }
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let before = files.len();
+        walk(path, &mut files)?;
+        if files.len() == before {
+            let cause = "there are no tables in this directory";
+            let hint = format!("tables are files whose names end in {}", ENDINGS.join(", "));
+            return Err(Error::usage(READ, cause).path(path).hint(hint));
+        }
+    }
+    Ok(files)
+}
+
+/// The tables below `dir`, in order of their names. What begins with `_` or `.` belongs to other programs.
+fn walk(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let failed = |error: std::io::Error| Error::io("list directory", &error).path(dir);
+    let entries = std::fs::read_dir(dir).map_err(failed)?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths = paths.collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
+    paths.sort();
+    for path in paths {
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        if name.starts_with(['_', '.']) {
+            continue;
+        }
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        if path.is_dir() {
+            walk(&path, files)?;
+        } else if ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

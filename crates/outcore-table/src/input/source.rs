@@ -1,0 +1,358 @@
+//! Bytes of a file, read where they lie through the drives of the job.
+//!
+//! Contract: a [`DriveFile`] reads any range through [`Transfers`], in whole blocks as the drive wants them, with
+//! many requests in flight for a long range, straight into the memory that is handed on. [`Fetched`] holds
+//! ranges that were read before they are decoded; [`Windows`] reads a stretch of each range when it is asked
+//! for, where a row group is too large to be held. Both are what the Parquet library reads from. A range that
+//! the file does not have is an error of corrupt data, with file and offset.
+//!
+//! Bounds: what is read and up to a block at either end; [`Windows`] holds one stretch a column.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::buf::Reader;
+use bytes::{Buf as _, Bytes};
+use outcore_io::drive::Access;
+use outcore_io::memory::{Budget, Buf, Pool, block_ceil, block_floor};
+use outcore_io::port::{Volume, VolumeFile};
+use outcore_io::transfers::{Transfers, no_buffer};
+use outcore_io::{Error, Result};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
+
+/// One request of a long range.
+const REQUEST_BYTES: usize = 2 << 20;
+/// What is read of a column at least, where it is read by stretches.
+const WINDOW_BYTES: u64 = 256 << 10;
+/// More than any header of a page: so much is there when one is read, or the column ends.
+const HEADER_BYTES: u64 = 32 << 10;
+const READ: &str = "read table";
+
+/// A file of the input, open on its drive until dropped.
+pub(super) struct DriveFile {
+    volume: Arc<Volume>,
+    file: VolumeFile,
+}
+
+/// A buffer as shared bytes.
+struct Shared(Buf);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DriveFile {
+    /// Opens the file at `path`.
+    pub(super) fn open(volume: &Arc<Volume>, path: &Path) -> Result<Self> {
+        let file = volume
+            .open(path, Access::Read)
+            .map_err(|error| error.path(path))?;
+        Ok(DriveFile {
+            volume: Arc::clone(volume),
+            file,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    pub(super) fn len_bytes(&self) -> u64 {
+        self.file.facts.len_bytes
+    }
+
+    /// A queue for the reads of one thread.
+    pub(super) fn queue(&self) -> Result<Transfers<usize>> {
+        Transfers::new(&self.volume)
+    }
+
+    /// One range, by a queue of its own.
+    pub(super) fn read(&self, at_bytes: u64, len_bytes: u64) -> Result<Bytes> {
+        let range = at_bytes..at_bytes.saturating_add(len_bytes);
+        self.read_with(&mut self.queue()?, &range, || Ok(()))
+    }
+
+    /// One range, with as many requests in flight as it is long.
+    ///
+    /// # Errors
+    /// Corrupt: the file does not have it. I/O. What `check` fails with.
+    pub(super) fn read_with(
+        &self,
+        transfers: &mut Transfers<usize>,
+        range: &Range<u64>,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<Bytes> {
+        if range.start > range.end || range.end > self.len_bytes() {
+            return Err(self.missing(range));
+        }
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let from_bytes = block_floor(range.start);
+        let whole_bytes = block_ceil(range.end - from_bytes) as usize;
+        // Its memory is part of what the reader of the table has reserved.
+        let pool = Pool::new(&Budget::new(whole_bytes as u64), READ, whole_bytes, 1)?;
+        let mut rest = pool.take().ok_or_else(no_buffer)?;
+        let mut parts: Vec<Option<Buf>> = Vec::new();
+        while !rest.is_empty() {
+            let part = rest.split_to(rest.len().min(REQUEST_BYTES));
+            let at_bytes = from_bytes + (parts.len() * REQUEST_BYTES) as u64;
+            transfers.read(&self.file, at_bytes, part, parts.len());
+            parts.push(None);
+        }
+        let mut failure = None;
+        loop {
+            match transfers.next(&check) {
+                Ok(None) => break,
+                Ok(Some(arrival)) => {
+                    let start_bytes = from_bytes + (arrival.what * REQUEST_BYTES) as u64;
+                    if start_bytes + (arrival.len_bytes as u64)
+                        < range.end.min(start_bytes + arrival.buf.len() as u64)
+                    {
+                        failure = failure.or_else(|| Some(self.missing(range)));
+                    }
+                    parts[arrival.what] = Some(arrival.buf);
+                }
+                // Nothing may be in flight when the next range is asked for.
+                Err(error) => {
+                    transfers.forget()?;
+                    return Err(error);
+                }
+            }
+        }
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        let mut parts = parts.into_iter();
+        let mut whole = parts.next().flatten().ok_or_else(no_buffer)?;
+        for part in parts {
+            whole.join(part.ok_or_else(no_buffer)?);
+        }
+        let start = (range.start - from_bytes) as usize;
+        let end = (range.end - from_bytes) as usize;
+        Ok(Bytes::from_owner(Shared(whole)).slice(start..end))
+    }
+
+    fn missing(&self, range: &Range<u64>) -> Error {
+        let cause = format!(
+            "bytes {} to {} are asked for, and the file ends at {}",
+            range.start,
+            range.end,
+            self.len_bytes()
+        );
+        Error::corrupt(READ, cause)
+            .path(self.path())
+            .hint("the file is damaged or was cut short: copy or write it again")
+    }
+}
+
+impl Drop for DriveFile {
+    fn drop(&mut self) {
+        self.volume.close(&self.file);
+    }
+}
+
+/// Any range, when it is asked for: for footers.
+impl Length for DriveFile {
+    fn len(&self) -> u64 {
+        self.len_bytes()
+    }
+}
+
+impl ChunkReader for DriveFile {
+    type T = Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        let len_bytes = WINDOW_BYTES.min(self.len_bytes().saturating_sub(start));
+        Ok(self.read(start, len_bytes).map_err(wrapped)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        self.read(start, length as u64).map_err(wrapped)
+    }
+}
+
+fn wrapped(error: Error) -> ParquetError {
+    ParquetError::External(Box::new(error))
+}
+
+fn outside(start: u64) -> ParquetError {
+    ParquetError::General(format!(
+        "a page at byte {start} belongs to no column that is read"
+    ))
+}
+
+/// Ranges that have been read, in order.
+pub(super) struct Fetched {
+    file_bytes: u64,
+    ranges: Vec<(u64, Bytes)>,
+}
+
+impl Fetched {
+    /// Reads `ranges`, those that touch in one go.
+    pub(super) fn read(
+        file: &DriveFile,
+        transfers: &mut Transfers<usize>,
+        mut ranges: Vec<Range<u64>>,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<Self> {
+        ranges.sort_by_key(|range| range.start);
+        let mut merged: Vec<Range<u64>> = Vec::new();
+        for range in ranges {
+            match merged.last_mut() {
+                Some(last) if block_ceil(last.end) >= block_floor(range.start) => {
+                    last.end = last.end.max(range.end);
+                }
+                _ => merged.push(range),
+            }
+        }
+        let read =
+            |range: &Range<u64>| Ok((range.start, file.read_with(transfers, range, &check)?));
+        Ok(Fetched {
+            file_bytes: file.len_bytes(),
+            ranges: merged.iter().map(read).collect::<Result<_>>()?,
+        })
+    }
+
+    /// What was read from `start` on.
+    fn from(&self, start: u64) -> parquet::errors::Result<Bytes> {
+        let behind = self.ranges.partition_point(|(at, _)| *at <= start);
+        let (at, bytes) = behind
+            .checked_sub(1)
+            .and_then(|index| self.ranges.get(index))
+            .ok_or_else(|| outside(start))?;
+        let skip = (start - at) as usize;
+        if skip > bytes.len() {
+            return Err(outside(start));
+        }
+        Ok(bytes.slice(skip..))
+    }
+}
+
+impl Length for Fetched {
+    fn len(&self) -> u64 {
+        self.file_bytes
+    }
+}
+
+impl ChunkReader for Fetched {
+    type T = Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        Ok(self.from(start)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        let bytes = self.from(start)?;
+        if length > bytes.len() {
+            return Err(ParquetError::EOF(format!(
+                "a page of {length} bytes where its column has {} left",
+                bytes.len()
+            )));
+        }
+        Ok(bytes.slice(..length))
+    }
+}
+
+/// Columns of a row group that are read a stretch at a time.
+pub(super) struct Windows {
+    file: Arc<DriveFile>,
+    /// By start.
+    columns: Vec<Range<u64>>,
+    /// The longest stretch: what a column may hold of the memory.
+    longest_bytes: u64,
+    held: Mutex<HashMap<usize, (u64, Bytes)>>,
+    refused: Refused,
+}
+
+/// Why a read failed, beside the library, which keeps no more than its words.
+pub(super) type Refused = Arc<Mutex<Option<Error>>>;
+
+impl Windows {
+    pub(super) fn new(
+        file: &Arc<DriveFile>,
+        mut columns: Vec<Range<u64>>,
+        longest_bytes: u64,
+        refused: &Refused,
+    ) -> Self {
+        columns.sort_by_key(|range| range.start);
+        Windows {
+            file: Arc::clone(file),
+            columns,
+            longest_bytes,
+            held: Mutex::default(),
+            refused: Arc::clone(refused),
+        }
+    }
+
+    fn refuse(&self, error: Error) -> ParquetError {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+        wrapped(error)
+    }
+
+    /// What there is from `start` on: `least_bytes` at least, or up to the column's end.
+    fn stretch(&self, start: u64, least_bytes: u64) -> parquet::errors::Result<Bytes> {
+        let index = self
+            .columns
+            .iter()
+            .position(|column| column.contains(&start));
+        let index = index.ok_or_else(|| outside(start))?;
+        let left_bytes = self.columns[index].end - start;
+        let least_bytes = least_bytes.min(left_bytes);
+        if least_bytes > self.longest_bytes {
+            let needed = outcore_io::units::bytes(least_bytes);
+            let allowed = outcore_io::units::bytes(self.longest_bytes);
+            let cause = format!("a page of {needed}, where a column may take {allowed}");
+            let error = Error::new(outcore_io::Kind::Memory, READ, cause).path(self.file.path());
+            return Err(self.refuse(error.offset(start).hint("allow more with --memory")));
+        }
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, bytes)) = held.get(&index) {
+            let skip = start
+                .checked_sub(*at)
+                .filter(|&skip| skip + least_bytes <= bytes.len() as u64);
+            if let Some(skip) = skip {
+                return Ok(bytes.slice(skip as usize..));
+            }
+        }
+        // The old one goes before the new one comes.
+        held.remove(&index);
+        let len_bytes = least_bytes.max(WINDOW_BYTES).min(left_bytes);
+        let bytes = self
+            .file
+            .read(start, len_bytes)
+            .map_err(|error| self.refuse(error))?;
+        held.insert(index, (start, bytes.clone()));
+        Ok(bytes)
+    }
+}
+
+impl Length for Windows {
+    fn len(&self) -> u64 {
+        self.file.len_bytes()
+    }
+}
+
+impl ChunkReader for Windows {
+    type T = Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        Ok(self.stretch(start, HEADER_BYTES)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        let bytes = self.stretch(start, length as u64)?;
+        if length > bytes.len() {
+            return Err(ParquetError::EOF(format!(
+                "a page of {length} bytes where its column has {} left",
+                bytes.len()
+            )));
+        }
+        Ok(bytes.slice(..length))
+    }
+}

@@ -1,0 +1,148 @@
+//! Whether a Parquet footer says that the file is encrypted, where the library does not tell.
+//!
+//! Contract: [`is_encrypted`] walks the footer in Thrift's compact protocol as far as its eighth field, the
+//! encryption's algorithm (parquet.thrift, `FileMetaData`). A file with a plain footer and encrypted columns has it.
+//! What cannot be walked is answered with no: it is damaged, and said to be.
+
+/// The field of `FileMetaData` that names the algorithm.
+const ENCRYPTION_ALGORITHM: i64 = 8;
+/// Types of the compact protocol.
+const TRUE: u8 = 1;
+const DOUBLE: u8 = 7;
+const BINARY: u8 = 8;
+const SET: u8 = 10;
+const MAP: u8 = 11;
+const STRUCT: u8 = 12;
+/// No footer nests deeper.
+const DEPTH_MAX: usize = 32;
+
+/// See the module.
+pub(super) fn is_encrypted(footer: &[u8]) -> bool {
+    let mut walk = Walk(footer);
+    let mut field = 0;
+    while let Some((id, kind)) = walk.field(field) {
+        if id == ENCRYPTION_ALGORITHM {
+            return true;
+        }
+        field = id;
+        if walk.skip(kind, DEPTH_MAX).is_none() {
+            return false;
+        }
+    }
+    false
+}
+
+/// What is left of the footer.
+struct Walk<'a>(&'a [u8]);
+
+impl Walk<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (&first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    fn pass(&mut self, len_bytes: u64) -> Option<()> {
+        self.0 = self.0.get(usize::try_from(len_bytes).ok()?..)?;
+        Some(())
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// The next field of a struct, behind the field `before`: its number and type. Nothing at the end.
+    fn field(&mut self, before: i64) -> Option<(i64, u8)> {
+        let head = self.byte().filter(|&head| head != 0)?;
+        let id = match head >> 4 {
+            0 => {
+                let zigzag = self.varint()?;
+                (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64)
+            }
+            delta => before.checked_add(i64::from(delta))?,
+        };
+        Some((id, head & 0x0f))
+    }
+
+    /// Passes over a value of type `kind`.
+    fn skip(&mut self, kind: u8, depth: usize) -> Option<()> {
+        let depth = depth.checked_sub(1)?;
+        match kind {
+            0 => None,
+            // True or false, in the head of the field.
+            TRUE | 2 => Some(()),
+            3 => self.pass(1),
+            4..=6 => self.varint().map(|_| ()),
+            DOUBLE => self.pass(8),
+            BINARY => {
+                let len_bytes = self.varint()?;
+                self.pass(len_bytes)
+            }
+            9 | SET => {
+                let head = self.byte()?;
+                let count = match head >> 4 {
+                    15 => self.varint()?,
+                    count => u64::from(count),
+                };
+                (0..count).try_for_each(|_| self.skip_element(head & 0x0f, depth))
+            }
+            MAP => {
+                let count = self.varint()?;
+                if count == 0 {
+                    return Some(());
+                }
+                let kinds = self.byte()?;
+                (0..count).try_for_each(|_| {
+                    self.skip_element(kinds >> 4, depth)?;
+                    self.skip_element(kinds & 0x0f, depth)
+                })
+            }
+            STRUCT => {
+                // Numbers of fields do not matter here.
+                while let Some((_, kind)) = self.field(0) {
+                    self.skip(kind, depth)?;
+                }
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// The same inside a list, where true and false have a byte.
+    fn skip_element(&mut self, kind: u8, depth: usize) -> Option<()> {
+        match kind {
+            TRUE | 2 => self.pass(1),
+            other => self.skip(other, depth),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_eighth_field_is_found_behind_values_of_every_type() {
+        // 1: 7 (i32), 2: [{1: "ab"}, {}], 3: true, 5: {1: 2.0}, 6: {5: 6} as a map, 8: {}.
+        let mut footer = vec![
+            0x15, 14, 0x19, 0x2c, 0x18, 2, b'a', b'b', 0, 0, 0x11, 0x2c, 0x17,
+        ];
+        footer.extend(2.0f64.to_le_bytes());
+        footer.extend([0, 0x1b, 1, 0x55, 10, 12]);
+        let plain = [&footer[..], &[0]].concat();
+        assert!(!is_encrypted(&plain));
+        let encrypted = [&footer[..], &[0x2c, 0, 0]].concat();
+        assert!(is_encrypted(&encrypted));
+        for len in 0..footer.len() {
+            assert!(!is_encrypted(&footer[..len]));
+        }
+    }
+}

@@ -1,0 +1,612 @@
+//! Tables out: Parquet, Arrow IPC files and streams, absent or whole.
+//!
+//! Contract: a [`TableOutput`] is one file, or several that hold equal numbers of rows. It is written in
+//! *sections*, numbered from 0 in the order of the output: each belongs to one thread, which encodes the section's
+//! row groups by itself; what is encoded is appended in the order of the numbers ([`turns`](Turns)). A thread whose
+//! turn has not come waits when its first row group is full. Threads take the numbers in order and one at a time, so
+//! the lowest that is open always gets on. [`TableOutput::publish`] writes the footers and makes the files appear,
+//! by the engine's staged output; dropped before, nothing is left.
+//!
+//! Row groups end after so many rows, so many encoded bytes, with their section, and with their file. Output
+//! depends on the rows, on where sections begin and on options alone, not on threads or time; the memory of a
+//! writer is an option here. Parquet: the files say what they are sorted by, have page indexes and statistics, and
+//! keep the schema's metadata; dictionary columns are written by dictionary, and read back as they were.
+//! Arrow: each batch is compressed when its turn has come, so only compression in Parquet is parallel; dictionary
+//! columns of a file, whose dictionaries an Arrow file cannot replace, become plain columns.
+//!
+//! Bounds: a section holds one row group ([`OutputOptions::group_bytes_max`], or its part of the memory) and each
+//! file being written [`sink`]'s buffers; all of it is reserved when the output is made. Pages are made as small as
+//! the columns' number demands. Footers are not counted: some hundred bytes a column and row group.
+
+mod options;
+mod sink;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use arrow_array::{Array, RecordBatch, RecordBatchOptions};
+use arrow_ipc::writer::{FileWriter, StreamWriter};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
+use outcore::Job;
+use outcore_io::memory::Reservation;
+use outcore_io::output::{Room, ShardPlan, StagedOutput};
+use outcore_io::port::Volume;
+use outcore_io::{Error, Kind, Result, units};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
+};
+use parquet::errors::ParquetError;
+use parquet::file::writer::SerializedFileWriter;
+
+use crate::fault;
+use crate::schema::retyped;
+pub(crate) use sink::SINK_BYTES;
+use sink::Sink;
+
+pub use options::{Codec, OutputOptions, TableFormat};
+
+const WRITE: &str = "write table";
+/// What row groups that are being encoded reserve, by name in a ledger.
+pub const GROUPS: &str = "row groups being written";
+/// What buffers on their way to the drive reserve.
+pub const BUFFERS: &str = "buffers of written tables";
+/// Rows that are encoded between two looks at the memory, at most.
+const STEP_ROWS: usize = 4096;
+
+/// How much an output holds, and for how many threads.
+#[derive(Debug, Clone, Copy)]
+pub struct WriterShape {
+    /// Sections that are open at once.
+    pub writers_count: usize,
+    /// The memory for all of them and the buffers.
+    pub memory_bytes: u64,
+    /// Rows of the whole output; needed where it is several files.
+    pub rows_count: Option<u64>,
+}
+
+/// A table that is being written. See the module.
+pub struct TableOutput {
+    schema: SchemaRef,
+    options: OutputOptions,
+    job: Job,
+    volume: Arc<Volume>,
+    /// Before what is staged: what writes a file ends before the file goes.
+    turns: Turns,
+    /// Makes the columns of row groups, of all files.
+    factory: Option<Arc<ArrowRowGroupWriterFactory>>,
+    staged: StagedOutput,
+    /// Rows of each file but the last.
+    file_rows: u64,
+    group_bytes: u64,
+    _credit: Reservation,
+}
+
+/// Whose turn it is to append, and to what.
+struct Turns {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// The section that may append.
+    next: u64,
+    /// A section has failed or was given up: nobody gets on any more.
+    is_failed: bool,
+    /// The file that is written.
+    file: Option<OpenFile>,
+    /// Lengths of the files that are finished.
+    lens_bytes: Vec<u64>,
+}
+
+/// One file, in its format.
+struct OpenFile {
+    writer: Writer,
+    index: usize,
+}
+
+enum Writer {
+    Parquet(Box<SerializedFileWriter<Sink>>),
+    File(Box<FileWriter<Sink>>),
+    Stream(Box<StreamWriter<Sink>>),
+}
+
+impl TableOutput {
+    /// Stages the files `paths` for batches of `schema`.
+    ///
+    /// # Errors
+    /// Usage: a file that exists, an option that does not fit the format, several files of an unknown number of
+    /// rows. Memory: less than the columns need. I/O.
+    pub fn create(
+        job: &Job,
+        paths: &[PathBuf],
+        schema: &SchemaRef,
+        options: &OutputOptions,
+        shape: WriterShape,
+    ) -> Result<Self> {
+        let file_rows = file_rows(paths, shape.rows_count)?;
+        let writers_count = shape.writers_count.max(1) as u64;
+        let spare_bytes = shape.memory_bytes.saturating_sub(SINK_BYTES) / writers_count;
+        let needed_bytes = options.group_min_bytes(schema).max(1);
+        if spare_bytes < needed_bytes {
+            let needed = units::bytes(needed_bytes * writers_count + SINK_BYTES);
+            let cause = format!(
+                "{} columns need {needed} to be written, and there is {}",
+                schema.fields().len(),
+                units::bytes(shape.memory_bytes)
+            );
+            return Err(Error::new(Kind::Memory, WRITE, cause)
+                .hint("allow more with --memory, use fewer threads, or write fewer columns"));
+        }
+        let group_bytes = options.group_bytes_max.clamp(needed_bytes, spare_bytes);
+        let credit = match options.format {
+            TableFormat::Parquet => group_bytes * writers_count,
+            TableFormat::ArrowFile | TableFormat::ArrowStream => 0,
+        };
+        let credit = job.budget.reserve(GROUPS, credit)?;
+        let schema = written_schema(schema, options.format);
+        // What the options ask for in vain is said before anything is made.
+        options.parquet(&schema, group_bytes)?;
+        if options.format != TableFormat::Parquet {
+            options.ipc()?;
+        }
+        let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+        let staged = stage(job, &volume, paths, options.is_replacing)?;
+        let mut output = TableOutput {
+            schema,
+            options: options.clone(),
+            job: job.clone(),
+            volume,
+            staged,
+            file_rows,
+            group_bytes,
+            turns: Turns {
+                state: Mutex::new(State {
+                    next: 0,
+                    is_failed: false,
+                    file: None,
+                    lens_bytes: Vec::new(),
+                }),
+                changed: Condvar::new(),
+            },
+            factory: None,
+            _credit: credit,
+        };
+        let (first, factory) = output.open_file(0)?;
+        output.turns.lock().file = Some(first);
+        output.factory = factory;
+        Ok(output)
+    }
+
+    /// The section `number`, whose first row is `first_row` of the output (which matters only where that is several
+    /// files). Each number is taken once, by threads that have one section at a time.
+    pub fn section(&self, number: u64, first_row: u64) -> Section<'_> {
+        Section {
+            output: self,
+            number,
+            row: first_row,
+            group: None,
+            is_finished: false,
+        }
+    }
+
+    /// Ends the files and makes them appear. How long each is, in bytes.
+    ///
+    /// # Errors
+    /// A section was given up. I/O: nothing is left then.
+    pub fn publish(self) -> Result<Vec<u64>> {
+        let mut state = self.turns.lock();
+        if state.is_failed {
+            return Err(given_up());
+        }
+        while let Some(file) = state.file.take() {
+            let next = file.index + 1;
+            let len_bytes = file
+                .finish()
+                .map_err(|error| self.located(next - 1, error))?;
+            state.lens_bytes.push(len_bytes);
+            if next < self.staged.shards().len() {
+                state.file = Some(self.open_file(next)?.0);
+            }
+        }
+        let lens_bytes = std::mem::take(&mut state.lens_bytes);
+        drop(state);
+        self.staged.publish_each(&self.volume, &lens_bytes)?;
+        Ok(lens_bytes)
+    }
+
+    fn located(&self, index: usize, error: Error) -> Error {
+        match self.staged.shards().get(index) {
+            Some(shard) if error.file_path().is_none() => error.path(&shard.plan.path),
+            _ => error,
+        }
+    }
+
+    fn open_file(
+        &self,
+        index: usize,
+    ) -> Result<(OpenFile, Option<Arc<ArrowRowGroupWriterFactory>>)> {
+        let shard = &self.staged.shards()[index];
+        let sink = Sink::new(&self.job.budget, BUFFERS, &self.volume, &shard.file)?;
+        let (writer, factory) = match self.options.format {
+            TableFormat::Parquet => {
+                let settings = self.options.parquet(&self.schema, self.group_bytes)?;
+                let writer = ArrowWriter::try_new(sink, Arc::clone(&self.schema), Some(settings));
+                let parts = writer.and_then(ArrowWriter::into_serialized_writer);
+                let (writer, factory) = parts.map_err(|error| unwritable(&error))?;
+                (Writer::Parquet(Box::new(writer)), Some(Arc::new(factory)))
+            }
+            TableFormat::ArrowFile => {
+                let options = self.options.ipc()?;
+                let writer = FileWriter::try_new_with_options(sink, &self.schema, options);
+                let writer = writer.map_err(|error| unwritable_arrow(&error))?;
+                (Writer::File(Box::new(writer)), None)
+            }
+            TableFormat::ArrowStream => {
+                let options = self.options.ipc()?;
+                let writer = StreamWriter::try_new_with_options(sink, &self.schema, options);
+                let writer = writer.map_err(|error| unwritable_arrow(&error))?;
+                (Writer::Stream(Box::new(writer)), None)
+            }
+        };
+        Ok((OpenFile { writer, index }, factory))
+    }
+
+    /// The number of the file that holds `row`.
+    fn file_of(&self, row: u64) -> usize {
+        let last = self.staged.shards().len() - 1;
+        usize::try_from(row / self.file_rows)
+            .unwrap_or(last)
+            .min(last)
+    }
+
+    /// Waits for the turn of `number`, and gives it the file that its rows go to.
+    fn turn(&self, number: u64, file: usize) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.turns.lock();
+        while state.next != number && !state.is_failed {
+            self.job.control.check()?;
+            let waited = self
+                .turns
+                .changed
+                .wait_timeout(state, outcore_io::port::WAIT_MAX);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if state.is_failed {
+            return Err(given_up());
+        }
+        while let Some(open) = state.file.take() {
+            if open.index >= file {
+                state.file = Some(open);
+                break;
+            }
+            let next = open.index + 1;
+            let len_bytes = open
+                .finish()
+                .map_err(|error| self.located(next - 1, error))?;
+            state.lens_bytes.push(len_bytes);
+            state.file = Some(self.open_file(next)?.0);
+        }
+        Ok(state)
+    }
+}
+
+impl Turns {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OpenFile {
+    fn finish(self) -> Result<u64> {
+        let sink = match self.writer {
+            Writer::Parquet(writer) => {
+                // Writes the footer.
+                writer.into_inner().map_err(|error| unwritable(&error))?
+            }
+            Writer::File(mut writer) => {
+                writer.finish().map_err(|error| unwritable_arrow(&error))?;
+                writer
+                    .into_inner()
+                    .map_err(|error| unwritable_arrow(&error))?
+            }
+            Writer::Stream(mut writer) => {
+                writer.finish().map_err(|error| unwritable_arrow(&error))?;
+                writer
+                    .into_inner()
+                    .map_err(|error| unwritable_arrow(&error))?
+            }
+        };
+        sink.finish()
+    }
+}
+
+/// A contiguous part of an output, written by one thread. See [`TableOutput`].
+pub struct Section<'a> {
+    output: &'a TableOutput,
+    number: u64,
+    /// Of the output, the next one.
+    row: u64,
+    group: Option<Group>,
+    is_finished: bool,
+}
+
+/// A row group that is being encoded.
+struct Group {
+    columns: Vec<ArrowColumnWriter>,
+    rows_count: usize,
+    file: usize,
+}
+
+impl Section<'_> {
+    /// Appends the rows of `batch`.
+    ///
+    /// # Errors
+    /// I/O; another section has failed; interrupted.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = hydrated(batch, &self.output.schema)?;
+        let mut from = 0;
+        while from < batch.num_rows() {
+            self.output.job.control.check()?;
+            let rows_count = self.step(&batch, batch.num_rows() - from);
+            let part = batch.slice(from, rows_count);
+            match self.output.options.format {
+                TableFormat::Parquet => self.encode(&part)?,
+                TableFormat::ArrowFile | TableFormat::ArrowStream => self.append_batch(&part)?,
+            }
+            self.row += rows_count as u64;
+            from += rows_count;
+        }
+        Ok(())
+    }
+
+    /// Rows that are written next: to the end of the file at most, and no more than a part of the memory.
+    fn step(&self, batch: &RecordBatch, left: usize) -> usize {
+        let output = self.output;
+        let options = &output.options;
+        let file = output.file_of(self.row);
+        let mut rows_count = left.min(options.group_rows_max.max(1));
+        if file + 1 < output.staged.shards().len() {
+            let file_left = (file as u64 + 1) * output.file_rows - self.row;
+            rows_count = rows_count.min(usize::try_from(file_left).unwrap_or(usize::MAX));
+        }
+        if options.format != TableFormat::Parquet {
+            return rows_count.max(1);
+        }
+        let sizes = batch.columns().iter();
+        let sizes =
+            sizes.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0) as u64);
+        let row_bytes = sizes.sum::<u64>() / batch.num_rows().max(1) as u64;
+        let by_memory = output.group_bytes / 8 / row_bytes.max(1);
+        rows_count = rows_count
+            .min(usize::try_from(by_memory).unwrap_or(usize::MAX))
+            .min(STEP_ROWS);
+        if let Some(group) = &self.group {
+            rows_count = rows_count.min(options.group_rows_max.saturating_sub(group.rows_count));
+        }
+        rows_count.max(1)
+    }
+
+    fn encode(&mut self, batch: &RecordBatch) -> Result<()> {
+        let output = self.output;
+        let file = output.file_of(self.row);
+        if self.group.as_ref().is_some_and(|group| group.file != file) {
+            self.append_group()?;
+        }
+        let group = match &mut self.group {
+            Some(group) => group,
+            none => {
+                let factory = output.factory.as_ref().ok_or_else(given_up)?;
+                let columns = factory.create_column_writers(0);
+                let columns = columns.map_err(|error| unwritable(&error))?;
+                none.insert(Group {
+                    columns,
+                    rows_count: 0,
+                    file,
+                })
+            }
+        };
+        let mut columns = group.columns.iter_mut();
+        for (field, array) in output.schema.fields().iter().zip(batch.columns()) {
+            let leaves = compute_leaves(field, array).map_err(|error| unwritable(&error))?;
+            for (leaf, column) in leaves.iter().zip(&mut columns) {
+                column.write(leaf).map_err(|error| unwritable(&error))?;
+            }
+        }
+        group.rows_count += batch.num_rows();
+        let held_bytes: usize = group
+            .columns
+            .iter()
+            .map(ArrowColumnWriter::memory_size)
+            .sum();
+        // Pages that are open are encoded and compressed when the group ends.
+        let is_full = held_bytes as u64 >= output.group_bytes / 4 * 3
+            || group.rows_count >= output.options.group_rows_max;
+        if is_full { self.append_group() } else { Ok(()) }
+    }
+
+    /// Ends the row group and appends it when its turn has come.
+    fn append_group(&mut self) -> Result<()> {
+        let Some(group) = self.group.take() else {
+            return Ok(());
+        };
+        let chunks = group.columns.into_iter().map(ArrowColumnWriter::close);
+        let chunks: std::result::Result<Vec<ArrowColumnChunk>, _> = chunks.collect();
+        let chunks = chunks.map_err(|error| unwritable(&error))?;
+        let mut state = self.output.turn(self.number, group.file)?;
+        let Some(OpenFile {
+            writer: Writer::Parquet(writer),
+            ..
+        }) = &mut state.file
+        else {
+            return Err(given_up());
+        };
+        let append = || {
+            let mut appended = writer.next_row_group()?;
+            for chunk in chunks {
+                chunk.append_to_row_group(&mut appended)?;
+            }
+            appended.close()
+        };
+        let appended =
+            append().map_err(|error| self.output.located(group.file, unwritable(&error)));
+        state.is_failed |= appended.is_err();
+        appended.map(|_| ())
+    }
+
+    fn append_batch(&mut self, batch: &RecordBatch) -> Result<()> {
+        let file = self.output.file_of(self.row);
+        let mut state = self.output.turn(self.number, file)?;
+        let written = match &mut state.file {
+            Some(OpenFile {
+                writer: Writer::File(writer),
+                ..
+            }) => writer.write(batch),
+            Some(OpenFile {
+                writer: Writer::Stream(writer),
+                ..
+            }) => writer.write(batch),
+            _ => return Err(given_up()),
+        };
+        let written = written.map_err(|error| self.output.located(file, unwritable_arrow(&error)));
+        state.is_failed |= written.is_err();
+        written
+    }
+
+    /// Appends what is left, and lets the next section get on.
+    ///
+    /// # Errors
+    /// As [`Section::write`].
+    pub fn finish(mut self) -> Result<()> {
+        self.append_group()?;
+        let mut state = self.output.turn(self.number, 0)?;
+        state.next += 1;
+        self.is_finished = true;
+        drop(state);
+        self.output.turns.changed.notify_all();
+        Ok(())
+    }
+}
+
+/// A section that is given up ends the output: those behind it would wait for ever.
+impl Drop for Section<'_> {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.output.turns.lock().is_failed = true;
+            self.output.turns.changed.notify_all();
+        }
+    }
+}
+
+fn given_up() -> Error {
+    Error::new(
+        Kind::Interrupted,
+        WRITE,
+        "another part of the output has failed",
+    )
+    .hint("nothing was left behind")
+}
+
+fn unwritable(error: &ParquetError) -> Error {
+    no_damage(
+        fault::parquet(WRITE, error),
+        "leave the column out, or write an Arrow file",
+    )
+}
+
+fn unwritable_arrow(error: &ArrowError) -> Error {
+    no_damage(
+        fault::arrow(WRITE, error),
+        "leave the column out, or write Parquet",
+    )
+}
+
+/// What a library refuses to write is no damage.
+fn no_damage(told: Error, hint: &str) -> Error {
+    if told.kind() != Kind::Corrupt {
+        return told;
+    }
+    Error::usage(WRITE, told.cause().to_owned()).hint(hint)
+}
+
+/// Rows of each file but the last.
+fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u64> {
+    match (paths.len(), rows_count) {
+        (0, _) => Err(Error::usage(WRITE, "no output is named").hint("name a file")),
+        (1, _) => Ok(u64::MAX),
+        (count, Some(rows_count)) => Ok(rows_count.div_ceil(count as u64).max(1)),
+        (_, None) => Err(
+            Error::usage(WRITE, "several files need the number of rows before")
+                .hint("write one file"),
+        ),
+    }
+}
+
+fn stage(
+    job: &Job,
+    volume: &Volume,
+    paths: &[PathBuf],
+    is_replacing: bool,
+) -> Result<StagedOutput> {
+    for path in paths {
+        let exists = std::fs::symlink_metadata(path).is_ok();
+        if exists && !is_replacing {
+            return Err(Error::usage(WRITE, "the file exists")
+                .path(path)
+                .hint("name another file, or replace this one with --force"));
+        }
+    }
+    job.control.check()?;
+    let plan = |path: &PathBuf| ShardPlan {
+        path: path.clone(),
+        header: Vec::new(),
+        start_bytes: 0,
+        len_bytes: 0,
+    };
+    let plans = paths.iter().map(plan).collect();
+    let manifest = match paths {
+        [first, _, ..] => Some(manifest_of(first)),
+        _ => None,
+    };
+    StagedOutput::stage(volume, plans, manifest, is_replacing, Room::AtMost)
+}
+
+/// The list of several files, by which they appear together. Readers of tables pass over names that begin with `_`.
+fn manifest_of(first: &Path) -> PathBuf {
+    let stem = first.file_stem().unwrap_or_default().to_string_lossy();
+    let suffix = outcore_io::output::MANIFEST_SUFFIX;
+    first.with_file_name(format!("_{stem}{suffix}"))
+}
+
+/// The schema as it can be written: an Arrow file has one dictionary a column for all batches.
+fn written_schema(schema: &SchemaRef, format: TableFormat) -> SchemaRef {
+    if format != TableFormat::ArrowFile {
+        return Arc::clone(schema);
+    }
+    let plain = |field: &FieldRef| -> FieldRef { Arc::new(without_dictionaries(field)) };
+    let fields: Vec<FieldRef> = schema.fields().iter().map(plain).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn without_dictionaries(field: &Field) -> Field {
+    let plain = |field: &FieldRef| Arc::new(without_dictionaries(field));
+    let data_type = match field.data_type() {
+        DataType::Dictionary(_, values) => (**values).clone(),
+        DataType::List(item) => DataType::List(plain(item)),
+        DataType::LargeList(item) => DataType::LargeList(plain(item)),
+        DataType::FixedSizeList(item, count) => DataType::FixedSizeList(plain(item), *count),
+        DataType::Map(entries, is_sorted) => DataType::Map(plain(entries), *is_sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain).collect()),
+        other => other.clone(),
+    };
+    field.clone().with_data_type(data_type)
+}
+
+/// `batch` as one of `schema`: dictionaries looked up where that has plain columns.
+fn hydrated(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = schema.fields().iter().zip(batch.columns());
+    let columns = columns.map(|(field, array)| retyped(array, field.data_type()));
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let made = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
+    made.map_err(|error| unwritable_arrow(&error))
+}

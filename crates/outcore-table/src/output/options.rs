@@ -1,0 +1,228 @@
+//! What a written table looks like: format, codec, row groups, what it says of itself.
+//!
+//! Contract: values with defaults that other programs would choose, turned into the libraries' own settings here
+//! and nowhere else. The schema's metadata are kept, as Arrow's schema and as the file's own keys and values.
+
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::IpcWriteOptions;
+use arrow_schema::{DataType, Field, Schema};
+use outcore_io::{Error, Result};
+use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
+use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::SortingColumn;
+use parquet::file::properties::{WriterProperties, WriterVersion};
+use parquet::schema::types::ColumnPath;
+
+use crate::fault;
+use crate::rows::KeyColumn;
+use crate::schema::column_index;
+
+const WRITE: &str = "write table";
+/// Rows of a row group at most, by default: 2^20, as other writers have it.
+const GROUP_ROWS: usize = 1 << 20;
+/// Encoded bytes of a row group at most, by default.
+const GROUP_BYTES: u64 = 128 << 20;
+/// A page by default, and a dictionary.
+const PAGE_BYTES: u64 = 1 << 20;
+/// A page has this at least, even where memory is small.
+const PAGE_MIN_BYTES: u64 = 16 << 10;
+/// Pages that a column has open at once, dictionary and level buffers included, while it is written.
+const PAGES_OPEN: u64 = 4;
+
+/// How bytes are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// Not at all.
+    None,
+    /// Snappy; Parquet only.
+    Snappy,
+    /// LZ4: raw blocks in Parquet, frames in Arrow.
+    Lz4,
+    /// Zstandard at this level, 1 to 22.
+    Zstd(i32),
+    /// Gzip at this level, 0 to 9; Parquet only.
+    Gzip(u32),
+    /// Brotli at this level, 0 to 11; Parquet only.
+    Brotli(u32),
+}
+
+/// The format of an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableFormat {
+    /// Parquet.
+    Parquet,
+    /// An Arrow IPC file, which is Feather V2.
+    ArrowFile,
+    /// An Arrow IPC stream.
+    ArrowStream,
+}
+
+/// What is written. See the fields.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputOptions {
+    /// The format.
+    pub format: TableFormat,
+    /// The codec.
+    pub codec: Codec,
+    /// Rows of a row group at most; of a batch in Arrow, those that are written at once.
+    pub group_rows_max: usize,
+    /// Encoded bytes of a row group at most, in memory; less where the memory is less.
+    pub group_bytes_max: u64,
+    /// What the rows are ordered by, which a Parquet file then says of itself.
+    pub sorted_by: Vec<KeyColumn>,
+    /// Columns with a bloom filter, in Parquet.
+    pub bloom_filters: Vec<String>,
+    /// Whether columns are encoded by dictionaries, in Parquet, as long as these stay small.
+    pub is_dictionary: bool,
+    /// Whether files that exist are replaced.
+    pub is_replacing: bool,
+}
+
+impl OutputOptions {
+    /// Parquet with Zstandard at level 1, or Arrow with LZ4.
+    pub fn new(format: TableFormat) -> Self {
+        OutputOptions {
+            format,
+            codec: if format == TableFormat::Parquet {
+                Codec::Zstd(1)
+            } else {
+                Codec::Lz4
+            },
+            group_rows_max: GROUP_ROWS,
+            group_bytes_max: GROUP_BYTES,
+            sorted_by: Vec::new(),
+            bloom_filters: Vec::new(),
+            is_dictionary: true,
+            is_replacing: false,
+        }
+    }
+
+    /// The settings of the Parquet library, for groups of at most `group_bytes` in memory.
+    pub(super) fn parquet(&self, schema: &Schema, group_bytes: u64) -> Result<WriterProperties> {
+        let columns_count = schema
+            .fields()
+            .iter()
+            .map(|field| leaves_of(field))
+            .sum::<usize>() as u64;
+        let page_bytes = group_bytes / (PAGES_OPEN * columns_count.max(1));
+        let page_bytes = page_bytes.clamp(PAGE_MIN_BYTES, PAGE_BYTES) as usize;
+        let mut metadata: Vec<KeyValue> = schema
+            .metadata()
+            .iter()
+            .map(|(key, value)| KeyValue::new(key.clone(), value.clone()))
+            .collect();
+        // The order of a map differs from run to run; output does not.
+        metadata.sort_by(|one, other| one.key.cmp(&other.key));
+        let mut builder = WriterProperties::builder()
+            .set_writer_version(WriterVersion::PARQUET_1_0)
+            .set_created_by(concat!("outcore ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_compression(self.parquet_codec()?)
+            .set_dictionary_enabled(self.is_dictionary)
+            .set_dictionary_page_size_limit(page_bytes)
+            .set_data_page_size_limit(page_bytes)
+            .set_key_value_metadata((!metadata.is_empty()).then_some(metadata))
+            .set_sorting_columns(self.sorting_columns(schema)?);
+        for name in &self.bloom_filters {
+            let index = column_index(schema, name, WRITE)?;
+            let field = schema.field(index);
+            if leaves_of(field) != 1 || field.data_type().is_nested() {
+                let cause = format!(
+                    "column `{name}` is {}, and has no bloom filter",
+                    field.data_type()
+                );
+                return Err(Error::usage(WRITE, cause).hint("name columns of plain values"));
+            }
+            builder =
+                builder.set_column_bloom_filter_enabled(ColumnPath::new(vec![name.clone()]), true);
+        }
+        Ok(builder.build())
+    }
+
+    /// The memory that an open row group takes at least.
+    pub(crate) fn group_min_bytes(&self, schema: &Schema) -> u64 {
+        match self.format {
+            TableFormat::Parquet => {
+                let columns_count = schema
+                    .fields()
+                    .iter()
+                    .map(|field| leaves_of(field))
+                    .sum::<usize>();
+                PAGE_MIN_BYTES * PAGES_OPEN * columns_count.max(1) as u64
+            }
+            TableFormat::ArrowFile | TableFormat::ArrowStream => 0,
+        }
+    }
+
+    /// The settings of the Arrow library.
+    pub(super) fn ipc(&self) -> Result<IpcWriteOptions> {
+        let compression = match self.codec {
+            Codec::None => None,
+            Codec::Lz4 => Some(CompressionType::LZ4_FRAME),
+            Codec::Zstd(_) => Some(CompressionType::ZSTD),
+            other => {
+                let cause = format!("Arrow files have no codec {other:?}");
+                return Err(Error::usage(WRITE, cause).hint("use lz4, zstd or none"));
+            }
+        };
+        let told = |error| Error::usage(WRITE, fault::arrow(WRITE, &error).cause().to_owned());
+        let options = IpcWriteOptions::default()
+            .try_with_compression(compression)
+            .map_err(told)?;
+        match self.codec {
+            Codec::Zstd(level) => options
+                .try_with_compression_level(Some(level))
+                .map_err(told),
+            _ => Ok(options),
+        }
+    }
+
+    fn parquet_codec(&self) -> Result<Compression> {
+        let told = |error: parquet::errors::ParquetError| {
+            Error::usage(WRITE, error.to_string()).hint("choose another level")
+        };
+        Ok(match self.codec {
+            Codec::None => Compression::UNCOMPRESSED,
+            Codec::Snappy => Compression::SNAPPY,
+            Codec::Lz4 => Compression::LZ4_RAW,
+            Codec::Zstd(level) => Compression::ZSTD(ZstdLevel::try_new(level).map_err(told)?),
+            Codec::Gzip(level) => Compression::GZIP(GzipLevel::try_new(level).map_err(told)?),
+            Codec::Brotli(level) => Compression::BROTLI(BrotliLevel::try_new(level).map_err(told)?),
+        })
+    }
+
+    /// The columns of the order as far as they are plain ones; those behind a nested one cannot be named.
+    fn sorting_columns(&self, schema: &Schema) -> Result<Option<Vec<SortingColumn>>> {
+        let mut columns = Vec::new();
+        for key in &self.sorted_by {
+            let index = column_index(schema, &key.name, WRITE)?;
+            if schema.field(index).data_type().is_nested() {
+                break;
+            }
+            let before = schema.fields().iter().take(index);
+            let leaf = before.map(|field| leaves_of(field)).sum::<usize>();
+            let Ok(column_idx) = i32::try_from(leaf) else {
+                break;
+            };
+            columns.push(SortingColumn {
+                column_idx,
+                descending: key.is_descending,
+                nulls_first: key.is_nulls_first,
+            });
+        }
+        Ok((!columns.is_empty()).then_some(columns))
+    }
+}
+
+/// Columns of Parquet that a field becomes.
+fn leaves_of(field: &Field) -> usize {
+    match field.data_type() {
+        DataType::Struct(fields) => fields.iter().map(|field| leaves_of(field)).sum(),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => leaves_of(field),
+        _ => 1,
+    }
+}

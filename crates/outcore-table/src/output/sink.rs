@@ -1,0 +1,185 @@
+//! Bytes of one file, in order, to its drive: what the writers of Parquet and Arrow write into.
+//!
+//! Contract: a [`Sink`] fills buffers and hands them to a thread of its own, which writes them behind through
+//! [`Transfers`], in whole blocks, with many in flight. The libraries want a writer that may move between
+//! threads, which a thread's queue may not: hence the thread. What a drive refuses is the error of the next
+//! write, and of [`Sink::finish`], with drive, file and offset.
+//!
+//! Bounds: [`SINK_BYTES`], reserved when it is made.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool};
+use outcore_io::port::{Volume, VolumeFile};
+use outcore_io::threads;
+use outcore_io::transfers::Transfers;
+use outcore_io::{Error, Result};
+
+/// One request.
+const BUFFER_BYTES: usize = 1 << 20;
+const BUFFERS_COUNT: usize = 4;
+/// What a sink reserves.
+pub(crate) const SINK_BYTES: u64 = (BUFFER_BYTES * BUFFERS_COUNT) as u64;
+
+/// See the module.
+pub(super) struct Sink {
+    /// Nothing once all has been handed over.
+    to_drive: Option<Sender<(u64, Buf)>>,
+    free: Receiver<Buf>,
+    thread: Option<JoinHandle<()>>,
+    /// What the drive has refused.
+    failure: Arc<Mutex<Option<Error>>>,
+    current: Option<Buf>,
+    /// Bytes in the current buffer.
+    filled_bytes: usize,
+    /// Where the current buffer begins in the file.
+    at_bytes: u64,
+}
+
+impl Sink {
+    /// A sink for `file`, from its beginning.
+    ///
+    /// # Errors
+    /// Memory: no room for the buffers under the name `purpose`. I/O: no thread, no queue.
+    pub(super) fn new(
+        budget: &Budget,
+        purpose: &str,
+        volume: &Arc<Volume>,
+        file: &VolumeFile,
+    ) -> Result<Self> {
+        let pool = Pool::new(budget, purpose, BUFFER_BYTES, BUFFERS_COUNT)?;
+        let (to_drive, handed) = channel();
+        let (give_back, free) = channel();
+        while let Some(buf) = pool.take() {
+            // The other end lives.
+            let _ = give_back.send(buf);
+        }
+        let failure = Arc::new(Mutex::new(None));
+        let (volume, file, told) = (Arc::clone(volume), file.clone(), Arc::clone(&failure));
+        let thread = threads::spawn("outcore-table-write", move || {
+            if let Err(error) = write_behind(&volume, &file, &handed, &give_back) {
+                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+        })?;
+        Ok(Sink {
+            to_drive: Some(to_drive),
+            free,
+            thread: Some(thread),
+            failure,
+            current: None,
+            filled_bytes: 0,
+            at_bytes: 0,
+        })
+    }
+
+    /// Writes what is left and waits for the drive. The length of the file.
+    ///
+    /// # Errors
+    /// What the drive has refused.
+    pub(super) fn finish(mut self) -> Result<u64> {
+        let len_bytes = self.at_bytes + self.filled_bytes as u64;
+        if let Some(mut buf) = self.current.take().filter(|_| self.filled_bytes > 0) {
+            let whole_bytes = self.filled_bytes.next_multiple_of(BLOCK_BYTES);
+            buf[self.filled_bytes..whole_bytes].fill(0);
+            let tail = buf.split_to(whole_bytes);
+            self.hand_over(tail);
+        }
+        self.join();
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.clone().map_or(Ok(len_bytes), Err)
+    }
+
+    fn hand_over(&self, buf: Buf) {
+        if let Some(to_drive) = &self.to_drive {
+            // A thread that does not listen has failed, and said why.
+            let _ = to_drive.send((self.at_bytes, buf));
+        }
+    }
+
+    fn join(&mut self) {
+        self.to_drive = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            let error = Error::new(outcore_io::Kind::Io, "write table", "a thread panicked");
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
+    }
+
+    fn refused(&self) -> io::Error {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*failure {
+            Some(error) => io::Error::other(error.clone()),
+            None => io::Error::other("the writing thread has ended"),
+        }
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut buf = match self.current.take() {
+            Some(buf) => buf,
+            None => self.free.recv().map_err(|_| self.refused())?,
+        };
+        let room = &mut buf[self.filled_bytes..];
+        let now_bytes = room.len().min(bytes.len());
+        room[..now_bytes].copy_from_slice(&bytes[..now_bytes]);
+        self.filled_bytes += now_bytes;
+        if self.filled_bytes < buf.len() {
+            self.current = Some(buf);
+        } else {
+            let full_bytes = buf.len() as u64;
+            self.hand_over(buf);
+            self.at_bytes += full_bytes;
+            self.filled_bytes = 0;
+        }
+        Ok(now_bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An output that is given up: the thread ends before the file goes.
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+/// Writes what is handed over until nobody can hand over more.
+fn write_behind(
+    volume: &Volume,
+    file: &VolumeFile,
+    handed: &Receiver<(u64, Buf)>,
+    give_back: &Sender<Buf>,
+) -> Result<()> {
+    let mut transfers: Transfers<()> = Transfers::new(volume)?;
+    let mut is_open = true;
+    while is_open || transfers.in_flight() > 0 {
+        let next = if transfers.in_flight() == 0 {
+            handed.recv().map_err(|_| TryRecvError::Disconnected)
+        } else {
+            handed.try_recv()
+        };
+        match next {
+            Ok((at_bytes, buf)) => {
+                transfers.write(file, at_bytes, buf, ());
+                transfers.start()?;
+            }
+            Err(error) => {
+                is_open &= error == TryRecvError::Empty;
+                transfers.wait()?;
+            }
+        }
+        while let Some(arrival) = transfers.take()? {
+            // Who writes may be gone already.
+            let _ = give_back.send(arrival.buf);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,291 @@
+//! Schemas: a column by its name, what differs between two tables, the schema of several.
+//!
+//! Contract: names are matched to the letter; one that is missing is answered with the nearest that is
+//! there. [`agree`] says of two schemas which column differs and how, in words that name both types. Metadata
+//! of a schema and of fields are no difference, nor is what lists call their elements. [`united`] has the columns of all, in the order in which they are
+//! first met; a column that some lack may be null.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, make_array};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_select::take::take;
+use outcore_io::units::nearest;
+use outcore_io::{Error, Result};
+
+use crate::fault;
+
+/// The place of the column `name`.
+///
+/// # Errors
+/// Usage: there is none; the nearest name is the hint.
+pub fn column_index(schema: &Schema, name: &str, operation: &str) -> Result<usize> {
+    let known = |field: &FieldRef| field.name() == name;
+    if let Some(index) = schema.fields().iter().position(known) {
+        return Ok(index);
+    }
+    let names: Vec<&str> = schema
+        .fields()
+        .iter()
+        .map(|field| field.name().as_str())
+        .collect();
+    let error = Error::usage(operation, format!("there is no column `{name}`"));
+    Err(match nearest(name, &names) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint(format!("the columns are {}", listed(&names))),
+    })
+}
+
+/// The first names, and how many more there are.
+fn listed(names: &[&str]) -> String {
+    const SHOWN: usize = 12;
+    let shown: Vec<String> = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// Whether values of the two types are the same but for what lists call their elements, and maps their entries,
+/// which programs do not agree about.
+fn is_same_type(one: &DataType, other: &DataType) -> bool {
+    let is_same_field = |one: &Field, other: &Field| {
+        one.is_nullable() == other.is_nullable() && is_same_type(one.data_type(), other.data_type())
+    };
+    match (one, other) {
+        (DataType::Struct(one), DataType::Struct(other)) => {
+            let mut pairs = one.iter().zip(other);
+            one.len() == other.len()
+                && pairs.all(|(one, other)| one.name() == other.name() && is_same_field(one, other))
+        }
+        (DataType::List(one), DataType::List(other))
+        | (DataType::LargeList(one), DataType::LargeList(other)) => is_same_field(one, other),
+        (DataType::FixedSizeList(one, count), DataType::FixedSizeList(other, other_count)) => {
+            count == other_count && is_same_field(one, other)
+        }
+        (DataType::Map(one, is_sorted), DataType::Map(other, is_other_sorted)) => {
+            let (one, other) = (children_of(one.data_type()), children_of(other.data_type()));
+            let mut pairs = one.iter().zip(&other);
+            is_sorted == is_other_sorted
+                && one.len() == other.len()
+                && pairs.all(|(one, other)| is_same_field(one, other))
+        }
+        _ => one == other,
+    }
+}
+
+/// The fields inside a nested type.
+fn children_of(data_type: &DataType) -> Vec<FieldRef> {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().cloned().collect(),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => vec![Arc::clone(field)],
+        _ => Vec::new(),
+    }
+}
+
+/// The same values as another type that [`is_same_type`] calls the same, or with dictionaries looked up where
+/// `data_type` has plain values in their place.
+pub(crate) fn retyped(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    const SHAPE: &str = "read tables";
+    if array.data_type() == data_type {
+        return Ok(Arc::clone(array));
+    }
+    if let (DataType::Dictionary(..), false) = (array.data_type(), is_dictionary(data_type)) {
+        let dictionary = array.as_any_dictionary();
+        let values = take(dictionary.values().as_ref(), dictionary.keys(), None)
+            .map_err(|error| fault::arrow(SHAPE, &error))?;
+        return retyped(&values, data_type);
+    }
+    let data = array.to_data();
+    let kinds: Vec<DataType> = match data_type {
+        DataType::Dictionary(_, values) => vec![(**values).clone()],
+        nested => children_of(nested)
+            .iter()
+            .map(|field| field.data_type().clone())
+            .collect(),
+    };
+    if kinds.len() != data.child_data().len() {
+        let cause = format!(
+            "values of type {} where {data_type} is expected",
+            array.data_type()
+        );
+        return Err(Error::usage(SHAPE, cause).hint("a bug: please report it"));
+    }
+    let children = data.child_data().iter().zip(&kinds);
+    let children = children.map(|(child, kind)| {
+        let child = retyped(&make_array(child.clone()), kind)?;
+        Ok(child.to_data())
+    });
+    let children = children.collect::<Result<Vec<_>>>()?;
+    let made = data
+        .into_builder()
+        .data_type(data_type.clone())
+        .child_data(children)
+        .build();
+    Ok(make_array(
+        made.map_err(|error| fault::arrow(SHAPE, &error))?,
+    ))
+}
+
+fn is_dictionary(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Dictionary(..))
+}
+
+/// Whether the table at `path` has the columns of `first`, which is the schema of `first_path`.
+///
+/// # Errors
+/// Usage: it names the first column that differs, with both types.
+pub fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Path) -> Result<()> {
+    let differs = |cause: String| {
+        Error::usage("read tables", cause)
+            .path(path)
+            .hint("read the files apart, or unite their columns")
+    };
+    let first_path = first_path.display();
+    for field in first.fields() {
+        let name = field.name();
+        let Some((_, found)) = other.column_with_name(name) else {
+            return Err(differs(format!(
+                "column `{name}` of {first_path} is missing"
+            )));
+        };
+        if !is_same_type(field.data_type(), found.data_type()) {
+            return Err(differs(format!(
+                "column `{name}` is {} and in {first_path} {}",
+                found.data_type(),
+                field.data_type()
+            )));
+        }
+    }
+    let is_more = |field: &&FieldRef| first.column_with_name(field.name()).is_none();
+    match other.fields().iter().find(is_more) {
+        Some(more) => Err(differs(format!(
+            "column `{}` ({}) is not in {first_path}",
+            more.name(),
+            more.data_type()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Whether a schema names two columns alike, which no column could be asked for by its name then.
+pub fn check_names(schema: &Schema) -> Result<()> {
+    let mut known = HashMap::new();
+    for field in schema.fields() {
+        if known.insert(field.name(), ()).is_some() {
+            let cause = format!("two columns are called `{}`", field.name());
+            return Err(Error::usage("read tables", cause).hint("rename one of them first"));
+        }
+    }
+    Ok(())
+}
+
+/// The columns of all of `schemas`; a column may be null where it may in one of them, or one lacks it.
+///
+/// # Errors
+/// Usage: two of one name differ in type; it names both files.
+pub fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
+    let mut fields: Vec<(FieldRef, &Path, usize)> = Vec::new();
+    for (schema, path) in schemas {
+        for field in schema.fields() {
+            let known = fields
+                .iter_mut()
+                .find(|(known, ..)| known.name() == field.name());
+            let Some((known, first_path, count)) = known else {
+                fields.push((Arc::clone(field), path, 1));
+                continue;
+            };
+            if !is_same_type(known.data_type(), field.data_type()) {
+                let cause = format!(
+                    "column `{}` is {} and in {} {}",
+                    field.name(),
+                    field.data_type(),
+                    first_path.display(),
+                    known.data_type()
+                );
+                return Err(Error::usage("unite tables", cause)
+                    .path(path)
+                    .hint("cast one of them first, or leave the column out"));
+            }
+            *count += 1;
+            if field.is_nullable() && !known.is_nullable() {
+                *known = as_nullable(known);
+            }
+        }
+    }
+    let fields = fields.into_iter().map(|(field, _, count)| {
+        if count < schemas.len() {
+            as_nullable(&field)
+        } else {
+            field
+        }
+    });
+    let fields: Vec<FieldRef> = fields.collect();
+    let metadata = schemas.first().map(|(schema, _)| schema.metadata().clone());
+    Ok(Arc::new(Schema::new_with_metadata(
+        fields,
+        metadata.unwrap_or_default(),
+    )))
+}
+
+fn as_nullable(field: &Field) -> FieldRef {
+    Arc::new(field.clone().with_nullable(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(columns: &[(&str, DataType)]) -> SchemaRef {
+        let fields = columns.iter();
+        let fields = fields.map(|(name, kind)| Field::new(*name, kind.clone(), false));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    #[test]
+    fn a_column_that_is_missing_is_answered_with_the_nearest() {
+        let table = schema(&[("country", DataType::Utf8), ("time", DataType::Int64)]);
+        assert_eq!(column_index(&table, "time", "sort").unwrap(), 1);
+        let error = column_index(&table, "contry", "sort")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("did you mean `country`?"), "{error}");
+        let error = column_index(&table, "zzzzzzzz", "sort")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("`country`, `time`"), "{error}");
+    }
+
+    #[test]
+    fn what_differs_is_named_with_file_column_and_both_types() {
+        let one = schema(&[("a", DataType::Int64)]);
+        let other = schema(&[("a", DataType::Utf8)]);
+        let (here, there) = (Path::new("1.parquet"), Path::new("2.parquet"));
+        let error = agree(&one, here, &other, there).unwrap_err().to_string();
+        for part in ["`a`", "Int64", "Utf8", "1.parquet", "2.parquet"] {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+        let more = schema(&[("a", DataType::Int64), ("b", DataType::Utf8)]);
+        assert!(agree(&one, here, &more, there).is_err());
+        assert!(agree(&more, here, &one, there).is_err());
+    }
+
+    #[test]
+    fn united_columns_may_be_null_where_one_table_lacks_them() {
+        let one = schema(&[("a", DataType::Int64)]);
+        let other = schema(&[("a", DataType::Int64), ("b", DataType::Utf8)]);
+        let (here, there) = (Path::new("1"), Path::new("2"));
+        let all = united(&[(one, here), (other, there)]).unwrap();
+        assert!(!all.field(0).is_nullable() && all.field(1).is_nullable());
+    }
+}

@@ -1,0 +1,235 @@
+//! The search for a plan: numbers and sizes of buckets are tried, fitted into the memory and compared.
+//!
+//! Contract: each kind of job ([`Planned`]) says which numbers and sizes of buckets are worth trying and what it
+//! reserves beside the rest; [`best_of`] fits each of them into the memory and takes the cheapest, and
+//! [`plan_within`] does so on as many threads as have room. Where memory is short, areas and buffers of the
+//! output are given up first, then input blocks get shorter; four of them stay in flight a drive. Where nothing
+//! fits, the error names a memory that would do.
+
+use std::ops::DerefMut;
+
+use super::{PartitionPlan, reads_min};
+use crate::job::{JobSize, KindCosts};
+use outcore_io::memory::{BLOCK_BYTES, Ledger};
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
+
+/// Reads of the input that drives serve nearly as fast as the longest, and the shortest where memory is short.
+const READ_BYTES_GOOD: usize = 256 << 10;
+const READ_BYTES_MIN: usize = 16 << 10;
+/// Threads are given up for a plan that is as much cheaper; what is not known of drives and processors may be less.
+const THREADS_WORTH: f64 = 0.8;
+
+/// The plan of one kind of job, with what it adds to the part that all have.
+pub(crate) trait Planned: Clone + DerefMut<Target = PartitionPlan> {
+    /// Fewest buffers for the output a thread.
+    const CHUNKS_MIN: usize;
+    /// Name of the phase that works on one bucket after another.
+    const LAST_PHASE: &'static str;
+
+    /// What the run reserves at least, before any line is filled up.
+    fn reservations(&self) -> Ledger;
+
+    /// Segments in memory with which nothing goes to scratch, and the most of them that are of use.
+    fn segments_wanted(&self) -> (u64, u64);
+
+    /// How much longer than its traffic takes the job takes, for the size of its buckets.
+    fn detour(&self) -> f64;
+
+    /// Makes the longest line shorter, where nothing else is left to give up.
+    fn shorten_lines(&mut self) -> bool {
+        false
+    }
+
+    /// Chooses how the input is sampled: reads, and bytes of all of them. None where that is not planned.
+    fn choose_sample(&mut self) -> (f64, f64) {
+        (0.0, 0.0)
+    }
+
+    /// Items of the data, and what the work on them costs.
+    fn work(&self) -> (f64, KindCosts);
+
+    /// Bytes that are left of the data where equal items are counted in tables.
+    fn counted_bytes(&self) -> Option<f64> {
+        None
+    }
+}
+
+impl PartitionPlan {
+    /// Gives up a step of what is good to have: areas, output buffers, writes and reads in flight, reads longer than
+    /// `read_bytes_min`.
+    fn give_up(&mut self, chunks_min: usize, read_bytes_min: usize) -> bool {
+        let shorter_bytes = (self.read_block_bytes / 2).next_multiple_of(BLOCK_BYTES);
+        let read_bytes_min = read_bytes_min.max(self.element_bytes.unwrap_or(1));
+        if self.areas > 2 {
+            self.areas -= 1;
+        } else if self.chunks > chunks_min {
+            self.chunks -= 1;
+        } else if self.writes_in_flight > 4 {
+            self.writes_in_flight /= 2;
+        } else if self.reads_in_flight > reads_min(&self.job) {
+            self.reads_in_flight -= 1;
+            self.open_chunks = self.open_chunks.min(self.reads_in_flight / 2);
+        } else if shorter_bytes >= read_bytes_min {
+            self.read_block_bytes = shorter_bytes;
+        } else if self.open_chunks > 1 {
+            self.open_chunks = 1;
+        } else {
+            return false;
+        }
+        true
+    }
+}
+
+/// The cheapest of `candidates` that fit the memory.
+pub(crate) fn best_of<P: Planned>(candidates: impl Iterator<Item = P>) -> Option<P> {
+    candidates
+        .filter_map(fit)
+        .reduce(|best, plan| match plan.cost < best.cost {
+            true => plan,
+            false => best,
+        })
+}
+
+/// The plan with its windows as memory allows, what stays in memory, and what that will cost.
+fn fit<P: Planned>(mut plan: P) -> Option<P> {
+    let memory_bytes = plan.job.memory_bytes;
+    // Most of what is tried does not fit, whatever is given up below.
+    let mut least = plan.clone();
+    (least.areas, least.chunks) = (2, plan.chunks.min(P::CHUNKS_MIN));
+    (
+        least.writes_in_flight,
+        least.reads_in_flight,
+        least.open_chunks,
+    ) = (4, reads_min(&plan.job), 1);
+    least.read_block_bytes = READ_BYTES_MIN;
+    while least.shorten_lines() {}
+    if least.reservations().bytes() > memory_bytes {
+        return None;
+    }
+    let windows = |plan: &P| {
+        [
+            (0.2, plan.areas),
+            (0.1, plan.reads_in_flight),
+            (0.05, plan.chunks),
+            (0.05, plan.writes_in_flight),
+        ]
+    };
+    let wanted = windows(&plan);
+    while plan.reservations().bytes() > memory_bytes {
+        let gives_up = plan.give_up(P::CHUNKS_MIN, READ_BYTES_GOOD)
+            || plan.shorten_lines()
+            || plan.give_up(P::CHUNKS_MIN, READ_BYTES_MIN);
+        if !gives_up {
+            return None;
+        }
+    }
+    let spare_bytes = memory_bytes - plan.reservations().bytes();
+    if plan.distributions == 1 {
+        let (enough, most) = plan.segments_wanted();
+        let affordable = spare_bytes / plan.segment_bytes as u64;
+        plan.resident_segments = affordable.min(most) as usize;
+        if affordable >= enough {
+            plan.distributions = 0;
+        }
+    }
+    let sample = plan.choose_sample();
+    let counted_bytes = plan.counted_bytes();
+    let (items, costs) = plan.work();
+    plan.predict(sample, counted_bytes, (P::LAST_PHASE, items, costs));
+    // Drives idle when too few buckets are being loaded and written.
+    let lacking = wanted.iter().zip(windows(&plan)).map(|(wanted, got)| {
+        let share = got.1 as f64 / wanted.1.max(1) as f64;
+        wanted.0 * (1.0 - share)
+    });
+    let slower = plan.detour() * (1.0 + lacking.sum::<f64>());
+    // What is sure to stay in memory needs no scratch at all.
+    let through_scratch = f64::from(plan.distributions.min(1));
+    plan.cost =
+        plan.moving_seconds * slower * (1.0 + 0.01 * through_scratch) + plan.computing_seconds;
+    Some(plan)
+}
+
+/// The plan that `best` finds for `job`, on fewer threads where the memory is too small for all of them, or where
+/// each then has so much more of it that a distribution is saved, and time with it.
+pub(crate) fn on_fewer_threads<P: Planned>(
+    job: JobSize,
+    best: impl Fn(JobSize) -> Option<P>,
+) -> Option<P> {
+    let halves = std::iter::successors(Some(job.threads), |&threads| {
+        (threads > 1).then_some(threads / 2)
+    });
+    let mut chosen: Option<P> = None;
+    for threads in halves {
+        let plan = best(JobSize { threads, ..job });
+        chosen = match (chosen, plan) {
+            (Some(more), Some(fewer))
+                if fewer.distributions >= more.distributions
+                    || fewer.cost >= THREADS_WORTH * more.cost =>
+            {
+                Some(more)
+            }
+            (more, fewer) => fewer.or(more),
+        };
+        if chosen.as_ref().is_some_and(|plan| plan.distributions < 2) {
+            break;
+        }
+    }
+    chosen
+}
+
+/// The plan that `best` finds for `job`.
+///
+/// # Errors
+/// [`Kind::Memory`] with the least memory, in whole MiB, that would do for one thread, if there is none;
+/// `operation` and `items` say what could not be planned.
+pub(crate) fn plan_within<P>(
+    job: JobSize,
+    (operation, items): (&'static str, &str),
+    best: impl Fn(JobSize) -> Option<P>,
+) -> Result<P> {
+    let job = JobSize {
+        threads: job.threads.max(1),
+        drive_count: job.drive_count.max(1),
+        ..job
+    };
+    if let Some(plan) = best(job) {
+        return Ok(plan);
+    }
+    let least = least_memory_bytes(job.memory_bytes, |memory_bytes| {
+        let alone = JobSize {
+            memory_bytes,
+            threads: 1,
+            ..job
+        };
+        best(alone).is_some()
+    });
+    let least = least.map(|bytes| (bytes + job.held_bytes).next_multiple_of(1 << 20));
+    let least = least.map_or_else(|| "more".to_string(), units::bytes_exact);
+    let cause = format!(
+        "{} of memory are too little for {} {items}",
+        units::bytes(job.memory_bytes + job.held_bytes),
+        units::bytes(job.data_bytes),
+    );
+    Err(Error::new(Kind::Memory, operation, cause).hint(format!("allow at least --memory {least}")))
+}
+
+/// The least memory, in whole MiB and above `memory_bytes`, with which a plan `fits`; none if none does.
+fn least_memory_bytes(memory_bytes: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
+    const STEP_BYTES: u64 = 1 << 20;
+    let fits = |steps: u64| fits(steps * STEP_BYTES);
+    let mut too_few = memory_bytes / STEP_BYTES;
+    let mut enough = too_few.max(1) * 2;
+    while !fits(enough) {
+        too_few = enough;
+        enough = enough.checked_mul(2).filter(|&steps| steps < 1 << 40)?;
+    }
+    while enough - too_few > 1 {
+        let middle = too_few + (enough - too_few) / 2;
+        match fits(middle) {
+            true => enough = middle,
+            false => too_few = middle,
+        }
+    }
+    Some(enough * STEP_BYTES)
+}
