@@ -5,7 +5,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`schema`] | columns by name, what differs between tables, the schema of several |
+//! | `schema` | columns by name, what differs between tables, the schema of several |
 //! | [`rows`] | a record batch as items of bytes with comparable keys, and back |
 //! | [`input`] | Parquet and Arrow files as one table in pieces, read in parallel, pruned, projected |
 //! | [`output`] | row groups encoded in parallel, appended in order, published whole |
@@ -32,4 +32,4 @@ mod fault;
 pub mod input;
 pub mod output;
 pub mod rows;
-pub mod schema;
+mod schema;

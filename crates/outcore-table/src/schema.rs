@@ -22,7 +22,7 @@ use crate::fault;
 ///
 /// # Errors
 /// Usage: there is none; the nearest name is the hint.
-pub fn column_index(schema: &Schema, name: &str, operation: &str) -> Result<usize> {
+pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Result<usize> {
     let known = |field: &FieldRef| field.name() == name;
     if let Some(index) = schema.fields().iter().position(known) {
         return Ok(index);
@@ -145,7 +145,7 @@ fn is_dictionary(data_type: &DataType) -> bool {
 ///
 /// # Errors
 /// Usage: it names the first column that differs, with both types.
-pub fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Path) -> Result<()> {
+pub(crate) fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Path) -> Result<()> {
     let differs = |cause: String| {
         Error::usage("read tables", cause)
             .path(path)
@@ -179,7 +179,7 @@ pub fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Path) -> 
 }
 
 /// Whether a schema names two columns alike, which no column could be asked for by its name then.
-pub fn check_names(schema: &Schema) -> Result<()> {
+pub(crate) fn check_names(schema: &Schema) -> Result<()> {
     let mut known = HashMap::new();
     for field in schema.fields() {
         if known.insert(field.name(), ()).is_some() {
@@ -194,7 +194,7 @@ pub fn check_names(schema: &Schema) -> Result<()> {
 ///
 /// # Errors
 /// Usage: two of one name differ in type; it names both files.
-pub fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
+pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
     let mut fields: Vec<(FieldRef, &Path, usize)> = Vec::new();
     for (schema, path) in schemas {
         for field in schema.fields() {

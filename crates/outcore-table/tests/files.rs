@@ -141,7 +141,7 @@ fn codecs(format: TableFormat) -> Vec<Codec> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
     fn tables_of_any_schema_are_read_back_as_they_were_written(seed in any::<u64>()) {

@@ -123,7 +123,10 @@ fn floats_are_in_total_order() {
     let column = Arc::new(Float64Array::from(values.to_vec()));
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column]).unwrap();
     let codec = RowCodec::new(&schema, &[KeyColumn::new("x")]).unwrap();
-    let out = encoded(&codec, &batch);
+    let mut out = encoded(&codec, &batch);
+    out.clear();
+    assert!(out.is_empty() && out.bytes().is_empty());
+    codec.encode(&batch, &mut out).unwrap();
     let keys: Vec<_> = out.items().map(key_of).collect();
     assert!(keys.is_sorted() && keys.windows(2).all(|pair| pair[0] != pair[1]));
 }

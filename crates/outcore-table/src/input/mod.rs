@@ -49,7 +49,7 @@ pub use predicate::{Comparison, Literal, Predicate};
 
 const READ: &str = "read tables";
 /// What a reader reserves, by its name in a ledger.
-pub const READER: &str = "row groups being read";
+const READER: &str = "row groups being read";
 /// So many first bytes tell a format.
 const HEAD_BYTES: u64 = 8;
 /// How names of files end that are looked for in directories.
@@ -174,7 +174,7 @@ impl TableInput {
     }
 
     /// The memory without which not all of it can be read.
-    pub fn memory_min_bytes(&self) -> u64 {
+    pub(crate) fn memory_min_bytes(&self) -> u64 {
         let pieces = self.pieces.iter();
         pieces
             .map(|piece| piece.memory_min_bytes)

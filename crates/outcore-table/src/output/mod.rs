@@ -48,9 +48,9 @@ pub use options::{Codec, OutputOptions, TableFormat};
 
 const WRITE: &str = "write table";
 /// What row groups that are being encoded reserve, by name in a ledger.
-pub const GROUPS: &str = "row groups being written";
+const GROUPS: &str = "row groups being written";
 /// What buffers on their way to the drive reserve.
-pub const BUFFERS: &str = "buffers of written tables";
+const BUFFERS: &str = "buffers of written tables";
 /// Rows that are encoded between two looks at the memory, at most.
 const STEP_ROWS: usize = 4096;
 

@@ -53,7 +53,7 @@ use node::Node;
 use write::{Column, OneEach};
 
 /// Bytes in front of a key: the row's length and the key's.
-pub const PREFIX_BYTES: usize = 8;
+const PREFIX_BYTES: usize = 8;
 /// Bytes of each of the two lengths.
 const WORD_BYTES: usize = 4;
 /// The longest length that is written as one byte.
@@ -156,7 +156,7 @@ pub fn key_of(item: &[u8]) -> Option<&[u8]> {
 
 /// The length of the first item of `bytes`, prefix included; nothing where its prefix is cut short.
 #[inline]
-pub fn item_bytes(bytes: &[u8]) -> Option<usize> {
+fn item_bytes(bytes: &[u8]) -> Option<usize> {
     Some(word(bytes, 0)? + WORD_BYTES)
 }
 
