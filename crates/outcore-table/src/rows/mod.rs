@@ -1,16 +1,16 @@
-//! Rows that the engine moves: a record batch becomes items of bytes with a key in front, and back.
+//! Rows that the engine moves: a record batch becomes rows of bytes with a key in front, and back.
 //!
-//! Contract: [`RowCodec::encode`] appends each row of a batch to a [`RowBuffer`] as one item:
+//! Contract: [`RowCodec::encode`] appends each row of a batch to a [`RowBatch`]:
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 4 | `row_bytes`, little-endian: the length of all that follows in this item |
 //! | 4 | `key_bytes`, little-endian: the length of the key |
 //! | `key_bytes` | the key: compared as unsigned bytes, it orders rows as the [`KeyColumn`]s say |
 //! | the rest | the payload: all columns that the key does not give back |
 //!
-//! [`key_of`] finds the key in an item, [`items`] takes a buffer of items apart, and [`RowCodec::decode`] makes
-//! a record batch of items in any order: equal to the rows that went in, value by value, of the same schema.
+//! [`key_of`] finds the key in a row, and [`RowCodec::decode`] makes a record batch of rows in any order: equal to
+//! the rows that went in, value by value, of the same schema. [`RowCodec::encode_by`] puts any other bytes in the
+//! place of the key, for rows that go by something else than their columns.
 //!
 //! **Order.** The key is arrow-row's: per column ascending or descending, nulls first or last; strings and
 //! binary by their bytes; floats by IEEE 754's total order, so that -0.0 comes before 0.0, NaNs with a clear
@@ -27,13 +27,13 @@
 //!
 //! N.B. Arrow-row of all columns would need no code of ours and is about as fast, but pads strings to blocks and
 //! spends a byte a value on nulls. A million rows of a web log (9 columns, 163 MB in Arrow) in batches of 8192, one
-//! thread of a busy machine: 165 MB here, 45 to 90 ns a row to encode and 80 to 115 to decode; 220 MB with arrow-row,
+//! thread of a busy machine: 165 MB here, 45 to 120 ns a row to encode and 80 to 160 to decode; 220 MB with arrow-row,
 //! 40 to 100 and 70 to 145 ns. With a key of a string and an integer they are 172 MB, and 184 if the payload had
 //! those columns too. Compressed by LZ4, 56.6 MB and 65.1; an Arrow file of the same table has 56.1.
 //!
 //! Bounds: to encode takes the keys once more (arrow-row's own buffer), dictionary columns as values, and
 //! 8 bytes a row and list column; to decode takes the batch alone, and 8 bytes a row. Work is column by
-//! column over a batch, so batches of some thousand rows stay in the cache. An item is shorter than 4 GiB, and
+//! column over a batch, so batches of some thousand rows stay in the cache. A row has 1 GiB at most, and
 //! the strings of one column of a decoded batch shorter than 2 GiB where their type has 32-bit offsets.
 
 mod node;
@@ -45,6 +45,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{SchemaRef, SortOptions};
+use outcore::sort::lines::rows::RowBatch;
 use outcore_io::{Error, Result};
 
 use crate::fault;
@@ -52,10 +53,8 @@ use crate::schema::column_index;
 use node::Node;
 use write::{Column, OneEach};
 
-/// Bytes in front of a key: the row's length and the key's.
-const PREFIX_BYTES: usize = 8;
-/// Bytes of each of the two lengths.
-const WORD_BYTES: usize = 4;
+/// Bytes in front of a key: its length.
+const PREFIX_BYTES: usize = 4;
 /// The longest length that is written as one byte.
 const SHORT_MAX: usize = 254;
 /// Bytes of a longer one.
@@ -97,85 +96,11 @@ impl KeyColumn {
     }
 }
 
-/// Items one behind another, and where each begins.
-#[derive(Debug, Default)]
-pub struct RowBuffer {
-    bytes: Vec<u8>,
-    /// Of each item, and of the end.
-    starts: Vec<usize>,
-}
-
-impl RowBuffer {
-    /// An empty one.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Forgets the items and keeps the memory.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.starts.clear();
-    }
-
-    /// The number of items.
-    pub fn len(&self) -> usize {
-        self.starts.len().saturating_sub(1)
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// All items, one behind another.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// The items in order, each with its prefix.
-    pub fn items(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.starts
-            .windows(2)
-            .map(|bounds| &self.bytes[bounds[0]..bounds[1]])
-    }
-}
-
-/// The word at `at` of an item.
+/// The key of a row; nothing where the bytes are none that [`RowCodec::encode`] wrote.
 #[inline]
-fn word(bytes: &[u8], at: usize) -> Option<usize> {
-    let word = bytes.get(at..at + WORD_BYTES)?;
-    Some(u32::from_le_bytes([word[0], word[1], word[2], word[3]]) as usize)
-}
-
-/// The key of an item; nothing where the bytes are none that [`RowCodec::encode`] wrote.
-#[inline]
-pub fn key_of(item: &[u8]) -> Option<&[u8]> {
-    let key_bytes = word(item, WORD_BYTES)?;
-    item.get(PREFIX_BYTES..PREFIX_BYTES.checked_add(key_bytes)?)
-}
-
-/// The length of the first item of `bytes`, prefix included; nothing where its prefix is cut short.
-#[inline]
-fn item_bytes(bytes: &[u8]) -> Option<usize> {
-    Some(word(bytes, 0)? + WORD_BYTES)
-}
-
-/// Takes items that lie one behind another apart. A last one that is cut short is an error.
-pub fn items(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8]>> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let len_bytes = item_bytes(rest).filter(|&len_bytes| len_bytes <= rest.len());
-        let Some(len_bytes) = len_bytes else {
-            rest = &[];
-            return Some(Err(cut_short()));
-        };
-        let (item, behind) = rest.split_at(len_bytes);
-        rest = behind;
-        Some(Ok(item))
-    })
+pub fn key_of(row: &[u8]) -> Option<&[u8]> {
+    let (key_bytes, rest) = row.split_first_chunk::<PREFIX_BYTES>()?;
+    rest.get(..u32::from_le_bytes(*key_bytes) as usize)
 }
 
 fn cut_short() -> Error {
@@ -272,14 +197,36 @@ impl RowCodec {
     /// Appends the rows of `batch` to `rows`.
     ///
     /// # Errors
-    /// Usage: a row of 4 GiB or more. A batch of another schema is a bug.
-    pub fn encode(&self, batch: &RecordBatch, rows: &mut RowBuffer) -> Result<()> {
-        let rows_count = batch.num_rows();
-        if rows_count == 0 {
-            return Ok(());
-        }
+    /// Usage: a row that is too long. A batch of another schema is a bug.
+    pub fn encode(&self, batch: &RecordBatch, rows: &mut RowBatch) -> Result<()> {
         let keys = self.keys_of(batch)?;
-        let key = |row: usize| keys.as_ref().map_or(&[][..], |keys| keys.row(row).data());
+        self.lay_down(batch, rows, |row| {
+            keys.as_ref().map_or(&[][..], |keys| keys.row(row).data())
+        })
+    }
+
+    /// The same with `keys`, one a row, in the place of those of columns; for a codec without key columns.
+    ///
+    /// # Errors
+    /// As [`RowCodec::encode`].
+    pub fn encode_by<const N: usize>(
+        &self,
+        batch: &RecordBatch,
+        keys: &[[u8; N]],
+        rows: &mut RowBatch,
+    ) -> Result<()> {
+        assert_eq!(batch.num_rows(), keys.len(), "a key for each row");
+        assert!(self.converter.is_none(), "there is one key");
+        self.lay_down(batch, rows, |row| &keys[row][..])
+    }
+
+    fn lay_down<'k>(
+        &self,
+        batch: &RecordBatch,
+        rows: &mut RowBatch,
+        key: impl Fn(usize) -> &'k [u8],
+    ) -> Result<()> {
+        let rows_count = batch.num_rows();
         let layout = &self.layout;
         let mut columns = Vec::with_capacity(layout.nodes.len());
         for (index, node) in layout.nodes.iter().enumerate() {
@@ -302,29 +249,15 @@ impl RowCodec {
         for column in columns.iter().flatten() {
             column.measure(spans, &mut lens_bytes);
         }
-        if let Some(long) = lens_bytes.iter().find(|&&len| u32::try_from(len).is_err()) {
-            return Err(too_long(*long));
-        }
 
-        let mut end = rows.bytes.len();
-        rows.starts.pop();
         let mut cursors = Vec::with_capacity(rows_count);
-        for len_bytes in &lens_bytes {
-            rows.starts.push(end);
-            cursors.push(end);
-            end += len_bytes;
-        }
-        rows.starts.push(end);
-        rows.bytes.resize(end, 0);
-        let out = &mut rows.bytes[..];
+        let out = rows.push_zeros(&lens_bytes, &mut cursors)?;
         for (row, cursor) in cursors.iter_mut().enumerate() {
             let (at, key) = (*cursor, key(row));
-            let row_bytes = (lens_bytes[row] - WORD_BYTES) as u32;
-            out[at..at + WORD_BYTES].copy_from_slice(&row_bytes.to_le_bytes());
-            out[at + WORD_BYTES..at + PREFIX_BYTES]
-                .copy_from_slice(&(key.len() as u32).to_le_bytes());
-            out[at + PREFIX_BYTES..at + PREFIX_BYTES + key.len()].copy_from_slice(key);
-            *cursor += PREFIX_BYTES + key.len();
+            let key_at = at + PREFIX_BYTES;
+            out[at..key_at].copy_from_slice(&(key.len() as u32).to_le_bytes());
+            out[key_at..key_at + key.len()].copy_from_slice(key);
+            *cursor = key_at + key.len();
         }
         self.mark_nulls(&columns, out, &mut cursors);
         for column in columns.iter().flatten() {
@@ -363,14 +296,14 @@ impl RowCodec {
             .map_err(|error| fault::arrow("encode keys", &error))
     }
 
-    /// The batch of these items, in their order. Each has its prefix.
+    /// The batch of these rows, in their order.
     ///
     /// # Errors
     /// Corrupt: bytes that [`RowCodec::encode`] did not write for this schema. Usage: more text in one column,
     /// or more distinct values of a dictionary, than the type holds: decode fewer rows at once.
-    pub fn decode(&self, items: &[&[u8]]) -> Result<RecordBatch> {
+    pub fn decode(&self, rows: &[&[u8]]) -> Result<RecordBatch> {
         fault::guarded("decode rows", || {
-            read::decode(items, &self.schema, &self.layout, self.converter.as_ref())
+            read::decode(rows, &self.schema, &self.layout, self.converter.as_ref())
         })
     }
 }
@@ -378,9 +311,4 @@ impl RowCodec {
 fn columns_missing(batch: &RecordBatch) -> Error {
     let cause = format!("a batch of {} columns", batch.num_columns());
     Error::usage("encode rows", cause).hint("a bug: please report it")
-}
-
-fn too_long(len_bytes: usize) -> Error {
-    let cause = format!("a row of {}", outcore_io::units::bytes(len_bytes as u64));
-    Error::usage("encode rows", cause).hint("rows must be shorter than 4 GiB: leave a column out")
 }

@@ -357,7 +357,7 @@ impl Execution {
                 };
                 let (job, _) = self.settle_sort(Some(&output), &format, options)?;
                 match self.sorts_made(ending) {
-                    true => sort_made(&job, &self.records()?.table, output, &format, options),
+                    true => sort_made(&job, &self.records()?.table, &output, &format, options),
                     false => sort(&job, &self.files(), output, &format, options),
                 }
                 .map(Summary::from)

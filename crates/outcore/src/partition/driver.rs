@@ -23,12 +23,12 @@ use outcore_io::scratch::Scratch;
 use outcore_io::{Error, Result};
 
 /// Where a job's data come from and go to.
-pub(crate) struct Ends {
+pub(crate) struct Ends<'o> {
     pub(crate) volume: Arc<Volume>,
     pub(crate) parts: Vec<InputPart>,
     /// Of all inputs.
     pub(crate) data_bytes: u64,
-    output: Output,
+    output: &'o Output,
     element_bytes: usize,
     drives: Vec<ScratchDrive>,
 }
@@ -57,16 +57,16 @@ pub(crate) struct Served {
     pub(crate) drives: Vec<(String, u64, u64)>,
 }
 
-impl Ends {
+impl<'o> Ends<'o> {
     /// Opens `inputs` of elements of `element_bytes`, 1 for those of varying lengths.
     pub(crate) fn open(
         job: &Job,
         inputs: &[Input],
-        output: Output,
+        output: &'o Output,
         element_bytes: usize,
         access: Access,
     ) -> Result<Self> {
-        let drives = scratch_drives(job, &output);
+        let drives = scratch_drives(job, output);
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &drives)?);
         let parts = open_inputs(&volume, inputs, element_bytes, access)?;
         Ok(Ends {
@@ -88,7 +88,7 @@ impl Ends {
     ) -> Result<Option<StagedOutput>> {
         stage_output(
             &self.volume,
-            &self.output,
+            self.output,
             replace,
             room,
             data_bytes,
@@ -120,7 +120,7 @@ impl Ends {
     ) -> Result<Written> {
         let edges = edge_pool(job)?;
         let writer = staged.map(|staged| Writer::new(staged, edges));
-        let written = match (&writer, &self.output) {
+        let written = match (&writer, self.output) {
             (Some(writer), _) => write(Sink::Files(writer))?,
             (None, Output::Pipe(pipe)) => write(Sink::Pipe(pipe))?,
             (None, _) => Written::default(),
@@ -128,7 +128,7 @@ impl Ends {
         if let Some(writer) = &writer {
             let mut port = self.volume.port()?;
             let shard = staged.and_then(|staged| staged.shards().first());
-            let header = match &self.output {
+            let header = match self.output {
                 Output::File { header, .. } => header.as_ref(),
                 _ => None,
             };
@@ -139,7 +139,7 @@ impl Ends {
             }
             writer.finish(&mut port, written.bytes)?;
         }
-        if let Output::Pipe(pipe) = &self.output {
+        if let Output::Pipe(pipe) = self.output {
             let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
             pipe.flush()
                 .map_err(|e| Error::io("write to the pipe", &e))?;

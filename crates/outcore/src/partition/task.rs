@@ -15,6 +15,7 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -50,6 +51,8 @@ pub(crate) struct Tasks<'a, K> {
     next: AtomicUsize,
     /// Tasks at this and behind are not taken now.
     end: AtomicUsize,
+    /// Ends of the ranges of tasks that one worker takes; of the tasks behind the last, each alone.
+    part_ends: Vec<usize>,
     sink: Sink<'a>,
     /// Whether output lies behind that of the buckets before, whatever was left out of these.
     is_appended: bool,
@@ -68,10 +71,23 @@ impl<'a, K> Tasks<'a, K> {
                 .collect(),
             next: AtomicUsize::new(0),
             end,
+            part_ends: Vec::new(),
             sink,
             is_appended,
             turns: Turns::default(),
         }
+    }
+
+    /// One worker takes all tasks up to each of these, ascending, from the one before on.
+    pub(crate) fn in_parts(mut self, part_ends: Vec<usize>) -> Self {
+        self.part_ends = part_ends;
+        self
+    }
+
+    /// The part that a task belongs to: its number, and whether the task is its last.
+    pub(crate) fn part_of(&self, index: usize) -> (usize, bool) {
+        let part = self.part_ends.partition_point(|end| *end <= index);
+        (part, self.part_ends.get(part) == Some(&(index + 1)))
     }
 
     /// Whether a task's output waits for that of the tasks before it.
@@ -97,13 +113,23 @@ impl<'a, K> Tasks<'a, K> {
         self.end.store(end, Ordering::Release);
     }
 
-    fn take(&self) -> Option<(usize, BucketTask<K>)> {
-        let end = self.end.load(Ordering::Acquire);
-        let step = |next: usize| (next < end).then_some(next + 1);
-        let index = self
-            .next
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, step)
-            .ok()?;
+    /// The next task for a worker, who has taken the tasks `own` already.
+    fn take(&self, own: &mut Range<usize>) -> Option<(usize, BucketTask<K>)> {
+        if own.start >= own.end {
+            let end = self.end.load(Ordering::Acquire);
+            let part_end = |next: usize| {
+                let part = self.part_ends.partition_point(|end| *end <= next);
+                let part_end = self.part_ends.get(part).copied();
+                part_end.unwrap_or(next + 1).min(end)
+            };
+            let step = |next: usize| (next < end).then(|| part_end(next));
+            let first = self
+                .next
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, step)
+                .ok()?;
+            *own = first..part_end(first);
+        }
+        let index = own.next()?;
         let mut cell = self.list[index]
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -162,6 +188,8 @@ pub(crate) struct TaskWorker<'a, K> {
     chunks: Option<Pool>,
     loads_max: usize,
     loads: VecDeque<Loaded<K>>,
+    /// Tasks that nobody else takes.
+    own: Range<usize>,
     finished: Vec<Transfer>,
 }
 
@@ -198,6 +226,7 @@ pub(crate) fn run_tasks<K: Send, W: BucketWork<K>>(
             chunks,
             loads_max: memory.loads_max,
             loads: VecDeque::new(),
+            own: 0..0,
             finished: Vec::new(),
         };
         worker.run(&mut work())
@@ -234,7 +263,7 @@ impl<'a, K> TaskWorker<'a, K> {
     /// Loads ahead as far as there are areas.
     fn start_loads(&mut self, work: &impl BucketWork<K>) -> Result<()> {
         while self.areas.free_slots() > 0 && self.loads.len() < self.loads_max {
-            let Some((index, mut task)) = self.tasks.take() else {
+            let Some((index, mut task)) = self.tasks.take(&mut self.own) else {
                 break;
             };
             let area = self.areas.take().ok_or_else(no_buffer)?;

@@ -7,7 +7,7 @@
 //! Two ways, one result. *By hash*: each thread counts in a table of its own, full tables are
 //! added to a shared one, and that is sorted at the end: one read of the input, nothing on
 //! scratch. *By sort*: the items are written and sorted, and runs of equal ones are counted in one
-//! pass in order. [`plan_group`] estimates from a sample how many distinct items there are, and so
+//! pass in order; for `unique` the sort itself keeps one of each. [`plan_group`] estimates from a sample how many distinct items there are, and so
 //! which way is taken; where they turn out to be more than the tables hold, by sort in any case.
 //!
 //! Bounds: the sample is [`SAMPLE_PIECES`] reads; by hash, half of the memory; by sort, what [`sort`](mod@crate::sort) takes.
@@ -25,12 +25,13 @@ use super::ordered::{InOrder, append_in_order};
 use super::pass::{BESIDE, Demand, Pass, RESULTS, shield};
 use super::pieces::Lanes;
 use super::producer::{Emit, Producer, Typed};
+use super::sorted::{can_sort_made, sort_made};
 use super::summary::{PassPlan, Summary};
 use super::write::{Fate, plan_of, produce};
 use crate::ends::{Forecast, Input, Output, PhasePlan};
 use crate::job::Job;
 use crate::key::order::{Order, OrderOptions};
-use crate::key::record::RecordFormat;
+use crate::key::record::{KeyField, KeyKind, RecordFormat};
 use crate::key::sort_key::Tie;
 use crate::read::sample::distinct;
 use crate::sort::{self, SortOptions, sort};
@@ -101,7 +102,7 @@ impl fmt::Display for GroupPlan {
         write!(f, "tables hold {}: ", units::count(self.held))?;
         match self.by {
             GroupedBy::Hash => write!(f, "counted by hash, nothing goes to scratch"),
-            GroupedBy::Sort => write!(f, "written and sorted, then counted in order"),
+            GroupedBy::Sort => write!(f, "sorted, equal ones side by side"),
         }
     }
 }
@@ -345,16 +346,29 @@ fn sample_and_plan<P: Producer>(
         }
         GroupedBy::Sort => {
             let items_bytes = sample.items * item_bytes as u64;
-            let sort = sort_options(false);
-            let sort = sort::plan(job, items_bytes, format, sort, job.options.drives.len())?;
             let read = pass
                 .phases
                 .first()
                 .map_or(Forecast::NOTHING, |read| read.read_bytes);
-            pass.phases = vec![phase("write", (read, items_bytes.into()))];
+            let is_whole = by_distinct_sort(producer, format, grouping).is_some();
+            let options = SortOptions {
+                unique: is_whole,
+                ..SortOptions::default()
+            };
+            let mut sort = sort::plan(job, items_bytes, format, options, job.options.drives.len())?;
+            pass.phases.clear();
+            match can_sort_made(producer, options) {
+                true => sort.reads_instead(read.bytes().unwrap_or(items_bytes)),
+                false => pass.phases.push(phase("write", (read, items_bytes.into()))),
+            }
             pass.phases.extend(&sort.phases);
-            pass.phases
-                .push(phase(COUNT_RUNS, (items_bytes.into(), written)));
+            match pass.phases.last_mut() {
+                Some(sort) if is_whole => sort.written_bytes = written,
+                _ => {
+                    let count = phase(COUNT_RUNS, (items_bytes.into(), written));
+                    pass.phases.push(count);
+                }
+            }
         }
     }
     let plan = GroupPlan {
@@ -558,7 +572,7 @@ pub(super) fn again(job: &Job) -> Job {
     }
 }
 
-/// Writes the items of `producer` to `dir` and sorts them; gives the file and what that took.
+/// Sorts the items of `producer` into a file in `dir`; gives the file and what that took.
 pub(super) fn sort_items<P: Producer>(
     job: &Job,
     producer: &P,
@@ -571,22 +585,47 @@ pub(super) fn sort_items<P: Producer>(
         path: path(name),
         header: None,
     };
-    let written = produce(&again(job), producer, &file("items"), true)?;
-    let items = [Input::raw(path("items"))];
-    let options = sort_options(descending);
-    let sorted = sort(&again(job), &items, file("sorted"), format, options)?;
-    job.device.remove(&path("items"))?;
-    Ok((Input::raw(path("sorted")), written.and(sorted.into())))
-}
-
-/// How items are sorted that nobody else has.
-fn sort_options(descending: bool) -> SortOptions {
-    SortOptions {
+    let options = SortOptions {
         descending,
         replace: true,
-        delete_input: true,
         ..SortOptions::default()
+    };
+    let sorted = Input::raw(path("sorted"));
+    if can_sort_made(producer, options) {
+        let done = sort_made(&again(job), producer, &file("sorted"), format, options)?;
+        return Ok((sorted, done.into()));
     }
+    // How many items there will be is known once they are written.
+    let written = produce(&again(job), producer, &file("items"), true)?;
+    let items = [Input::raw(path("items"))];
+    let options = SortOptions {
+        delete_input: true,
+        ..options
+    };
+    let done = sort(&again(job), &items, file("sorted"), format, options)?;
+    job.device.remove(&path("items"))?;
+    Ok((sorted, written.and(done.into())))
+}
+
+/// The format by which a sort that keeps one record a key gives the distinct items in the order of
+/// `format`; nothing where one sort cannot do it.
+fn by_distinct_sort<P: Producer>(
+    producer: &P,
+    format: &RecordFormat,
+    grouping: Grouping,
+) -> Option<RecordFormat> {
+    let can = grouping == Grouping::Unique && can_sort_made(producer, SortOptions::default());
+    if !can || format.is_all_key() {
+        return can.then(|| format.clone());
+    }
+    let whole = KeyField {
+        offset_bytes: 0,
+        len_bytes: format.record_bytes(),
+        kind: KeyKind::Bytes,
+        descending: false,
+    };
+    let keys = format.keys().iter().copied().chain([whole]);
+    RecordFormat::new(format.record_bytes(), keys.collect()).ok()
 }
 
 fn by_sort<P: Producer>(
@@ -596,6 +635,14 @@ fn by_sort<P: Producer>(
     grouping: Grouping,
     (output, replace): (&Output, bool),
 ) -> Result<Summary> {
+    if let Some(format) = by_distinct_sort(producer, format, grouping) {
+        let options = SortOptions {
+            unique: true,
+            replace,
+            ..SortOptions::default()
+        };
+        return sort_made(&again(job), producer, output, &format, options).map(Summary::from);
+    }
     let dir = make_dir(job, output)?;
     let (sorted, before) = sort_items(job, producer, format, false, &dir)?;
     let counted = count_runs(

@@ -53,7 +53,7 @@ where
     S: Sequence,
     S::Item: Pod,
 {
-    sort_made(job, &Typed(sequence), output, format, options)
+    sort_made(job, &Typed(sequence), &output, format, options)
 }
 
 /// Whether [`sort_made`] sorts what `producer` makes; else it has to be written to a file first: where the
@@ -66,7 +66,7 @@ pub(crate) fn can_sort_made<P: Producer>(producer: &P, options: SortOptions) -> 
 pub(crate) fn sort_made<P: Producer>(
     job: &Job,
     producer: &P,
-    output: Output,
+    output: &Output,
     format: &RecordFormat,
     options: SortOptions,
 ) -> Result<SortSummary> {
@@ -138,7 +138,7 @@ impl<P: Producer> Made<'_, P> {
 }
 
 impl<P: Producer> Source for Made<'_, P> {
-    fn amount(&self, job: &Job, ends: &Ends) -> Result<Amount> {
+    fn amount(&self, job: &Job, ends: &Ends<'_>) -> Result<Amount> {
         let item_bytes = self.producer.item_bytes() as u64;
         let leaves = self.producer.leaves();
         let position_bytes: u64 = leaves.iter().map(|leaf| leaf.element_bytes as u64).sum();
@@ -185,7 +185,7 @@ impl<P: Producer> Source for Made<'_, P> {
         })
     }
 
-    fn sample<E: Elements>(&self, _shared: &Shared<'_, E>, _ends: &Ends) -> Result<Vec<u8>> {
+    fn sample<E: Elements>(&self, _shared: &Shared<'_, E>, _ends: &Ends<'_>) -> Result<Vec<u8>> {
         Ok(self
             .sample
             .get()
@@ -196,7 +196,7 @@ impl<P: Producer> Source for Made<'_, P> {
     fn distribute<E: Elements>(
         &self,
         shared: &Shared<'_, E>,
-        ends: &Ends,
+        ends: &Ends<'_>,
         splitters: &KeySplitters<E::Key>,
     ) -> Result<Vec<Bucket>> {
         let leaves = self.producer.leaves();

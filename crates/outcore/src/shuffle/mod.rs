@@ -157,7 +157,7 @@ fn run<R: Records>(
         return Err(Error::usage("plan shuffle", cause).hint("write one file"));
     }
     let element_bytes = record_bytes.unwrap_or(1);
-    let ends = Ends::open(job, inputs, output, element_bytes, Access::Read)?;
+    let ends = Ends::open(job, inputs, &output, element_bytes, Access::Read)?;
     let data_bytes = ends.data_bytes;
     // Lines that their file does not end get a byte more.
     let (room, output_bytes) = match record_bytes {
@@ -209,7 +209,7 @@ fn run<R: Records>(
 fn write_buckets<R: Records>(
     shared: &Shared<'_, R>,
     mut buckets: Vec<NodeBucket>,
-    ends: &Ends,
+    ends: &Ends<'_>,
     staged: Option<&StagedOutput>,
 ) -> Result<Written> {
     let items = buckets.iter().map(|bucket| bucket.counts.items).sum();

@@ -101,14 +101,14 @@ pub fn sort(
     format: &RecordFormat,
     options: SortOptions,
 ) -> Result<SortSummary> {
-    sort_from(job, &Files(inputs), output, format, options)
+    sort_from(job, &Files(inputs), &output, format, options)
 }
 
 /// Sorts what a source gives; as [`sort`].
 pub(crate) fn sort_from(
     job: &Job,
     source: &impl Source,
-    output: Output,
+    output: &Output,
     format: &RecordFormat,
     options: SortOptions,
 ) -> Result<SortSummary> {
@@ -157,7 +157,7 @@ pub fn plan(
 fn run<E>(
     job: &Job,
     source: &impl Source,
-    output: Output,
+    output: &Output,
     options: SortOptions,
     elements: &E,
 ) -> Result<SortSummary>

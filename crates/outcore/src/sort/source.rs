@@ -55,16 +55,16 @@ pub(crate) trait Source: Sync {
     }
 
     /// How much there is.
-    fn amount(&self, job: &Job, ends: &Ends) -> Result<Amount>;
+    fn amount(&self, job: &Job, ends: &Ends<'_>) -> Result<Amount>;
 
     /// Some elements from all over, one after another.
-    fn sample<E: Elements>(&self, shared: &Shared<'_, E>, ends: &Ends) -> Result<Vec<u8>>;
+    fn sample<E: Elements>(&self, shared: &Shared<'_, E>, ends: &Ends<'_>) -> Result<Vec<u8>>;
 
     /// Brings all elements to the buckets of `splitters`.
     fn distribute<E: Elements>(
         &self,
         shared: &Shared<'_, E>,
-        ends: &Ends,
+        ends: &Ends<'_>,
         splitters: &KeySplitters<E::Key>,
     ) -> Result<Vec<Bucket>>;
 }
@@ -77,11 +77,11 @@ impl Source for Files<'_> {
         self.0
     }
 
-    fn amount(&self, _job: &Job, ends: &Ends) -> Result<Amount> {
+    fn amount(&self, _job: &Job, ends: &Ends<'_>) -> Result<Amount> {
         Ok(Amount::exactly(ends.data_bytes))
     }
 
-    fn sample<E: Elements>(&self, shared: &Shared<'_, E>, ends: &Ends) -> Result<Vec<u8>> {
+    fn sample<E: Elements>(&self, shared: &Shared<'_, E>, ends: &Ends<'_>) -> Result<Vec<u8>> {
         let (job, plan) = (shared.job, shared.plan);
         sample(
             shared.volume,
@@ -97,7 +97,7 @@ impl Source for Files<'_> {
     fn distribute<E: Elements>(
         &self,
         shared: &Shared<'_, E>,
-        ends: &Ends,
+        ends: &Ends<'_>,
         splitters: &KeySplitters<E::Key>,
     ) -> Result<Vec<Bucket>> {
         distribute_input(shared, &ends.parts, splitters)

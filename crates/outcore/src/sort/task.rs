@@ -36,7 +36,7 @@ struct Sorting<'a, E: Elements> {
 pub(crate) fn sort_buckets<E>(
     shared: &Shared<'_, E>,
     buckets: Vec<Bucket>,
-    (ends, staged): (&Ends, Option<&StagedOutput>),
+    (ends, staged): (&Ends<'_>, Option<&StagedOutput>),
     is_unique: bool,
 ) -> Result<Written>
 where

@@ -76,7 +76,7 @@ impl ItemSource for Made<'_> {
         ItemFraming::LengthPrefixed
     }
 
-    fn data_bytes(&self, _ends: &Ends) -> u64 {
+    fn data_bytes(&self, _ends: &Ends<'_>) -> u64 {
         self.0.data_bytes()
     }
 
@@ -84,7 +84,7 @@ impl ItemSource for Made<'_> {
         self.0.memory_bytes()
     }
 
-    fn sample(&self, _job: &Job, _ends: &Ends, lines: Lines<'_>) -> Result<LineSample> {
+    fn sample(&self, _job: &Job, _ends: &Ends<'_>, lines: Lines<'_>) -> Result<LineSample> {
         let mut sample = LineSample::default();
         let share = Share::of(SAMPLE_BATCHES, KEY_BYTES_MAX);
         self.0.sample(&mut |rows, _| {

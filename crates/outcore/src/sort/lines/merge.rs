@@ -208,7 +208,7 @@ pub fn merge_lines(
     }
     check_output(&output, options)?;
     let mut phases = Phases::start();
-    let ends = Ends::open(job, inputs, output, 1, Access::Read)?;
+    let ends = Ends::open(job, inputs, &output, 1, Access::Read)?;
     let (parts, data_bytes) = (&ends.parts, ends.data_bytes);
     let memory_bytes = job.budget.free_bytes();
     let sizes = file_sizes(memory_bytes, parts.len())?;

@@ -2,9 +2,8 @@
 //! either side.
 //!
 //! Contract: a [`RowSource`] shows a sample of its rows, then brings each of them once, on all threads at the same
-//! time. A [`RowSink`] is given the rows of one bucket after another, each bucket by whichever thread has
-//! sorted it; what it wants done in order, it gives back to be done when the buckets before have had their
-//! turn. So the work on rows before and behind [`super::sort_rows`] is done by all threads.
+//! time. A [`RowSink`] takes the sorted rows in parts, each from one thread and several at the same time. So the work
+//! on rows before and behind [`super::sort_rows`] is done by all threads.
 //!
 //! Bounds: what source and sink say that they need; a batch is in memory as a whole.
 
@@ -22,58 +21,61 @@ pub struct RowBatch {
 }
 
 impl RowBatch {
-    /// Adds a row; `fill` appends its bytes to what it is given.
+    /// Adds a row.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for a row longer than [`ROW_BYTES_MAX`]; what `fill` fails with.
-    pub fn push_with(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
-        let at = self.bytes.len();
-        self.bytes.extend_from_slice(&[0; size_of::<u32>()]);
-        let begin = self.bytes.len();
-        let filled = fill(&mut self.bytes);
-        let row_bytes = self.bytes.len() - begin;
-        if filled.is_err() || row_bytes > ROW_BYTES_MAX {
-            self.bytes.truncate(at);
-            filled?;
-            let cause = format!("it has {row_bytes} bytes, {ROW_BYTES_MAX} are the most");
+    /// [`crate::Kind::Usage`] for a row longer than [`ROW_BYTES_MAX`].
+    pub fn push(&mut self, row: &[u8]) -> Result<()> {
+        let mut starts = Vec::new();
+        self.push_zeros(&[row.len()], &mut starts)?
+            .copy_from_slice(row);
+        Ok(())
+    }
+
+    /// Adds rows of these lengths, all zeros, and gives their bytes to be filled in; `starts` becomes where each of
+    /// them begins there. What lies between them are the lengths, which stay as they are.
+    ///
+    /// # Errors
+    /// As [`RowBatch::push`]; none of the rows is added then.
+    pub fn push_zeros(
+        &mut self,
+        lens_bytes: &[usize],
+        starts: &mut Vec<usize>,
+    ) -> Result<&mut [u8]> {
+        if let Some(len_bytes) = lens_bytes
+            .iter()
+            .find(|len_bytes| **len_bytes > ROW_BYTES_MAX)
+        {
+            let cause = format!("it has {len_bytes} bytes, {ROW_BYTES_MAX} are the most");
             return Err(
                 Error::usage("add a row", cause).hint("leave out the column that is so long")
             );
         }
-        self.bytes[at..begin].copy_from_slice(&(row_bytes as u32).to_le_bytes());
-        self.rows += 1;
-        Ok(())
-    }
-
-    /// Adds a row.
-    ///
-    /// # Errors
-    /// As [`RowBatch::push_with`].
-    pub fn push(&mut self, row: &[u8]) -> Result<()> {
-        self.push_with(|bytes| {
-            bytes.extend_from_slice(row);
-            Ok(())
-        })
-    }
-
-    /// Adds rows that lie one after another in `bytes`, each with its length in front as four bytes in little-endian
-    /// order; gives how many.
-    ///
-    /// # Errors
-    /// [`crate::Kind::Corrupt`] if the lengths do not end where the bytes do; none of them is added.
-    pub fn push_framed(&mut self, bytes: &[u8]) -> Result<usize> {
-        let (mut rows, mut rows_bytes) = (0, 0);
-        ItemFraming::LengthPrefixed.find(bytes, 0, usize::MAX, |_, end| {
-            rows += 1;
-            rows_bytes = end;
-        });
-        if rows_bytes != bytes.len() {
-            let cause = format!("{rows} rows end at byte {rows_bytes} of {}", bytes.len());
-            return Err(Error::corrupt("add rows", cause).hint("check what makes the rows"));
+        const LEN_BYTES: usize = size_of::<u32>();
+        let first = self.bytes.len() + LEN_BYTES;
+        let all_bytes = lens_bytes.iter().sum::<usize>() + lens_bytes.len() * LEN_BYTES;
+        self.bytes.resize(self.bytes.len() + all_bytes, 0);
+        starts.clear();
+        let mut start = first;
+        for len_bytes in lens_bytes {
+            self.bytes[start - LEN_BYTES..start]
+                .copy_from_slice(&(*len_bytes as u32).to_le_bytes());
+            starts.push(start - first);
+            start += len_bytes + LEN_BYTES;
         }
-        self.bytes.extend_from_slice(bytes);
-        self.rows += rows;
-        Ok(rows)
+        self.rows += lens_bytes.len();
+        Ok(self.bytes.get_mut(first..).unwrap_or_default())
+    }
+
+    /// The rows in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.bytes[..];
+        std::iter::from_fn(move || {
+            let (row, behind) =
+                (!rest.is_empty()).then(|| ItemFraming::LengthPrefixed.first(rest))?;
+            rest = behind;
+            Some(row)
+        })
     }
 
     /// Number of rows.
@@ -130,25 +132,36 @@ pub trait RowSource: Sync {
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()>;
 }
 
-/// What is to be done when it is a bucket's turn.
-pub type InTurn<'s> = Box<dyn FnOnce() -> Result<()> + Send + 's>;
-
-/// Takes rows in order.
+/// Takes rows in order, in parts: each part has many rows, one after another, and is taken by one thread, while
+/// other threads take the next parts.
 pub trait RowSink: Sync {
     /// Memory that all threads together need to work on rows.
     fn memory_bytes(&self) -> u64 {
         0
     }
 
-    /// Takes the rows of bucket `number`, in order; the rows of a bucket come before those of buckets with larger numbers,
-    /// and each number from 0 on comes once. Several threads take buckets at the same time. What it gives back is called
-    /// when that of all buckets before has been.
+    /// Bytes of the rows of a part, about: a part ends with the bucket that has the last of them.
+    fn part_bytes(&self) -> u64;
+
+    /// Begins part `number`; each number from 0 on comes once. Before its rows come `rows_before`, if that
+    /// is known: with [`unique`](super::RowSortOptions::unique) it is not.
+    ///
+    /// # Errors
+    /// What keeps it from taking rows.
+    fn begin(&self, number: usize, rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>>;
+}
+
+/// A part of the rows that a [`RowSink`] takes. Dropped before its end, it stays incomplete, and the job fails.
+pub trait RowPart {
+    /// Takes the next rows, in order.
     ///
     /// # Errors
     /// What keeps it from taking them.
-    fn take<'s>(
-        &'s self,
-        number: usize,
-        rows: &mut dyn Iterator<Item = &[u8]>,
-    ) -> Result<InTurn<'s>>;
+    fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()>;
+
+    /// Has had all of its rows. May wait for the parts before it, which other threads take.
+    ///
+    /// # Errors
+    /// As [`RowPart::take`].
+    fn finish(self: Box<Self>) -> Result<()>;
 }

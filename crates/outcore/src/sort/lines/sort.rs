@@ -66,11 +66,11 @@ pub(super) trait ItemSource: Sync {
     /// How items lie one after another.
     fn framing(&self) -> ItemFraming;
     /// Bytes of all items, as far as that is known.
-    fn data_bytes(&self, ends: &Ends) -> u64;
+    fn data_bytes(&self, ends: &Ends<'_>) -> u64;
     /// Memory that making them takes.
     fn memory_bytes(&self) -> u64;
     /// Keys of some items from all over.
-    fn sample(&self, job: &Job, ends: &Ends, lines: Lines<'_>) -> Result<LineSample>;
+    fn sample(&self, job: &Job, ends: &Ends<'_>, lines: Lines<'_>) -> Result<LineSample>;
     /// Brings each item to a bucket of `splitters`, or to a table.
     fn distribute(
         &self,
@@ -102,7 +102,7 @@ impl ItemSource for Files<'_> {
         self.framing
     }
 
-    fn data_bytes(&self, ends: &Ends) -> u64 {
+    fn data_bytes(&self, ends: &Ends<'_>) -> u64 {
         ends.data_bytes
     }
 
@@ -110,7 +110,7 @@ impl ItemSource for Files<'_> {
         0
     }
 
-    fn sample(&self, job: &Job, ends: &Ends, lines: Lines<'_>) -> Result<LineSample> {
+    fn sample(&self, job: &Job, ends: &Ends<'_>, lines: Lines<'_>) -> Result<LineSample> {
         sample_input(job, &ends.volume, &ends.parts, lines, Wanted::Splitters)
     }
 
@@ -137,7 +137,7 @@ pub(super) fn sort_from<S: ItemSource>(
         // The sink has an output of its own.
         Ending::Rows(rows) => (Output::Pipe(Mutex::new(Box::new(io::sink()))), Some(rows)),
     };
-    let ends = Ends::open(job, source.files(), output, 1, Access::Read)?;
+    let ends = Ends::open(job, source.files(), &output, 1, Access::Read)?;
     let data_bytes = source.data_bytes(&ends);
     let beside_bytes = source.memory_bytes() + rows.map_or(0, |rows| rows.memory_bytes());
     let _beside = job.budget.reserve("making and taking rows", beside_bytes)?;

@@ -15,7 +15,7 @@ use super::context::Context;
 use super::emit::Gather;
 use super::plan::SORTING;
 use super::refs::{AnyTie, Ref, sort_refs};
-use super::rows::RowSink;
+use super::rows::{RowPart, RowSink};
 use super::table::Tables;
 use crate::key::sort_key::Tie;
 use crate::partition::driver::{Ends, Written};
@@ -94,7 +94,7 @@ pub(super) fn sort_buckets(
     context: &Context<'_>,
     tables: &Tables,
     mut buckets: Vec<LineBucket>,
-    (ends, staged): (&Ends, Option<&StagedOutput>),
+    (ends, staged): (&Ends<'_>, Option<&StagedOutput>),
 ) -> Result<Written> {
     let bytes: u64 = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
     context.job.control.begin_phase("sort", bytes);
@@ -114,8 +114,13 @@ pub(super) fn sort_buckets(
             .iter()
             .map(|task| Some(needs(task)).filter(too_large))
             .collect();
-        let tasks = Tasks::new(list, sink, context.is_unique());
-        let lines = AtomicU64::new(0);
+        let parts = context
+            .rows
+            .map(|sink| Parts::of(context, sink, &list, &alone));
+        let ends = parts.iter().flat_map(|parts| parts.ends.iter().copied());
+        let tasks = Tasks::new(list, sink, context.is_unique()).in_parts(ends.collect());
+        let done = Done::default();
+        let shared = (tables, parts.as_ref(), &done);
         let mut from = 0;
         while from < alone.len() {
             let (to, sizes, threads) = match alone[from] {
@@ -127,33 +132,88 @@ pub(super) fn sort_buckets(
                 }
             };
             tasks.take_to(to);
-            run(context, &tasks, (tables, &lines), sizes, threads)?;
+            run(context, &tasks, shared, sizes, threads)?;
             from = to;
         }
-        let bytes = match takes_turns {
-            true => tasks.placed_bytes(),
-            false => bytes,
+        let bytes = match (takes_turns, context.rows) {
+            (_, Some(_)) => done.bytes.load(Ordering::Relaxed),
+            (true, None) => tasks.placed_bytes(),
+            (false, None) => bytes,
         };
-        let items = lines.load(Ordering::Relaxed);
+        let items = done.lines.load(Ordering::Relaxed);
         Ok(Written { items, bytes })
     })
+}
+
+/// What has come out of all workers.
+#[derive(Debug, Default)]
+struct Done {
+    lines: AtomicU64,
+    /// Of rows that a sink has taken, their lengths included.
+    bytes: AtomicU64,
+}
+
+/// How the buckets of rows are handed to a sink.
+struct Parts<'a> {
+    sink: &'a dyn RowSink,
+    /// The bucket that each part ends in front of.
+    ends: Vec<usize>,
+    /// Rows before each of them; not known where some are left out.
+    rows_before: Option<Vec<u64>>,
+}
+
+impl<'a> Parts<'a> {
+    /// Parts as large as the sink wants them; what is sorted `alone` is one by itself.
+    fn of(
+        context: &Context<'_>,
+        sink: &'a dyn RowSink,
+        list: &[BucketTask<TableLines>],
+        alone: &[Option<Space>],
+    ) -> Self {
+        let mut ends = Vec::new();
+        let mut rows_before = vec![0];
+        let (mut part_bytes, mut rows) = (0, 0);
+        for (index, task) in list.iter().enumerate() {
+            part_bytes += task.bucket.counts.bytes;
+            rows += task.bucket.counts.items;
+            let is_border =
+                alone[index].is_some() || alone.get(index + 1).is_none_or(Option::is_some);
+            if is_border || part_bytes >= sink.part_bytes() {
+                ends.push(index + 1);
+                rows_before.push(rows);
+                part_bytes = 0;
+            }
+        }
+        Parts {
+            sink,
+            ends,
+            rows_before: (!context.is_unique()).then_some(rows_before),
+        }
+    }
+
+    fn begin(&self, part: usize) -> Result<Box<dyn RowPart + '_>> {
+        let rows_before = self.rows_before.as_ref().map(|before| before[part]);
+        self.sink.begin(part, rows_before)
+    }
 }
 
 /// What one worker does with the buckets of a sort of lines.
 struct Sorting<'a> {
     context: &'a Context<'a>,
     tables: &'a Tables,
-    /// Lines written, of all workers.
-    lines: &'a AtomicU64,
+    parts: Option<&'a Parts<'a>>,
+    /// The part that is being handed on.
+    part: Option<Box<dyn RowPart + 'a>>,
+    done: &'a Done,
     refs: Vec<Ref>,
     keys: Vec<u8>,
 }
 
-/// Sorts and writes the buckets that may be taken on `threads` threads; counts the lines written.
+/// Sorts and writes the buckets that may be taken on `threads` threads; counts what is written.
 fn run(
     context: &Context<'_>,
     tasks: &Tasks<'_, TableLines>,
-    (tables, lines): (&Tables, &AtomicU64),
+    (tables, parts, done): (&Tables, Option<&Parts<'_>>, &Done),
     sizes: TaskSizes,
     threads: usize,
 ) -> Result<()> {
@@ -170,7 +230,9 @@ fn run(
     run_tasks(context, tasks, (SORTING, memory, threads), || Sorting {
         context,
         tables,
-        lines,
+        parts,
+        part: None,
+        done,
         refs: Vec::new(),
         keys: Vec::new(),
     })
@@ -205,15 +267,13 @@ impl BucketWork<TableLines> for Sorting<'_> {
         // The segments that were copied free their slots before anything waits.
         loaded.load.segments.clear();
         let count = refs.len() as u64;
-        let written = match self.context.rows {
-            Some(sink) => {
+        let written = match self.parts {
+            Some(parts) => {
                 let around_bytes = framing.around_bytes() as u64;
-                let bytes = refs
-                    .iter()
-                    .map(|r| u64::from(r.len_bytes) + around_bytes)
-                    .sum();
+                let lens = refs.iter().map(|r| u64::from(r.len_bytes));
+                let bytes = lens.sum::<u64>() + count * around_bytes;
                 let rows = &mut refs.iter().map(|r| r.bytes(&area));
-                self.hand_on(worker, &loaded, sink, (rows, count, bytes))
+                self.hand_on(worker, &loaded, parts, (rows, count, bytes))
             }
             None => {
                 let has_counts = self.context.options.count;
@@ -226,7 +286,7 @@ impl BucketWork<TableLines> for Sorting<'_> {
     }
 }
 
-impl Sorting<'_> {
+impl<'a> Sorting<'a> {
     /// References to the lines of a bucket in order, behind those to lines from tables, which were `met`
     /// so often.
     fn order(
@@ -344,7 +404,7 @@ impl Sorting<'_> {
 
     /// A bucket of equal lines that were only counted.
     fn write_copies(
-        &self,
+        &mut self,
         worker: &mut TaskWorker<'_, TableLines>,
         loaded: &Loaded<TableLines>,
     ) -> Result<()> {
@@ -365,10 +425,10 @@ impl Sorting<'_> {
             at,
             len_bytes,
         };
-        if let Some(sink) = self.context.rows {
+        if let Some(parts) = self.parts {
             let mut copies = (0..lines).map(|_| framing.content(line));
             let bytes = lines * line.len() as u64;
-            return self.hand_on(worker, loaded, sink, (&mut copies, lines, bytes));
+            return self.hand_on(worker, loaded, parts, (&mut copies, lines, bytes));
         }
         let refs = vec![copy; lines.min(COPIES_MAX) as usize];
         let gather = Gather::new((line, framing), &refs, lines, self.context.options.count);
@@ -377,18 +437,27 @@ impl Sorting<'_> {
 
     /// Hands the rows of a bucket to who takes them.
     fn hand_on(
-        &self,
-        worker: &mut TaskWorker<'_, TableLines>,
+        &mut self,
+        worker: &TaskWorker<'_, TableLines>,
         loaded: &Loaded<TableLines>,
-        sink: &dyn RowSink,
+        parts: &'a Parts<'a>,
         (rows, count, bytes): (&mut dyn Iterator<Item = &[u8]>, u64, u64),
     ) -> Result<()> {
-        let in_turn = sink.take(loaded.load.index, rows)?;
-        self.lines.fetch_add(count, Ordering::Relaxed);
-        let spot = worker.place(loaded, |_| bytes)?;
-        in_turn()?;
-        worker.end_turn(spot);
-        Ok(())
+        let (number, is_last) = worker.tasks.part_of(loaded.load.index);
+        let mut part = match self.part.take() {
+            Some(part) => part,
+            None => parts.begin(number)?,
+        };
+        part.take(rows)?;
+        self.done.lines.fetch_add(count, Ordering::Relaxed);
+        self.done.bytes.fetch_add(bytes, Ordering::Relaxed);
+        match is_last {
+            true => part.finish(),
+            false => {
+                self.part = Some(part);
+                Ok(())
+            }
+        }
     }
 
     /// Writes the lines of a bucket in order.
@@ -398,7 +467,9 @@ impl Sorting<'_> {
         loaded: &Loaded<TableLines>,
         mut gather: Gather<'_>,
     ) -> Result<()> {
-        self.lines.fetch_add(gather.lines_left(), Ordering::Relaxed);
+        self.done
+            .lines
+            .fetch_add(gather.lines_left(), Ordering::Relaxed);
         let spot = worker.place(loaded, |_| gather.bytes_left())?;
         worker.emit(spot, |out| {
             gather.fill(out);

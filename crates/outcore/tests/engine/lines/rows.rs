@@ -3,13 +3,14 @@
 //! Contract: what the sink is given is what a naive sort of the same rows gives, whatever the threads and
 //! the memory, and faults of source, sink and scratch end the job by name.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use outcore::job::{ComputeCosts, DriveRates, Job, JobOptions, ScratchDrive};
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
-use outcore::sort::lines::rows::{InTurn, RowBatch, RowSink, RowSource, TakeRows};
+use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink, RowSource, TakeRows};
 use outcore::sort::lines::{LineSummary, RowSortOptions, sort_rows};
 use outcore::{Error, Kind, Result};
 use outcore_io::drive::Device;
@@ -65,15 +66,15 @@ impl Batches<'_> {
             return Err(Error::new(Kind::Corrupt, "make rows", "as told"));
         }
         let mut batch = RowBatch::default();
-        for (index, row) in rows.iter().enumerate() {
-            if index % 2 == 0 {
-                batch.push(row)?;
-            } else {
-                let framed = [&(row.len() as u32).to_le_bytes()[..], row].concat();
-                assert_eq!(batch.push_framed(&framed)?, 1);
-                assert!(batch.push_framed(&framed[..row.len()]).is_err());
-            }
+        let (one_by_one, together) = rows.split_at(rows.len() / 2);
+        one_by_one.iter().try_for_each(|row| batch.push(row))?;
+        let lens: Vec<usize> = together.iter().map(Vec::len).collect();
+        let mut starts = Vec::new();
+        let bytes = batch.push_zeros(&lens, &mut starts)?;
+        for (row, at) in together.iter().zip(starts) {
+            bytes[at..at + row.len()].copy_from_slice(row);
         }
+        assert!(batch.iter().eq(rows.iter().map(Vec::as_slice)));
         assert_eq!(batch.len(), rows.len());
         take(&batch, (number * self.batch_rows) as u64)?;
         Ok(true)
@@ -101,32 +102,78 @@ impl RowSource for Batches<'_> {
     }
 }
 
-/// Rows as they come in their turns.
+/// Rows as they come, part by part.
 #[derive(Default)]
 struct Collected {
-    rows: Mutex<Vec<Vec<u8>>>,
-    buckets: AtomicUsize,
-    turns: AtomicUsize,
+    parts: Mutex<BTreeMap<usize, PartRows>>,
+    taken: AtomicUsize,
     fails_at: Option<usize>,
 }
 
+#[derive(Default)]
+struct PartRows {
+    rows_before: Option<u64>,
+    rows: Vec<Vec<u8>>,
+    is_finished: bool,
+}
+
+struct CollectedPart<'c> {
+    all: &'c Collected,
+    number: usize,
+}
+
+const PART_BYTES: u64 = 300_000;
+
 impl RowSink for Collected {
-    fn take<'s>(
-        &'s self,
-        number: usize,
-        rows: &mut dyn Iterator<Item = &[u8]>,
-    ) -> Result<InTurn<'s>> {
-        let bucket = self.buckets.fetch_add(1, Ordering::Relaxed);
-        if self.fails_at == Some(bucket) {
+    fn part_bytes(&self) -> u64 {
+        PART_BYTES
+    }
+
+    fn begin(&self, number: usize, rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
+        let part = PartRows {
+            rows_before,
+            ..PartRows::default()
+        };
+        let known = self.parts.lock().unwrap().insert(number, part);
+        assert!(known.is_none(), "a part begins once");
+        Ok(Box::new(CollectedPart { all: self, number }))
+    }
+}
+
+impl RowPart for CollectedPart<'_> {
+    fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
+        let bucket = self.all.taken.fetch_add(1, Ordering::Relaxed);
+        if self.all.fails_at == Some(bucket) {
             return Err(Error::new(Kind::NoSpace, "take rows", "as told"));
         }
         let rows: Vec<Vec<u8>> = rows.map(<[u8]>::to_vec).collect();
-        Ok(Box::new(move || {
-            let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-            assert_eq!(turn, number, "buckets have their turns in order");
-            self.rows.lock().unwrap().extend(rows);
-            Ok(())
-        }))
+        let mut parts = self.all.parts.lock().unwrap();
+        parts.get_mut(&self.number).unwrap().rows.extend(rows);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        let mut parts = self.all.parts.lock().unwrap();
+        let part = parts.get_mut(&self.number).unwrap();
+        assert!(!part.rows.is_empty(), "no part is empty");
+        part.is_finished = true;
+        Ok(())
+    }
+}
+
+impl Collected {
+    /// All rows, after a look at how they came.
+    fn into_rows(self, unique: bool) -> Vec<Vec<u8>> {
+        let parts = self.parts.into_inner().unwrap();
+        let mut rows: Vec<Vec<u8>> = Vec::new();
+        for (index, (number, part)) in parts.into_iter().enumerate() {
+            assert_eq!(number, index, "no part is left out");
+            assert!(part.is_finished, "every part ends");
+            let before = (!unique).then_some(rows.len() as u64);
+            assert_eq!(part.rows_before, before);
+            rows.extend(part.rows);
+        }
+        rows
     }
 }
 
@@ -244,7 +291,7 @@ impl<'r> RowJob<'r> {
         let result = sort_rows(&job, &source, &sink, &self.order, &options);
         assert_eq!(job.budget.used_bytes(), 0, "all memory is given back");
         assert_eq!(ram.list(), Vec::<PathBuf>::new(), "nothing is left over");
-        Ok((result?, sink.rows.into_inner().unwrap()))
+        Ok((result?, sink.into_rows(self.unique)))
     }
 
     fn check(&self) -> LineSummary {
