@@ -204,6 +204,28 @@ impl Volume {
         Ok(file)
     }
 
+    /// Fails if `file` is not what it was when it was opened; who frees its blocks changes when it was written to.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`](crate::Kind::Corrupt): it is longer, shorter or was written to. What the device says.
+    pub fn check_unchanged(&self, file: &VolumeFile, is_being_freed: bool) -> Result<()> {
+        let before = file.facts;
+        let now = self.device().facts(file.id)?;
+        let (before_bytes, now_bytes) = (before.len_bytes, now.len_bytes);
+        let cause = if now_bytes != before_bytes {
+            format!(
+                "the file changed while it was read: {before_bytes} bytes before, {now_bytes} now"
+            )
+        } else if now.modified_ns != before.modified_ns && !is_being_freed {
+            "the file was written to while it was read".to_string()
+        } else {
+            return Ok(());
+        };
+        Err(Error::corrupt("read input", cause)
+            .path(&file.path)
+            .hint("work on a copy that nobody changes"))
+    }
+
     /// Closes a file; nothing may be in flight on it.
     pub fn close(&self, file: &VolumeFile) {
         self.files.device.close(file.id);

@@ -9,27 +9,33 @@
 //! | [`rows`] | a record batch as items of bytes with comparable keys, and back |
 //! | [`input`] | Parquet and Arrow files as one table in pieces, read in parallel, pruned, projected |
 //! | [`output`] | row groups encoded in parallel, appended in order, published whole |
-//! | [`copy`](mod@copy) | the path from one to the other |
+//! | [`jobs`] | copy, sort, shuffle, unique: from one to the other, through the engine |
 //!
 //! ```
 //! use outcore::{IoMode, Job, JobOptions};
-//! use outcore_table::copy::copy;
 //! use outcore_table::input::InputOptions;
+//! use outcore_table::jobs::{TableEnds, TableOrder, sort};
 //! use outcore_table::output::{OutputOptions, TableFormat};
+//! use outcore_table::rows::KeyColumn;
 //!
 //! # fn main() -> outcore::Result<()> {
 //! let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
-//! let options = OutputOptions::new(TableFormat::Parquet);
-//! let missing = ["missing.parquet".into()];
-//! let error = copy(&job, &missing, &InputOptions::default(), &["out.parquet".into()], &options);
+//! let ends = TableEnds {
+//!     inputs: &["missing.parquet".into()],
+//!     reads: &InputOptions::default(),
+//!     outputs: &["sorted.parquet".into()],
+//!     writes: &OutputOptions::new(TableFormat::Parquet),
+//! };
+//! let order = TableOrder { keys: vec![KeyColumn::new("country")], is_stable: false };
+//! let error = sort(&job, &ends, &order);
 //! assert!(error.is_err());
 //! # Ok(())
 //! # }
 //! ```
 
-pub mod copy;
 mod fault;
 pub mod input;
+pub mod jobs;
 pub mod output;
 pub mod rows;
 mod schema;

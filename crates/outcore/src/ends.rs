@@ -372,24 +372,8 @@ pub(crate) fn check_unchanged(
     parts: &[InputPart],
     is_being_freed: bool,
 ) -> Result<()> {
-    for part in parts {
-        let before = part.file.facts;
-        let now = volume.device().facts(part.file.id)?;
-        let (before_bytes, now_bytes) = (before.len_bytes, now.len_bytes);
-        let cause = if now_bytes != before_bytes {
-            format!(
-                "the file changed while it was read: {before_bytes} bytes before, {now_bytes} now"
-            )
-        } else if now.modified_ns != before.modified_ns && !is_being_freed {
-            "the file was written to while it was read".to_string()
-        } else {
-            continue;
-        };
-        return Err(Error::corrupt("read input", cause)
-            .path(&part.file.path)
-            .hint("work on a copy that nobody changes"));
-    }
-    Ok(())
+    let mut parts = parts.iter();
+    parts.try_for_each(|part| volume.check_unchanged(&part.file, is_being_freed))
 }
 
 /// The error for a read of `part` that ended at `at_bytes` of the file, before its data did.

@@ -87,9 +87,10 @@ enum Format {
 }
 
 /// A file of the input.
+#[derive(Clone)]
 struct TableFile {
     path: PathBuf,
-    format: Format,
+    format: Arc<Format>,
     /// For each column of the table: where it comes from.
     origins: Vec<Origin>,
     /// Columns at the file's root that are read, ascending.
@@ -110,9 +111,13 @@ enum Origin {
 
 /// One table in one or many files. See the module.
 pub struct TableInput {
+    /// All columns that there are.
+    full: SchemaRef,
     schema: SchemaRef,
     files: Vec<TableFile>,
+    predicates: Vec<Predicate>,
     pieces: Vec<Piece>,
+    volume: Arc<Volume>,
     job: Job,
 }
 
@@ -129,33 +134,58 @@ impl TableInput {
             files.push(TableFile::open(&volume, path)?);
         }
         let full = full_schema(&files, options.is_union)?;
-        let schema = match &options.columns {
-            None => full.clone(),
-            Some(names) => {
-                let places = names.iter().map(|name| column_index(&full, name, READ));
-                let places = places.collect::<Result<Vec<_>>>()?;
-                let chosen = full
-                    .project(&places)
-                    .map_err(|error| fault::arrow(READ, &error))?;
-                Arc::new(chosen)
-            }
-        };
-        check_names(&schema)?;
         for predicate in &options.predicates {
             column_index(&full, &predicate.column, READ)?;
         }
-        for file in &mut files {
-            file.plan(&schema);
-        }
-        let pieces = files.iter().enumerate();
-        let pieces = pieces.map(|(index, file)| file.pieces(index, &full, &options.predicates));
-        let pieces = pieces.collect::<Result<Vec<_>>>()?.concat();
-        Ok(TableInput {
-            schema,
+        let mut input = TableInput {
+            schema: Arc::clone(&full),
+            full,
             files,
-            pieces,
+            predicates: options.predicates.clone(),
+            pieces: Vec::new(),
+            volume,
             job: job.clone(),
-        })
+        };
+        input.choose(options.columns.as_deref())?;
+        Ok(input)
+    }
+
+    /// Reads these columns, in this order, or all.
+    fn choose(&mut self, columns: Option<&[String]>) -> Result<()> {
+        if let Some(names) = columns {
+            let places = names
+                .iter()
+                .map(|name| column_index(&self.full, name, READ));
+            let places = places.collect::<Result<Vec<_>>>()?;
+            let chosen = self.full.project(&places);
+            self.schema = Arc::new(chosen.map_err(|error| fault::arrow(READ, &error))?);
+        }
+        check_names(&self.schema)?;
+        for file in &mut self.files {
+            file.plan(&self.schema);
+        }
+        let files = self.files.iter().enumerate();
+        let pieces = files.map(|(index, file)| file.pieces(index, &self.full, &self.predicates));
+        self.pieces = pieces.collect::<Result<Vec<_>>>()?.concat();
+        Ok(())
+    }
+
+    /// The same pieces with these columns only, and the memory of `job` for readers. What it reads counts here.
+    ///
+    /// # Errors
+    /// Usage: a column that is not there.
+    pub(crate) fn narrowed(&self, columns: &[String], job: &Job) -> Result<TableInput> {
+        let mut narrow = TableInput {
+            full: Arc::clone(&self.full),
+            schema: Arc::clone(&self.full),
+            files: self.files.clone(),
+            predicates: self.predicates.clone(),
+            pieces: Vec::new(),
+            volume: Arc::clone(&self.volume),
+            job: job.clone(),
+        };
+        narrow.choose(Some(columns))?;
+        Ok(narrow)
     }
 
     /// The columns that are read, in order, with the metadata of the first file.
@@ -171,6 +201,30 @@ impl TableInput {
     /// The names of the files, in order.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(|file| file.path.as_path())
+    }
+
+    /// Rows of all pieces, where the files say how many there are.
+    pub(crate) fn rows_count(&self) -> Option<u64> {
+        self.pieces.iter().map(|piece| piece.rows_count).sum()
+    }
+
+    /// Bytes that have been read so far.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.volume.traffic_bytes().0
+    }
+
+    /// The job whose memory readers take.
+    pub(crate) fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// Fails if a file is not what it was when it was opened.
+    ///
+    /// # Errors
+    /// Corrupt: a file was written to meanwhile. I/O.
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        let mut files = self.files.iter();
+        files.try_for_each(|file| file.drive_file().check_unchanged())
     }
 
     /// The memory without which not all of it can be read.
@@ -240,7 +294,7 @@ impl TableReader<'_> {
             .as_mut()
             .ok_or_else(|| Error::usage(READ, "no file"))?;
         let memory_bytes = self.credit.bytes();
-        let found = match &file.format {
+        let found = match &*file.format {
             Format::Parquet(parquet) => {
                 let reader =
                     parquet.read(piece.part, &file.read, memory_bytes, transfers, check)?;
@@ -285,7 +339,7 @@ impl Iterator for Batches<'_> {
         if batch.is_err() {
             self.found = Found::nothing();
         }
-        let explained = |error: Error| match &self.file.format {
+        let explained = |error: Error| match &*self.file.format {
             Format::Parquet(file) => file.explained(error),
             Format::Ipc(_) => error,
         };
@@ -333,21 +387,21 @@ impl TableFile {
         Ok(TableFile {
             hive: hive::values_of(&path),
             path,
-            format,
+            format: Arc::new(format),
             origins: Vec::new(),
             read: Vec::new(),
         })
     }
 
     fn schema(&self) -> &SchemaRef {
-        match &self.format {
+        match &*self.format {
             Format::Parquet(file) => file.schema(),
             Format::Ipc(file) => file.schema(),
         }
     }
 
     fn drive_file(&self) -> &DriveFile {
-        match &self.format {
+        match &*self.format {
             Format::Parquet(file) => file.file(),
             Format::Ipc(file) => file.file(),
         }
@@ -386,7 +440,7 @@ impl TableFile {
         if predicates.iter().any(is_out) {
             return Ok(Vec::new());
         }
-        match &self.format {
+        match &*self.format {
             Format::Parquet(parquet) => {
                 let keep = fault::guarded(READ, || {
                     Ok(predicate::row_groups(predicates, parquet.metadata()))

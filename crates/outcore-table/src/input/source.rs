@@ -66,6 +66,11 @@ impl DriveFile {
         self.file.facts.len_bytes
     }
 
+    /// Fails if it is not what it was when it was opened.
+    pub(super) fn check_unchanged(&self) -> Result<()> {
+        self.volume.check_unchanged(&self.file, false)
+    }
+
     /// A queue for the reads of one thread.
     pub(super) fn queue(&self) -> Result<Transfers<usize>> {
         Transfers::new(&self.volume)

@@ -190,6 +190,16 @@ impl TableOutput {
         }
     }
 
+    /// Memory of a row group that is being encoded.
+    pub(crate) fn group_bytes(&self) -> u64 {
+        self.group_bytes
+    }
+
+    /// Rows of a row group, at most.
+    pub(crate) fn group_rows_max(&self) -> usize {
+        self.options.group_rows_max.max(1)
+    }
+
     /// Ends the files and makes them appear. How long each is, in bytes.
     ///
     /// # Errors

@@ -112,6 +112,8 @@ fn cut_short() -> Error {
 #[derive(Debug)]
 pub struct RowCodec {
     schema: SchemaRef,
+    order: Vec<KeyColumn>,
+    /// The places of the columns of the key.
     keys: Vec<usize>,
     /// Nothing for rows without a key.
     converter: Option<RowConverter>,
@@ -184,9 +186,31 @@ impl RowCodec {
         Ok(RowCodec {
             schema: Arc::clone(schema),
             layout: Layout::of(schema, &indices)?,
+            order: keys.to_vec(),
             keys: indices,
             converter,
         })
+    }
+
+    /// The columns of the key, each once, and a codec for these alone that makes the same keys.
+    ///
+    /// # Errors
+    /// As [`RowCodec::new`].
+    pub(crate) fn keys_alone(&self) -> Result<(Vec<String>, RowCodec)> {
+        let mut places: Vec<usize> = Vec::new();
+        for &place in &self.keys {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        let names = places
+            .iter()
+            .map(|&place| self.schema.field(place).name().clone());
+        let names = names.collect();
+        let schema = self.schema.project(&places);
+        let schema = Arc::new(schema.map_err(|error| fault::arrow("sample keys", &error))?);
+        let codec = RowCodec::new(&schema, &self.order)?;
+        Ok((names, codec))
     }
 
     /// The schema of what is encoded and decoded.

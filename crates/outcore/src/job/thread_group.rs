@@ -1,7 +1,7 @@
 //! The threads of one phase: started together, stopped together, one failure.
 //!
 //! Contract: [`ThreadGroup::run`] calls the work once a thread and waits for all. The first failure, or
-//! panic, or thread that the system refuses, wins and makes [`ThreadGroup::check`] fail in the others, so that
+//! panic, or thread that the system refuses, wins (over being interrupted, even if that came first) and makes [`ThreadGroup::check`] fail in the others, so that
 //! they stop at their next look; cancelling the job does the same. With one thread the work runs on the caller's, which keeps
 //! runs on an in-memory device repeatable.
 
@@ -102,7 +102,12 @@ impl<'a> ThreadGroup<'a> {
 
     fn stop(&self, error: Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.get_or_insert(error);
+        // Who was only told to stop may say so before the one who knows why.
+        match &*failure {
+            Some(first)
+                if first.kind() != Kind::Interrupted || error.kind() == Kind::Interrupted => {}
+            _ => *failure = Some(error),
+        }
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 }

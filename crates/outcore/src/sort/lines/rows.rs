@@ -5,7 +5,8 @@
 //! time. A [`RowSink`] takes the sorted rows in parts, each from one thread and several at the same time. So the work
 //! on rows before and behind [`super::sort_rows`] is done by all threads.
 //!
-//! Bounds: what source and sink say that they need; a batch is in memory as a whole.
+//! Bounds: the larger of what source and sink say that they need, since they do not work at the same time; a batch is
+//! in memory as a whole.
 
 use crate::read::framing::ItemFraming;
 use outcore_io::{Error, Result};

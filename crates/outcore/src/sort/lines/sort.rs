@@ -139,7 +139,9 @@ pub(super) fn sort_from<S: ItemSource>(
     };
     let ends = Ends::open(job, source.files(), &output, 1, Access::Read)?;
     let data_bytes = source.data_bytes(&ends);
-    let beside_bytes = source.memory_bytes() + rows.map_or(0, |rows| rows.memory_bytes());
+    let beside_bytes = source
+        .memory_bytes()
+        .max(rows.map_or(0, |rows| rows.memory_bytes()));
     let _beside = job.budget.reserve("making and taking rows", beside_bytes)?;
     let is_unique = options.unique || options.count;
     let room = match is_unique {

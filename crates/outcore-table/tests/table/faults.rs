@@ -3,16 +3,14 @@
 //! Contract: the number of the operation that fails runs from 1 until a copy does with fewer; some dozen copies of
 //! 3,000 rows.
 
-#![allow(missing_docs, clippy::unwrap_used)]
-
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::common::copy;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use outcore::{IoMode, Job, JobOptions};
 use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::testing::FaultDevice;
-use outcore_table::copy::copy;
 use outcore_table::input::InputOptions;
 use outcore_table::output::{OutputOptions, TableFormat};
 
@@ -59,7 +57,7 @@ fn each_failed_operation_is_a_named_error_and_leaves_nothing() {
             match result {
                 // What fails after the rename, or while private directories go, is no failure of the copy.
                 Ok(summary) => {
-                    assert_eq!(summary.rows_count, 3_000, "operation {nth}");
+                    assert_eq!(summary.rows_out, 3_000, "operation {nth}");
                     assert!(out.exists());
                     std::fs::remove_file(&out).unwrap();
                 }

@@ -1,51 +1,37 @@
 //! Tables copied: read, perhaps fewer columns of them, and written in another format or codec.
 //!
 //! Contract: [`copy`] reads the pieces of an input in parallel and writes them in order, one section a piece, so the
-//! output has the input's rows in the input's order, whatever the number of threads. It is the path that every job on
-//! tables takes, without the engine between its ends.
+//! output has the input's rows in the input's order, whatever the number of threads.
 //!
 //! Bounds: a third of the memory is the readers', the rest the writers'.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use outcore::Job;
 use outcore_io::{Error, Kind, Result, threads};
 
-use crate::input::{InputOptions, TableInput};
+use super::{TableEnds, TableSummary};
+use crate::input::TableInput;
 use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
 
-/// What was copied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopySummary {
-    /// Rows.
-    pub rows_count: u64,
-    /// Length of each file that was written.
-    pub lens_bytes: Vec<u64>,
-}
-
-/// Copies the tables `inputs` to `outputs`, several of which get equal numbers of rows.
+/// Copies a table.
 ///
 /// # Errors
 /// As [`TableInput::open`] and [`TableOutput::create`]; corrupt data, I/O, memory. Nothing is left then.
-pub fn copy(
-    job: &Job,
-    inputs: &[PathBuf],
-    reads: &InputOptions,
-    outputs: &[PathBuf],
-    writes: &OutputOptions,
-) -> Result<CopySummary> {
-    let input = TableInput::open(job, inputs, reads)?;
+pub fn copy(job: &Job, ends: &TableEnds<'_>) -> Result<TableSummary> {
+    let started = Instant::now();
+    let input = TableInput::open(job, ends.inputs, ends.reads)?;
     let pieces = input.pieces();
     let memory_bytes = job.budget.free_bytes();
-    let threads_count = threads_count(job, &input, writes, memory_bytes);
+    let threads_count = threads_count(job, &input, ends.writes, memory_bytes);
     let rows_before = rows_before(&input);
     let shape = WriterShape {
         writers_count: threads_count,
         memory_bytes: memory_bytes / 3 * 2,
         rows_count: rows_before.last().copied().flatten(),
     };
-    let output = TableOutput::create(job, outputs, input.schema(), writes, shape)?;
+    let output = TableOutput::create(job, ends.outputs, input.schema(), ends.writes, shape)?;
     let stored_bytes = pieces.iter().map(|piece| piece.stored_bytes).sum();
     job.control.begin_phase("copy", stored_bytes);
     let next = AtomicUsize::new(0);
@@ -70,10 +56,17 @@ pub fn copy(
     };
     let counts = threads::together("outcore-table-copy", threads_count, work)?;
     let rows_count = sum(counts)?;
+    input.check_unchanged()?;
     let lens_bytes = output.publish()?;
-    Ok(CopySummary {
-        rows_count,
+    Ok(TableSummary {
+        rows_in: rows_count,
+        rows_out: rows_count,
+        seconds: started.elapsed().as_secs_f64(),
+        read_bytes: input.read_bytes(),
+        written_bytes: lens_bytes.iter().sum(),
         lens_bytes,
+        passes: 1,
+        ..TableSummary::default()
     })
 }
 

@@ -3,15 +3,12 @@
 //! Contract: the naive twin is arrow-rs reading a plain file from end to end. Tables are made from seeds, damage too; a
 //! failure prints its seed. The largest table has some 20 MB.
 
-#![allow(missing_docs, clippy::unwrap_used)]
-
-mod common;
-
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::common::{self, Draw, Kinds, copy};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
@@ -19,10 +16,8 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
-use common::{Draw, Kinds};
 use outcore::{IoMode, Job, JobOptions};
 use outcore_io::{Kind, Result};
-use outcore_table::copy::copy;
 use outcore_table::input::{Comparison, InputOptions, Literal, Predicate, TableInput};
 use outcore_table::output::{Codec, OutputOptions, TableFormat, TableOutput, WriterShape};
 use outcore_table::rows::KeyColumn;
@@ -252,7 +247,7 @@ fn a_copy_has_the_rows_in_order_and_the_same_bytes_for_any_number_of_threads() {
             &options,
         )
         .unwrap();
-        assert_eq!(summary.rows_count, 100_000);
+        assert_eq!(summary.rows_out, 100_000);
         assert!(job.budget.peak_bytes() <= 64 << 20 && job.budget.used_bytes() == 0);
         assert_eq!(by_library(&out, TableFormat::Parquet), read(&input));
         files.push(std::fs::read(&out).unwrap());

@@ -3,12 +3,9 @@
 //! Contract: schemas and values are made from seeds, and a failure prints its seed; the twin of the order is
 //! `arrow-ord`'s comparison of columns. Damaged rows are an error or other rows, never a panic.
 
-#![allow(missing_docs, clippy::unwrap_used)]
-
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::{self, Draw, Kinds};
 use arrow_array::types::Int8Type;
 use arrow_array::{
     Array, DictionaryArray, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
@@ -16,7 +13,6 @@ use arrow_array::{
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_ord::sort::{LexicographicalComparator, SortColumn};
 use arrow_schema::{DataType, Field, Schema, SortOptions, UnionFields, UnionMode};
-use common::{Draw, Kinds};
 use outcore::sort::lines::rows::RowBatch;
 use outcore_table::rows::{KeyColumn, RowCodec, key_of};
 use proptest::prelude::*;

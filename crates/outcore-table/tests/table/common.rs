@@ -3,20 +3,20 @@
 //! Contract: schema and values are pure functions of a [`Draw`], which a seed makes. Kinds of Parquet leave out what
 //! Parquet cannot hold or gives back as another type. Some hundred rows at most, with strings of some thousand bytes.
 
-#![allow(
-    dead_code,
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::too_many_lines,
-    unreachable_pub
-)]
-
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, Fields, IntervalUnit, Schema, TimeUnit};
+use outcore::{IoMode, Job, JobOptions, Result};
+use outcore_table::input::InputOptions;
+use outcore_table::jobs::{TableEnds, TableSummary};
+use outcore_table::output::OutputOptions;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::properties::WriterProperties;
 
 /// SplitMix64 (Steele, Lea, Flood, 2014).
 pub struct Draw(u64);
@@ -374,4 +374,55 @@ fn strings(
         valid(index).then_some(text)
     });
     make(texts.collect())
+}
+
+/// A job with so much memory.
+pub fn job(memory_bytes: u64, threads: usize) -> Job {
+    let options = JobOptions {
+        memory_bytes,
+        threads,
+        ..JobOptions::default()
+    };
+    Job::new(options, IoMode::Auto)
+}
+
+/// [`outcore_table::jobs::copy`].
+pub fn copy(
+    job: &Job,
+    inputs: &[PathBuf],
+    reads: &InputOptions,
+    outputs: &[PathBuf],
+    writes: &OutputOptions,
+) -> Result<TableSummary> {
+    let ends = TableEnds {
+        inputs,
+        reads,
+        outputs,
+        writes,
+    };
+    outcore_table::jobs::copy(job, &ends)
+}
+
+/// Writes `batch` to a Parquet file with row groups of `group_rows`, by the library.
+pub fn write_parquet(path: &Path, batch: &RecordBatch, group_rows: usize) {
+    let settings = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(group_rows))
+        .build();
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(settings)).unwrap();
+    writer.write(batch).unwrap();
+    writer.close().unwrap();
+}
+
+/// What a Parquet file holds, by the library.
+pub fn read_parquet(path: &Path) -> RecordBatch {
+    let file = std::fs::File::open(path).unwrap();
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let schema = Arc::clone(builder.schema());
+    let batches: Vec<RecordBatch> = builder
+        .build()
+        .unwrap()
+        .map(|batch| batch.unwrap())
+        .collect();
+    arrow_select::concat::concat_batches(&schema, &batches).unwrap()
 }

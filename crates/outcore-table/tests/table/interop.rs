@@ -3,19 +3,14 @@
 //! Contract: values are compared, not what programs call the elements of lists. Skips, saying so, where `PYTHON`
 //! has no pyarrow.
 
-#![allow(missing_docs, clippy::unwrap_used)]
-
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::common::{self, Draw, Kinds, copy};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, SortField};
 use arrow_select::concat::concat_batches;
-use common::{Draw, Kinds};
 use outcore::{IoMode, Job, JobOptions};
-use outcore_table::copy::copy;
 use outcore_table::input::{InputOptions, TableInput};
 use outcore_table::output::{Codec, OutputOptions, TableFormat, TableOutput, WriterShape};
 

@@ -1,0 +1,104 @@
+//! Jobs on tables: thin drivers that put a table's rows through the engine and back.
+//!
+//! Contract: each job reads one table ([`TableInput`]) and writes another ([`TableOutput`]), which is absent or
+//! whole. [`copy`](fn@copy) goes straight from one to the other. The others sort the rows by a key of bytes, and
+//! differ in the key and in what they do with rows of equal keys:
+//!
+//! | job | key | equal keys |
+//! |---|---|---|
+//! | [`sort`](fn@sort) | the columns of the order | by their bytes, or as they came |
+//! | [`unique`](fn@unique) | the same | the first that came |
+//! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place | - |
+//!
+//! Decoding and encoding, the greater part of the work, are done by all threads: pieces of the input side by side, and
+//! parts of the output side by side ([`outcore::sort::lines::rows`]).
+//!
+//! Bounds: a quarter of the memory each for readers and writers, which do not work at the same time, the rest for the
+//! sort; where the pieces or columns need more than a quarter, what they need. I/O is one read of the columns, one more
+//! of the columns of the key for the sample, the rows to scratch and back as far as they do not fit, and the output.
+
+mod copy;
+mod random;
+mod rows_in;
+mod rows_out;
+mod sort;
+
+use std::path::PathBuf;
+
+use outcore::Phase;
+use outcore::sort::lines::LineSummary;
+
+use crate::input::InputOptions;
+use crate::output::OutputOptions;
+
+pub use copy::copy;
+pub use random::shuffle;
+pub use sort::{TableOrder, sort, unique};
+
+/// What a job reads, and what it writes.
+#[derive(Debug, Clone, Copy)]
+pub struct TableEnds<'a> {
+    /// Files and directories of one table.
+    pub inputs: &'a [PathBuf],
+    /// What is read of them.
+    pub reads: &'a InputOptions,
+    /// Files, several of which get equal numbers of rows.
+    pub outputs: &'a [PathBuf],
+    /// What they look like.
+    pub writes: &'a OutputOptions,
+}
+
+/// What a job did.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TableSummary {
+    /// Rows that were read.
+    pub rows_in: u64,
+    /// Rows that were written.
+    pub rows_out: u64,
+    /// Length of each file that was written.
+    pub lens_bytes: Vec<u64>,
+    /// Wall time.
+    pub seconds: f64,
+    /// Bytes read from all drives.
+    pub read_bytes: u64,
+    /// Bytes written to all drives.
+    pub written_bytes: u64,
+    /// Most scratch in use at once.
+    pub scratch_bytes: u64,
+    /// Times that the data were read and written.
+    pub passes: u32,
+    /// The phases in order.
+    pub phases: Vec<Phase>,
+}
+
+impl TableSummary {
+    /// What the engine says of a sort, beside what was read of the tables before it (for the sample) and in all, and
+    /// what was written of them.
+    fn of_sort(
+        done: LineSummary,
+        (sample_bytes, read_bytes): (u64, u64),
+        lens_bytes: Vec<u64>,
+    ) -> Self {
+        let table_bytes = lens_bytes.iter().sum::<u64>();
+        let mut phases = done.phases;
+        for phase in &mut phases {
+            match phase.name {
+                "sample" => phase.read_bytes += sample_bytes,
+                "distribute" => phase.read_bytes += read_bytes - sample_bytes,
+                "sort" => phase.written_bytes += table_bytes,
+                _ => {}
+            }
+        }
+        TableSummary {
+            rows_in: done.lines_in,
+            rows_out: done.lines_out,
+            lens_bytes,
+            seconds: done.seconds,
+            read_bytes: done.read_bytes + read_bytes,
+            written_bytes: done.written_bytes + table_bytes,
+            scratch_bytes: done.scratch_bytes,
+            passes: done.passes,
+            phases,
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Tables in a random order.
+
+use outcore::Job;
+use outcore::key::sort_key::Tie;
+use outcore_io::Result;
+
+use super::rows_in::RowKeys;
+use super::sort::{Rows, open};
+use super::{TableEnds, TableSummary};
+use crate::output::OutputOptions;
+use crate::rows::RowCodec;
+
+/// Puts the rows of a table in a random order, of which all are about as likely: each row gets a random number of 128 bits,
+/// and rows are sorted by these. The order is a pure function of the seed, the epoch and the rows' places in the input.
+///
+/// # Errors
+/// As [`sort`](super::sort()).
+pub fn shuffle(job: &Job, ends: &TableEnds<'_>, (seed, epoch): (u64, u64)) -> Result<TableSummary> {
+    let input = open(job, ends)?;
+    let codec = RowCodec::new(input.schema(), &[])?;
+    let writes = OutputOptions {
+        sorted_by: Vec::new(),
+        ..ends.writes.clone()
+    };
+    // Seeds and epochs that are close give orders that have nothing in common.
+    let seed = seed ^ epoch.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let rows = Rows {
+        input: &input,
+        codec: &codec,
+        keys: RowKeys::Random { seed },
+        tie: Tie::Bytes,
+        is_unique: false,
+    };
+    rows.run(job, ends.outputs, &writes)
+}

@@ -1,0 +1,314 @@
+//! The rows of a table on their way into the engine: each with its key.
+//!
+//! Contract: [`RowsIn`] is the engine's [`RowSource`] over a [`TableInput`]. Threads take pieces in order, decode them and
+//! encode their rows with the key that [`RowKeys`] says. A row's position is the number of its piece and its place in
+//! there, so that it grows in the order of the input whatever the threads.
+//!
+//! **The sample.** Pieces may be in an order of their own, as those of a log are by time, so rows from the fronts of pieces
+//! would say little about the keys. The columns of the key, and nothing else, are read of up to [`SAMPLE_PIECES`] pieces, and
+//! rows are taken evenly from all over them. How long rows are is told by whole rows from the fronts of a few pieces.
+//!
+//! Bounds: a reader and a batch of rows a thread; the sample's keys, some MiB at most.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_select::take::take_record_batch;
+use outcore::Job;
+use outcore::sort::lines::rows::{RowBatch, RowSource, TakeRows};
+use outcore_io::memory::Budget;
+use outcore_io::{Error, Result};
+use twox_hash::XxHash3_128;
+
+use crate::fault;
+use crate::input::{Piece, TableInput};
+use crate::rows::{RowCodec, key_of};
+
+/// Pieces from which keys are sampled, and rows of each.
+const SAMPLE_PIECES: usize = 32;
+const SAMPLE_ROWS: usize = 2048;
+/// Pieces from which whole rows are sampled, and rows of each.
+const LEN_PIECES: usize = 4;
+const LEN_ROWS: usize = 4096;
+/// Bytes of a sampled key that are kept.
+const KEY_BYTES_MAX: usize = 256;
+/// Rows that the engine is shown at once in a sample.
+const SHOWN_ROWS: usize = 32;
+/// A row's position is its place in its piece, and above so many bits the number of the piece.
+const PLACE_BITS: u32 = 40;
+/// Rows that are encoded at once, at most.
+const ROWS_AT_ONCE: usize = 2048;
+
+/// What decides about a row's place.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum RowKeys {
+    /// The columns of the codec's order.
+    Columns,
+    /// A random number that the seed and the row's position give.
+    Random { seed: u64 },
+}
+
+impl RowKeys {
+    /// Appends the rows of `batch`, the first of which is at `position`.
+    fn encode(
+        self,
+        codec: &RowCodec,
+        batch: &RecordBatch,
+        position: u64,
+        rows: &mut RowBatch,
+    ) -> Result<()> {
+        match self {
+            RowKeys::Columns => codec.encode(batch, rows),
+            RowKeys::Random { seed } => {
+                let draw = |row: usize| draw(seed, position + row as u64);
+                let keys: Vec<_> = (0..batch.num_rows()).map(draw).collect();
+                codec.encode_by(batch, &keys, rows)
+            }
+        }
+    }
+}
+
+/// A number of 128 bits, of which the larger bytes come first.
+fn draw(seed: u64, position: u64) -> [u8; 16] {
+    XxHash3_128::oneshot_with_seed(seed, &position.to_le_bytes()).to_be_bytes()
+}
+
+/// What reading takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadShape {
+    /// Threads that read.
+    pub(super) readers_count: usize,
+    /// The memory of each of them, for a piece.
+    pub(super) reader_bytes: u64,
+    /// Bytes of rows that are encoded at once, about.
+    pub(super) batch_bytes: u64,
+}
+
+/// See the module.
+pub(super) struct RowsIn<'a> {
+    input: &'a TableInput,
+    codec: &'a RowCodec,
+    keys: RowKeys,
+    shape: ReadShape,
+    sample: Sample,
+    rows_count: u64,
+    /// The next piece that nobody has taken.
+    next: AtomicUsize,
+    /// Readers that have begun.
+    begun: AtomicUsize,
+}
+
+/// What was seen before the job.
+#[derive(Debug, Default)]
+struct Sample {
+    keys: Vec<Vec<u8>>,
+    /// Of some rows, without their keys.
+    payload_lens_bytes: Vec<usize>,
+    /// Of those rows with their keys and lengths, on average.
+    row_bytes: f64,
+}
+
+impl<'a> RowsIn<'a> {
+    /// The rows of `input` as `codec` makes them; reads the sample.
+    ///
+    /// # Errors
+    /// As [`TableInput::reader`] and what it reads.
+    pub(super) fn open(
+        input: &'a TableInput,
+        codec: &'a RowCodec,
+        keys: RowKeys,
+        shape: ReadShape,
+    ) -> Result<Self> {
+        let mut sample = Sample::default();
+        let stored_bytes = sample.see_lens(input, (codec, keys), shape.reader_bytes)?;
+        match keys {
+            RowKeys::Columns => sample.see_keys(input, codec, shape.reader_bytes)?,
+            RowKeys::Random { seed } => sample.draw_keys(seed),
+        }
+        Ok(RowsIn {
+            input,
+            codec,
+            keys,
+            shape,
+            rows_count: rows_count(input, stored_bytes, sample.payload_lens_bytes.len()),
+            sample,
+            next: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
+        })
+    }
+
+    /// Bytes of a row, on average.
+    pub(super) fn row_bytes(&self) -> f64 {
+        self.sample.row_bytes
+    }
+}
+
+/// All rows, where the files say how many there are; or as many as there were in `stored_bytes`, more of the rest.
+fn rows_count(input: &TableInput, stored_bytes: u64, seen: usize) -> u64 {
+    let pieces = input.pieces().iter();
+    if let Some(count) = pieces.clone().map(|piece| piece.rows_count).sum() {
+        return count;
+    }
+    let all_bytes: u64 = pieces.map(|piece| piece.stored_bytes).sum();
+    (all_bytes as f64 / stored_bytes.max(1) as f64 * seen as f64) as u64
+}
+
+/// Every so many of `pieces`, so that there are `count` at most.
+fn spread(pieces: &[Piece], count: usize) -> impl Iterator<Item = Piece> {
+    let chosen = count.min(pieces.len());
+    (0..chosen).map(move |index| pieces[(2 * index + 1) * pieces.len() / (2 * chosen)])
+}
+
+/// `input`'s job with memory of its own, for one reader.
+fn alone(job: &Job, reader_bytes: u64) -> Job {
+    Job {
+        budget: Budget::new(reader_bytes),
+        ..job.clone()
+    }
+}
+
+impl Sample {
+    /// Looks at whole rows; says how many bytes of the files they took, about.
+    fn see_lens(
+        &mut self,
+        input: &TableInput,
+        (codec, keys): (&RowCodec, RowKeys),
+        reader_bytes: u64,
+    ) -> Result<u64> {
+        let mut reader = input.reader(reader_bytes)?;
+        let mut rows = RowBatch::default();
+        let (mut rows_bytes, mut stored_bytes) = (0, 0);
+        for piece in spread(input.pieces(), LEN_PIECES) {
+            let mut left = LEN_ROWS;
+            let mut is_whole = true;
+            for batch in reader.open(piece)? {
+                if left == 0 {
+                    is_whole = false;
+                    break;
+                }
+                let batch = batch?;
+                let batch = batch.slice(0, batch.num_rows().min(left));
+                rows.clear();
+                keys.encode(codec, &batch, 0, &mut rows)?;
+                rows_bytes += rows.bytes();
+                let key_bytes = |row: &[u8]| key_of(row).map_or(0, <[u8]>::len);
+                let lens = rows.iter().map(|row| row.len() - key_bytes(row));
+                self.payload_lens_bytes.extend(lens);
+                left -= batch.num_rows();
+            }
+            stored_bytes += match (is_whole, piece.rows_count) {
+                (false, Some(count)) => {
+                    piece.stored_bytes * (LEN_ROWS - left) as u64 / count.max(1)
+                }
+                _ => piece.stored_bytes,
+            };
+        }
+        self.row_bytes = rows_bytes as f64 / self.payload_lens_bytes.len().max(1) as f64;
+        Ok(stored_bytes)
+    }
+
+    /// Reads the columns of the key.
+    fn see_keys(&mut self, input: &TableInput, codec: &RowCodec, reader_bytes: u64) -> Result<()> {
+        let (narrow, codec) = codec.keys_alone()?;
+        let narrow = input.narrowed(&narrow, &alone(input.job(), reader_bytes))?;
+        let mut reader = narrow.reader(reader_bytes)?;
+        let mut rows = RowBatch::default();
+        for piece in spread(narrow.pieces(), SAMPLE_PIECES) {
+            // Where their number is not known, the piece is a batch, and smaller than others.
+            let rows_count = piece.rows_count.unwrap_or(SAMPLE_ROWS as u64);
+            let step = (rows_count as usize / SAMPLE_ROWS).max(1);
+            let mut skipped = step / 2;
+            for batch in reader.open(piece)? {
+                let batch = batch?;
+                let places = (skipped..batch.num_rows()).step_by(step);
+                let places = UInt32Array::from_iter_values(places.map(|place| place as u32));
+                let seen = skipped + places.len() * step;
+                skipped = seen.saturating_sub(batch.num_rows());
+                let some = take_record_batch(&batch, &places)
+                    .map_err(|error| fault::arrow("sample keys", &error))?;
+                rows.clear();
+                codec.encode(&some, &mut rows)?;
+                let keys = rows.iter().filter_map(key_of);
+                let kept = |key: &[u8]| key[..key.len().min(KEY_BYTES_MAX)].to_vec();
+                self.keys.extend(keys.map(kept));
+            }
+        }
+        Ok(())
+    }
+
+    /// Random numbers are all over, too.
+    fn draw_keys(&mut self, seed: u64) {
+        let keys = 0..(SAMPLE_PIECES * SAMPLE_ROWS) as u64;
+        self.keys = keys.map(|key| draw(!seed, key).to_vec()).collect();
+    }
+}
+
+impl RowSource for RowsIn<'_> {
+    fn data_bytes(&self) -> u64 {
+        (self.rows_count as f64 * self.sample.row_bytes) as u64
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        // A batch of Arrow arrays is the reader's, and as large again are its rows.
+        let batches_bytes = 2 * self.shape.batch_bytes;
+        (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
+    }
+
+    fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        let mut lens = self.sample.payload_lens_bytes.iter().cycle();
+        let mut rows = RowBatch::default();
+        let mut row = Vec::new();
+        for keys in self.sample.keys.chunks(SHOWN_ROWS) {
+            rows.clear();
+            for key in keys {
+                row.clear();
+                row.extend_from_slice(&(key.len() as u32).to_le_bytes());
+                row.extend_from_slice(key);
+                let len_bytes = lens.next().copied().unwrap_or(0);
+                row.resize(key.len() + len_bytes.max(size_of::<u32>()), 0);
+                rows.push(&row)?;
+            }
+            take(&rows, 0)?;
+        }
+        Ok(())
+    }
+
+    fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        if self.begun.fetch_add(1, Ordering::Relaxed) >= self.shape.readers_count {
+            return Ok(());
+        }
+        let mut reader = self.input.reader(self.shape.reader_bytes)?;
+        let mut rows = RowBatch::default();
+        let at_once = self.shape.batch_bytes as f64 / self.sample.row_bytes.max(1.0);
+        let at_once = (at_once as usize).clamp(1, ROWS_AT_ONCE);
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(&piece) = self.input.pieces().get(number) else {
+                return Ok(());
+            };
+            let mut position = position_of(number)?;
+            for batch in reader.open(piece)? {
+                let batch = batch?;
+                let count = batch.num_rows();
+                for from in (0..count).step_by(at_once) {
+                    let part = batch.slice(from, at_once.min(count - from));
+                    rows.clear();
+                    self.keys.encode(self.codec, &part, position, &mut rows)?;
+                    take(&rows, position)?;
+                    position += part.num_rows() as u64;
+                }
+            }
+        }
+    }
+}
+
+/// The position of the first row of a piece.
+fn position_of(piece: usize) -> Result<u64> {
+    let piece = u64::try_from(piece).ok();
+    let is_held = |piece: &u64| piece.leading_zeros() >= PLACE_BITS;
+    let position = piece.filter(is_held).map(|piece| piece << PLACE_BITS);
+    position.ok_or_else(|| {
+        Error::usage("read tables", "there are more than 2^24 row groups")
+            .hint("read fewer files at a time")
+    })
+}

@@ -1,0 +1,135 @@
+//! Sorted rows on their way into a table.
+//!
+//! Contract: [`RowsOut`] is the engine's [`RowSink`] over a [`TableOutput`]. A part of the rows is a section of the output,
+//! decoded and encoded by the thread that sorts its buckets. Parts have the bytes of one row group, about, and their
+//! number is a multiple of the threads', so that all of these end at about the same time.
+//!
+//! Bounds: row groups that are being encoded are the output's; beside them a decoded batch a thread.
+
+use outcore::sort::lines::rows::{RowPart, RowSink};
+use outcore_io::{Error, Kind, Result, units};
+
+use crate::output::{Section, TableOutput};
+use crate::rows::RowCodec;
+
+/// Rows that are decoded at once, at most.
+const ROWS_AT_ONCE: usize = 4096;
+/// Of the memory of a row group that is being encoded, what rows are that become one: so far do they shrink, about.
+const SHRINK: u64 = 2;
+
+/// What writing takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WriteShape {
+    /// Threads that write.
+    pub(super) writers_count: usize,
+    /// The memory of the output.
+    pub(super) output_bytes: u64,
+    /// Bytes of rows that are decoded at once, about.
+    pub(super) batch_bytes: u64,
+}
+
+/// See the module.
+pub(super) struct RowsOut<'a> {
+    output: &'a TableOutput,
+    codec: &'a RowCodec,
+    shape: WriteShape,
+    part_bytes: u64,
+}
+
+impl<'a> RowsOut<'a> {
+    /// For about `data_bytes` of rows, of `row_bytes` each on average.
+    pub(super) fn new(
+        output: &'a TableOutput,
+        codec: &'a RowCodec,
+        shape: WriteShape,
+        (data_bytes, row_bytes): (u64, f64),
+    ) -> Self {
+        let group_bytes = output.group_bytes().saturating_mul(SHRINK);
+        let by_rows = (output.group_rows_max() as f64 * row_bytes) as u64;
+        let wanted_bytes = group_bytes.min(by_rows).max(1);
+        let parts = data_bytes.div_ceil(wanted_bytes).max(1);
+        let parts = parts.next_multiple_of(shape.writers_count as u64);
+        RowsOut {
+            output,
+            codec,
+            shape,
+            part_bytes: data_bytes.div_ceil(parts).max(1),
+        }
+    }
+
+    /// The longest row that fits in.
+    fn row_bytes_max(&self) -> u64 {
+        let share_bytes = self.shape.output_bytes / self.shape.writers_count as u64;
+        self.shape.batch_bytes.max(share_bytes / 4)
+    }
+}
+
+impl RowSink for RowsOut<'_> {
+    fn memory_bytes(&self) -> u64 {
+        // The rows themselves are the engine's; a batch of arrays, and what is being encoded of it.
+        let batches_bytes = 2 * self.shape.batch_bytes * self.shape.writers_count as u64;
+        self.shape.output_bytes + batches_bytes
+    }
+
+    fn part_bytes(&self) -> u64 {
+        self.part_bytes
+    }
+
+    fn begin(&self, number: usize, rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
+        let section = self.output.section(number as u64, rows_before.unwrap_or(0));
+        Ok(Box::new(TablePart { out: self, section }))
+    }
+}
+
+/// A part, which is a section of the output.
+struct TablePart<'a> {
+    out: &'a RowsOut<'a>,
+    section: Section<'a>,
+}
+
+impl TablePart<'_> {
+    fn write(&mut self, rows: &[&[u8]]) -> Result<()> {
+        self.section.write(&self.out.codec.decode(rows)?)
+    }
+}
+
+impl RowPart for TablePart<'_> {
+    fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
+        let mut batch: Vec<&[u8]> = Vec::with_capacity(ROWS_AT_ONCE);
+        let mut bytes = 0;
+        let row_bytes_max = self.out.row_bytes_max();
+        for row in rows {
+            let row_bytes = row.len() as u64;
+            if row_bytes > row_bytes_max {
+                return Err(too_long(row_bytes, row_bytes_max));
+            }
+            let is_full =
+                batch.len() == ROWS_AT_ONCE || bytes + row_bytes > self.out.shape.batch_bytes;
+            if is_full && !batch.is_empty() {
+                self.write(&batch)?;
+                batch.clear();
+                bytes = 0;
+            }
+            batch.push(row);
+            bytes += row_bytes;
+        }
+        match batch.is_empty() {
+            true => Ok(()),
+            false => self.write(&batch),
+        }
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        self.section.finish()
+    }
+}
+
+fn too_long(row_bytes: u64, row_bytes_max: u64) -> Error {
+    let cause = format!(
+        "a row has {}, and in this memory there is room for {}",
+        units::bytes(row_bytes),
+        units::bytes(row_bytes_max)
+    );
+    Error::new(Kind::Memory, "write table", cause)
+        .hint("allow more with --memory, use fewer threads, or leave the long column out")
+}

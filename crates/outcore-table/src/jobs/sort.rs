@@ -1,0 +1,193 @@
+//! Tables in the order of columns, and one row of each key.
+
+use std::path::{Path, PathBuf};
+
+use outcore::Job;
+use outcore::key::sort_key::{NoKey, SortKey, Tie};
+use outcore::sort::lines::rows::RowSource;
+use outcore::sort::lines::{RowSortOptions, sort_rows};
+use outcore_io::Result;
+use outcore_io::memory::Budget;
+use outcore_io::output::parent_of;
+
+use super::rows_in::{ReadShape, RowKeys, RowsIn};
+use super::rows_out::{RowsOut, WriteShape};
+use super::{TableEnds, TableSummary};
+use crate::input::TableInput;
+use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
+use crate::rows::{KeyColumn, RowCodec, key_of};
+
+/// Bytes of rows that are encoded or decoded at once by a thread: within the cache, where memory allows it.
+const BATCH_BYTES_MAX: u64 = 1 << 20;
+const BATCH_BYTES_MIN: u64 = 64 << 10;
+
+/// In which order rows come.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TableOrder {
+    /// The most significant first; all columns as they stand, ascending, if there are none.
+    pub keys: Vec<KeyColumn>,
+    /// Rows of equal keys keep the order of the input; otherwise they come in the order of their bytes, so that the
+    /// output depends on the rows alone.
+    pub is_stable: bool,
+}
+
+/// Sorts the rows of a table.
+///
+/// # Errors
+/// As [`TableInput::open`], [`RowCodec::new`], [`TableOutput::create`] and [`sort_rows`]. Nothing is left then.
+pub fn sort(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<TableSummary> {
+    by_columns(job, ends, order, false)
+}
+
+/// Keeps one row of each key, the first that came, in the order of the keys.
+///
+/// # Errors
+/// As [`sort`]; usage for several outputs, since the number of rows is not known before.
+pub fn unique(job: &Job, ends: &TableEnds<'_>, keys: &[KeyColumn]) -> Result<TableSummary> {
+    let order = TableOrder {
+        keys: keys.to_vec(),
+        is_stable: true,
+    };
+    by_columns(job, ends, &order, true)
+}
+
+fn by_columns(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    order: &TableOrder,
+    is_unique: bool,
+) -> Result<TableSummary> {
+    let input = open(job, ends)?;
+    let keys = match order.keys.is_empty() {
+        true => input
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| KeyColumn::new(field.name()))
+            .collect(),
+        false => order.keys.clone(),
+    };
+    let codec = RowCodec::new(input.schema(), &keys)?;
+    let writes = OutputOptions {
+        sorted_by: keys,
+        ..ends.writes.clone()
+    };
+    let rows = Rows {
+        input: &input,
+        codec: &codec,
+        keys: RowKeys::Columns,
+        tie: match order.is_stable {
+            true => Tie::Position,
+            false => Tie::Bytes,
+        },
+        is_unique,
+    };
+    rows.run(job, ends.outputs, &writes)
+}
+
+/// The input of a job, whose readers have a memory of their own: half of it at most.
+pub(super) fn open(job: &Job, ends: &TableEnds<'_>) -> Result<TableInput> {
+    let own = Job {
+        budget: Budget::new(job.budget.free_bytes() / 2),
+        ..job.clone()
+    };
+    TableInput::open(&own, ends.inputs, ends.reads)
+}
+
+/// Rows that go through the engine.
+pub(super) struct Rows<'a> {
+    pub(super) input: &'a TableInput,
+    pub(super) codec: &'a RowCodec,
+    pub(super) keys: RowKeys,
+    /// What decides between rows of equal keys.
+    pub(super) tie: Tie,
+    /// One row a key.
+    pub(super) is_unique: bool,
+}
+
+impl Rows<'_> {
+    /// Sorts them into `outputs`.
+    pub(super) fn run(
+        &self,
+        job: &Job,
+        outputs: &[PathBuf],
+        writes: &OutputOptions,
+    ) -> Result<TableSummary> {
+        let (reads_shape, writes_shape) = self.shapes(job, writes);
+        let rows_count = self.input.rows_count().filter(|_| !self.is_unique);
+        let own = Job {
+            budget: Budget::new(writes_shape.output_bytes),
+            ..job.clone()
+        };
+        let shape = WriterShape {
+            writers_count: writes_shape.writers_count,
+            memory_bytes: writes_shape.output_bytes,
+            rows_count,
+        };
+        let output = TableOutput::create(&own, outputs, self.input.schema(), writes, shape)?;
+        job.control.begin_phase("sample", 0);
+        let source = RowsIn::open(self.input, self.codec, self.keys, reads_shape)?;
+        let sample_bytes = self.input.read_bytes();
+        let amount = (source.data_bytes(), source.row_bytes());
+        let sink = RowsOut::new(&output, self.codec, writes_shape, amount);
+        let mut job = job.clone();
+        job.options.threads = writes_shape.writers_count;
+        let options = RowSortOptions {
+            unique: self.is_unique,
+            scratch_dir: outputs
+                .first()
+                .map_or(Path::new("."), |path| parent_of(path))
+                .to_path_buf(),
+        };
+        let order = KeyInFront { tie: self.tie };
+        let done = sort_rows(&job, &source, &sink, &order, &options)?;
+        self.input.check_unchanged()?;
+        job.control.begin_phase("publish", 0);
+        let lens_bytes = output.publish()?;
+        let read_bytes = (sample_bytes, self.input.read_bytes());
+        Ok(TableSummary::of_sort(done, read_bytes, lens_bytes))
+    }
+
+    /// As many threads as the memory is enough for, with a quarter of it, or what they need at least.
+    fn shapes(&self, job: &Job, writes: &OutputOptions) -> (ReadShape, WriteShape) {
+        let memory_bytes = job.budget.free_bytes();
+        let (quarter_bytes, half_bytes) = (memory_bytes / 4, memory_bytes / 2);
+        let piece_bytes = self.input.memory_min_bytes().max(1);
+        let group_bytes = writes.group_min_bytes(self.input.schema()).max(1);
+        let by_readers = half_bytes / piece_bytes;
+        let by_writers = half_bytes.saturating_sub(SINK_BYTES) / group_bytes;
+        let threads = usize::try_from(by_readers.min(by_writers)).unwrap_or(usize::MAX);
+        let threads = threads.clamp(1, job.options.threads.max(1));
+        let share_bytes = quarter_bytes / threads as u64;
+        let batch_bytes = (share_bytes / 16).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
+        let reads = ReadShape {
+            readers_count: threads,
+            reader_bytes: share_bytes.max(piece_bytes).min(half_bytes),
+            batch_bytes,
+        };
+        let output_bytes = group_bytes * threads as u64 + SINK_BYTES;
+        let writes = WriteShape {
+            writers_count: threads,
+            output_bytes: output_bytes.max(quarter_bytes),
+            batch_bytes,
+        };
+        (reads, writes)
+    }
+}
+
+/// Rows by the key that lies in front of them.
+struct KeyInFront {
+    tie: Tie,
+}
+
+impl SortKey for KeyInFront {
+    fn append_key(&self, row: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+        let found = key_of(row).ok_or_else(|| NoKey("it is cut short".to_owned()))?;
+        key.extend_from_slice(found);
+        Ok(())
+    }
+
+    fn tie(&self) -> Tie {
+        self.tie
+    }
+}

@@ -1,0 +1,303 @@
+//! Sorts, shuffles and distinct rows of tables.
+//!
+//! Contract: the twin of a sort is `arrow-ord`'s, whose order of rows is asked about each pair of neighbours, and which has
+//! the same rows; a stable one and distinct rows are compared with a naive one, row by row.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
+use arrow_ord::sort::{LexicographicalComparator, SortColumn, SortOptions, lexsort_to_indices};
+use arrow_row::{RowConverter, SortField};
+use arrow_schema::{DataType, Field, Schema};
+use arrow_select::take::take_record_batch;
+use outcore::{Job, Kind, Result};
+use outcore_table::input::InputOptions;
+use outcore_table::jobs::{TableEnds, TableOrder, TableSummary, shuffle, sort, unique};
+use outcore_table::output::{OutputOptions, TableFormat};
+use outcore_table::rows::KeyColumn;
+use proptest::prelude::*;
+
+use crate::common::{self, Draw, Kinds, read_parquet, write_parquet};
+
+/// A table of some columns in files of a directory, and a place for the output.
+struct Place {
+    dir: tempfile::TempDir,
+    inputs: Vec<PathBuf>,
+    reads: InputOptions,
+    writes: OutputOptions,
+}
+
+impl Place {
+    fn with(batches: &[RecordBatch], group_rows: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |number: usize| dir.path().join(format!("in-{number}.parquet"));
+        let inputs: Vec<PathBuf> = (0..batches.len()).map(path).collect();
+        for (path, batch) in inputs.iter().zip(batches) {
+            write_parquet(path, batch, group_rows);
+        }
+        Place {
+            dir,
+            inputs,
+            reads: InputOptions::default(),
+            writes: OutputOptions {
+                is_replacing: true,
+                ..OutputOptions::new(TableFormat::Parquet)
+            },
+        }
+    }
+
+    fn out(&self) -> PathBuf {
+        self.dir.path().join("out.parquet")
+    }
+
+    fn run(
+        &self,
+        work: impl FnOnce(&TableEnds<'_>) -> Result<TableSummary>,
+    ) -> Result<(TableSummary, RecordBatch)> {
+        let outputs = [self.out()];
+        let ends = TableEnds {
+            inputs: &self.inputs,
+            reads: &self.reads,
+            outputs: &outputs,
+            writes: &self.writes,
+        };
+        let summary = work(&ends)?;
+        let out = read_parquet(&outputs[0]);
+        assert_eq!(summary.rows_out, out.num_rows() as u64);
+        let names: HashSet<_> = names_in(self.dir.path());
+        assert_eq!(names.len(), self.inputs.len() + 1, "{names:?}");
+        Ok((summary, out))
+    }
+}
+
+fn names_in(dir: &Path) -> HashSet<String> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+/// A log: countries that are frequent, users that are not, nulls, and texts of some length.
+fn log(rows: usize, seed: u64) -> RecordBatch {
+    let mut draw = Draw::new(seed);
+    let countries = ["de", "fr", "us", "br", "in", ""];
+    let country: StringArray = (0..rows)
+        .map(|_| (!draw.one_in(20)).then(|| countries[draw.below(6)]))
+        .collect();
+    let user: Int64Array = (0..rows)
+        .map(|_| (!draw.one_in(30)).then(|| draw.below(500) as i64 - 250))
+        .collect();
+    let text: StringArray = (0..rows)
+        .map(|_| Some("x".repeat(draw.below(90)) + &draw.word().to_string()))
+        .collect();
+    let number = Int64Array::from_iter_values(0..rows as i64);
+    let schema = Schema::new(vec![
+        Field::new("country", DataType::Utf8, true),
+        Field::new("user", DataType::Int64, true),
+        Field::new("text", DataType::Utf8, true),
+        Field::new("number", DataType::Int64, false),
+    ]);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(country),
+        Arc::new(user),
+        Arc::new(text),
+        Arc::new(number),
+    ];
+    RecordBatch::try_new(Arc::new(schema), columns).unwrap()
+}
+
+fn concat(batches: &[RecordBatch]) -> RecordBatch {
+    arrow_select::concat::concat_batches(&batches[0].schema(), batches).unwrap()
+}
+
+fn columns(batch: &RecordBatch, keys: &[KeyColumn]) -> Vec<SortColumn> {
+    let column = |key: &KeyColumn| SortColumn {
+        values: Arc::clone(batch.column_by_name(&key.name).unwrap()),
+        options: Some(SortOptions {
+            descending: key.is_descending,
+            nulls_first: key.is_nulls_first,
+        }),
+    };
+    keys.iter().map(column).collect()
+}
+
+/// All rows as bytes, sorted: the same for the same rows in any order.
+fn rows_of(batch: &RecordBatch) -> Vec<Vec<u8>> {
+    let fields = batch.schema();
+    let fields = fields.fields().iter();
+    let fields = fields.map(|field| SortField::new(field.data_type().clone()));
+    let converter = RowConverter::new(fields.collect()).unwrap();
+    let rows = converter.convert_columns(batch.columns()).unwrap();
+    let mut rows: Vec<Vec<u8>> = rows.iter().map(|row| row.data().to_vec()).collect();
+    rows.sort_unstable();
+    rows
+}
+
+fn is_in_order(batch: &RecordBatch, keys: &[KeyColumn]) -> bool {
+    let comparator = LexicographicalComparator::try_new(&columns(batch, keys)).unwrap();
+    (1..batch.num_rows()).all(|row| comparator.compare(row - 1, row).is_le())
+}
+
+fn by_country_and_user() -> Vec<KeyColumn> {
+    vec![
+        KeyColumn::new("country"),
+        KeyColumn::new("user").descending().nulls_first(),
+    ]
+}
+
+#[test]
+fn a_table_larger_than_the_memory_comes_in_order() {
+    let batches = [log(90_000, 1), log(30_000, 2)];
+    let place = Place::with(&batches, 10_000);
+    let order = TableOrder {
+        keys: by_country_and_user(),
+        is_stable: false,
+    };
+    let mut seen: Option<RecordBatch> = None;
+    for (memory_bytes, threads) in [(16 << 20, 1), (20 << 20, 3), (256 << 20, 2)] {
+        let job = common::job(memory_bytes, threads);
+        let (summary, out) = place.run(|ends| sort(&job, ends, &order)).unwrap();
+        assert_eq!(job.budget.used_bytes(), 0);
+        assert_eq!(summary.rows_in, 120_000);
+        assert!(summary.read_bytes > 0 && summary.written_bytes > 0);
+        assert!(is_in_order(&out, &order.keys));
+        match &seen {
+            None => {
+                assert!(summary.scratch_bytes > 0, "it went through scratch");
+                assert!(rows_of(&out) == rows_of(&concat(&batches)), "the same rows");
+                seen = Some(out);
+            }
+            Some(seen) => assert!(out == *seen, "the same on any threads and memory"),
+        }
+    }
+}
+
+#[test]
+fn a_stable_sort_keeps_the_order_of_equal_keys() {
+    let batches = [log(30_000, 3), log(10_000, 4)];
+    let place = Place::with(&batches, 3_000);
+    let keys = vec![KeyColumn::new("country").descending()];
+    let order = TableOrder {
+        keys: keys.clone(),
+        is_stable: true,
+    };
+    let job = common::job(16 << 20, 3);
+    let (_, out) = place.run(|ends| sort(&job, ends, &order)).unwrap();
+    let all = concat(&batches);
+    // Whether its sort is stable, arrow does not say: the place decides.
+    let mut by = columns(&all, &keys);
+    by.push(SortColumn {
+        values: Arc::new(UInt32Array::from_iter_values(0..all.num_rows() as u32)),
+        options: None,
+    });
+    let places = lexsort_to_indices(&by, None).unwrap();
+    assert!(out.columns() == take_record_batch(&all, &places).unwrap().columns());
+}
+
+#[test]
+fn the_first_row_of_each_key_is_kept() {
+    let batches = [log(40_000, 5), log(20_000, 6)];
+    let place = Place::with(&batches, 7_000);
+    let keys = by_country_and_user();
+    let job = common::job(16 << 20, 2);
+    let (summary, out) = place.run(|ends| unique(&job, ends, &keys)).unwrap();
+    let all = concat(&batches);
+    let key = |batch: &RecordBatch, row: usize| {
+        let country = batch
+            .column(0)
+            .as_any()
+            .downcast_ref::<StringArray>()
+            .unwrap();
+        let user = batch
+            .column(1)
+            .as_any()
+            .downcast_ref::<Int64Array>()
+            .unwrap();
+        let country = country.is_valid(row).then(|| country.value(row).to_owned());
+        (country, user.is_valid(row).then(|| user.value(row)))
+    };
+    let mut seen = HashSet::new();
+    let firsts = (0..all.num_rows()).filter(|&row| seen.insert(key(&all, row)));
+    let firsts = UInt32Array::from_iter_values(firsts.map(|row| row as u32));
+    let firsts = take_record_batch(&all, &firsts).unwrap();
+    assert_eq!(summary.rows_in, 60_000);
+    assert!(is_in_order(&out, &keys));
+    assert!(rows_of(&out) == rows_of(&firsts), "the first of each key");
+}
+
+#[test]
+fn a_shuffle_has_the_same_rows_in_an_order_of_its_seed() {
+    let batches = [log(50_000, 7), log(20_000, 8)];
+    let place = Place::with(&batches, 6_000);
+    let run = |memory_bytes, threads, seed| {
+        let job = common::job(memory_bytes, threads);
+        place.run(|ends| shuffle(&job, ends, seed)).unwrap().1
+    };
+    let first = run(16 << 20, 1, (1, 0));
+    assert!(rows_of(&first) == rows_of(&concat(&batches)));
+    assert!(first == run(128 << 20, 3, (1, 0)));
+    let other = run(16 << 20, 2, (1, 1));
+    assert!(first != other && other != run(16 << 20, 2, (2, 0)));
+    // Places are spread: of the first rows half were in the first half, or about.
+    let number = first
+        .column(3)
+        .as_any()
+        .downcast_ref::<Int64Array>()
+        .unwrap();
+    let early = (0..1000).filter(|&row| number.value(row) < 25_000).count();
+    assert!((500..780).contains(&early), "{early}");
+}
+
+fn any_key(draw: &mut Draw, name: &str) -> KeyColumn {
+    KeyColumn {
+        name: name.to_owned(),
+        is_descending: draw.one_in(2),
+        is_nulls_first: draw.one_in(2),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn tables_of_any_schema_come_in_order(seed in any::<u64>(), rows in 0usize..400) {
+        let mut draw = Draw::new(seed);
+        let schema = common::schema(&mut draw, 5, Kinds::Parquet);
+        let batch = common::batch(&mut draw, &schema, rows);
+        let place = Place::with(std::slice::from_ref(&batch), 1 + draw.below(200));
+        let names: Vec<String> = schema.fields().iter().map(|f| f.name().clone()).collect();
+        let keys: Vec<KeyColumn> = names.iter().map(|name| any_key(&mut draw, name)).collect();
+        let order = TableOrder { keys, is_stable: draw.one_in(2) };
+        let job = common::job(64 << 20, 2);
+        match place.run(|ends| sort(&job, ends, &order)) {
+            Ok((summary, out)) => {
+                prop_assert_eq!(summary.rows_in, rows as u64);
+                prop_assert!(rows_of(&out) == rows_of(&batch));
+            }
+            // Some types have no order.
+            Err(error) => prop_assert_eq!(error.kind(), Kind::Usage, "{}", error),
+        }
+    }
+}
+
+#[test]
+fn what_is_asked_for_in_vain_is_named_and_nothing_is_left() {
+    let place = Place::with(&[log(1_000, 9)], 500);
+    let by = |name: &str| TableOrder {
+        keys: vec![KeyColumn::new(name)],
+        is_stable: false,
+    };
+    let fail = |job: &Job, order: &TableOrder| {
+        let error = place.run(|ends| sort(job, ends, order)).unwrap_err();
+        assert_eq!(names_in(place.dir.path()).len(), 1, "nothing is left");
+        error
+    };
+    let job = common::job(64 << 20, 2);
+    let error = fail(&job, &by("contry"));
+    assert_eq!(error.kind(), Kind::Usage);
+    assert!(error.to_string().contains("country"), "{error}");
+    let small = common::job(3 << 20, 2);
+    assert_eq!(fail(&small, &by("country")).kind(), Kind::Memory);
+}

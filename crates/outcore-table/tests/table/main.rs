@@ -1,0 +1,19 @@
+//! Tables against the libraries and naive twins, as one program: linked once.
+//!
+//! Contract: what a file must hold is said by the Arrow and Parquet libraries, which read and write it without us, or by a
+//! naive twin of the job.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::too_many_lines,
+    unreachable_pub
+)]
+
+mod common;
+
+mod faults;
+mod files;
+mod interop;
+mod jobs;
+mod rows;
