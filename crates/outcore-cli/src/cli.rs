@@ -10,6 +10,7 @@ pub(crate) mod help;
 pub(crate) mod lines;
 pub(crate) mod sequence;
 pub(crate) mod store;
+pub(crate) mod tables;
 pub(crate) mod view;
 pub(crate) mod volume;
 
@@ -156,6 +157,8 @@ pub(crate) enum Command {
     Sort(Box<SortArgs>),
     Shuffle(Box<ShuffleArgs>),
     Unique(Box<UniqueArgs>),
+    Convert(Box<tables::ConvertArgs>),
+    Info(tables::InfoArgs),
     Split(Box<SplitArgs>),
     Head(HeadArgs),
     Sample(SampleArgs),
@@ -363,6 +366,8 @@ pub(crate) struct SortArgs {
     pub(crate) missing: MissingArgs,
     #[command(flatten)]
     pub(crate) gnu: GnuArgs,
+    #[command(flatten)]
+    pub(crate) tables: tables::TableArgs,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]

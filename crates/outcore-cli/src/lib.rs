@@ -140,6 +140,8 @@ fn dispatch(cli: &mut Cli, is_gnu: bool) -> u8 {
         }
         Command::Shuffle(args) => ("shuffle", args.files.is_to_stdout()),
         Command::Unique(args) => ("unique", args.files.is_to_stdout()),
+        Command::Convert(_) => ("convert", false),
+        Command::Info(_) => ("info", false),
         Command::Split(_) => ("split", false),
         Command::Head(args) => ("head", args.files.is_to_stdout()),
         Command::Sample(args) => ("sample", args.files.is_to_stdout()),
@@ -179,6 +181,8 @@ fn dispatch(cli: &mut Cli, is_gnu: bool) -> u8 {
         Command::Sort(args) => commands::sort::run(&context, args),
         Command::Shuffle(args) => commands::shuffle::run(&context, args),
         Command::Unique(args) => commands::unique::run(&context, args),
+        Command::Convert(args) => commands::table::convert(&context, args),
+        Command::Info(args) => commands::table::info(&context, &args.inputs),
         Command::Split(args) => commands::split::run(&context, args),
         Command::Head(args) => commands::head::head(&context, args),
         Command::Sample(args) => commands::head::sample(&context, args),

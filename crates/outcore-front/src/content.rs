@@ -19,6 +19,8 @@ pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
 const CONVERT: &str =
     "convert it first, for example with DuckDB or pyarrow: columns of numbers to .npy, rows to CSV";
+const TABLE: &str = "sort, shuffle, unique, convert and info read tables, as files that are named alone; for other \
+                     commands write columns of numbers to .npy or rows to CSV, for example with DuckDB or pyarrow";
 const UNPACK: &str = "unpack it first";
 const NO_DATA: &str = "name a file of lines or records";
 const TO_UTF_8: &str = "convert it first: iconv -f UTF-16 -t UTF-8 IN > OUT";
@@ -36,6 +38,8 @@ pub struct Format {
     is_word: bool,
     /// How names of such files end.
     endings: &'static [&'static str],
+    /// Whether it is a table, which some commands read.
+    is_table: bool,
 }
 
 const fn known(
@@ -51,6 +55,7 @@ const fn known(
         magic,
         is_word: false,
         endings,
+        is_table: false,
     }
 }
 
@@ -61,31 +66,44 @@ const fn word(format: Format) -> Format {
     }
 }
 
+const fn table(format: Format) -> Format {
+    Format {
+        is_table: true,
+        hint: TABLE,
+        ..format
+    }
+}
+
 const fn at(at: usize, format: Format) -> Format {
     Format { at, ..format }
 }
 
 /// The first that fits is meant.
 static FORMATS: [Format; 38] = [
-    word(known(
+    table(word(known(
         "a Parquet file",
         CONVERT,
         b"PAR1",
         &["parquet", "pq"],
-    )),
-    word(known(
+    ))),
+    table(word(known(
         "an encrypted Parquet file",
         CONVERT,
         b"PARE",
         &["parquet", "pq"],
-    )),
-    known(
+    ))),
+    table(known(
         "an Arrow file",
         CONVERT,
         b"ARROW1\0\0",
         &["arrow", "feather", "ipc"],
-    ),
-    word(known("a Feather file", CONVERT, b"FEA1", &["feather"])),
+    )),
+    table(word(known(
+        "a Feather file",
+        CONVERT,
+        b"FEA1",
+        &["feather"],
+    ))),
     word(known("an ORC file", CONVERT, b"ORC", &["orc"])),
     known("an Avro file", CONVERT, b"Obj\x01", &["avro"]),
     known("a Hadoop sequence file", CONVERT, b"SEQ\x06", &["seq"]),
@@ -222,7 +240,12 @@ static NPZ: Format = known(
     b"",
     &["npz"],
 );
-static ARROW_STREAM: Format = known("an Arrow stream", CONVERT, b"", &["arrow", "arrows", "ipc"]);
+static ARROW_STREAM: Format = table(known(
+    "an Arrow stream",
+    CONVERT,
+    b"",
+    &["arrow", "arrows", "ipc"],
+));
 
 /// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,6 +281,11 @@ impl Content {
                 has_nuls: memchr::memchr(0, head).is_some(),
             },
         }
+    }
+
+    /// Whether it is a table: Parquet or Arrow, of any version.
+    pub fn is_table(self) -> bool {
+        matches!(self, Content::Other(format) if format.is_table)
     }
 
     /// Whether it is nothing that is known by its magic number.

@@ -452,6 +452,14 @@ pub fn look_at_lines(source: Source, recognition: Recognition) -> Result<Resolve
     }
 }
 
+/// What a file holds.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn content_of(source: &Source) -> Result<Content> {
+    Ok(Content::of(&source.head(HEAD_BYTES)?))
+}
+
 /// All of a file as data, what it holds, and its first bytes.
 fn look_at_bytes(source: Source) -> Result<(ResolvedInput, Vec<u8>)> {
     let head = source.head(HEAD_BYTES)?;

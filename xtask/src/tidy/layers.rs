@@ -54,7 +54,7 @@ const ROOMS: [(&str, &[&[&str]]); 4] = [
             &["schema"],
             &["rows"],
             &["input", "output"],
-            &["copy"],
+            &["jobs"],
         ],
     ),
 ];

@@ -10,6 +10,7 @@ use outcore_front::inputs::is_stdout;
 use outcore_io::units;
 
 use super::lines::{FormatArgs, LineArgs, MissingArgs, OrderArgs, RowArgs};
+use super::tables::TableArgs;
 use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
 
 const SHUFFLE_EXAMPLES: &str = "\
@@ -72,6 +73,8 @@ pub(crate) struct ShuffleArgs {
     #[command(flatten)]
     pub(crate) rows: RowArgs,
     #[command(flatten)]
+    pub(crate) tables: TableArgs,
+    #[command(flatten)]
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
@@ -111,6 +114,8 @@ pub(crate) struct UniqueArgs {
     pub(crate) text: FormatArgs,
     #[command(flatten)]
     pub(crate) missing: MissingArgs,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]

@@ -14,9 +14,10 @@ const WIDTH: usize = 100;
 /// The commands, in groups.
 const GROUPS: [(&str, &[&str]); 6] = [
     (
-        "Files of lines or records",
+        "Files of lines, records or tables",
         &[
-            "sort", "shuffle", "unique", "split", "head", "sample", "verify", "gen",
+            "sort", "shuffle", "unique", "split", "head", "sample", "verify", "convert", "info",
+            "gen",
         ],
     ),
     (

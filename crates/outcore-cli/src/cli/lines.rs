@@ -205,6 +205,11 @@ pub(crate) struct RowArgs {
 }
 
 impl RowArgs {
+    /// Whether any of them is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.csv || self.jsonl
+    }
+
     /// What the flags say of the input.
     ///
     /// # Errors

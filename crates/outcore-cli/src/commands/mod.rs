@@ -20,6 +20,7 @@ pub(crate) mod sort;
 mod sort_lines;
 pub(crate) mod split;
 pub(crate) mod store;
+pub(crate) mod table;
 pub(crate) mod unique;
 pub(crate) mod verify;
 pub(crate) mod view;

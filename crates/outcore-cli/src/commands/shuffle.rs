@@ -14,6 +14,7 @@ use outcore_front::records;
 use outcore_front::text::output::{Dress, Pending};
 use serde_json::json;
 
+use super::table;
 use crate::cli::commands::ShuffleArgs;
 use crate::cli::lines::Rows;
 use crate::context::Context;
@@ -40,6 +41,12 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
         args.seed,
     )?
     .measuring(args.explain);
+    let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
+    let may_be_table = !is_typed && !args.lines.is_lines;
+    if may_be_table && table::is_meant(context, &args.files.inputs)? {
+        return table::shuffle(context, args, settings);
+    }
+    table::check_no_table(&args.tables)?;
     let (rows, types) = (args.rows.to_rows()?, args.record.to_request());
     let recognition = args.lines.recognition(rows.separator());
     let sources = find(context, &args.files.inputs)?;

@@ -26,7 +26,7 @@ use outcore_io::units;
 use serde_json::{Value, json};
 
 use super::consumed::{self, Consumed};
-use super::{sort_lines, verify};
+use super::{sort_lines, table, verify};
 use crate::cli::SortArgs;
 use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, plan_json, rate_text};
@@ -57,6 +57,12 @@ pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
     let started = Instant::now();
     let is_gnu = context.reporter.is_gnu();
     let resources = load_resources(args, is_gnu)?.measuring(args.explain || args.dry_run);
+    let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
+    let may_be_table = !is_gnu && !is_typed && !args.lines.is_lines;
+    if may_be_table && table::is_meant(context, &args.inputs)? {
+        return table::sort(context, args, resources);
+    }
+    table::check_no_table(&args.tables)?;
     if is_lines(context, args)? {
         return sort_lines::run(context, args, resources);
     }

@@ -20,6 +20,7 @@ use serde_json::json;
 
 use super::sequence::group::{self, GroupRequest};
 use super::sort;
+use super::table;
 use crate::cli::SortArgs;
 use crate::cli::commands::UniqueArgs;
 use crate::cli::lines::Rows;
@@ -34,6 +35,12 @@ const STDIO: &str = "-";
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
+    let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
+    let may_be_table = !is_typed && !args.lines.is_lines;
+    if may_be_table && table::is_meant(context, &args.files.inputs)? {
+        return table::unique(context, args);
+    }
+    table::check_no_table(&args.tables)?;
     let is_ordered = args.order.is_given() || args.text.is_given() || args.lines.zero_terminated;
     let recognition = args.lines.recognition(args.order.separator()?);
     let sources = find(context, &args.files.inputs)?;

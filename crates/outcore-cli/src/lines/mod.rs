@@ -525,7 +525,7 @@ fn choose_target(
 
 /// Drives for scratch: those named, or none where the engine's own choice, beside the output, is
 /// right.
-fn scratch_drives(
+pub(crate) fn scratch_drives(
     resources: &Resources,
     target: &Target,
     data_bytes: u64,

@@ -97,7 +97,7 @@ fn more_values_than_tables_hold_are_counted_through_a_sort_and_the_plan_says_so(
     let run = |more: &[&str]| place.run(&[more, &small[..]].concat());
     let answer = run(&["count-by", "x", "--explain"]).ok();
     assert!(
-        answer.stderr.contains("written and sorted"),
+        answer.stderr.contains("sorted, equal ones side by side"),
         "{}",
         answer.stderr
     );

@@ -1,7 +1,7 @@
 //! One Arrow IPC file or stream: where its batches lie, and what each takes of the memory.
 //!
-//! Contract: [`IpcFile::open`] finds the schema and the blocks of all messages: those of a file by its footer,
-//! those of a stream by walking from message to message, which reads the beginnings of messages only. Both are
+//! Contract: [`IpcFile::open`] finds the schema, the blocks of all messages and the rows of batches: those of a file by
+//! its footer, those of a stream by walking from message to message; of messages only the beginnings are read. Both are
 //! read alike from there on, batch by batch and in parallel. Dictionaries are read when they are first needed;
 //! where a stream replaces one, batches are decoded with those that came before them. Feather V2 is the
 //! file format; Feather V1 is refused by name.
@@ -51,6 +51,7 @@ struct Place {
 struct Batch {
     place: Place,
     dictionaries_count: usize,
+    rows_count: u64,
 }
 
 /// A file or stream whose messages have been found.
@@ -136,14 +137,20 @@ impl IpcFile {
         let blocks = footer.dictionaries().into_iter().flatten();
         let dictionaries = blocks.map(Place::of).collect::<Result<Vec<_>>>()?;
         let dictionaries_count = dictionaries.len();
+        let mut transfers = file.queue()?;
         let batches = footer.recordBatches().into_iter().flatten().map(|block| {
             let place = Place::of(block)?;
+            let end_bytes = place.at_bytes.saturating_add(place.metadata_bytes.into());
+            let metadata =
+                file.read_with(&mut transfers, &(place.at_bytes..end_bytes), || Ok(()))?;
             Ok(Batch {
                 place,
                 dictionaries_count,
+                rows_count: rows_of(&message(without_prefix(&metadata))?)?,
             })
         });
         let (batches, version) = (batches.collect::<Result<_>>()?, footer.version());
+        drop(transfers);
         Ok(IpcFile {
             file,
             schema: Arc::new(schema),
@@ -188,6 +195,7 @@ impl IpcFile {
                 MessageHeader::RecordBatch => batches.push(Batch {
                     place,
                     dictionaries_count: dictionaries.len(),
+                    rows_count: rows_of(&message)?,
                 }),
                 other => {
                     let cause = format!("a message of kind {other:?} where a batch must be");
@@ -218,6 +226,10 @@ impl IpcFile {
 
     pub(super) fn batches_count(&self) -> usize {
         self.batches.len()
+    }
+
+    pub(super) fn rows_count(&self, batch: usize) -> u64 {
+        self.batches[batch].rows_count
     }
 
     /// Bytes of a batch on the drive.
@@ -353,17 +365,30 @@ fn metadata_at(
     file.read_with(transfers, &range, || Ok(())).map(Some)
 }
 
+/// Metadata behind the continuation and the length, or the length alone, as old writers had it.
+fn without_prefix(metadata: &[u8]) -> &[u8] {
+    let skip = if metadata.starts_with(&CONTINUATION) {
+        8
+    } else {
+        4
+    };
+    metadata.get(skip..).unwrap_or(&[])
+}
+
+/// The rows of a batch, as its message says.
+fn rows_of(message: &Message<'_>) -> Result<u64> {
+    let batch = message
+        .header_as_record_batch()
+        .ok_or_else(|| damaged("a message without a batch"))?;
+    u64::try_from(batch.length()).map_err(|_| damaged("a negative number of rows"))
+}
+
 /// What the body of a message takes once it is decompressed; nothing where it is not compressed.
 fn opened_bytes(bytes: &[u8], place: Place) -> Result<u64> {
     let (head, body) = bytes
         .split_at_checked(place.metadata_bytes as usize)
         .ok_or_else(|| damaged("a message shorter than its metadata"))?;
-    let skip = if head.starts_with(&CONTINUATION) {
-        8
-    } else {
-        4
-    };
-    let message = message(head.get(skip..).unwrap_or(&[]))?;
+    let message = message(without_prefix(head))?;
     let batch = match message.header_type() {
         MessageHeader::DictionaryBatch => message
             .header_as_dictionary_batch()

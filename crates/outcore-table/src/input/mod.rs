@@ -73,8 +73,8 @@ pub struct Piece {
     pub file: usize,
     /// Number within its file.
     pub part: usize,
-    /// Its rows, where the file says so without being read.
-    pub rows_count: Option<u64>,
+    /// Its rows.
+    pub rows_count: u64,
     /// What is read of it from the drive.
     pub stored_bytes: u64,
     /// The memory without which it cannot be read.
@@ -203,8 +203,8 @@ impl TableInput {
         self.files.iter().map(|file| file.path.as_path())
     }
 
-    /// Rows of all pieces, where the files say how many there are.
-    pub(crate) fn rows_count(&self) -> Option<u64> {
+    /// Rows of all pieces.
+    pub fn rows_count(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.rows_count).sum()
     }
 
@@ -450,7 +450,7 @@ impl TableFile {
                 let piece = |part| Piece {
                     file,
                     part,
-                    rows_count: u64::try_from(parquet.group(part).num_rows()).ok(),
+                    rows_count: u64::try_from(parquet.group(part).num_rows()).unwrap_or(0),
                     stored_bytes: parquet.stored_bytes(part, &self.read),
                     memory_min_bytes: parquet.memory_min_bytes(part, &self.read),
                 };
@@ -460,7 +460,7 @@ impl TableFile {
                 let piece = |part| Piece {
                     file,
                     part,
-                    rows_count: None,
+                    rows_count: ipc.rows_count(part),
                     stored_bytes: ipc.stored_bytes(part),
                     memory_min_bytes: ipc.stored_bytes(part),
                 };
@@ -559,6 +559,11 @@ fn files_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(files)
+}
+
+/// Whether there are tables in the directory `dir` or below it, by their names.
+pub fn is_directory_of_tables(dir: &Path) -> bool {
+    files_of(&[dir.to_path_buf()]).is_ok_and(|files| !files.is_empty())
 }
 
 /// The tables below `dir`, in order of their names. What begins with `_` or `.` belongs to other programs.

@@ -29,7 +29,7 @@ pub fn copy(job: &Job, ends: &TableEnds<'_>) -> Result<TableSummary> {
     let shape = WriterShape {
         writers_count: threads_count,
         memory_bytes: memory_bytes / 3 * 2,
-        rows_count: rows_before.last().copied().flatten(),
+        rows_count: rows_before.last().copied(),
     };
     let output = TableOutput::create(job, ends.outputs, input.schema(), ends.writes, shape)?;
     let stored_bytes = pieces.iter().map(|piece| piece.stored_bytes).sum();
@@ -43,7 +43,7 @@ pub fn copy(job: &Job, ends: &TableEnds<'_>) -> Result<TableSummary> {
             let Some(&piece) = pieces.get(number) else {
                 return Ok(rows_count);
             };
-            let first_row = rows_before[number].unwrap_or(0);
+            let first_row = rows_before[number];
             let mut section = output.section(number as u64, first_row);
             for batch in reader.open(piece)? {
                 let batch = batch?;
@@ -85,12 +85,12 @@ fn threads_count(
     job.options.threads.min(pieces_count).min(by_memory).max(1)
 }
 
-/// For each piece and the end: the rows before it, as far as that is known.
-fn rows_before(input: &TableInput) -> Vec<Option<u64>> {
-    let mut before = vec![Some(0)];
+/// For each piece and the end: the rows before it.
+fn rows_before(input: &TableInput) -> Vec<u64> {
+    let mut before = vec![0];
     for piece in input.pieces() {
-        let last = before.last().copied().flatten();
-        before.push(last.zip(piece.rows_count).map(|(rows, more)| rows + more));
+        let last = before.last().copied().unwrap_or(0);
+        before.push(last + piece.rows_count);
     }
     before
 }

@@ -1,4 +1,7 @@
 //! Tables in a random order.
+//!
+//! Contract: a key of 128 random bits for each row, and a sort: so an order is as likely as any other but for equal numbers,
+//! of which there are none to be expected below 2^60 rows, and is the same on any machine.
 
 use outcore::Job;
 use outcore::key::sort_key::Tie;

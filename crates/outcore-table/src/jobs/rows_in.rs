@@ -120,7 +120,7 @@ impl<'a> RowsIn<'a> {
         shape: ReadShape,
     ) -> Result<Self> {
         let mut sample = Sample::default();
-        let stored_bytes = sample.see_lens(input, (codec, keys), shape.reader_bytes)?;
+        sample.see_lens(input, (codec, keys), shape.reader_bytes)?;
         match keys {
             RowKeys::Columns => sample.see_keys(input, codec, shape.reader_bytes)?,
             RowKeys::Random { seed } => sample.draw_keys(seed),
@@ -130,7 +130,7 @@ impl<'a> RowsIn<'a> {
             codec,
             keys,
             shape,
-            rows_count: rows_count(input, stored_bytes, sample.payload_lens_bytes.len()),
+            rows_count: input.rows_count(),
             sample,
             next: AtomicUsize::new(0),
             begun: AtomicUsize::new(0),
@@ -141,16 +141,6 @@ impl<'a> RowsIn<'a> {
     pub(super) fn row_bytes(&self) -> f64 {
         self.sample.row_bytes
     }
-}
-
-/// All rows, where the files say how many there are; or as many as there were in `stored_bytes`, more of the rest.
-fn rows_count(input: &TableInput, stored_bytes: u64, seen: usize) -> u64 {
-    let pieces = input.pieces().iter();
-    if let Some(count) = pieces.clone().map(|piece| piece.rows_count).sum() {
-        return count;
-    }
-    let all_bytes: u64 = pieces.map(|piece| piece.stored_bytes).sum();
-    (all_bytes as f64 / stored_bytes.max(1) as f64 * seen as f64) as u64
 }
 
 /// Every so many of `pieces`, so that there are `count` at most.
@@ -168,22 +158,20 @@ fn alone(job: &Job, reader_bytes: u64) -> Job {
 }
 
 impl Sample {
-    /// Looks at whole rows; says how many bytes of the files they took, about.
+    /// Looks at whole rows.
     fn see_lens(
         &mut self,
         input: &TableInput,
         (codec, keys): (&RowCodec, RowKeys),
         reader_bytes: u64,
-    ) -> Result<u64> {
+    ) -> Result<()> {
         let mut reader = input.reader(reader_bytes)?;
         let mut rows = RowBatch::default();
-        let (mut rows_bytes, mut stored_bytes) = (0, 0);
+        let mut rows_bytes = 0;
         for piece in spread(input.pieces(), LEN_PIECES) {
             let mut left = LEN_ROWS;
-            let mut is_whole = true;
             for batch in reader.open(piece)? {
                 if left == 0 {
-                    is_whole = false;
                     break;
                 }
                 let batch = batch?;
@@ -196,15 +184,9 @@ impl Sample {
                 self.payload_lens_bytes.extend(lens);
                 left -= batch.num_rows();
             }
-            stored_bytes += match (is_whole, piece.rows_count) {
-                (false, Some(count)) => {
-                    piece.stored_bytes * (LEN_ROWS - left) as u64 / count.max(1)
-                }
-                _ => piece.stored_bytes,
-            };
         }
         self.row_bytes = rows_bytes as f64 / self.payload_lens_bytes.len().max(1) as f64;
-        Ok(stored_bytes)
+        Ok(())
     }
 
     /// Reads the columns of the key.
@@ -214,9 +196,7 @@ impl Sample {
         let mut reader = narrow.reader(reader_bytes)?;
         let mut rows = RowBatch::default();
         for piece in spread(narrow.pieces(), SAMPLE_PIECES) {
-            // Where their number is not known, the piece is a batch, and smaller than others.
-            let rows_count = piece.rows_count.unwrap_or(SAMPLE_ROWS as u64);
-            let step = (rows_count as usize / SAMPLE_ROWS).max(1);
+            let step = (piece.rows_count as usize / SAMPLE_ROWS).max(1);
             let mut skipped = step / 2;
             for batch in reader.open(piece)? {
                 let batch = batch?;

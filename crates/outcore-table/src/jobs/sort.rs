@@ -1,4 +1,7 @@
 //! Tables in the order of columns, and one row of each key.
+//!
+//! Contract: [`Rows`] is the way of all jobs through the engine, from the memory's division to the published output; the order
+//! of columns is one of them. Work is done in [`super::rows_in`] and [`super::rows_out`].
 
 use std::path::{Path, PathBuf};
 
@@ -29,6 +32,8 @@ pub struct TableOrder {
     /// Rows of equal keys keep the order of the input; otherwise they come in the order of their bytes, so that the
     /// output depends on the rows alone.
     pub is_stable: bool,
+    /// Where there are no keys: all columns descend.
+    pub is_descending: bool,
 }
 
 /// Sorts the rows of a table.
@@ -39,14 +44,14 @@ pub fn sort(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<Table
     by_columns(job, ends, order, false)
 }
 
-/// Keeps one row of each key, the first that came, in the order of the keys.
+/// Keeps one row of each key, the first that came, in the order of the keys; whether that is stable does not matter.
 ///
 /// # Errors
 /// As [`sort`]; usage for several outputs, since the number of rows is not known before.
-pub fn unique(job: &Job, ends: &TableEnds<'_>, keys: &[KeyColumn]) -> Result<TableSummary> {
+pub fn unique(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<TableSummary> {
     let order = TableOrder {
-        keys: keys.to_vec(),
         is_stable: true,
+        ..order.clone()
     };
     by_columns(job, ends, &order, true)
 }
@@ -58,15 +63,14 @@ fn by_columns(
     is_unique: bool,
 ) -> Result<TableSummary> {
     let input = open(job, ends)?;
-    let keys = match order.keys.is_empty() {
-        true => input
-            .schema()
-            .fields()
-            .iter()
-            .map(|field| KeyColumn::new(field.name()))
-            .collect(),
-        false => order.keys.clone(),
-    };
+    let mut keys = order.keys.clone();
+    if keys.is_empty() {
+        let fields = input.schema().fields().iter();
+        keys.extend(fields.map(|field| KeyColumn {
+            is_descending: order.is_descending,
+            ..KeyColumn::new(field.name())
+        }));
+    }
     let codec = RowCodec::new(input.schema(), &keys)?;
     let writes = OutputOptions {
         sorted_by: keys,
@@ -114,7 +118,7 @@ impl Rows<'_> {
         writes: &OutputOptions,
     ) -> Result<TableSummary> {
         let (reads_shape, writes_shape) = self.shapes(job, writes);
-        let rows_count = self.input.rows_count().filter(|_| !self.is_unique);
+        let rows_count = (!self.is_unique).then(|| self.input.rows_count());
         let own = Job {
             budget: Budget::new(writes_shape.output_bytes),
             ..job.clone()

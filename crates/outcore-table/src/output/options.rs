@@ -46,6 +46,37 @@ pub enum Codec {
     Brotli(u32),
 }
 
+impl Codec {
+    /// As people write it: a name, and for some a level behind a colon, as in `zstd:9`.
+    ///
+    /// # Errors
+    /// Usage: another name; a level that is no number or where there is none.
+    pub fn parse(text: &str) -> Result<Self> {
+        let (name, level) = match text.split_once(':') {
+            Some((name, level)) => (name, Some(level)),
+            None => (text, None),
+        };
+        let wrong = |cause: String| {
+            Err(Error::usage("choose codec", cause)
+                .hint("codecs are zstd, snappy, lz4, gzip, brotli and none; zstd:9 has a level"))
+        };
+        let number = match level.map(str::parse::<u32>).transpose() {
+            Ok(number) => number,
+            Err(_) => return wrong(format!("the level of `{text}` is no number")),
+        };
+        match (name, number) {
+            ("zstd", level) => Ok(Codec::Zstd(level.unwrap_or(1) as i32)),
+            ("gzip", level) => Ok(Codec::Gzip(level.unwrap_or(6))),
+            ("brotli", level) => Ok(Codec::Brotli(level.unwrap_or(1))),
+            ("snappy", None) => Ok(Codec::Snappy),
+            ("lz4", None) => Ok(Codec::Lz4),
+            ("none", None) => Ok(Codec::None),
+            ("snappy" | "lz4" | "none", Some(_)) => wrong(format!("{name} has no levels")),
+            _ => wrong(format!("there is no codec `{name}`")),
+        }
+    }
+}
+
 /// The format of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableFormat {

@@ -88,6 +88,35 @@ impl KeyColumn {
         self
     }
 
+    /// A column as people write it: its name, and behind colons `desc` or `asc` (`r` is `desc`, too) and `nulls-first` or
+    /// `nulls-last`. A name that ends like that itself gets a colon behind it.
+    ///
+    /// # Errors
+    /// Usage: no name.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut key = KeyColumn::new("");
+        let mut rest = text;
+        while let Some((front, last)) = rest.rsplit_once(':') {
+            match last {
+                "desc" | "r" => key.is_descending = true,
+                "asc" => key.is_descending = false,
+                "nulls-first" => key.is_nulls_first = true,
+                "nulls-last" => key.is_nulls_first = false,
+                _ => break,
+            }
+            rest = front;
+        }
+        let name = rest.strip_suffix(':').unwrap_or(rest);
+        if name.is_empty() {
+            return Err(
+                Error::usage("choose columns", format!("`{text}` names no column"))
+                    .hint("give a column's name, for example time:desc"),
+            );
+        }
+        key.name = name.to_owned();
+        Ok(key)
+    }
+
     /// Nulls first.
     #[must_use]
     pub fn nulls_first(mut self) -> Self {
@@ -233,7 +262,7 @@ impl RowCodec {
     ///
     /// # Errors
     /// As [`RowCodec::encode`].
-    pub fn encode_by<const N: usize>(
+    pub(crate) fn encode_by<const N: usize>(
         &self,
         batch: &RecordBatch,
         keys: &[[u8; N]],

@@ -153,7 +153,7 @@ fn a_table_larger_than_the_memory_comes_in_order() {
     let place = Place::with(&batches, 10_000);
     let order = TableOrder {
         keys: by_country_and_user(),
-        is_stable: false,
+        ..TableOrder::default()
     };
     let mut seen: Option<RecordBatch> = None;
     for (memory_bytes, threads) in [(16 << 20, 1), (20 << 20, 3), (256 << 20, 2)] {
@@ -182,6 +182,7 @@ fn a_stable_sort_keeps_the_order_of_equal_keys() {
     let order = TableOrder {
         keys: keys.clone(),
         is_stable: true,
+        ..TableOrder::default()
     };
     let job = common::job(16 << 20, 3);
     let (_, out) = place.run(|ends| sort(&job, ends, &order)).unwrap();
@@ -201,8 +202,12 @@ fn the_first_row_of_each_key_is_kept() {
     let batches = [log(40_000, 5), log(20_000, 6)];
     let place = Place::with(&batches, 7_000);
     let keys = by_country_and_user();
+    let order = TableOrder {
+        keys: keys.clone(),
+        ..TableOrder::default()
+    };
     let job = common::job(16 << 20, 2);
-    let (summary, out) = place.run(|ends| unique(&job, ends, &keys)).unwrap();
+    let (summary, out) = place.run(|ends| unique(&job, ends, &order)).unwrap();
     let all = concat(&batches);
     let key = |batch: &RecordBatch, row: usize| {
         let country = batch
@@ -269,8 +274,8 @@ proptest! {
         let place = Place::with(std::slice::from_ref(&batch), 1 + draw.below(200));
         let names: Vec<String> = schema.fields().iter().map(|f| f.name().clone()).collect();
         let keys: Vec<KeyColumn> = names.iter().map(|name| any_key(&mut draw, name)).collect();
-        let order = TableOrder { keys, is_stable: draw.one_in(2) };
-        let job = common::job(64 << 20, 2);
+        let order = TableOrder { keys, is_stable: draw.one_in(2), is_descending: false };
+        let job = common::job(256 << 20, 2);
         match place.run(|ends| sort(&job, ends, &order)) {
             Ok((summary, out)) => {
                 prop_assert_eq!(summary.rows_in, rows as u64);
@@ -287,7 +292,7 @@ fn what_is_asked_for_in_vain_is_named_and_nothing_is_left() {
     let place = Place::with(&[log(1_000, 9)], 500);
     let by = |name: &str| TableOrder {
         keys: vec![KeyColumn::new(name)],
-        is_stable: false,
+        ..TableOrder::default()
     };
     let fail = |job: &Job, order: &TableOrder| {
         let error = place.run(|ends| sort(job, ends, order)).unwrap_err();
@@ -300,4 +305,17 @@ fn what_is_asked_for_in_vain_is_named_and_nothing_is_left() {
     assert!(error.to_string().contains("country"), "{error}");
     let small = common::job(3 << 20, 2);
     assert_eq!(fail(&small, &by("country")).kind(), Kind::Memory);
+}
+
+#[test]
+fn keys_are_read_as_people_write_them() {
+    let key = |text: &str| KeyColumn::parse(text).unwrap();
+    assert_eq!(key("a"), KeyColumn::new("a"));
+    assert_eq!(key("a:b:desc"), KeyColumn::new("a:b").descending());
+    assert_eq!(
+        key("a:nulls-first:r"),
+        KeyColumn::new("a").descending().nulls_first()
+    );
+    assert_eq!(key("a:desc:"), KeyColumn::new("a:desc"));
+    assert_eq!(KeyColumn::parse(":desc").unwrap_err().kind(), Kind::Usage);
 }

@@ -12,7 +12,7 @@ use crate::read::framing::ItemFraming;
 use outcore_io::{Error, Result};
 
 /// The longest row.
-pub const ROW_BYTES_MAX: usize = 1 << 30;
+const ROW_BYTES_MAX: usize = 1 << 30;
 
 /// Rows one after another, each with its length in front.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl RowBatch {
     /// Adds a row.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for a row longer than [`ROW_BYTES_MAX`].
+    /// [`crate::Kind::Usage`] for a row longer than 1 GiB.
     pub fn push(&mut self, row: &[u8]) -> Result<()> {
         let mut starts = Vec::new();
         self.push_zeros(&[row.len()], &mut starts)?

@@ -1,0 +1,228 @@
+//! Tables: what sort, shuffle, unique, convert and info do with Parquet and Arrow.
+//!
+//! Contract: files are made and read by the Parquet library; what is refused leaves nothing behind.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
+use serde_json::json;
+
+use crate::support::TestDir;
+
+/// Rows (name, number): names are few, and null for every seventh row.
+fn batch(rows: i64) -> RecordBatch {
+    let names = ["b", "c", "a"];
+    let name: StringArray = (0..rows)
+        .map(|row| (row % 7 != 0).then(|| names[row as usize % 3]))
+        .collect();
+    let number = Int64Array::from_iter_values((0..rows).map(|row| row * 7919 % rows));
+    let schema = Schema::new(vec![
+        Field::new("name", DataType::Utf8, true),
+        Field::new("number", DataType::Int64, false),
+    ]);
+    let columns: Vec<ArrayRef> = vec![Arc::new(name), Arc::new(number)];
+    RecordBatch::try_new(Arc::new(schema), columns).unwrap()
+}
+
+fn write(path: &Path, batch: &RecordBatch) {
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(batch).unwrap();
+    writer.close().unwrap();
+}
+
+/// The rows of a file.
+fn read(path: &Path) -> Vec<(Option<String>, i64)> {
+    let file = std::fs::File::open(path).unwrap();
+    let batches = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let mut rows = Vec::new();
+    for batch in batches.build().unwrap() {
+        let batch = batch.unwrap();
+        let name = batch.column_by_name("name").unwrap();
+        let name = name.as_any().downcast_ref::<StringArray>().unwrap();
+        let number = batch.column_by_name("number").unwrap();
+        let number = number.as_any().downcast_ref::<Int64Array>().unwrap();
+        rows.extend((0..batch.num_rows()).map(|row| {
+            let name = name.is_valid(row).then(|| name.value(row).to_owned());
+            (name, number.value(row))
+        }));
+    }
+    rows
+}
+
+fn rows_of(batch: &RecordBatch) -> Vec<(Option<String>, i64)> {
+    let place = TestDir::new();
+    write(&place.path("t.parquet"), batch);
+    read(&place.path("t.parquet"))
+}
+
+#[test]
+fn a_table_is_sorted_by_columns() {
+    let place = TestDir::new();
+    let table = batch(5_000);
+    write(&place.path("t.parquet"), &table);
+    place
+        .run(&[
+            "sort",
+            "t.parquet",
+            "-o",
+            "s.parquet",
+            "--by",
+            "name:desc",
+            "--by",
+            "number",
+        ])
+        .ok();
+    let mut expected = rows_of(&table);
+    expected.sort_by(|a, b| match (&a.0, &b.0) {
+        (None, None) => a.1.cmp(&b.1),
+        (None, _) => std::cmp::Ordering::Greater,
+        (_, None) => std::cmp::Ordering::Less,
+        (x, y) => y.cmp(x).then(a.1.cmp(&b.1)),
+    });
+    assert!(read(&place.path("s.parquet")) == expected);
+    // Without keys by all columns; in place where that is asked for.
+    place
+        .run(&["sort", "-r", "t.parquet", "-o", "t.parquet"])
+        .fails(2, &["t.parquet"], "--replace");
+    place
+        .run(&["sort", "-r", "t.parquet", "-o", "t.parquet", "--replace"])
+        .ok();
+    expected.sort_by(|a, b| (a.0.is_none(), &b.0, b.1).cmp(&(b.0.is_none(), &a.0, a.1)));
+    assert!(read(&place.path("t.parquet")) == expected);
+}
+
+#[test]
+fn distinct_rows_shuffles_and_copies_of_directories_are_written() {
+    let place = TestDir::new();
+    let dir = place.make_dir("logs");
+    write(&dir.join("1.parquet"), &batch(3_000));
+    write(&dir.join("2.parquet"), &batch(3_000));
+    place
+        .run(&["unique", "logs", "-o", "u.parquet", "--by", "name"])
+        .ok();
+    let names: Vec<Option<String>> = read(&place.path("u.parquet"))
+        .into_iter()
+        .map(|row| row.0)
+        .collect();
+    assert_eq!(
+        names,
+        [Some("a".into()), Some("b".into()), Some("c".into()), None]
+    );
+    let answer = place
+        .run(&["unique", "logs", "-o", "all.parquet", "--json"])
+        .ok();
+    let summary = answer.event("summary");
+    assert_eq!(summary["records"], json!(3_000));
+    assert_eq!(summary["rows_in"], json!(6_000));
+
+    let shuffled = |seed: &str, out: &str| {
+        place
+            .run(&[
+                "shuffle",
+                "logs",
+                "-o",
+                out,
+                "--seed",
+                seed,
+                "--threads",
+                seed,
+            ])
+            .ok();
+        read(&place.path(out))
+    };
+    let first = shuffled("1", "1.parquet");
+    assert!(first != shuffled("2", "2.parquet"));
+    let sorted = |mut rows: Vec<(Option<String>, i64)>| {
+        rows.sort();
+        rows
+    };
+    let all = sorted([rows_of(&batch(3_000)), rows_of(&batch(3_000))].concat());
+    assert!(sorted(first) == all);
+
+    place.run(&["convert", "logs", "-o", "t.arrow"]).ok();
+    place
+        .run(&[
+            "convert",
+            "t.arrow",
+            "-o",
+            "parts",
+            "--parts",
+            "4",
+            "--codec",
+            "snappy",
+            "--columns",
+            "number,name",
+        ])
+        .ok();
+    let parts: Vec<_> = (0..4)
+        .map(|part| place.path(&format!("parts/part-{part:05}.parquet")))
+        .collect();
+    let rows: Vec<_> = parts.iter().flat_map(|path| read(path)).collect();
+    assert!(rows == [rows_of(&batch(3_000)), rows_of(&batch(3_000))].concat());
+    assert!(parts.iter().all(|path| read(path).len() == 1_500));
+    let file = std::fs::File::open(&parts[0]).unwrap();
+    let found = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    assert_eq!(found.schema().field(0).name(), "number");
+    let column = found.metadata().row_group(0).column(0);
+    assert_eq!(column.compression(), Compression::SNAPPY);
+}
+
+#[test]
+fn what_a_table_holds_is_told() {
+    let place = TestDir::new();
+    write(&place.path("t.parquet"), &batch(1_234));
+    let told = place.run(&["info", "t.parquet"]).ok().text();
+    assert!(
+        told.contains("1,234 rows in 1 file and 1 row group"),
+        "{told}"
+    );
+    assert!(told.contains("number  Int64, no nulls"), "{told}");
+    let answer = place.run(&["info", "t.parquet", "--json"]).ok();
+    let columns = &answer.event("summary")["columns"];
+    assert_eq!(
+        columns[0],
+        json!({"name": "name", "type": "Utf8", "nullable": true})
+    );
+}
+
+#[test]
+fn what_tables_cannot_have_is_named_and_nothing_is_left() {
+    let place = TestDir::new();
+    write(&place.path("t.parquet"), &batch(100));
+    place.write("lines", b"b\na\n");
+    let sort = ["sort", "t.parquet"];
+    let refused = [
+        (&["-o", "s.parquet", "--by", "nmae"][..], "nmae", "`name`"),
+        (&["-o", "s.parquet", "-k1,1"], "table", "--by"),
+        (&["-o", "s.parquet", "--check"], "", ""),
+        (&["-o", "s.csv"], "no format of tables", ".parquet"),
+        (&[], "standard output", "-o"),
+        (&["-o", "t.parquet"], "input", "--replace"),
+        (&["-o", "s.parquet", "--codec", "zip"], "codec", "zstd"),
+        (&["-o", "s.arrow", "--codec", "snappy"], "codec", "lz4"),
+        (&["-o", "s.parquet", "--columns", "x"], "x", ""),
+        (&["-o", "s.parquet", "lines"], "lines", "Parquet"),
+    ];
+    for (arguments, cause, hint) in refused {
+        let answer = place.run(&[&sort[..], arguments].concat());
+        answer.fails(2, &[cause], hint);
+    }
+    place
+        .run(&["sort", "lines", "--codec", "zstd"])
+        .fails(2, &["no table"], "--codec");
+    let bytes = place.read("t.parquet");
+    place.write("cut.parquet", &bytes[..bytes.len() - 20]);
+    place
+        .run(&["info", "cut.parquet"])
+        .fails(4, &["cut.parquet"], "");
+    place
+        .run(&["convert", "cut.parquet", "-o", "s.parquet"])
+        .fails(4, &["cut.parquet"], "");
+    assert_eq!(place.names(), ["cut.parquet", "lines", "t.parquet"]);
+}
