@@ -26,7 +26,7 @@
 //!     outputs: &["sorted.parquet".into()],
 //!     writes: &OutputOptions::new(TableFormat::Parquet),
 //! };
-//! let order = TableOrder { keys: vec![KeyColumn::new("country")], is_stable: false };
+//! let order = TableOrder { keys: vec![KeyColumn::new("country")], ..TableOrder::default() };
 //! let error = sort(&job, &ends, &order);
 //! assert!(error.is_err());
 //! # Ok(())

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::support::*;
+use crate::tables;
 
 /// What to run of a command.
 enum Run {
@@ -51,6 +52,14 @@ const COMMANDS: &[(&str, Run)] = &[
         With(&["-n 2 text", "-n 2 text -o o --force --json"]),
     ),
     ("verify", With(&["sorted --type u64 --json"])),
+    (
+        "convert",
+        With(&[
+            "t.parquet -o o.arrow --json",
+            "t.parquet -o o.parquet --force --json",
+        ]),
+    ),
+    ("info", With(&["t.parquet", "t.parquet --json"])),
     (
         "map",
         With(&[
@@ -252,6 +261,7 @@ fn place() -> TestDir {
     place.write("in", &random_u64(1000, 5));
     place.write("text", b"b\na\n");
     place.write("at", &7_u64.to_le_bytes());
+    tables::write(&place.path("t.parquet"), &tables::batch(100));
     place
 }
 

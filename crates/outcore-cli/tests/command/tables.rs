@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::support::TestDir;
 
 /// Rows (name, number): names are few, and null for every seventh row.
-fn batch(rows: i64) -> RecordBatch {
+pub(crate) fn batch(rows: i64) -> RecordBatch {
     let names = ["b", "c", "a"];
     let name: StringArray = (0..rows)
         .map(|row| (row % 7 != 0).then(|| names[row as usize % 3]))
@@ -29,7 +29,7 @@ fn batch(rows: i64) -> RecordBatch {
     RecordBatch::try_new(Arc::new(schema), columns).unwrap()
 }
 
-fn write(path: &Path, batch: &RecordBatch) {
+pub(crate) fn write(path: &Path, batch: &RecordBatch) {
     let file = std::fs::File::create(path).unwrap();
     let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
     writer.write(batch).unwrap();

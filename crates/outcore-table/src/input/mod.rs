@@ -203,6 +203,19 @@ impl TableInput {
         self.files.iter().map(|file| file.path.as_path())
     }
 
+    /// The same with the memory of `job` for readers. What it reads counts here.
+    ///
+    /// # Errors
+    /// None that opening it had not.
+    pub(crate) fn under(&self, job: &Job) -> Result<TableInput> {
+        let names = self
+            .schema
+            .fields()
+            .iter()
+            .map(|field| field.name().clone());
+        self.narrowed(&names.collect::<Vec<_>>(), job)
+    }
+
     /// Rows of all pieces.
     pub fn rows_count(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.rows_count).sum()

@@ -1,19 +1,53 @@
-//! Tables copied: read, perhaps fewer columns of them, and written in another format or codec.
+//! Tables copied: read, perhaps fewer columns or rows of them, and written in another format or codec.
 //!
-//! Contract: [`copy`] reads the pieces of an input in parallel and writes them in order, one section a piece, so the
-//! output has the input's rows in the input's order, whatever the number of threads.
+//! Contract: [`copy`] reads the pieces of an input in parallel and writes them in order, so the output has the input's rows
+//! in the input's order, whatever the number of threads. Small pieces next to each other become one section of the
+//! output: where sections begin depends on the input alone. [`copy_chosen`] leaves out the rows that a [`Choice`] does
+//! not take.
 //!
 //! Bounds: a third of the memory is the readers', the rest the writers'.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_select::filter::filter_record_batch;
 use outcore::Job;
 use outcore_io::{Error, Kind, Result, threads};
 
 use super::{TableEnds, TableSummary};
-use crate::input::TableInput;
+use crate::fault;
+use crate::input::{Piece, TableInput};
 use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
+
+/// Pieces that are smaller than that together become one section.
+const SECTION_BYTES: u64 = 16 << 20;
+
+/// Which rows of a table are copied.
+pub(super) trait Choice: Sync {
+    /// Rows that are taken of a piece, if that is known.
+    fn count(&self, piece: usize) -> Option<u64>;
+
+    /// The rows that are taken of `batch`, the first of which is row `first` of a piece; all of them for nothing.
+    ///
+    /// # Errors
+    /// What keeps it from saying so.
+    fn take(&self, piece: usize, first: u64, batch: &RecordBatch) -> Result<Option<BooleanArray>>;
+}
+
+/// Every row.
+struct All<'a>(&'a [Piece]);
+
+impl Choice for All<'_> {
+    fn count(&self, piece: usize) -> Option<u64> {
+        self.0.get(piece).map(|piece| piece.rows_count)
+    }
+
+    fn take(&self, _: usize, _: u64, _: &RecordBatch) -> Result<Option<BooleanArray>> {
+        Ok(None)
+    }
+}
 
 /// Copies a table.
 ///
@@ -22,45 +56,79 @@ use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
 pub fn copy(job: &Job, ends: &TableEnds<'_>) -> Result<TableSummary> {
     let started = Instant::now();
     let input = TableInput::open(job, ends.inputs, ends.reads)?;
+    let done = copy_chosen(job, &input, ends, &All(input.pieces()))?;
+    Ok(TableSummary {
+        seconds: started.elapsed().as_secs_f64(),
+        ..done
+    })
+}
+
+/// Copies the rows of `input` that `choice` takes.
+///
+/// # Errors
+/// As [`copy`]; usage for several outputs of a number of rows that is not known.
+pub(super) fn copy_chosen(
+    job: &Job,
+    input: &TableInput,
+    ends: &TableEnds<'_>,
+    choice: &dyn Choice,
+) -> Result<TableSummary> {
+    let started = Instant::now();
     let pieces = input.pieces();
     let memory_bytes = job.budget.free_bytes();
-    let threads_count = threads_count(job, &input, ends.writes, memory_bytes);
-    let rows_before = rows_before(&input);
+    let threads_count = threads_count(job, input, ends.writes, memory_bytes);
+    let counts: Option<Vec<u64>> = (0..pieces.len()).map(|piece| choice.count(piece)).collect();
+    let sections = sections(pieces, ends.writes);
     let shape = WriterShape {
         writers_count: threads_count,
         memory_bytes: memory_bytes / 3 * 2,
-        rows_count: rows_before.last().copied(),
+        rows_count: counts.as_ref().map(|counts| counts.iter().sum()),
     };
     let output = TableOutput::create(job, ends.outputs, input.schema(), ends.writes, shape)?;
     let stored_bytes = pieces.iter().map(|piece| piece.stored_bytes).sum();
     job.control.begin_phase("copy", stored_bytes);
     let next = AtomicUsize::new(0);
+    let rows_in = AtomicU64::new(0);
     let work = |_thread: usize| {
         let mut reader = input.reader(memory_bytes / 3 / threads_count as u64)?;
         let mut rows_count = 0;
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&piece) = pieces.get(number) else {
+            let Some(members) = sections.get(number) else {
                 return Ok(rows_count);
             };
-            let first_row = rows_before[number];
+            let before = counts.as_ref().map(|counts| &counts[..members.start]);
+            let first_row = before.map_or(0, |before| before.iter().sum());
             let mut section = output.section(number as u64, first_row);
-            for batch in reader.open(piece)? {
-                let batch = batch?;
-                rows_count += batch.num_rows() as u64;
-                section.write(&batch)?;
+            for (index, &piece) in members.clone().zip(&pieces[members.clone()]) {
+                if choice.count(index) != Some(0) {
+                    let mut row = 0;
+                    for batch in reader.open(piece)? {
+                        let batch = batch?;
+                        let rows = batch.num_rows() as u64;
+                        let batch = match choice.take(index, row, &batch)? {
+                            None => batch,
+                            Some(taken) => filter_record_batch(&batch, &taken)
+                                .map_err(|error| fault::arrow("choose rows", &error))?,
+                        };
+                        row += rows;
+                        rows_count += batch.num_rows() as u64;
+                        section.write(&batch)?;
+                    }
+                }
+                rows_in.fetch_add(piece.rows_count, Ordering::Relaxed);
+                job.control.advance(piece.stored_bytes);
             }
             section.finish()?;
-            job.control.advance(piece.stored_bytes);
         }
     };
     let counts = threads::together("outcore-table-copy", threads_count, work)?;
-    let rows_count = sum(counts)?;
+    let rows_out = sum(counts)?;
     input.check_unchanged()?;
     let lens_bytes = output.publish()?;
     Ok(TableSummary {
-        rows_in: rows_count,
-        rows_out: rows_count,
+        rows_in: rows_in.into_inner(),
+        rows_out,
         seconds: started.elapsed().as_secs_f64(),
         read_bytes: input.read_bytes(),
         written_bytes: lens_bytes.iter().sum(),
@@ -68,6 +136,25 @@ pub fn copy(job: &Job, ends: &TableEnds<'_>) -> Result<TableSummary> {
         passes: 1,
         ..TableSummary::default()
     })
+}
+
+/// The pieces of each section: one, or several small ones.
+fn sections(pieces: &[Piece], writes: &OutputOptions) -> Vec<Range<usize>> {
+    let mut sections: Vec<Range<usize>> = Vec::new();
+    let (mut stored_bytes, mut rows) = (0, 0);
+    for (index, piece) in pieces.iter().enumerate() {
+        stored_bytes += piece.stored_bytes;
+        rows += piece.rows_count;
+        let is_small = stored_bytes <= SECTION_BYTES && rows <= writes.group_rows_max as u64;
+        match sections.last_mut() {
+            Some(last) if is_small => last.end = index + 1,
+            _ => {
+                sections.push(index..index + 1);
+                (stored_bytes, rows) = (piece.stored_bytes, piece.rows_count);
+            }
+        }
+    }
+    sections
 }
 
 /// As many as there are pieces to read, and as the memory suffices for.
@@ -83,16 +170,6 @@ fn threads_count(
     let by_memory = usize::try_from(readers.min(writers)).unwrap_or(usize::MAX);
     let pieces_count = input.pieces().len();
     job.options.threads.min(pieces_count).min(by_memory).max(1)
-}
-
-/// For each piece and the end: the rows before it.
-fn rows_before(input: &TableInput) -> Vec<u64> {
-    let mut before = vec![0];
-    for piece in input.pieces() {
-        let last = before.last().copied().unwrap_or(0);
-        before.push(last + piece.rows_count);
-    }
-    before
 }
 
 /// All rows, or the failure that made the others stop.

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | [`sort`](fn@sort) | the columns of the order | by their bytes, or as they came |
 //! | [`unique`](fn@unique) | the same | the first that came |
+//! | [`dedup`](fn@dedup) | the same, and nothing else of the row | one is kept, where it was |
 //! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place | - |
 //!
 //! Decoding and encoding, the greater part of the work, are done by all threads: pieces of the input side by side, and
@@ -18,6 +19,7 @@
 //! of the columns of the key for the sample, the rows to scratch and back as far as they do not fit, and the output.
 
 mod copy;
+mod dedup;
 mod random;
 mod rows_in;
 mod rows_out;
@@ -32,6 +34,7 @@ use crate::input::InputOptions;
 use crate::output::OutputOptions;
 
 pub use copy::copy;
+pub use dedup::{DedupSummary, Keep, dedup};
 pub use random::shuffle;
 pub use sort::{TableOrder, sort, unique};
 

@@ -41,14 +41,17 @@ const ROWS_AT_ONCE: usize = 2048;
 
 /// What decides about a row's place.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum RowKeys {
+pub(super) enum RowKeys<'k> {
     /// The columns of the codec's order.
     Columns,
     /// A random number that the seed and the row's position give.
     Random { seed: u64 },
+    /// The columns of the codec's order, and behind them nothing but the row's position, and of the key the front that this
+    /// other codec makes.
+    Places { group: &'k RowCodec },
 }
 
-impl RowKeys {
+impl RowKeys<'_> {
     /// Appends the rows of `batch`, the first of which is at `position`.
     fn encode(
         self,
@@ -64,6 +67,7 @@ impl RowKeys {
                 let keys: Vec<_> = (0..batch.num_rows()).map(draw).collect();
                 codec.encode_by(batch, &keys, rows)
             }
+            RowKeys::Places { group } => codec.encode_places(batch, group, position, rows),
         }
     }
 }
@@ -88,7 +92,7 @@ pub(super) struct ReadShape {
 pub(super) struct RowsIn<'a> {
     input: &'a TableInput,
     codec: &'a RowCodec,
-    keys: RowKeys,
+    keys: RowKeys<'a>,
     shape: ReadShape,
     sample: Sample,
     rows_count: u64,
@@ -116,13 +120,15 @@ impl<'a> RowsIn<'a> {
     pub(super) fn open(
         input: &'a TableInput,
         codec: &'a RowCodec,
-        keys: RowKeys,
+        keys: RowKeys<'a>,
         shape: ReadShape,
     ) -> Result<Self> {
         let mut sample = Sample::default();
         sample.see_lens(input, (codec, keys), shape.reader_bytes)?;
         match keys {
-            RowKeys::Columns => sample.see_keys(input, codec, shape.reader_bytes)?,
+            RowKeys::Columns | RowKeys::Places { .. } => {
+                sample.see_keys(input, codec, shape.reader_bytes)?
+            }
             RowKeys::Random { seed } => sample.draw_keys(seed),
         }
         Ok(RowsIn {
@@ -162,7 +168,7 @@ impl Sample {
     fn see_lens(
         &mut self,
         input: &TableInput,
-        (codec, keys): (&RowCodec, RowKeys),
+        (codec, keys): (&RowCodec, RowKeys<'_>),
         reader_bytes: u64,
     ) -> Result<()> {
         let mut reader = input.reader(reader_bytes)?;
@@ -280,6 +286,12 @@ impl RowSource for RowsIn<'_> {
             }
         }
     }
+}
+
+/// The number of a row's piece, and its place in there.
+pub(super) fn piece_and_place(position: u64) -> (usize, u64) {
+    let piece = usize::try_from(position >> PLACE_BITS).unwrap_or(usize::MAX);
+    (piece, position & ((1 << PLACE_BITS) - 1))
 }
 
 /// The position of the first row of a piece.

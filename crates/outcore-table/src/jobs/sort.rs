@@ -102,7 +102,7 @@ pub(super) fn open(job: &Job, ends: &TableEnds<'_>) -> Result<TableInput> {
 pub(super) struct Rows<'a> {
     pub(super) input: &'a TableInput,
     pub(super) codec: &'a RowCodec,
-    pub(super) keys: RowKeys,
+    pub(super) keys: RowKeys<'a>,
     /// What decides between rows of equal keys.
     pub(super) tie: Tie,
     /// One row a key.
@@ -138,10 +138,7 @@ impl Rows<'_> {
         job.options.threads = writes_shape.writers_count;
         let options = RowSortOptions {
             unique: self.is_unique,
-            scratch_dir: outputs
-                .first()
-                .map_or(Path::new("."), |path| parent_of(path))
-                .to_path_buf(),
+            scratch_dir: scratch_dir(outputs),
         };
         let order = KeyInFront { tie: self.tie };
         let done = sort_rows(&job, &source, &sink, &order, &options)?;
@@ -155,33 +152,52 @@ impl Rows<'_> {
     /// As many threads as the memory is enough for, with a quarter of it, or what they need at least.
     fn shapes(&self, job: &Job, writes: &OutputOptions) -> (ReadShape, WriteShape) {
         let memory_bytes = job.budget.free_bytes();
-        let (quarter_bytes, half_bytes) = (memory_bytes / 4, memory_bytes / 2);
-        let piece_bytes = self.input.memory_min_bytes().max(1);
         let group_bytes = writes.group_min_bytes(self.input.schema()).max(1);
-        let by_readers = half_bytes / piece_bytes;
-        let by_writers = half_bytes.saturating_sub(SINK_BYTES) / group_bytes;
-        let threads = usize::try_from(by_readers.min(by_writers)).unwrap_or(usize::MAX);
-        let threads = threads.clamp(1, job.options.threads.max(1));
-        let share_bytes = quarter_bytes / threads as u64;
-        let batch_bytes = (share_bytes / 16).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
-        let reads = ReadShape {
-            readers_count: threads,
-            reader_bytes: share_bytes.max(piece_bytes).min(half_bytes),
-            batch_bytes,
-        };
-        let output_bytes = group_bytes * threads as u64 + SINK_BYTES;
+        let by_writers = (memory_bytes / 2).saturating_sub(SINK_BYTES) / group_bytes;
+        let reads = read_shape(
+            job,
+            self.input,
+            usize::try_from(by_writers).unwrap_or(usize::MAX),
+        );
+        let output_bytes = group_bytes * reads.readers_count as u64 + SINK_BYTES;
         let writes = WriteShape {
-            writers_count: threads,
-            output_bytes: output_bytes.max(quarter_bytes),
-            batch_bytes,
+            writers_count: reads.readers_count,
+            output_bytes: output_bytes.max(memory_bytes / 4),
+            batch_bytes: reads.batch_bytes,
         };
         (reads, writes)
     }
 }
 
+/// Scratch goes beside the output, where the job names no drives.
+pub(super) fn scratch_dir(outputs: &[PathBuf]) -> PathBuf {
+    let first = outputs.first();
+    first
+        .map_or(Path::new("."), |path| parent_of(path))
+        .to_path_buf()
+}
+
+/// How `input` is read by as many threads as a half of the memory is enough for, `threads_max` at most: with a quarter
+/// of it, or what they need at least.
+pub(super) fn read_shape(job: &Job, input: &TableInput, threads_max: usize) -> ReadShape {
+    let memory_bytes = job.budget.free_bytes();
+    let (quarter_bytes, half_bytes) = (memory_bytes / 4, memory_bytes / 2);
+    let piece_bytes = input.memory_min_bytes().max(1);
+    let threads = usize::try_from(half_bytes / piece_bytes).unwrap_or(usize::MAX);
+    let threads = threads
+        .min(threads_max)
+        .clamp(1, job.options.threads.max(1));
+    let share_bytes = quarter_bytes / threads as u64;
+    ReadShape {
+        readers_count: threads,
+        reader_bytes: share_bytes.max(piece_bytes).min(half_bytes),
+        batch_bytes: (share_bytes / 16).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX),
+    }
+}
+
 /// Rows by the key that lies in front of them.
-struct KeyInFront {
-    tie: Tie,
+pub(super) struct KeyInFront {
+    pub(super) tie: Tie,
 }
 
 impl SortKey for KeyInFront {

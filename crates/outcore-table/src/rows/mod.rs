@@ -132,6 +132,21 @@ pub fn key_of(row: &[u8]) -> Option<&[u8]> {
     rest.get(..u32::from_le_bytes(*key_bytes) as usize)
 }
 
+/// Bytes of a payload that is a position and a length.
+const PLACE_BYTES: usize = 12;
+
+/// Of a row that [`RowCodec::encode_places`] made: the front of its key that is its group's, and its position.
+pub(crate) fn place_of(row: &[u8]) -> Option<(&[u8], u64)> {
+    let key = key_of(row)?;
+    let place = row.get(PREFIX_BYTES + key.len()..)?;
+    let (position, group_bytes) = place.split_first_chunk::<8>()?;
+    let group_bytes = u32::from_le_bytes(group_bytes.try_into().ok()?);
+    Some((
+        key.get(..group_bytes as usize)?,
+        u64::from_le_bytes(*position),
+    ))
+}
+
 fn cut_short() -> Error {
     Error::corrupt("decode rows", "a row is cut short")
         .hint("a bug, or scratch was changed: run again")
@@ -271,6 +286,42 @@ impl RowCodec {
         assert_eq!(batch.num_rows(), keys.len(), "a key for each row");
         assert!(self.converter.is_none(), "there is one key");
         self.lay_down(batch, rows, |row| &keys[row][..])
+    }
+
+    /// Appends, for each row of `batch`, its key, and for a payload the row's position and the length of the front of the
+    /// key that `group`, a codec for the first columns of the key, makes: see [`place_of`].
+    ///
+    /// # Errors
+    /// As [`RowCodec::encode`].
+    pub(crate) fn encode_places(
+        &self,
+        batch: &RecordBatch,
+        group: &RowCodec,
+        position: u64,
+        rows: &mut RowBatch,
+    ) -> Result<()> {
+        let (keys, groups) = (self.keys_of(batch)?, group.keys_of(batch)?);
+        let (Some(keys), Some(groups)) = (keys, groups) else {
+            return Err(columns_missing(batch));
+        };
+        let lens_bytes: Vec<usize> = keys
+            .iter()
+            .map(|key| PREFIX_BYTES + key.data().len() + PLACE_BYTES)
+            .collect();
+        let mut starts = Vec::new();
+        let out = rows.push_zeros(&lens_bytes, &mut starts)?;
+        for (row, &start) in starts.iter().enumerate() {
+            let (key, group) = (keys.row(row), groups.row(row));
+            let (key, group_bytes) = (key.data(), group.data().len() as u32);
+            let row_out = &mut out[start..start + lens_bytes[row]];
+            let (prefix, rest) = row_out.split_at_mut(PREFIX_BYTES);
+            prefix.copy_from_slice(&(key.len() as u32).to_le_bytes());
+            let (key_out, place) = rest.split_at_mut(key.len());
+            key_out.copy_from_slice(key);
+            place[..8].copy_from_slice(&(position + row as u64).to_le_bytes());
+            place[8..].copy_from_slice(&group_bytes.to_le_bytes());
+        }
+        Ok(())
     }
 
     fn lay_down<'k>(

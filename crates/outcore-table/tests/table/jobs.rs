@@ -14,7 +14,9 @@ use arrow_schema::{DataType, Field, Schema};
 use arrow_select::take::take_record_batch;
 use outcore::{Job, Kind, Result};
 use outcore_table::input::InputOptions;
-use outcore_table::jobs::{TableEnds, TableOrder, TableSummary, shuffle, sort, unique};
+use outcore_table::jobs::{
+    Keep, TableEnds, TableOrder, TableSummary, dedup, shuffle, sort, unique,
+};
 use outcore_table::output::{OutputOptions, TableFormat};
 use outcore_table::rows::KeyColumn;
 use proptest::prelude::*;
@@ -318,4 +320,125 @@ fn keys_are_read_as_people_write_them() {
     );
     assert_eq!(key("a:desc:"), KeyColumn::new("a:desc"));
     assert_eq!(KeyColumn::parse(":desc").unwrap_err().kind(), Kind::Usage);
+}
+
+/// Rows of `all` in its order: of each (country, user) the one that is first by `better`, which gets their places.
+fn naive_dedup(
+    all: &RecordBatch,
+    better: impl Fn(usize, usize) -> bool,
+) -> (RecordBatch, RecordBatch) {
+    let country = all
+        .column(0)
+        .as_any()
+        .downcast_ref::<StringArray>()
+        .unwrap();
+    let user = all.column(1).as_any().downcast_ref::<Int64Array>().unwrap();
+    let mut best = std::collections::HashMap::new();
+    for row in 0..all.num_rows() {
+        let country = country.is_valid(row).then(|| country.value(row));
+        let user = user.is_valid(row).then(|| user.value(row));
+        let kept = best.entry((country, user)).or_insert(row);
+        if better(row, *kept) {
+            *kept = row;
+        }
+    }
+    let kept: HashSet<usize> = best.into_values().collect();
+    let take = |is_kept: bool| {
+        let rows = (0..all.num_rows()).filter(|row| kept.contains(row) == is_kept);
+        let rows = UInt32Array::from_iter_values(rows.map(|row| row as u32));
+        take_record_batch(all, &rows).unwrap()
+    };
+    (take(true), take(false))
+}
+
+#[test]
+fn duplicates_go_and_what_is_kept_stays_where_it_was() {
+    let batches = [log(40_000, 11), log(25_000, 12)];
+    let place = Place::with(&batches, 6_000);
+    let all = concat(&batches);
+    let keys = [KeyColumn::new("country"), KeyColumn::new("user")];
+    let number = all.column(3).as_any().downcast_ref::<Int64Array>().unwrap();
+    let best = Keep::Best(vec![KeyColumn::new("number").descending()]);
+    type Better<'b> = Box<dyn Fn(usize, usize) -> bool + 'b>;
+    let cases: [(Keep, Better<'_>); 3] = [
+        (Keep::First, Box::new(|_, _| false)),
+        (Keep::Last, Box::new(|_, _| true)),
+        (
+            best,
+            Box::new(|row, kept| number.value(row) > number.value(kept)),
+        ),
+    ];
+    for (keep, better) in cases {
+        let (kept, left_out) = naive_dedup(&all, better);
+        for (memory_bytes, threads) in [(16 << 20, 1), (64 << 20, 3)] {
+            let job = common::job(memory_bytes, threads);
+            let removed = place.dir.path().join("removed.parquet");
+            let outputs = [place.out()];
+            let ends = TableEnds {
+                inputs: &place.inputs,
+                reads: &place.reads,
+                outputs: &outputs,
+                writes: &place.writes,
+            };
+            let done = dedup(&job, &ends, (&keys, &keep), std::slice::from_ref(&removed)).unwrap();
+            assert_eq!(job.budget.used_bytes(), 0);
+            assert_eq!(done.removed, left_out.num_rows() as u64, "{keep:?}");
+            assert!(
+                read_parquet(&place.out()).columns() == kept.columns(),
+                "{keep:?}"
+            );
+            assert!(
+                read_parquet(&removed).columns() == left_out.columns(),
+                "{keep:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_score_that_is_spread_over_all_parts_still_keeps_one_row_a_key() {
+    // Two keys, each with so many scores that its rows are in many buckets.
+    let rows = 120_000;
+    let batch = log(rows, 13);
+    let key = Int64Array::from_iter_values((0..rows as i64).map(|row| row % 2));
+    let schema = Schema::new(vec![
+        Field::new("key", DataType::Int64, false),
+        Field::new("text", DataType::Utf8, true),
+    ]);
+    let columns: Vec<ArrayRef> = vec![Arc::new(key), Arc::clone(batch.column(2))];
+    let batch = RecordBatch::try_new(Arc::new(schema), columns).unwrap();
+    let place = Place::with(std::slice::from_ref(&batch), 20_000);
+    let keep = Keep::Best(vec![KeyColumn::new("text")]);
+    let job = common::job(16 << 20, 2);
+    let outputs = [place.out()];
+    let ends = TableEnds {
+        inputs: &place.inputs,
+        reads: &place.reads,
+        outputs: &outputs,
+        writes: &place.writes,
+    };
+    let done = dedup(&job, &ends, (&[KeyColumn::new("key")], &keep), &[]).unwrap();
+    assert_eq!(done.table.rows_out, 2);
+    let text = batch
+        .column(1)
+        .as_any()
+        .downcast_ref::<StringArray>()
+        .unwrap();
+    let smallest = |key: usize| {
+        (0..rows)
+            .filter(|row| row % 2 == key)
+            .map(|row| text.value(row))
+            .min()
+    };
+    let out = read_parquet(&place.out());
+    let found = out
+        .column(1)
+        .as_any()
+        .downcast_ref::<StringArray>()
+        .unwrap();
+    let mut found: Vec<_> = (0..2).map(|row| Some(found.value(row))).collect();
+    let mut expected = vec![smallest(0), smallest(1)];
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
 }
