@@ -9,10 +9,11 @@
 
 use std::cmp::Ordering;
 
-use super::{ENDED, LoadedRuns, LoserTree, Merge, Merged, Node};
+use super::{LoadedRuns, Merge, Merged};
 use crate::key::order::Order;
 use crate::runs::LineRule;
 use crate::sort::lines::word_of;
+use crate::sort::loser_tree::{ENDED, LoserTree, Node};
 use outcore_io::Result;
 
 /// What is merged: where an item ends, and how two compare.
@@ -128,7 +129,7 @@ impl<I: Items> ItemMerge<I> {
     fn new(items: I) -> Self {
         ItemMerge {
             items,
-            tree: LoserTree { nodes: Vec::new() },
+            tree: LoserTree::default(),
             given_bytes: 0,
         }
     }
@@ -192,7 +193,7 @@ impl<I: Items> Merge for ItemMerge<I> {
     fn merge(&mut self, runs: &mut LoadedRuns<'_>, out: &mut [u8]) -> Result<Merged> {
         let mut bytes = 0;
         while bytes < out.len() {
-            let run = (self.tree.winner().run & !ENDED) as usize;
+            let run = self.tree.winner().run_index();
             let (loaded, head) = (runs.loaded[run], runs.heads[run]);
             let next = self.items.end(loaded, head, run);
             let rest = &loaded[head + self.given_bytes..next];

@@ -1,8 +1,6 @@
 //! Merging sorted runs as far as they are in memory: a loser tree over numbers, or over the first words of keys.
 //!
-//! Model: the tree of losers (Knuth, TAOCP volume 3, section 5.4.1): a record costs one look at the
-//! next key of its run and one comparison a level, ceil(log2 k) for k runs. Equal elements come in
-//! the order of their runs, so a merge of stable runs is stable.
+//! Equal elements come in the order of their runs, so a merge of stable runs is stable.
 //!
 //! Contract: [`Merge`] moves elements from what is loaded of the runs to an
 //! output until that is full or nothing loaded of a run is left; then the caller brings what comes
@@ -12,8 +10,6 @@
 
 mod items;
 
-use std::hint::select_unpredictable;
-
 pub(crate) use items::merge_of_lines;
 use items::merge_of_records;
 
@@ -21,85 +17,11 @@ use crate::key::order::Order;
 use crate::key::scalar::{ScalarClass, ScalarOrder};
 use crate::partition::classify::Key;
 use crate::sort::elements::{as_keys, as_keys_mut};
+use crate::sort::loser_tree::{ENDED, LoserTree, Node};
 use outcore_io::Result;
 
-/// Marks a run that has ended: it comes after all others, whatever their keys.
-const ENDED: u32 = 1 << 31;
 /// Numbers that are decoded at once.
 const BATCH: usize = 512;
-
-/// The head of a run in the tree.
-#[derive(Debug, Clone, Copy)]
-struct Node<K> {
-    key: K,
-    run: u32,
-}
-
-/// The runs' heads; the least of them is known, and who lost to whom.
-#[derive(Debug)]
-struct LoserTree<K> {
-    /// The winner, then the losers of inner nodes 1 and up.
-    nodes: Vec<Node<K>>,
-}
-
-impl<K: Copy> LoserTree<K> {
-    /// A tree over the given heads, one a run; `beats` tells whether the first comes before the
-    /// second. `none` is the key of leaves without a run.
-    fn new(heads: &[Node<K>], none: K, mut beats: impl FnMut(&Node<K>, &Node<K>) -> bool) -> Self {
-        let leaves = heads.len().next_power_of_two();
-        let empty = Node {
-            key: none,
-            run: u32::MAX,
-        };
-        let mut nodes = vec![empty; leaves];
-        let mut winners = vec![empty; 2 * leaves];
-        winners[leaves..leaves + heads.len()].copy_from_slice(heads);
-        for inner in (1..leaves).rev() {
-            let (left, right) = (winners[2 * inner], winners[2 * inner + 1]);
-            let (winner, loser) = match beats(&right, &left) {
-                true => (right, left),
-                false => (left, right),
-            };
-            winners[inner] = winner;
-            nodes[inner] = loser;
-        }
-        nodes[0] = winners[1];
-        LoserTree { nodes }
-    }
-
-    /// The head that comes first.
-    #[inline(always)]
-    fn winner(&self) -> Node<K> {
-        self.nodes[0]
-    }
-
-    /// Puts the next head of the winner's run in its place and finds the new winner.
-    #[inline(always)]
-    fn replace(&mut self, head: Node<K>, mut beats: impl FnMut(&Node<K>, &Node<K>) -> bool) {
-        let leaf = (head.run & !ENDED) as usize + self.nodes.len();
-        let mut winner = head;
-        let mut inner = leaf / 2;
-        while inner > 0 {
-            let met = &mut self.nodes[inner];
-            let is_beaten = beats(met, &winner);
-            // Who wins is a coin's toss: a branch would be missed every other time.
-            let (won, lost) = (
-                Node {
-                    key: select_unpredictable(is_beaten, met.key, winner.key),
-                    run: select_unpredictable(is_beaten, met.run, winner.run),
-                },
-                Node {
-                    key: select_unpredictable(is_beaten, winner.key, met.key),
-                    run: select_unpredictable(is_beaten, winner.run, met.run),
-                },
-            );
-            winner = won;
-            *met = lost;
-            inner /= 2;
-        }
-        self.nodes[0] = winner;
-    }
-}
 
 /// How far a merge came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +78,7 @@ struct Numbers<K> {
 
 impl<K> Numbers<K> {
     fn new(scalar: ScalarOrder) -> Self {
-        let tree = LoserTree { nodes: Vec::new() };
+        let tree = LoserTree::default();
         Numbers { scalar, tree }
     }
 }
@@ -265,7 +187,7 @@ fn merge_batch<K: Key>(
         let winner = tree.winner();
         *slot = winner.key;
         // One that has ended wins only when all have; the caller asks for no more than there is.
-        let run = (winner.run & !ENDED) as usize;
+        let run = winner.run_index();
         match rest.get_mut(run).and_then(Iterator::next) {
             Some(&key) => {
                 let run = winner.run;

@@ -16,6 +16,7 @@ mod distribute;
 pub(crate) mod elements;
 pub(crate) mod in_memory;
 pub mod lines;
+pub(crate) mod loser_tree;
 pub mod plan;
 pub(crate) mod shared;
 pub(crate) mod source;

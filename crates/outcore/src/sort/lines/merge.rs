@@ -1,6 +1,6 @@
 //! Files of lines that are in order already, made one.
 //!
-//! Model: a tournament tree of losers (Knuth, The Art of Computer Programming, volume 3, 5.4.1).
+//! Model: a tree of losers ([`crate::sort::loser_tree`]) over the first words of the keys.
 //!
 //! Contract: the output is all lines of the inputs, in order if each input is; of lines that nothing
 //! tells apart, those of an earlier file come first. With `unique` the first line of a key is
@@ -11,6 +11,7 @@
 use std::cmp::Ordering;
 
 use super::files::{self, FileReader, FileSizes, LineFile};
+use super::refs::word_of;
 use super::sort::check_output;
 use super::{LineSortOptions, LineSummary, OnNoKey};
 use crate::ends::{EDGES, EDGES_BYTES, Input, Output, Phases};
@@ -18,6 +19,7 @@ use crate::job::Job;
 use crate::key::sort_key::{Rank, SortKey};
 use crate::partition::driver::{Ends, Written};
 use crate::partition::task::{Sink, write_pipe};
+use crate::sort::loser_tree::{ENDED, LoserTree, Node};
 use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Ledger, Pool};
 use outcore_io::output::Room;
@@ -81,45 +83,38 @@ impl Runs<'_> {
         (self.files[index].line(), &self.keys[index])
     }
 
-    /// Whether the line of file `a` comes before that of file `b`.
-    fn is_before(&self, a: usize, b: usize) -> bool {
-        if self.is_over[a] || self.is_over[b] {
-            return !self.is_over[a] || (self.is_over[b] && a < b);
+    /// The head of a file in the tree: the first word of its key, turned where larger keys come first.
+    fn head(&self, index: usize) -> Node<u64> {
+        if self.is_over[index] {
+            return Node {
+                key: u64::MAX,
+                run: index as u32 | ENDED,
+            };
         }
-        let (first, second) = (self.line(a), self.line(b));
+        let (line, key) = self.line(index);
+        let word = word_of(if self.order.is_item() { line } else { key }, 0);
+        Node {
+            key: if self.order.is_descending() {
+                !word
+            } else {
+                word
+            },
+            run: index as u32,
+        }
+    }
+
+    /// Whether the line of `a` comes before that of `b`; an earlier file first where nothing tells them apart.
+    fn is_before(&self, a: &Node<u64>, b: &Node<u64>) -> bool {
+        if a.key != b.key {
+            return a.key < b.key;
+        }
+        if a.has_ended() || b.has_ended() {
+            return a.run < b.run;
+        }
+        let (first, second) = (self.line(a.run_index()), self.line(b.run_index()));
         let order = self.rank.by_key(first, second);
         let order = order.then_with(|| self.rank.by_tie(first.0, second.0));
-        order.then(a.cmp(&b)) == Ordering::Less
-    }
-
-    /// Sets up the tree: the winner is at 0, losers behind.
-    fn play_all(&self) -> Vec<usize> {
-        let count = self.files.len();
-        let mut winners = vec![0; 2 * count];
-        let mut losers = vec![0; count.max(1)];
-        for index in 0..count {
-            winners[count + index] = index;
-        }
-        for node in (1..count).rev() {
-            let (a, b) = (winners[2 * node], winners[2 * node + 1]);
-            let (winner, loser) = if self.is_before(a, b) { (a, b) } else { (b, a) };
-            (winners[node], losers[node]) = (winner, loser);
-        }
-        losers[0] = if count > 1 { winners[1] } else { 0 };
-        losers
-    }
-
-    /// Plays the games of a file whose line has changed again.
-    fn replay(&self, losers: &mut [usize], index: usize) {
-        let mut winner = index;
-        let mut node = (self.files.len() + index) / 2;
-        while node > 0 {
-            if self.is_before(losers[node], winner) {
-                std::mem::swap(&mut losers[node], &mut winner);
-            }
-            node /= 2;
-        }
-        losers[0] = winner;
+        order.then(a.run.cmp(&b.run)) == Ordering::Less
     }
 }
 
@@ -321,12 +316,15 @@ fn merge(runs: &mut Runs<'_>, reader: &mut FileReader<'_>, out: &mut Out<'_>) ->
     for index in 0..runs.files.len() {
         runs.advance(reader, index)?;
     }
-    let mut losers = runs.play_all();
+    let heads: Vec<_> = (0..runs.files.len())
+        .map(|index| runs.head(index))
+        .collect();
+    let mut tree = LoserTree::new(&heads, u64::MAX, |a, b| runs.is_before(a, b));
     let is_unique = out.options.unique;
     // The line written last, and its key.
     let (mut first, mut first_key, mut is_begun) = (Vec::new(), Vec::new(), false);
-    while !runs.is_over[losers[0]] {
-        let index = losers[0];
+    while !tree.winner().has_ended() {
+        let index = tree.winner().run_index();
         let next = runs.line(index);
         let is_same = is_unique
             && is_begun
@@ -340,7 +338,7 @@ fn merge(runs: &mut Runs<'_>, reader: &mut FileReader<'_>, out: &mut Out<'_>) ->
             out.line(reader, &first)?;
         }
         runs.advance(reader, index)?;
-        runs.replay(&mut losers, index);
+        tree.replace(runs.head(index), |a, b| runs.is_before(a, b));
     }
     Ok(())
 }
