@@ -1,0 +1,86 @@
+//! Tables: what commands do with Parquet and Arrow.
+//!
+//! Contract: an input is a table if the first file that is named begins like one, or is a directory of tables; neither
+//! `--lines` nor a type of records may say otherwise. Each command turns its flags into a [`Request`] and calls
+//! [`run`], in this order: flags that mean nothing for tables refused; the output's names and format settled; a job
+//! made; the job of [`outcore_table::jobs`]; the summary, which is that of other commands. Streams are not taken, since
+//! a table is read from its end.
+
+mod convert;
+mod info;
+mod order;
+mod outputs;
+mod report;
+mod request;
+mod run;
+
+use std::path::PathBuf;
+
+use outcore::{Error, Result};
+use outcore_front::inputs::{self, Streams};
+use outcore_table::input::is_directory_of_tables;
+use outcore_table::rows::KeyColumn;
+
+use crate::cli::tables::TableArgs;
+use crate::context::Context;
+
+use report::Done;
+use request::Request;
+use run::run;
+
+pub(crate) use convert::convert;
+pub(crate) use info::info;
+pub(crate) use order::{shuffle, sort, unique};
+
+const READ: &str = "read arguments";
+
+/// Whether `inputs` are tables: told by the first of them.
+pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
+    let Some(first) = inputs.first() else {
+        return Ok(false);
+    };
+    if first.is_dir() {
+        return Ok(is_directory_of_tables(first));
+    }
+    if !first.is_file() {
+        // A stream, a dataset, or nothing: what is none of these is told by who reads it.
+        return Ok(false);
+    }
+    let sources = inputs::find(std::slice::from_ref(first), Streams::Taken, &context.files)?;
+    match sources.first() {
+        Some(source) if !source.is_stream() => Ok(inputs::content_of(source)?.is_table()),
+        _ => Ok(false),
+    }
+}
+
+/// Fails for flags of tables, where the input is none.
+pub(crate) fn check_no_table(tables: &TableArgs) -> Result<()> {
+    match tables.is_given() {
+        false => Ok(()),
+        true => Err(
+            Error::usage(READ, "options of tables, and the input is no table")
+                .hint("leave --columns, --union, --codec, --group-rows, --bloom and --parts out"),
+        ),
+    }
+}
+
+/// Fails for what tables do not have.
+fn refuse(is_given: bool, flag: &str) -> Result<()> {
+    match is_given {
+        false => Ok(()),
+        true => Err(Error::usage(READ, format!("{flag}: the input is a table"))
+            .hint("leave them out; columns of tables are named with --by")),
+    }
+}
+
+/// The columns of `--by`; all others descend if the whole order does.
+fn keys_of(by: &[String], is_descending: bool) -> Result<Vec<KeyColumn>> {
+    let keys = by.iter().map(|text| {
+        let key = KeyColumn::parse(text)?;
+        Ok(match is_descending && !text.contains(':') {
+            true => key.descending(),
+            false => key,
+        })
+    });
+    keys.collect()
+}

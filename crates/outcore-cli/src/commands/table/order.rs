@@ -1,0 +1,97 @@
+//! Tables in another order: `sort`, `unique` and `shuffle`.
+//!
+//! Contract: as the folder's.
+
+use outcore::Result;
+use outcore_front::resources::Resources;
+use outcore_table::jobs::{self, TableOrder};
+use serde_json::json;
+
+use super::{Done, Request, keys_of, refuse, run};
+use crate::cli::SortArgs;
+use crate::cli::commands::{ShuffleArgs, UniqueArgs};
+use crate::context::Context;
+use crate::resources;
+
+/// `outcore sort` of tables.
+pub(crate) fn sort(context: &Context, args: &SortArgs, resources: Resources) -> Result<u8> {
+    let no = |is_given: bool, flag: &str| refuse(is_given, flag);
+    no(
+        args.order.is_given() || args.gnu.is_given(),
+        "options for lines",
+    )?;
+    no(args.text.csv || args.text.jsonl, "--csv and --jsonl")?;
+    no(args.is_check(), "--check")?;
+    no(args.explain || args.dry_run, "--explain and --dry-run")?;
+    no(args.delete_input, "--delete-input")?;
+    let keys = keys_of(&args.text.by, args.descending)?;
+    let request = Request {
+        inputs: &args.inputs,
+        output: args.output.as_deref(),
+        tables: &args.tables,
+        force: args.force,
+        replace: args.replace,
+        record_io: &args.record_io,
+    };
+    let order = TableOrder {
+        keys,
+        is_stable: args.stable,
+        is_descending: args.descending,
+    };
+    run(context, &request, resources, |job, ends| {
+        Ok(match args.unique {
+            true => Done::new("kept", jobs::unique(job, ends, &order)?),
+            false => Done::new("sorted", jobs::sort(job, ends, &order)?),
+        })
+    })
+}
+
+/// `outcore unique` of tables.
+pub(crate) fn unique(context: &Context, args: &UniqueArgs) -> Result<u8> {
+    let resources = resources::load(
+        &args.resources,
+        &args.drives,
+        args.scratch.limit_bytes,
+        resources::SEED,
+    )?;
+    refuse(args.order.is_given(), "options for lines")?;
+    refuse(args.text.csv || args.text.jsonl, "--csv and --jsonl")?;
+    refuse(args.count, "--count")?;
+    refuse(args.explain, "--explain")?;
+    let request = Request {
+        inputs: &args.files.inputs,
+        output: args.files.output.as_deref(),
+        tables: &args.tables,
+        force: args.files.force,
+        replace: false,
+        record_io: &args.record_io,
+    };
+    let order = TableOrder {
+        keys: keys_of(&args.text.by, args.descending)?,
+        is_stable: true,
+        is_descending: args.descending,
+    };
+    run(context, &request, resources, |job, ends| {
+        Ok(Done::new("kept", jobs::unique(job, ends, &order)?))
+    })
+}
+
+/// `outcore shuffle` of tables.
+pub(crate) fn shuffle(context: &Context, args: &ShuffleArgs, resources: Resources) -> Result<u8> {
+    refuse(args.rows.is_given(), "--csv and --jsonl")?;
+    refuse(args.explain, "--explain")?;
+    let request = Request {
+        inputs: &args.files.inputs,
+        output: args.files.output.as_deref(),
+        tables: &args.tables,
+        force: args.files.force,
+        replace: false,
+        record_io: &args.record_io,
+    };
+    run(context, &request, resources, |job, ends| {
+        let done = jobs::shuffle(job, ends, (args.seed, args.epoch))?;
+        Ok(Done::new("shuffled", done)
+            .with("seed", json!(args.seed))
+            .with("epoch", json!(args.epoch)))
+    })
+}

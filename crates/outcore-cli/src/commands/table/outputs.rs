@@ -1,0 +1,126 @@
+//! Where tables go: names of files, formats, directories of parts.
+//!
+//! Contract: the format follows from the name's ending. Nothing is made here but a directory for parts.
+
+use std::path::{Path, PathBuf};
+
+use outcore::{Error, Result};
+use outcore_front::inputs::{self, Source, is_stdout};
+use outcore_table::output::{Codec, OutputOptions, TableFormat};
+
+use super::READ;
+use super::request::Request;
+use crate::context::Context;
+
+/// How the names of tables end, and the format that they get.
+const ENDINGS: [(&str, TableFormat); 7] = [
+    ("parquet", TableFormat::Parquet),
+    ("pq", TableFormat::Parquet),
+    ("parq", TableFormat::Parquet),
+    ("arrow", TableFormat::ArrowFile),
+    ("feather", TableFormat::ArrowFile),
+    ("ipc", TableFormat::ArrowFile),
+    ("arrows", TableFormat::ArrowStream),
+];
+
+/// The names of the output's files, and what they will look like.
+pub(super) fn outputs_of(
+    context: &Context,
+    request: &Request<'_>,
+) -> Result<(Vec<PathBuf>, OutputOptions)> {
+    let name = request
+        .output
+        .filter(|name| !is_stdout(name))
+        .ok_or_else(|| {
+            Error::usage(READ, "a table is not written to standard output")
+                .hint("name a file with -o, for example -o out.parquet")
+        })?;
+    let name = context.files.output(name, request.force)?;
+    let ending = name.extension().and_then(|ending| ending.to_str());
+    let known = ENDINGS.iter().find(|(known, _)| Some(*known) == ending);
+    let format = match (known, request.tables.parts) {
+        (Some((_, format)), None) => *format,
+        (None, Some(_)) => TableFormat::Parquet,
+        (Some(_), Some(_)) => {
+            let cause = "--parts writes a directory, and this is the name of a file";
+            return Err(Error::usage("create output", cause)
+                .path(&name)
+                .hint("name a directory"));
+        }
+        (None, None) => {
+            return Err(Error::usage("create output", "its name says no format of tables")
+                .path(&name)
+                .hint("let it end in .parquet, .arrow, .feather or .arrows, or name a directory and --parts"));
+        }
+    };
+    let outputs = match request.tables.parts {
+        None => vec![name.into_owned()],
+        Some(parts) => (0..parts)
+            .map(|part| name.join(format!("part-{part:05}.parquet")))
+            .collect(),
+    };
+    let mut writes = OutputOptions::new(format);
+    if let Some(codec) = &request.tables.codec {
+        writes.codec = Codec::parse(codec)?;
+    }
+    if let Some(rows) = request.tables.group_rows {
+        writes.group_rows_max = usize::try_from(rows).unwrap_or(usize::MAX);
+    }
+    writes
+        .bloom_filters
+        .clone_from(&request.tables.bloom_filters);
+    Ok((outputs, writes))
+}
+
+/// Fails if an output is an input, unless it may be.
+pub(super) fn check_inputs_kept(
+    sources: &[Source],
+    outputs: &[PathBuf],
+    may_replace: bool,
+) -> Result<()> {
+    let key = |path: &PathBuf| {
+        std::fs::metadata(path)
+            .ok()
+            .map(|facts| inputs::key_of(&facts))
+    };
+    let is_input = |path: &&PathBuf| {
+        let key = key(path);
+        key.is_some() && sources.iter().any(|source| source.key == key)
+    };
+    match outputs.iter().find(is_input) {
+        Some(path) if !may_replace => Err(Error::usage("create output", "it is an input")
+            .path(path)
+            .hint("name another file, or let sort replace it with --replace")),
+        _ => Ok(()),
+    }
+}
+
+/// A directory for parts, which goes again if they are not written.
+pub(super) struct Directory(Option<PathBuf>);
+
+impl Directory {
+    pub(super) fn make(request: &Request<'_>, outputs: &[PathBuf]) -> Result<Self> {
+        let dir = match (request.tables.parts, outputs.first()) {
+            (Some(_), Some(path)) => path.parent().unwrap_or(Path::new(".")),
+            _ => return Ok(Directory(None)),
+        };
+        match std::fs::create_dir(dir) {
+            Ok(()) => Ok(Directory(Some(dir.to_path_buf()))),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(Directory(None)),
+            Err(error) => Err(Error::io("create directory", &error).path(dir)),
+        }
+    }
+
+    pub(super) fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if let Some(dir) = &self.0 {
+            // Only what is empty goes.
+            let _ = std::fs::remove_dir(dir);
+        }
+    }
+}

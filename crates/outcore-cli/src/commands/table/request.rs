@@ -1,0 +1,19 @@
+//! What a command on tables is asked for.
+//!
+//! Contract: as the folder's.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::RecordArgs;
+use crate::cli::tables::TableArgs;
+
+/// What all of these commands are asked for.
+pub(super) struct Request<'a> {
+    pub(super) inputs: &'a [PathBuf],
+    pub(super) output: Option<&'a Path>,
+    pub(super) tables: &'a TableArgs,
+    pub(super) force: bool,
+    /// The output may take the place of an input.
+    pub(super) replace: bool,
+    pub(super) record_io: &'a RecordArgs,
+}

@@ -1,0 +1,115 @@
+//! From what a command on tables is asked for to a job that is done.
+//!
+//! Contract: as the folder's. The output is never an input unless that was asked for; a directory that was made for
+//! parts goes again if they are not written.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use outcore::{Job, Result};
+use outcore_front::inputs::{self, Source, Streams};
+use outcore_front::output::Target;
+use outcore_front::resources::Resources;
+use outcore_table::input::InputOptions;
+use outcore_table::jobs::TableEnds;
+use serde_json::json;
+
+use super::outputs::{Directory, check_inputs_kept, outputs_of};
+use super::report::Done;
+use super::request::Request;
+use crate::context::Context;
+use crate::lines::scratch_drives;
+use crate::progress::watch;
+use crate::recorder::Kept;
+
+/// Runs `work` from the inputs of `request` to its outputs, and says what it did.
+pub(super) fn run(
+    context: &Context,
+    request: &Request<'_>,
+    resources: Resources,
+    work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<Done>,
+) -> Result<u8> {
+    let started = Instant::now();
+    let sources = sources_of(context, request.inputs)?;
+    let (outputs, mut writes) = outputs_of(context, request)?;
+    check_inputs_kept(&sources, &outputs, request.replace)?;
+    writes.is_replacing = request.force || request.replace;
+    let target = match outputs.as_slice() {
+        [path] => Target::File(path.clone()),
+        paths => Target::Shards {
+            paths: paths.to_vec(),
+            manifest: paths[0].with_file_name("_parts"),
+        },
+    };
+    resources.named_drives(0)?;
+    let kept = Kept {
+        sources: &sources,
+        target: Some(&target),
+        force: request.force,
+        ..Kept::default()
+    };
+    let resources = context.start(resources, request.record_io, kept)?;
+    let stored_bytes = stored_bytes(request.inputs);
+    let drives = scratch_drives(&resources, &target, stored_bytes)?;
+    let job = resources.planned_job(drives, &target.dir());
+    context.note_scratch(&resources, &target, &job);
+    let inputs: Vec<String> = request
+        .inputs
+        .iter()
+        .map(|name| name.display().to_string())
+        .collect();
+    context.reporter.event(
+        "begin",
+        json!({
+            "inputs": inputs,
+            "output": request.output.map(|name| name.display().to_string()),
+            "type": "table",
+            "data_bytes": stored_bytes,
+            "memory_bytes": resources.config.memory_bytes.value,
+            "threads": resources.config.threads.value,
+            "io": resources.config.io.value.name(),
+        }),
+    );
+    let reads = InputOptions {
+        columns: (!request.tables.columns.is_empty()).then(|| request.tables.columns.clone()),
+        is_union: request.tables.union,
+        ..InputOptions::default()
+    };
+    let ends = TableEnds {
+        inputs: request.inputs,
+        reads: &reads,
+        outputs: &outputs,
+        writes: &writes,
+    };
+    let made = Directory::make(request, &outputs)?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let done = watch(reporter, interrupt, &job.control, &[], || work(&job, &ends))?;
+    made.keep();
+    done.report(context, (request, &resources), started);
+    Ok(0)
+}
+
+/// The files that are named, for what must not be written over.
+fn sources_of(context: &Context, names: &[PathBuf]) -> Result<Vec<Source>> {
+    let files: Vec<PathBuf> = names
+        .iter()
+        .filter(|name| !name.is_dir())
+        .cloned()
+        .collect();
+    match files.is_empty() {
+        true => Ok(Vec::new()),
+        false => inputs::find(&files, Streams::Refused, &context.files),
+    }
+}
+
+/// Bytes of the files and of those in directories, as far as they are seen.
+fn stored_bytes(names: &[PathBuf]) -> u64 {
+    let of = |path: &Path| std::fs::metadata(path).map_or(0, |facts| facts.len());
+    names
+        .iter()
+        .map(|name| match std::fs::read_dir(name) {
+            Ok(entries) => entries.flatten().map(|entry| of(&entry.path())).sum(),
+            Err(_) => of(name),
+        })
+        .sum()
+}
