@@ -125,7 +125,7 @@ def shuffled(
 ) -> Shuffled:
     """The records of files in the order that `shuffle` would write, read straight from them.
 
-    Opening throws a die for every record, a few nanoseconds each, and reads none.
+    Opening draws a random number for every record, a few nanoseconds each, and reads none of them.
 
     Args:
         src: Files of records of one size, or `.npy`.

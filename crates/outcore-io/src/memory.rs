@@ -64,9 +64,9 @@ impl Budget {
         Self::with(limit_bytes, None)
     }
 
-    /// That of a run under `ledger`, whose sum is `credit`.
-    fn of_ledger(ledger: Ledger, credit: Reservation) -> Self {
-        Self::with(credit.bytes, Some(Opened::new(ledger, credit)))
+    /// That of a run under `ledger`, whose sum is `reservation`.
+    fn of_ledger(ledger: Ledger, reservation: Reservation) -> Self {
+        Self::with(reservation.bytes, Some(Opened::new(ledger, reservation)))
     }
 
     fn with(limit_bytes: u64, ledger: Option<Opened>) -> Self {
@@ -109,8 +109,8 @@ impl Budget {
     /// Takes `bytes` out of the budget, or fails with [`Kind::Memory`] and the figures. Under a
     /// ledger, they are drawn from the line called `purpose`; a failure is a defect then.
     pub fn reserve(&self, purpose: &str, bytes: u64) -> Result<Reservation> {
-        if let Some(credit) = self.try_reserve(purpose, bytes)? {
-            return Ok(credit);
+        if let Some(reservation) = self.try_reserve(purpose, bytes)? {
+            return Ok(reservation);
         }
         if self.0.ledger.is_some() {
             let left_bytes = self.left_bytes(purpose);
@@ -273,7 +273,7 @@ struct PoolState {
     slot_count: usize,
     free: Mutex<Vec<u32>>,
     region: Region,
-    _credit: Reservation,
+    _reservation: Reservation,
 }
 
 impl fmt::Debug for Pool {
@@ -295,8 +295,8 @@ impl Pool {
         slot_count: usize,
     ) -> Result<Self> {
         let total_bytes = Self::total_bytes(slot_bytes, slot_count);
-        let credit = budget.reserve(purpose, total_bytes)?;
-        Self::on(credit, slot_bytes, slot_count)
+        let reservation = budget.reserve(purpose, total_bytes)?;
+        Self::on(reservation, slot_bytes, slot_count)
     }
 
     /// The same for what may have to wait until others have given back: nothing if there is no room
@@ -308,8 +308,8 @@ impl Pool {
         slot_count: usize,
     ) -> Result<Option<Self>> {
         let total_bytes = Self::total_bytes(slot_bytes, slot_count);
-        let credit = budget.try_reserve(purpose, total_bytes)?;
-        let pool = credit.map(|credit| Self::on(credit, slot_bytes, slot_count));
+        let reservation = budget.try_reserve(purpose, total_bytes)?;
+        let pool = reservation.map(|reservation| Self::on(reservation, slot_bytes, slot_count));
         pool.transpose()
     }
 
@@ -318,7 +318,7 @@ impl Pool {
         block_ceil(slot_bytes as u64) * slot_count as u64
     }
 
-    fn on(credit: Reservation, slot_bytes: usize, slot_count: usize) -> Result<Self> {
+    fn on(reservation: Reservation, slot_bytes: usize, slot_count: usize) -> Result<Self> {
         assert!(slot_bytes > 0 && slot_count > 0 && slot_count <= u32::MAX as usize);
         let slot_bytes = slot_bytes.next_multiple_of(BLOCK_BYTES);
         let total_bytes = slot_bytes * slot_count;
@@ -340,7 +340,7 @@ impl Pool {
             slot_count,
             free: Mutex::new(free),
             region,
-            _credit: credit,
+            _reservation: reservation,
         })))
     }
 

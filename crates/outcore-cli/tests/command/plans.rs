@@ -1,4 +1,4 @@
-//! What jobs foretell with `--explain` and `--dry-run`, and the table that stands behind each of them.
+//! What jobs predict with `--explain` and `--dry-run`, and the table that stands behind each of them.
 //!
 //! Contract: every job that moves data says so, with the same words and the same table as a sort.
 

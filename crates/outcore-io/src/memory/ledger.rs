@@ -104,8 +104,8 @@ impl Ledger {
     /// # Errors
     /// [`Kind::Memory`] where less is left; nothing is taken then.
     pub fn open(&self, budget: &Budget) -> Result<Budget> {
-        let credit = budget.reserve(self.job, self.bytes())?;
-        Ok(Budget::of_ledger(self.clone(), credit))
+        let reservation = budget.reserve(self.job, self.bytes())?;
+        Ok(Budget::of_ledger(self.clone(), reservation))
     }
 }
 
@@ -127,7 +127,7 @@ impl fmt::Display for Ledger {
 pub(super) struct Opened {
     ledger: Ledger,
     drawn: std::sync::Mutex<Vec<u64>>,
-    _credit: Reservation,
+    _reservation: Reservation,
 }
 
 /// What a line says to a request.
@@ -141,11 +141,11 @@ pub(super) enum Answer {
 }
 
 impl Opened {
-    pub(super) fn new(ledger: Ledger, credit: Reservation) -> Self {
+    pub(super) fn new(ledger: Ledger, reservation: Reservation) -> Self {
         Opened {
             drawn: std::sync::Mutex::new(vec![0; ledger.lines.len()]),
             ledger,
-            _credit: credit,
+            _reservation: reservation,
         }
     }
 

@@ -98,14 +98,14 @@ impl DatasetDevice {
             let error = Error::usage(OPEN, format!("@{name} holds many files"));
             return Err(error.hint(format!("name one of them: @{name}/FILE")));
         }
-        let (striped, sums, credit) = self.volume.open_with_sums(&manifest, &self.budget)?;
+        let (striped, sums, reservation) = self.volume.open_with_sums(&manifest, &self.budget)?;
         Ok(self.table.add(Open {
             path: path.to_path_buf(),
             state: State::Sealed(Box::new(Sealed {
                 manifest,
                 striped,
                 sums,
-                _credit: credit,
+                _reservation: reservation,
             })),
             troubles: Mutex::default(),
         }))

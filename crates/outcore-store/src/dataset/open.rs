@@ -46,7 +46,7 @@ pub(super) struct Sealed {
     pub(super) manifest: Manifest,
     pub(super) striped: StripedVolume,
     pub(super) sums: Vec<u64>,
-    pub(super) _credit: Reservation,
+    pub(super) _reservation: Reservation,
 }
 
 /// A dataset that is being written: it gets its places when its length, or a bound of it, is known.
@@ -63,7 +63,7 @@ pub(super) struct Begun {
     pub(super) striped: StripedVolume,
     pub(super) manifest: Manifest,
     ledger: Mutex<Ledger>,
-    pub(super) _credit: Reservation,
+    pub(super) _reservation: Reservation,
 }
 
 #[derive(Default)]
@@ -162,7 +162,7 @@ impl Growing {
         let begun = Begun {
             striped: unsealed.striped.clone(),
             manifest: unsealed.manifest.clone(),
-            _credit: budget.reserve("checksums", checksum_blocks * 16)?,
+            _reservation: budget.reserve("checksums", checksum_blocks * 16)?,
             ledger: Mutex::default(),
         };
         *lock(&self.unsealed) = Some(unsealed);

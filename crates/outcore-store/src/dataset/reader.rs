@@ -109,7 +109,7 @@ pub struct DatasetReader {
     /// The checksums of the checksum blocks of the range, and the first of these.
     sums: Vec<u64>,
     first_checksum_block: u64,
-    sums_credit: Reservation,
+    sums_reservation: Reservation,
     /// First byte of the range.
     from_bytes: u64,
     /// Next chunk to ask for, next byte to give, end of the range.
@@ -177,7 +177,7 @@ impl DatasetVolume {
             pool: Pool::new(budget, READ, CHUNK_BYTES, slots as usize)?,
             sums: Vec::new(),
             first_checksum_block: checksum_blocks.start,
-            sums_credit: budget.reserve(
+            sums_reservation: budget.reserve(
                 "checksums",
                 (checksum_blocks.end - checksum_blocks.start) * 8,
             )?,
@@ -210,7 +210,7 @@ impl DatasetVolume {
     ) -> Result<(StripedVolume, Vec<u64>, Reservation)> {
         let reader =
             self.reader_with_sums(manifest, 0..0, 0..manifest.checksum_blocks(), budget)?;
-        Ok((reader.striped, reader.sums, reader.sums_credit))
+        Ok((reader.striped, reader.sums, reader.sums_reservation))
     }
 
     /// Reads all of every dataset in `names`, or of all; what is not what was written or cannot be read,

@@ -75,7 +75,7 @@ pub struct DatasetWriter {
     written_bytes: u64,
     sums: Vec<u64>,
     budget: Budget,
-    sums_credit: Vec<Reservation>,
+    sums_reservation: Vec<Reservation>,
 }
 
 impl DatasetVolume {
@@ -173,7 +173,7 @@ impl DatasetWriter {
             written_bytes: 0,
             sums: Vec::new(),
             budget: budget.clone(),
-            sums_credit: Vec::new(),
+            sums_reservation: Vec::new(),
         })
     }
 
@@ -228,8 +228,8 @@ impl DatasetWriter {
         let checksum_block_bytes = self.unsealed.manifest.checksum_block_bytes() as usize;
         if self.sums.capacity() < self.sums.len() + CHUNK_BYTES / checksum_block_bytes {
             let more = self.sums.capacity().max(1 << 13);
-            let credit = self.budget.reserve("checksums", more as u64 * 8)?;
-            self.sums_credit.push(credit);
+            let reservation = self.budget.reserve("checksums", more as u64 * 8)?;
+            self.sums_reservation.push(reservation);
             self.sums.reserve_exact(more);
         }
         let mut at_bytes = self.written_bytes;

@@ -29,7 +29,7 @@ const BATCH: usize = 512;
 /// What counts as unordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CheckOptions {
-    /// The order is turned round.
+    /// The order is reversed.
     pub descending: bool,
     /// Records with equal keys must also be in byte order, as the sort writes them by default.
     pub ties: bool,

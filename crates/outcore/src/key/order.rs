@@ -26,7 +26,7 @@ use super::word::{Atom, NumberBits, Word, compile};
 /// Options of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct OrderOptions {
-    /// Turns the key order round, NaNs first; ties are not turned round.
+    /// Reverses the key order, NaNs first; ties keep their order.
     pub descending: bool,
     /// What decides between equal keys.
     pub tie: Tie,

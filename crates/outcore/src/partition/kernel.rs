@@ -503,16 +503,16 @@ vectorised! {
 }
 
 vectorised! {
-    /// Of each half of each of `dice`, the upper one first, the number below its bound that it stands
+    /// Of each half of each of `draws`, the upper one first, the number below its bound that it stands
     /// for: bounds go down from `bound`, one a half. In `chosen` the first of two numbers is the lower
-    /// half. False if one of them may have to be thrown again (D. Lemire, ACM TOMACS 29, 2019).
-    fn choose_below(dice: &[u64], bound: u32, chosen: &mut [u64]) -> bool {
+    /// half. False if one of them may have to be drawn again (D. Lemire, ACM TOMACS 29, 2019).
+    fn choose_below(draws: &[u64], bound: u32, chosen: &mut [u64]) -> bool {
         const LOW: u64 = u32::MAX as u64;
         let mut borrows = 0;
         let mut bound = u64::from(bound);
-        for (dice, chosen) in dice.iter().zip(chosen) {
-            let first = (dice >> 32) * bound;
-            let second = (dice & LOW) * (bound - 1);
+        for (draw, chosen) in draws.iter().zip(chosen) {
+            let first = (draw >> 32) * bound;
+            let second = (draw & LOW) * (bound - 1);
             *chosen = (first >> 32) | (second & !LOW);
             // Below its bound, a lower half makes the difference negative.
             borrows |= (first & LOW).wrapping_sub(bound) | (second & LOW).wrapping_sub(bound - 1);

@@ -17,7 +17,7 @@
 //!
 //! Contract: a [`Partition`] is what the threads of one job share, whatever its items are; it lives as
 //! long as the job and is reached by shared reference. What changes does so by its own lock or counter.
-//! What only one kind of job needs (order, plan, dice) hangs beside it.
+//! What only one kind of job needs (order, plan, random draws) stands beside it.
 
 pub(crate) mod bucket;
 pub(crate) mod classify;

@@ -9,7 +9,7 @@
 //! | P | threads | `threads` |
 //!
 //! Contract: no I/O, and the same plan for the same numbers. Here is what a plan says: its sizes, the lines of the
-//! ledger that they come to, what it foretells, and its words for people. [`search`] finds the one to go by.
+//! ledger that they come to, what it predicts, and its words for people. [`search`] finds the one to go by.
 //! Data that fit are distributed in memory and written once; larger data go through scratch once, or as often as
 //! one distribution has too few buckets for the memory (PALID, SPAA 2025, section 4).
 //!

@@ -3,7 +3,7 @@
 //! Contract: a [`Route`] belongs to one thread of one distribution. It is asked about a [`Batch`] at a time,
 //! neighbours in the input, and writes a bucket number for each item, without a branch on the data where
 //! it can be. Routes by splitters on words are in `sort::splitters`, by splitters on strings in
-//! `sort::lines::cut`, by random draws in `shuffle::route`; [`PositionRoute`] is by place in the input.
+//! `sort::lines::splitters`, by random draws in `shuffle::route`; [`PositionRoute`] is by place in the input.
 
 use super::bucket::Segment;
 use super::scatter::{RunStart, ScatterWorker};

@@ -10,7 +10,7 @@
 //!
 //! No deadlock: results that came early wait in areas of their thread, and a thread's last free
 //! area is only used for a piece that can be placed at once. The first piece of all that are not
-//! placed can be, and each before whose results are claimed without credit is claimed as well.
+//! placed can be, and each before whose results are claimed without allowance is claimed as well.
 //! A piece whose results overflow its area is put back and made again, straight into the outputs,
 //! when its turn has come.
 //!
@@ -157,7 +157,8 @@ impl<'a> Appender<'a> {
 
     /// Whether the results of `piece` could be placed or held now.
     fn is_turn_of(&self, piece: &Piece) -> bool {
-        let is_allowed = piece.credit_bytes > 0 || piece.lane <= self.front.load(Ordering::Acquire);
+        let is_allowed =
+            piece.allowance_bytes > 0 || piece.lane <= self.front.load(Ordering::Acquire);
         is_allowed && self.turns[piece.lane].load(Ordering::Acquire) == piece.order
     }
 
@@ -184,11 +185,13 @@ impl<'a> Appender<'a> {
                 held_bytes += run.len_bytes as u64;
             }
             drop(lane);
-            reader.pieces().give_back(piece.credit_bytes - held_bytes);
+            reader
+                .pieces()
+                .give_back(piece.allowance_bytes - held_bytes);
         } else {
             drop(lane);
             self.append_runs(reader, placing, area, runs)?;
-            reader.pieces().give_back(piece.credit_bytes);
+            reader.pieces().give_back(piece.allowance_bytes);
         }
         self.pass_on(reader, placing, piece.lane)
     }

@@ -147,17 +147,17 @@ where
     S: Sequence,
     S::Item: Clone + Sync,
 {
-    let credits = Mutex::new(Vec::new());
+    let reservations = Mutex::new(Vec::new());
     let mut leaves = Vec::new();
     sequence.leaves(&mut leaves);
     let grain = |_: &mut (), batch: Batch<'_>| {
         let items: Vec<S::Item> = sequence.iter(batch).collect();
         let bytes = items.len() * size_of::<S::Item>();
-        let credit = job.budget.reserve("collected items", bytes as u64)?;
-        credits
+        let reservation = job.budget.reserve("collected items", bytes as u64)?;
+        reservations
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(credit);
+            .push(reservation);
         Ok(items)
     };
     let combine = |mut a: Vec<S::Item>, b: Vec<S::Item>| {

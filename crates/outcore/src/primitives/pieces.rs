@@ -9,8 +9,8 @@
 //!
 //! Where all results go one after another, lanes are neighbours on one drive, and those behind the
 //! one whose results are being placed ([`Pieces::set_front`]) are read *ahead*: of each drive the
-//! next one, as long as there is credit for the results, so that no drive waits for another. What is
-//! claimed without credit comes strictly in order.
+//! next one, as long as there is allowance for the results, so that no drive waits for another. What is
+//! claimed without allowance comes strictly in order.
 //!
 //! Piece length is a multiple of the *grain*, which depends on the sizes of elements alone: what
 //! is folded grain by grain comes out the same whatever memory and threads are.
@@ -66,7 +66,7 @@ pub(crate) struct Piece {
     /// The stretch of the sequence that it is of.
     pub(crate) stretch: usize,
     /// Room that results may take before their turn; 0 if they have to wait for it.
-    pub(crate) credit_bytes: u64,
+    pub(crate) allowance_bytes: u64,
     /// Position of the first element.
     pub(crate) first: u64,
     pub(crate) count: usize,
@@ -358,7 +358,7 @@ struct Lane {
     next: usize,
     number: u64,
     order: u64,
-    /// Whether credit has been taken for it.
+    /// Whether allowance has been taken for it.
     is_ahead: bool,
 }
 
@@ -448,7 +448,7 @@ impl Pieces {
         self.claims().ahead = ahead;
     }
 
-    /// Gives back credit.
+    /// Gives back allowance.
     pub(crate) fn give_back(&self, bytes: u64) {
         if bytes > 0 {
             self.claims().ahead.free_bytes += bytes;
@@ -476,11 +476,11 @@ impl Pieces {
         {
             claims.first_open += 1;
         }
-        let (lane, credit_bytes) = match self.sources.is_in_order {
+        let (lane, allowance_bytes) = match self.sources.is_in_order {
             true => self.choose_in_order(&claims, port),
             false => self.choose_any(&claims, port),
         }?;
-        Some(self.claim(&mut claims, lane, credit_bytes))
+        Some(self.claim(&mut claims, lane, allowance_bytes))
     }
 
     /// The drive from which `lane` goes on; nothing at its end.
@@ -500,7 +500,7 @@ impl Pieces {
         least.map(|(lane, _)| (lane, 0))
     }
 
-    /// Of each drive only the next lane counts: those behind it would take its credit.
+    /// Of each drive only the next lane counts: those behind it would take its allowance.
     fn choose_in_order(&self, claims: &Claims, port: &Port) -> Option<(usize, u64)> {
         let Ahead {
             free_bytes,
@@ -522,30 +522,30 @@ impl Pieces {
             } else {
                 lane_bytes
             };
-            let has_credit = piece_bytes > 0 && free_bytes >= piece_bytes + more_bytes;
-            let credit_bytes = match lane {
+            let has_allowance = piece_bytes > 0 && free_bytes >= piece_bytes + more_bytes;
+            let allowance_bytes = match lane {
                 lane if lane == claims.front => 0,
-                _ if has_credit => piece_bytes,
+                _ if has_allowance => piece_bytes,
                 lane if lane == claims.first_open => 0,
                 _ => break,
             };
             let backlog = drive.map_or(0, |drive| port.backlog(drive));
             if best.is_none_or(|(_, least, _)| backlog < least) {
-                best = Some((lane, backlog, credit_bytes));
+                best = Some((lane, backlog, allowance_bytes));
             }
             if seen.len() == self.sources.drives {
                 break;
             }
         }
-        best.map(|(lane, _, credit_bytes)| (lane, credit_bytes))
+        best.map(|(lane, _, allowance_bytes)| (lane, allowance_bytes))
     }
 
-    fn claim(&self, claims: &mut Claims, lane_index: usize, credit_bytes: u64) -> Piece {
+    fn claim(&self, claims: &mut Claims, lane_index: usize, allowance_bytes: u64) -> Piece {
         claims.next_lane = (lane_index + 1) % self.lanes();
         let Claims { lanes, ahead, .. } = claims;
         let lane = &mut lanes[lane_index];
-        ahead.free_bytes -= credit_bytes;
-        if credit_bytes > 0 && !std::mem::replace(&mut lane.is_ahead, true) {
+        ahead.free_bytes -= allowance_bytes;
+        if allowance_bytes > 0 && !std::mem::replace(&mut lane.is_ahead, true) {
             ahead.free_bytes -= ahead.lane_bytes;
         }
         let segment_index = self.sources.lanes[lane_index][lane.next];
@@ -557,7 +557,7 @@ impl Pieces {
             lane: lane_index,
             order: lane.order,
             stretch: segment.stretch,
-            credit_bytes,
+            allowance_bytes,
             first: segment.first + start,
             count: self.items.min(segment.count - start) as usize,
         };
@@ -582,7 +582,7 @@ mod tests {
     use outcore_io::memory::{Budget, Pool};
 
     #[test]
-    fn of_each_drive_the_next_lane_is_read_ahead_as_far_as_credit_goes() {
+    fn of_each_drive_the_next_lane_is_read_ahead_as_far_as_the_allowance_goes() {
         let device = RamDevice::new(RamOptions::default());
         let paths = ["/d0/a", "/d1/b", "/d2/c", "/d0/d"];
         for path in paths {
@@ -613,7 +613,7 @@ mod tests {
                 let file = &pieces.sources.part_of(&piece, 0).file;
                 port.submit(file, Op::Read, 0, buf, 0);
             }
-            claimed.push((piece.lane, piece.order, piece.credit_bytes));
+            claimed.push((piece.lane, piece.order, piece.allowance_bytes));
         }
         let expected = [
             (0, 0, 0),
@@ -621,7 +621,7 @@ mod tests {
             (2, 0, 4096),
             (0, 1, 0),
             (1, 1, 4096),
-            // Without credit strictly in order.
+            // Without allowance strictly in order.
             (2, 1, 0),
             (3, 0, 0),
             (3, 1, 0),

@@ -34,7 +34,7 @@ use outcore_io::port::Volume;
 /// Places from which items are sampled, and about how many bytes of them at each.
 const SAMPLE_PIECES: u64 = 256;
 const SAMPLE_BYTES: u64 = 4 << 10;
-/// Of the number of items that a sample foretells, the part that the plan adds.
+/// Of the number of items that a sample predicts, the part that the plan adds.
 const SPARE_SHARE: u64 = 32;
 
 /// Writes the items of `sequence` to `output` in the order of `format`, whose records are as long as they

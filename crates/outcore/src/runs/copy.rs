@@ -60,7 +60,7 @@ impl SortedView {
     pub(super) fn copy_units(&self, range: Range<u64>, out: &mut (dyn Write + Send)) -> Result<()> {
         let plan = self.plan(&range);
         let memory_bytes = (plan.threads * plan.buffers * plan.buffer_bytes) as u64;
-        let _credit = self.job.budget.reserve("merged records", memory_bytes)?;
+        let _reservation = self.job.budget.reserve("merged records", memory_bytes)?;
         let reader_bytes = self.reader_bytes(plan.threads);
         std::thread::scope(|scope| {
             let mut ways = Vec::with_capacity(plan.threads);

@@ -393,7 +393,7 @@ pub(super) fn open_runs(
         .iter()
         .map(|run| shape.blocks_of(run.units()))
         .sum();
-    let credit = job
+    let reservation = job
         .budget
         .reserve("the view's index", shape.index_bytes(blocks))?;
     let mut files = Vec::with_capacity(manifest.runs.len());
@@ -432,7 +432,7 @@ pub(super) fn open_runs(
         run.longest_block_bytes = index.longest_bytes(run.units) as usize;
         run.index = Arc::new(index);
     }
-    Ok((set, credit))
+    Ok((set, reservation))
 }
 
 /// The indexes of all runs of a view, each as it was written.

@@ -52,7 +52,7 @@ pub(super) const RUNS: &str = "runs";
 pub(super) const SPACE: &str = "sort space";
 pub(super) const INDEX: &str = "the view's index";
 pub(super) const LINES: &str = "sorted lines";
-/// References to lines beyond those that the mean length foretells.
+/// References to lines beyond those that the mean length predicts.
 const LINES_SPARE: u64 = 1024;
 
 /// What a view is made of and with.

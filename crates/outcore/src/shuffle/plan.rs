@@ -219,7 +219,7 @@ fn with_levels(
         Some(record_bytes) => record_bytes,
         None => (share_bytes / 40 / open_chunks).clamp(64 << 10, 256 << 20),
     };
-    // Throws are fair: what a bucket gets beyond its share is a few standard deviations of its
+    // Draws are uniform: what a bucket gets beyond its share is a few standard deviations of its
     // number of records; lines differ in length besides, and a long one or two may be in a bucket of short ones.
     let spread_bytes = match size.record_bytes {
         Some(_) => (6.0 * (average_bytes as f64 * record_bytes as f64).sqrt()) as u64,

@@ -8,7 +8,7 @@
 //! scalars are only counted.
 //!
 //! Bounds: memory is the segment pool, the read pool and one description a segment; a worker never
-//! waits for another's buffer (each has its own share, resident segments are taken by credit). I/O
+//! waits for another's buffer (each has its own share, resident segments are taken within a reservation). I/O
 //! reads the source once and writes each element at most once. In ordered jobs a worker takes
 //! blocks in the order in which it was given them, and segments list the runs of the input in them.
 

@@ -4,7 +4,7 @@
 //! compared as such: integers by value; floats by value with -0.0 before 0.0 and NaNs behind all
 //! numbers, ordered by their bits as unsigned integers; bytes as unsigned bytes; several numbers
 //! one after another. A descending field, and a descending job, turn keys round. Equal keys: by the
-//! whole record as unsigned bytes, never turned round; with `stable` by the place in the input.
+//! whole record as unsigned bytes, never reversed; with `stable` by the place in the input.
 //! `unique` keeps the first record of each key in that order.
 
 use std::cmp::Ordering;

@@ -85,7 +85,7 @@ fn gain_max(sweep: &[Sweep]) -> f64 {
     sweep.iter().map(Sweep::gain).fold(0.0, f64::max)
 }
 
-/// The paper's tables, those that the drive was fitted to apart from those that it foretells.
+/// The paper's tables, those that the drive was fitted to apart from those that it predicts.
 fn print_tables(fitted: [f64; 4], foretold: [f64; 4], gain_max: f64) {
     let row = |name: &str, paper: f64, here: f64, note: &str| {
         // Adding zero leaves no minus sign before it.

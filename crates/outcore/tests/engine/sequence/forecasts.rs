@@ -1,4 +1,4 @@
-//! What passes foretell is what drives then move.
+//! What passes predict is what drives then move.
 //!
 //! Contract: each phase of each pass but looks at samples and publishing has a forecast beside it. Where that is a
 //! number of bytes, so many are moved, but for blocks on borders; where it is a bound, no more; and nothing is said
@@ -93,7 +93,7 @@ fn shards(name: &str) -> Output {
 }
 
 #[test]
-fn passes_move_what_they_foretell() {
+fn passes_move_what_they_predict() {
     let items = numbers(ITEMS, 3);
     let u64s = RecordFormat::parse_type("u64").unwrap();
     for threads in [1, 3] {
@@ -172,7 +172,7 @@ fn passes_move_what_they_foretell() {
 }
 
 #[test]
-fn a_scan_over_several_drives_foretells_and_counts_both_reads() {
+fn a_scan_over_several_drives_predicts_and_counts_both_reads() {
     let (device, job) = ram_job(2, 12_000, 1);
     let inputs = on_drives(&device, &numbers(4 * ITEMS, 4));
     let to = (&shards("scan"), false);
@@ -195,7 +195,7 @@ fn a_scan_over_several_drives_foretells_and_counts_both_reads() {
 }
 
 #[test]
-fn merges_move_what_they_foretell() {
+fn merges_move_what_they_predict() {
     let (device, job) = ram_job(2, 20_000, 1);
     let mut items = numbers(ITEMS, 5);
     let u64s = RecordFormat::parse_type("u64").unwrap();
@@ -227,7 +227,7 @@ fn merges_move_what_they_foretell() {
 }
 
 #[test]
-fn groups_move_what_their_plan_foretells() {
+fn groups_move_what_their_plan_predicts() {
     let u64s = RecordFormat::parse_type("u64").unwrap();
     for (distinct, by) in [(5000, GroupedBy::Hash), (u64::MAX, GroupedBy::Sort)] {
         let (device, job) = ram_job(2, 12_000, 1);
@@ -262,7 +262,7 @@ fn groups_move_what_their_plan_foretells() {
 }
 
 #[test]
-fn views_move_what_they_foretell() {
+fn views_move_what_they_predict() {
     let (device, job) = ram_job(2, 20_000, 1);
     let u64s = RecordFormat::parse_type("u64").unwrap();
     let inputs = put(&device, "in", &bytes_of(&numbers(ITEMS, 7)), 8, &[], 0);

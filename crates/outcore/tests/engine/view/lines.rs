@@ -498,7 +498,7 @@ fn lines_are_read_once_to_build_a_view_and_once_to_read_it() {
 }
 
 #[test]
-fn more_lines_than_a_sample_foretells_are_sorted_in_several_passes() {
+fn more_lines_than_a_sample_predicts_are_sorted_in_several_passes() {
     for (by, tie) in [(By::Line, Tie::Bytes), (By::Second, Tie::Position)] {
         let mut case = LineCase::of(Text::Prefix, 3_000_000, 1 << 20);
         case.order = TestOrder {
