@@ -5,6 +5,7 @@
 //! and default (see [`outcore_io::config`]).
 
 pub(crate) mod commands;
+pub(crate) mod dedup;
 pub(crate) mod gnu;
 pub(crate) mod help;
 pub(crate) mod lines;
@@ -157,6 +158,7 @@ pub(crate) enum Command {
     Sort(Box<SortArgs>),
     Shuffle(Box<ShuffleArgs>),
     Unique(Box<UniqueArgs>),
+    Dedup(Box<dedup::DedupArgs>),
     Convert(Box<tables::ConvertArgs>),
     Info(tables::InfoArgs),
     Split(Box<SplitArgs>),

@@ -140,6 +140,7 @@ fn dispatch(cli: &mut Cli, is_gnu: bool) -> u8 {
         }
         Command::Shuffle(args) => ("shuffle", args.files.is_to_stdout()),
         Command::Unique(args) => ("unique", args.files.is_to_stdout()),
+        Command::Dedup(_) => ("dedup", false),
         Command::Convert(_) => ("convert", false),
         Command::Info(_) => ("info", false),
         Command::Split(_) => ("split", false),
@@ -181,6 +182,7 @@ fn dispatch(cli: &mut Cli, is_gnu: bool) -> u8 {
         Command::Sort(args) => commands::sort::run(&context, args),
         Command::Shuffle(args) => commands::shuffle::run(&context, args),
         Command::Unique(args) => commands::unique::run(&context, args),
+        Command::Dedup(args) => commands::table::dedup(&context, args),
         Command::Convert(args) => commands::table::convert(&context, args),
         Command::Info(args) => commands::table::info(&context, &args.inputs),
         Command::Split(args) => commands::split::run(&context, args),

@@ -16,8 +16,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Files of lines, records or tables",
         &[
-            "sort", "shuffle", "unique", "split", "head", "sample", "verify", "convert", "info",
-            "gen",
+            "sort", "shuffle", "unique", "dedup", "split", "head", "sample", "verify", "convert",
+            "info", "gen",
         ],
     ),
     (

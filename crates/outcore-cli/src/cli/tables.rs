@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::{DriveArgs, RecordArgs, ResourceArgs, parse_count};
+use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs, parse_count};
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
@@ -55,6 +55,30 @@ impl TableArgs {
             || self.group_rows.is_some()
             || self.parts.is_some()
     }
+}
+
+/// Where tables come from and go to, of commands for nothing but tables.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct TableFileArgs {
+    /// Parquet or Arrow files, or directories of them, in order, as one table
+    #[arg(required = true, value_name = "IN", value_hint = ValueHint::AnyPath)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Output: .parquet, .arrow or .feather (Arrow file), or .arrows (Arrow stream)
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
+    #[command(flatten)]
+    pub(crate) scratch: ScratchArgs,
+    /// Replace existing outputs
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
 }
 
 /// Copy tables between Parquet and Arrow, with other columns, another codec or in parts

@@ -45,6 +45,7 @@ const COMMANDS: &[(&str, Run)] = &[
         "unique",
         With(&["text", "--count text", "text -o o --force --json"]),
     ),
+    ("dedup", With(&["t.parquet -o d.parquet --json"])),
     ("split", With(&["text -n 2 -o p-{part} --force --json"])),
     ("head", With(&["text", "text -o o --force --json"])),
     (

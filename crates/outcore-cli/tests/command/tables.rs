@@ -226,3 +226,114 @@ fn what_tables_cannot_have_is_named_and_nothing_is_left() {
         .fails(4, &["cut.parquet"], "");
     assert_eq!(place.names(), ["cut.parquet", "lines", "t.parquet"]);
 }
+
+#[test]
+fn duplicates_are_removed_where_they_stand_and_written_if_asked_for() {
+    let place = TestDir::new();
+    let table = batch(3_000);
+    write(&place.path("t.parquet"), &table);
+    let all = rows_of(&table);
+    let kept_of = |arguments: &[&str]| {
+        let common = [
+            "dedup",
+            "t.parquet",
+            "-o",
+            "d.parquet",
+            "--by",
+            "name",
+            "--force",
+        ];
+        let answer = place
+            .run(&[&common[..], arguments, &["--json"]].concat())
+            .ok();
+        let summary = answer.event("summary");
+        assert_eq!(summary["removed"], json!(2_996), "{arguments:?}");
+        read(&place.path("d.parquet"))
+    };
+    // Of each name the first, the last, and the one with the largest number; in the order of the input.
+    let naive = |better: &dyn Fn(usize, usize) -> bool| {
+        let mut best: Vec<usize> = Vec::new();
+        for row in 0..all.len() {
+            match best.iter_mut().find(|kept| all[**kept].0 == all[row].0) {
+                Some(kept) if better(row, *kept) => *kept = row,
+                Some(_) => {}
+                None => best.push(row),
+            }
+        }
+        best.sort_unstable();
+        best.into_iter()
+            .map(|row| all[row].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(kept_of(&[]), naive(&|_, _| false));
+    assert_eq!(kept_of(&["--keep", "last"]), naive(&|_, _| true));
+    let largest = naive(&|row, kept| all[row].1 > all[kept].1);
+    assert_eq!(kept_of(&["--keep", "number:desc"]), largest);
+    kept_of(&["--removed", "r.parquet"]);
+    let mut both = [
+        read(&place.path("d.parquet")),
+        read(&place.path("r.parquet")),
+    ]
+    .concat();
+    let mut expected = all.clone();
+    both.sort();
+    expected.sort();
+    assert!(both == expected);
+    place.run(&["dedup", "t.parquet", "-o", "all.arrow"]).ok();
+    place.write("lines.jsonl", b"{\"a\":1}\n");
+    let refused = [
+        (
+            &["t.parquet", "-o", "x.parquet", "--keep", "nmae"][..],
+            "nmae",
+            "`name`",
+        ),
+        (
+            &["t.parquet", "-o", "x.parquet", "--removed", "x.parquet"],
+            "two outputs",
+            "another",
+        ),
+        (
+            &["t.parquet", "-o", "x.parquet", "--removed", "t.parquet"],
+            "input",
+            "",
+        ),
+        (
+            &["t.parquet", "-o", "x.parquet", "--removed", "r.parquet"],
+            "exists",
+            "--force",
+        ),
+        (
+            &["lines.jsonl", "-o", "x.parquet", "--by", "a"],
+            "tables only",
+            "unique",
+        ),
+        (
+            &["s3://bucket/t.parquet", "-o", "x.parquet"],
+            "s3://",
+            "local",
+        ),
+    ];
+    for (arguments, cause, hint) in refused {
+        let answer = place.run(&[&["dedup"], arguments].concat());
+        answer.fails(2, &[cause], hint);
+    }
+    let left = [
+        "all.arrow",
+        "d.parquet",
+        "lines.jsonl",
+        "r.parquet",
+        "t.parquet",
+    ];
+    assert_eq!(place.names(), left);
+}
+
+#[test]
+fn a_file_of_a_directory_that_is_read_is_never_written_over() {
+    let place = TestDir::new();
+    let dir = place.make_dir("logs");
+    write(&dir.join("1.parquet"), &batch(30));
+    place
+        .run(&["sort", "logs", "-o", "logs/1.parquet", "--force"])
+        .fails(2, &["input"], "--replace");
+    assert_eq!(read(&dir.join("1.parquet")), rows_of(&batch(30)));
+}

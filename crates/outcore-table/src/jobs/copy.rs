@@ -2,16 +2,19 @@
 //!
 //! Contract: [`copy`] reads the pieces of an input in parallel and writes them in order, so the output has the input's rows
 //! in the input's order, whatever the number of threads. Small pieces next to each other become one section of the
-//! output: where sections begin depends on the input alone. [`copy_chosen`] leaves out the rows that a [`Choice`] does
-//! not take.
+//! output: where sections begin depends on the input alone. [`copy_changed`] puts a [`Change`]
+//! between the two: fewer rows, or other columns. What it gives appears when it is published, so that several tables can be
+//! written before the first of them is seen.
 //!
 //! Bounds: a third of the memory is the readers', the rest the writers'.
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use arrow_array::{BooleanArray, RecordBatch};
+use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use outcore::Job;
 use outcore_io::{Error, Kind, Result, threads};
@@ -24,29 +27,34 @@ use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
 /// Pieces that are smaller than that together become one section.
 const SECTION_BYTES: u64 = 16 << 20;
 
-/// Which rows of a table are copied.
-pub(super) trait Choice: Sync {
-    /// Rows that are taken of a piece, if that is known.
+/// What becomes of a table on its way.
+pub(super) trait Change: Sync {
+    /// Rows that are left of a piece, if that is known.
     fn count(&self, piece: usize) -> Option<u64>;
 
-    /// The rows that are taken of `batch`, the first of which is row `first` of a piece; all of them for nothing.
+    /// What is written of `batch`, the first row of which is row `first` of a piece.
     ///
     /// # Errors
     /// What keeps it from saying so.
-    fn take(&self, piece: usize, first: u64, batch: &RecordBatch) -> Result<Option<BooleanArray>>;
+    fn apply(&self, piece: usize, first: u64, batch: RecordBatch) -> Result<RecordBatch>;
 }
 
-/// Every row.
-struct All<'a>(&'a [Piece]);
+/// Every row as it is.
+pub(super) struct Nothing<'a>(pub(super) &'a [Piece]);
 
-impl Choice for All<'_> {
+impl Change for Nothing<'_> {
     fn count(&self, piece: usize) -> Option<u64> {
         self.0.get(piece).map(|piece| piece.rows_count)
     }
 
-    fn take(&self, _: usize, _: u64, _: &RecordBatch) -> Result<Option<BooleanArray>> {
-        Ok(None)
+    fn apply(&self, _: usize, _: u64, batch: RecordBatch) -> Result<RecordBatch> {
+        Ok(batch)
     }
+}
+
+/// The rows of `batch` that are `taken`.
+pub(super) fn filtered(batch: &RecordBatch, taken: &BooleanArray) -> Result<RecordBatch> {
+    filter_record_batch(batch, taken).map_err(|error| fault::arrow("choose rows", &error))
 }
 
 /// Copies a table.
@@ -56,35 +64,60 @@ impl Choice for All<'_> {
 pub fn copy(job: &Job, ends: &TableEnds<'_>) -> Result<TableSummary> {
     let started = Instant::now();
     let input = TableInput::open(job, ends.inputs, ends.reads)?;
-    let done = copy_chosen(job, &input, ends, &All(input.pieces()))?;
+    let to = (ends.outputs, input.schema(), ends.writes);
+    let done = copy_changed(job, &input, to, &Nothing(input.pieces()))?.publish()?;
     Ok(TableSummary {
         seconds: started.elapsed().as_secs_f64(),
         ..done
     })
 }
 
-/// Copies the rows of `input` that `choice` takes.
+/// A table that is written, and does not appear before [`Copied::publish`].
+pub(super) struct Copied {
+    output: TableOutput,
+    summary: TableSummary,
+}
+
+impl Copied {
+    /// Memory that it holds until it is published.
+    pub(super) const HELD_BYTES: u64 = SINK_BYTES;
+
+    /// Makes it appear.
+    ///
+    /// # Errors
+    /// I/O: nothing is left then.
+    pub(super) fn publish(self) -> Result<TableSummary> {
+        let lens_bytes = self.output.publish()?;
+        Ok(TableSummary {
+            written_bytes: lens_bytes.iter().sum(),
+            lens_bytes,
+            ..self.summary
+        })
+    }
+}
+
+/// Copies what `change` leaves of `input` to files of a schema.
 ///
 /// # Errors
 /// As [`copy`]; usage for several outputs of a number of rows that is not known.
-pub(super) fn copy_chosen(
+pub(super) fn copy_changed(
     job: &Job,
     input: &TableInput,
-    ends: &TableEnds<'_>,
-    choice: &dyn Choice,
-) -> Result<TableSummary> {
+    (outputs, schema, writes): (&[PathBuf], &SchemaRef, &OutputOptions),
+    change: &dyn Change,
+) -> Result<Copied> {
     let started = Instant::now();
     let pieces = input.pieces();
     let memory_bytes = job.budget.free_bytes();
-    let threads_count = threads_count(job, input, ends.writes, memory_bytes);
-    let counts: Option<Vec<u64>> = (0..pieces.len()).map(|piece| choice.count(piece)).collect();
-    let sections = sections(pieces, ends.writes);
+    let threads_count = threads_count(job, input, (schema, writes), memory_bytes);
+    let counts: Option<Vec<u64>> = (0..pieces.len()).map(|piece| change.count(piece)).collect();
+    let sections = sections(pieces, writes);
     let shape = WriterShape {
         writers_count: threads_count,
         memory_bytes: memory_bytes / 3 * 2,
         rows_count: counts.as_ref().map(|counts| counts.iter().sum()),
     };
-    let output = TableOutput::create(job, ends.outputs, input.schema(), ends.writes, shape)?;
+    let output = TableOutput::create(job, outputs, schema, writes, shape)?;
     let stored_bytes = pieces.iter().map(|piece| piece.stored_bytes).sum();
     job.control.begin_phase("copy", stored_bytes);
     let next = AtomicUsize::new(0);
@@ -101,21 +134,22 @@ pub(super) fn copy_chosen(
             let first_row = before.map_or(0, |before| before.iter().sum());
             let mut section = output.section(number as u64, first_row);
             for (index, &piece) in members.clone().zip(&pieces[members.clone()]) {
-                if choice.count(index) != Some(0) {
-                    let mut row = 0;
+                let expected = change.count(index);
+                let (mut row, mut written) = (0, 0);
+                if expected != Some(0) {
                     for batch in reader.open(piece)? {
                         let batch = batch?;
                         let rows = batch.num_rows() as u64;
-                        let batch = match choice.take(index, row, &batch)? {
-                            None => batch,
-                            Some(taken) => filter_record_batch(&batch, &taken)
-                                .map_err(|error| fault::arrow("choose rows", &error))?,
-                        };
+                        let batch = change.apply(index, row, batch)?;
                         row += rows;
-                        rows_count += batch.num_rows() as u64;
+                        written += batch.num_rows() as u64;
                         section.write(&batch)?;
+                        if expected == Some(written) && row < piece.rows_count {
+                            break;
+                        }
                     }
                 }
+                rows_count += written;
                 rows_in.fetch_add(piece.rows_count, Ordering::Relaxed);
                 job.control.advance(piece.stored_bytes);
             }
@@ -125,17 +159,15 @@ pub(super) fn copy_chosen(
     let counts = threads::together("outcore-table-copy", threads_count, work)?;
     let rows_out = sum(counts)?;
     input.check_unchanged()?;
-    let lens_bytes = output.publish()?;
-    Ok(TableSummary {
+    let summary = TableSummary {
         rows_in: rows_in.into_inner(),
         rows_out,
         seconds: started.elapsed().as_secs_f64(),
         read_bytes: input.read_bytes(),
-        written_bytes: lens_bytes.iter().sum(),
-        lens_bytes,
         passes: 1,
         ..TableSummary::default()
-    })
+    };
+    Ok(Copied { output, summary })
 }
 
 /// The pieces of each section: one, or several small ones.
@@ -161,12 +193,12 @@ fn sections(pieces: &[Piece], writes: &OutputOptions) -> Vec<Range<usize>> {
 fn threads_count(
     job: &Job,
     input: &TableInput,
-    writes: &OutputOptions,
+    (schema, writes): (&SchemaRef, &OutputOptions),
     memory_bytes: u64,
 ) -> usize {
     let readers = memory_bytes / 3 / input.memory_min_bytes().max(1);
     let writers_bytes = (memory_bytes / 3 * 2).saturating_sub(SINK_BYTES);
-    let writers = writers_bytes / writes.group_min_bytes(input.schema()).max(1);
+    let writers = writers_bytes / writes.group_min_bytes(schema).max(1);
     let by_memory = usize::try_from(readers.min(writers)).unwrap_or(usize::MAX);
     let pieces_count = input.pieces().len();
     job.options.threads.min(pieces_count).min(by_memory).max(1)

@@ -23,11 +23,12 @@ use outcore::sort::lines::{RowSortOptions, sort_rows};
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
-use super::copy::{Choice, copy_chosen};
+use super::copy::{Change, Copied, copy_changed, filtered};
 use super::rows_in::{RowKeys, RowsIn, piece_and_place};
 use super::sort::{KeyInFront, read_shape, scratch_dir};
 use super::{TableEnds, TableSummary};
 use crate::input::{Piece, TableInput};
+use crate::output::OutputOptions;
 use crate::rows::{KeyColumn, RowCodec, place_of};
 
 const DEDUP: &str = "remove duplicates";
@@ -55,12 +56,12 @@ pub struct DedupSummary {
     pub table: TableSummary,
     /// Rows that were left out.
     pub removed: u64,
-    /// Lengths of the files with those.
-    pub removed_lens_bytes: Vec<u64>,
+    /// Length of the file with those; nothing if there is none.
+    pub removed_bytes: u64,
 }
 
 /// Copies a table without the rows whose `keys` are those of a row that is kept, or by all columns if there are none;
-/// what is left out goes to the files `removed`, if there are some.
+/// what is left out goes to the file `removed`, if there is one.
 ///
 /// # Errors
 /// As [`sort`](super::sort()) and [`copy`](super::copy()).
@@ -68,7 +69,7 @@ pub fn dedup(
     job: &Job,
     ends: &TableEnds<'_>,
     (keys, keep): (&[KeyColumn], &Keep),
-    removed: &[PathBuf],
+    removed: Option<(&PathBuf, &OutputOptions)>,
 ) -> Result<DedupSummary> {
     let started = Instant::now();
     let own = Job {
@@ -106,30 +107,34 @@ pub fn dedup(
         &scratch_dir(ends.outputs),
     )?;
     let keys_bytes = input.read_bytes();
-    let opened = Job {
-        budget: Budget::new(job.budget.free_bytes()),
-        ..job.clone()
-    };
     let counts = marks.counts();
-    let copy = |outputs: &[PathBuf], is_kept: bool| {
+    let copy = |outputs: &[PathBuf], writes: &OutputOptions, is_kept: bool, held_bytes: u64| {
         let kept = Kept {
             marks: &marks,
             counts: &counts,
             pieces: input.pieces(),
             is_kept,
         };
-        let ends = TableEnds { outputs, ..*ends };
-        copy_chosen(&opened, &input.under(&opened)?, &ends, &kept)
+        let opened = Job {
+            budget: Budget::new(job.budget.free_bytes().saturating_sub(held_bytes)),
+            ..job.clone()
+        };
+        let to = (outputs, input.schema(), writes);
+        copy_changed(&opened, &input.under(&opened)?, to, &kept)
     };
-    // What is left out is written first: it may be written twice, and what is kept may not be there without it.
-    let left_out = match removed.is_empty() {
-        true => TableSummary::default(),
-        false => copy(removed, false)?,
+    // Both are written before either appears.
+    let left_out = match removed {
+        None => None,
+        Some((path, writes)) => Some(copy(std::slice::from_ref(path), writes, false, 0)?),
     };
-    let kept = copy(ends.outputs, true)?;
+    let held_bytes = left_out.as_ref().map_or(0, |_| Copied::HELD_BYTES);
+    let kept = copy(ends.outputs, ends.writes, true, held_bytes)?;
+    let left_out = left_out.map(Copied::publish).transpose()?;
+    let left_out = left_out.unwrap_or_default();
+    let kept = kept.publish()?;
     Ok(DedupSummary {
         removed: kept.rows_in - kept.rows_out,
-        removed_lens_bytes: left_out.lens_bytes,
+        removed_bytes: left_out.lens_bytes.iter().sum(),
         table: TableSummary {
             seconds: started.elapsed().as_secs_f64(),
             // The input counts all that was read of it.
@@ -358,7 +363,7 @@ struct Kept<'k> {
     is_kept: bool,
 }
 
-impl Choice for Kept<'_> {
+impl Change for Kept<'_> {
     fn count(&self, piece: usize) -> Option<u64> {
         let count = *self.counts.get(piece)?;
         Some(match self.is_kept {
@@ -367,9 +372,10 @@ impl Choice for Kept<'_> {
         })
     }
 
-    fn take(&self, piece: usize, first: u64, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
+    fn apply(&self, piece: usize, first: u64, batch: RecordBatch) -> Result<RecordBatch> {
         let places = first..first + batch.num_rows() as u64;
         let taken = places.map(|place| Ok(Some(self.marks.is_set(piece, place)? == self.is_kept)));
-        taken.collect::<Result<_>>().map(Some)
+        let taken: BooleanArray = taken.collect::<Result<_>>()?;
+        filtered(&batch, &taken)
     }
 }

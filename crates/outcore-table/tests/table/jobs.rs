@@ -380,7 +380,7 @@ fn duplicates_go_and_what_is_kept_stays_where_it_was() {
                 outputs: &outputs,
                 writes: &place.writes,
             };
-            let done = dedup(&job, &ends, (&keys, &keep), std::slice::from_ref(&removed)).unwrap();
+            let done = dedup(&job, &ends, (&keys, &keep), Some((&removed, &place.writes))).unwrap();
             assert_eq!(job.budget.used_bytes(), 0);
             assert_eq!(done.removed, left_out.num_rows() as u64, "{keep:?}");
             assert!(
@@ -417,7 +417,7 @@ fn a_score_that_is_spread_over_all_parts_still_keeps_one_row_a_key() {
         outputs: &outputs,
         writes: &place.writes,
     };
-    let done = dedup(&job, &ends, (&[KeyColumn::new("key")], &keep), &[]).unwrap();
+    let done = dedup(&job, &ends, (&[KeyColumn::new("key")], &keep), None).unwrap();
     assert_eq!(done.table.rows_out, 2);
     let text = batch
         .column(1)

@@ -7,6 +7,7 @@
 //! a table is read from its end.
 
 mod convert;
+mod dedup;
 mod info;
 mod order;
 mod outputs;
@@ -14,7 +15,7 @@ mod report;
 mod request;
 mod run;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Streams};
@@ -29,6 +30,7 @@ use request::Request;
 use run::run;
 
 pub(crate) use convert::convert;
+pub(crate) use dedup::dedup;
 pub(crate) use info::info;
 pub(crate) use order::{shuffle, sort, unique};
 
@@ -39,6 +41,7 @@ pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
     let Some(first) = inputs.first() else {
         return Ok(false);
     };
+    check_local(first)?;
     if first.is_dir() {
         return Ok(is_directory_of_tables(first));
     }
@@ -53,6 +56,20 @@ pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
     }
 }
 
+/// Fails for an address of an object store.
+fn check_local(name: &Path) -> Result<()> {
+    let scheme = name.to_str().and_then(|name| name.split_once("://"));
+    match scheme {
+        Some((scheme, _)) if !name.exists() => {
+            let cause = format!("`{scheme}://` is not supported yet");
+            Err(Error::usage("open input", cause)
+                .path(name)
+                .hint("copy the files to a local drive, or mount the store as a directory"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Fails for flags of tables, where the input is none.
 pub(crate) fn check_no_table(tables: &TableArgs) -> Result<()> {
     match tables.is_given() {
@@ -61,6 +78,18 @@ pub(crate) fn check_no_table(tables: &TableArgs) -> Result<()> {
             Error::usage(READ, "options of tables, and the input is no table")
                 .hint("leave --columns, --union, --codec, --group-rows, --bloom and --parts out"),
         ),
+    }
+}
+
+/// Fails for inputs that are no tables, with what to do instead.
+fn check_tables(context: &Context, inputs: &[PathBuf], (cause, hint): (&str, &str)) -> Result<()> {
+    if is_meant(context, inputs)? {
+        return Ok(());
+    }
+    match inputs.first() {
+        // What is not there, or not a file, is told by who opens it.
+        Some(first) if first.is_file() => Err(Error::usage(READ, cause).path(first).hint(hint)),
+        _ => Ok(()),
     }
 }
 

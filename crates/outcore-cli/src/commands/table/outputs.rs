@@ -5,11 +5,12 @@
 use std::path::{Path, PathBuf};
 
 use outcore::{Error, Result};
-use outcore_front::inputs::{self, Source, is_stdout};
+use outcore_front::inputs::{self, Source, Streams, is_stdout};
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 
 use super::READ;
 use super::request::Request;
+use crate::cli::tables::TableArgs;
 use crate::context::Context;
 
 /// How the names of tables end, and the format that they get.
@@ -72,10 +73,58 @@ pub(super) fn outputs_of(
     Ok((outputs, writes))
 }
 
-/// Fails if an output is an input, unless it may be.
+/// One more table that a job of `request` writes, in the format of its name.
+pub(super) fn further_output(
+    context: &Context,
+    request: &Request<'_>,
+    name: &Path,
+) -> Result<(PathBuf, OutputOptions)> {
+    let tables = TableArgs {
+        parts: None,
+        ..request.tables.clone()
+    };
+    let further = Request {
+        output: Some(name),
+        tables: &tables,
+        ..*request
+    };
+    let (mut paths, mut writes) = outputs_of(context, &further)?;
+    check_inputs_kept(
+        &sources_of(context, request.inputs)?,
+        (request.inputs, &paths),
+        false,
+    )?;
+    let path = paths.swap_remove(0);
+    let is_same = |other: &Path| {
+        let absolute = |path: &Path| std::path::absolute(path).ok();
+        absolute(other) == absolute(&path)
+    };
+    if request.output.is_some_and(is_same) {
+        return Err(Error::usage("create output", "two outputs have this name")
+            .path(&path)
+            .hint("name another file"));
+    }
+    writes.is_replacing = request.force;
+    Ok((path, writes))
+}
+
+/// The files that are named, for what must not be written over.
+pub(super) fn sources_of(context: &Context, names: &[PathBuf]) -> Result<Vec<Source>> {
+    let files: Vec<PathBuf> = names
+        .iter()
+        .filter(|name| !name.is_dir())
+        .cloned()
+        .collect();
+    match files.is_empty() {
+        true => Ok(Vec::new()),
+        false => inputs::find(&files, Streams::Refused, &context.files),
+    }
+}
+
+/// Fails if an output is an input, or a file in a directory that is one, unless it may be.
 pub(super) fn check_inputs_kept(
     sources: &[Source],
-    outputs: &[PathBuf],
+    (names, outputs): (&[PathBuf], &[PathBuf]),
     may_replace: bool,
 ) -> Result<()> {
     let key = |path: &PathBuf| {
@@ -85,7 +134,12 @@ pub(super) fn check_inputs_kept(
     };
     let is_input = |path: &&PathBuf| {
         let key = key(path);
-        key.is_some() && sources.iter().any(|source| source.key == key)
+        let is_inside = |dir: &PathBuf| match (dir.canonicalize(), path.canonicalize()) {
+            (Ok(dir), Ok(path)) => dir.is_dir() && path.starts_with(dir),
+            _ => false,
+        };
+        key.is_some()
+            && (sources.iter().any(|source| source.key == key) || names.iter().any(is_inside))
     };
     match outputs.iter().find(is_input) {
         Some(path) if !may_replace => Err(Error::usage("create output", "it is an input")

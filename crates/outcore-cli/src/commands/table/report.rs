@@ -19,8 +19,10 @@ pub(super) struct Done {
     /// The word for it, as in "sorted 7 rows".
     what: &'static str,
     table: TableSummary,
-    /// What this job says besides.
+    /// What this job says besides: in the summary,
     more: Vec<(&'static str, Value)>,
+    /// and in lines of their own.
+    notes: Vec<String>,
 }
 
 impl Done {
@@ -29,12 +31,19 @@ impl Done {
             what,
             table,
             more: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
     /// The same with a further value in the summary.
     pub(super) fn with(mut self, name: &'static str, value: Value) -> Self {
         self.more.push((name, value));
+        self
+    }
+
+    /// The same with a further line for people.
+    pub(super) fn note(mut self, line: String) -> Self {
+        self.notes.push(line);
         self
     }
 
@@ -88,6 +97,9 @@ impl Done {
             units::seconds(seconds),
             rate_text(self.table.read_bytes, seconds),
         ));
+        for line in &self.notes {
+            reporter.human(&format!("  {line}"));
+        }
         if self.table.scratch_bytes > 0 {
             reporter.human(&format!(
                 "  read {}, wrote {} with {} of scratch",

@@ -5,9 +5,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::RecordArgs;
-use crate::cli::tables::TableArgs;
+use crate::cli::tables::{TableArgs, TableFileArgs};
 
 /// What all of these commands are asked for.
+#[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) inputs: &'a [PathBuf],
     pub(super) output: Option<&'a Path>,
@@ -16,4 +17,18 @@ pub(super) struct Request<'a> {
     /// The output may take the place of an input.
     pub(super) replace: bool,
     pub(super) record_io: &'a RecordArgs,
+}
+
+impl<'a> Request<'a> {
+    /// What a command for nothing but tables is asked for.
+    pub(super) fn of(files: &'a TableFileArgs) -> Self {
+        Request {
+            inputs: &files.inputs,
+            output: Some(&files.output),
+            tables: &files.tables,
+            force: files.force,
+            replace: false,
+            record_io: &files.record_io,
+        }
+    }
 }

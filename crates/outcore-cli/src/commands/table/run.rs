@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use outcore::{Job, Result};
-use outcore_front::inputs::{self, Source, Streams};
 use outcore_front::output::Target;
 use outcore_front::resources::Resources;
 use outcore_table::input::InputOptions;
 use outcore_table::jobs::TableEnds;
 use serde_json::json;
 
-use super::outputs::{Directory, check_inputs_kept, outputs_of};
+use super::outputs::{Directory, check_inputs_kept, outputs_of, sources_of};
 use super::report::Done;
 use super::request::Request;
 use crate::context::Context;
@@ -32,7 +31,7 @@ pub(super) fn run(
     let started = Instant::now();
     let sources = sources_of(context, request.inputs)?;
     let (outputs, mut writes) = outputs_of(context, request)?;
-    check_inputs_kept(&sources, &outputs, request.replace)?;
+    check_inputs_kept(&sources, (request.inputs, &outputs), request.replace)?;
     writes.is_replacing = request.force || request.replace;
     let target = match outputs.as_slice() {
         [path] => Target::File(path.clone()),
@@ -87,19 +86,6 @@ pub(super) fn run(
     made.keep();
     done.report(context, (request, &resources), started);
     Ok(0)
-}
-
-/// The files that are named, for what must not be written over.
-fn sources_of(context: &Context, names: &[PathBuf]) -> Result<Vec<Source>> {
-    let files: Vec<PathBuf> = names
-        .iter()
-        .filter(|name| !name.is_dir())
-        .cloned()
-        .collect();
-    match files.is_empty() {
-        true => Ok(Vec::new()),
-        false => inputs::find(&files, Streams::Refused, &context.files),
-    }
 }
 
 /// Bytes of the files and of those in directories, as far as they are seen.

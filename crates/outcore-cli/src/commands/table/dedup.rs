@@ -1,0 +1,54 @@
+//! `outcore dedup`: tables without duplicate rows, in their own order.
+//!
+//! Contract: as the folder's. Lines are not taken: what keeps their order needs the rows' positions, which lines have
+//! none of that would be cheap; `unique` has them in the order of their keys.
+
+use outcore::Result;
+use outcore_io::units;
+use outcore_table::jobs::{self, Keep};
+use outcore_table::rows::KeyColumn;
+use serde_json::json;
+
+use super::outputs::further_output;
+use super::{Done, Request, check_tables, keys_of, run};
+use crate::cli::dedup::DedupArgs;
+use crate::context::Context;
+use crate::resources;
+
+pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
+    let files = &args.files;
+    let no_table = (
+        "dedup takes tables only, and this is none",
+        "`outcore unique --by` keeps one line of each key, in key order",
+    );
+    check_tables(context, &files.inputs, no_table)?;
+    let limit_bytes = files.scratch.limit_bytes;
+    let (flags, drives) = (&files.resources, &files.drives);
+    let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
+    let keys = keys_of(&args.by, false)?;
+    let keep = match args.keep.as_str() {
+        "first" => Keep::First,
+        "last" => Keep::Last,
+        column => Keep::Best(vec![KeyColumn::parse(column)?]),
+    };
+    let request = Request::of(files);
+    let removed = match &args.removed {
+        None => None,
+        Some(name) => Some(further_output(context, &request, name)?),
+    };
+    run(context, &request, resources, |job, ends| {
+        let removed = removed.as_ref().map(|(path, writes)| (path, writes));
+        let done = jobs::dedup(job, ends, (&keys, &keep), removed)?;
+        let told = Done::new("kept", done.table).with("removed", json!(done.removed));
+        Ok(match &args.removed {
+            None => told,
+            Some(name) => told
+                .with("removed_bytes", json!(done.removed_bytes))
+                .note(format!(
+                    "wrote {} to {}",
+                    units::counted(done.removed, "removed row"),
+                    name.display()
+                )),
+        })
+    })
+}
