@@ -218,3 +218,30 @@ fn each_phase_moves_what_was_planned_whatever_the_keys() {
         }
     }
 }
+
+#[test]
+fn buckets_of_lines_that_are_split_are_sampled_from_few_of_their_segments() {
+    let format = RecordFormat::parse_type("u64").unwrap();
+    for values in [Values::Uniform, Values::Sorted] {
+        let numbers = fill(&format, values, Payload::Random, 1, 3 << 19);
+        let lines = numbers.chunks_exact(8).map(|number| {
+            let number = u64::from_le_bytes(number.try_into().unwrap());
+            format!("{number:020} some words behind it\n")
+        });
+        let text: String = lines.collect();
+        let phases = phases_of(text.as_bytes(), 6, |job, inputs, output| {
+            let options = LineSortOptions::default();
+            let done = sort_lines(job, inputs, output, &ByteOrder, options).unwrap();
+            assert_eq!(done.plan.unwrap().distributions, 2);
+            done.phases
+        });
+        let phase = phases.iter().find(|phase| phase.name == "distribute");
+        let phase = phase.unwrap();
+        let planned = phase.predicted.unwrap().read_bytes.bytes().unwrap();
+        let more = phase.read_bytes.saturating_sub(planned) as f64 / text.len() as f64;
+        assert!(
+            more < 0.6,
+            "{values:?}: {more:.2} of the data are read again"
+        );
+    }
+}
