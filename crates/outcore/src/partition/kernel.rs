@@ -473,6 +473,8 @@ macro_rules! vectorised {
     };
 }
 
+pub(crate) mod bounds;
+
 vectorised! {
     /// [`mix`] of each word.
     fn mix_all(words: &mut [u64]) -> () {

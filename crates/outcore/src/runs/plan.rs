@@ -25,7 +25,9 @@ use crate::ends::open_inputs;
 use crate::ends::{Input, PhasePlan, predicted_text};
 use crate::job::{Job, JobSize};
 use crate::partition::plan::plan_within;
+use crate::sort::in_memory::entries_bytes;
 use crate::sort::lines::{LineSize, REF_BYTES, sample_lengths};
+use crate::sort::radix::space_bytes;
 use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 use outcore_io::port::Volume;
@@ -168,8 +170,8 @@ impl ViewSize {
             (Some(lines), _) => {
                 REF_BYTES * lines.lines_max(run_bytes) + lines.keys_bytes_max(run_bytes)
             }
-            (None, true) => run_bytes,
-            (None, false) => 32 * (run_bytes / self.record_bytes as u64),
+            (None, true) => block_ceil(space_bytes(run_bytes, self.record_bytes)),
+            (None, false) => entries_bytes(run_bytes / self.record_bytes as u64),
         }
     }
 

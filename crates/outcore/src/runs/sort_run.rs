@@ -3,12 +3,15 @@
 //! Contract: [`sort_run`] brings the records of an area into the order of the view, in place: scalar
 //! numbers as native integers, records by reference and then moved along the cycles of the
 //! permutation, so that no second copy of the data is needed. Equal records are ordered as the view
-//! wants. Memory: the radix sort's space for numbers; 16 bytes a record, and as much again for the
-//! sort, for records.
+//! wants. Memory: the radix sort's space for numbers; entries and their space for records. The caller
+//! plans both, and keeps them from run to run.
 
 use crate::key::scalar::ScalarClass;
+use crate::partition::no_buffer;
 use crate::sort::elements::{Elements, Records, Scalars, as_keys_mut};
-use crate::sort::in_memory::{Entry, SortKeys, each_tie, sort_entries};
+use crate::sort::in_memory::{Entry, each_tie, sort_entries};
+use crate::sort::radix::{self, Item};
+use outcore_io::memory::Buf;
 use outcore_io::{Error, Result};
 
 use super::shape::{Rule, Shape};
@@ -16,39 +19,64 @@ use super::shape::{Rule, Shape};
 /// Records whose keys are made at once.
 const BATCH: usize = 512;
 
-/// Sorts `area`, a whole number of records, at most 4 GiB; `entries` is space that is kept.
-pub(super) fn sort_run(shape: &Shape, area: &mut [u8], entries: &mut Vec<Entry>) -> Result<()> {
+/// What a sort of runs needs beside them.
+#[derive(Debug)]
+pub(super) struct RunSpace {
+    /// For numbers.
+    numbers: Option<Buf>,
+    /// For records.
+    entries: Vec<Entry>,
+    entry_space: Vec<Entry>,
+}
+
+impl RunSpace {
+    /// One with `numbers` to sort numbers in; whoever sorts records needs none.
+    pub(super) fn new(numbers: Option<Buf>) -> Self {
+        RunSpace {
+            numbers,
+            entries: Vec::new(),
+            entry_space: Vec::new(),
+        }
+    }
+}
+
+/// Sorts `area`, a whole number of records, at most 4 GiB.
+pub(super) fn sort_run(shape: &Shape, area: &mut [u8], space: &mut RunSpace) -> Result<()> {
     let Rule::Records { order, scalar } = &shape.rule else {
         return Err(Error::usage("sort run", "lines are not sorted in place")
             .hint("a bug: please report it"));
     };
     match scalar.map(|scalar| (scalar, scalar.class())) {
-        Some((scalar, ScalarClass::U32)) => sort_numbers(&Scalars::<u32>::new(scalar), area),
-        Some((scalar, ScalarClass::U64)) => sort_numbers(&Scalars::<u64>::new(scalar), area),
-        Some((scalar, ScalarClass::U128)) => sort_numbers(&Scalars::<u128>::new(scalar), area),
+        Some((scalar, ScalarClass::U32)) => sort_numbers(&Scalars::<u32>::new(scalar), area, space),
+        Some((scalar, ScalarClass::U64)) => sort_numbers(&Scalars::<u64>::new(scalar), area, space),
+        Some((scalar, ScalarClass::U128)) => {
+            sort_numbers(&Scalars::<u128>::new(scalar), area, space)
+        }
         None => {
             let elements = Records::new(order.clone());
-            sort_records(&elements, area, entries, shape.view_order.stable)
+            sort_records(&elements, area, space, shape.view_order.stable)
         }
     }
 }
 
-fn sort_numbers<E>(elements: &E, area: &mut [u8]) -> Result<()>
+fn sort_numbers<E>(elements: &E, area: &mut [u8], space: &mut RunSpace) -> Result<()>
 where
     E: Elements,
-    E::Key: SortKeys,
+    E::Key: Item,
 {
     elements.encode(area)?;
-    E::Key::sort_keys(as_keys_mut(area)?);
+    let numbers = space.numbers.as_mut().ok_or_else(no_buffer)?;
+    radix::sort(as_keys_mut::<E::Key>(area)?, as_keys_mut(numbers)?);
     elements.decode(area)
 }
 
 fn sort_records(
     elements: &Records,
     area: &mut [u8],
-    entries: &mut Vec<Entry>,
+    space: &mut RunSpace,
     is_stable: bool,
 ) -> Result<()> {
+    let entries = &mut space.entries;
     let record_bytes = elements.element_bytes();
     entries.clear();
     entries.reserve_exact(area.len() / record_bytes);
@@ -61,7 +89,7 @@ fn sort_records(
             at_bytes: (from + record * record_bytes) as u32,
         }));
     }
-    sort_entries(entries, is_stable);
+    sort_entries(entries, &mut space.entry_space);
     if elements.depth_end() > 1 {
         let record = |entry: &Entry| {
             let at = entry.at_bytes as usize;
@@ -110,6 +138,8 @@ mod tests {
     use super::*;
     use crate::key::record::RecordFormat;
     use crate::runs::ViewOrder;
+    use crate::sort::radix::space_bytes;
+    use outcore_io::memory::{Budget, Pool};
 
     proptest! {
         #[test]
@@ -130,7 +160,11 @@ mod tests {
             let mut area = vec![0u128; len.div_ceil(16)];
             let area = &mut bytemuck::cast_slice_mut(&mut area)[..len];
             area.copy_from_slice(&bytes[..len]);
-            sort_run(&shape, area, &mut Vec::new()).unwrap();
+            let space_bytes = space_bytes(len as u64, record_bytes).max(1);
+            let budget = Budget::new(1 << 20);
+            let pool = Pool::new(&budget, "test", space_bytes as usize, 1).unwrap();
+            let numbers = pool.take();
+            sort_run(&shape, area, &mut RunSpace::new(numbers)).unwrap();
             prop_assert_eq!(&area[..], &expected.concat()[..]);
         }
     }

@@ -20,13 +20,12 @@ use super::plan::{INDEX, LINE_BUFFERS, LINES, RUNS, SPACE, ViewPlan};
 use super::planned::PlannedRun;
 use super::shape::Shape;
 use super::sort_lines::{LineSpace, Passes, SpaceSizes};
-use super::sort_run::sort_run;
+use super::sort_run::{RunSpace, sort_run};
 use crate::ends::became_shorter;
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
 use crate::read::framing::ItemFraming;
 use crate::read::source::InputPart;
-use crate::sort::in_memory::Entry;
 use crate::sort::lines::{Gather, LineSortOptions, line_number};
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use outcore_io::port::Volume;
@@ -132,8 +131,18 @@ pub(super) fn sort_runs(
     let chunk_bytes = lines.map_or(0, |lines| lines.chunk_bytes);
     let job = &job.under(&plan.sort_ledger(index_bytes, chunk_bytes))?;
     let thread_group = ThreadGroup::new(job, group_size);
-    let space_bytes = plan.size.sort_space_bytes(plan.run_bytes()) * thread_group.threads() as u64;
-    let _space = job.budget.reserve(SPACE, space_bytes)?;
+    let space_bytes = plan.size.sort_space_bytes(plan.run_bytes());
+    let threads = thread_group.threads();
+    let (spaces, _space) = match plan.size.is_scalar && lines.is_none() {
+        true => {
+            let spaces = Pool::new(&job.budget, SPACE, space_bytes as usize, threads)?;
+            (Some(spaces), None)
+        }
+        false => {
+            let space = job.budget.reserve(SPACE, space_bytes * threads as u64)?;
+            (None, Some(space))
+        }
+    };
     let _index = job.budget.reserve(INDEX, index_bytes)?;
     let sorting = Sorting {
         job,
@@ -160,7 +169,7 @@ pub(super) fn sort_runs(
             space: LineSpace::default(),
             loading: VecDeque::new(),
             writing: Vec::new(),
-            entries: Vec::new(),
+            run_space: RunSpace::new(spaces.as_ref().and_then(Pool::take)),
         };
         worker.run()
     })?;
@@ -201,7 +210,7 @@ struct Worker<'a> {
     transfers: Transfers<Part>,
     loading: VecDeque<Area>,
     writing: Vec<Area>,
-    entries: Vec<Entry>,
+    run_space: RunSpace,
     /// Buffers and space for lines.
     buffers: Option<Pool>,
     space: LineSpace,
@@ -323,7 +332,7 @@ impl Worker<'_> {
         if let Some(rule) = shape.lines() {
             return self.sort_and_write_lines(area.run, &whole[..len], rule);
         }
-        sort_run(shape, &mut whole[..len], &mut self.entries)?;
+        sort_run(shape, &mut whole[..len], &mut self.run_space)?;
         let run = &self.sorting.level.runs[area.run];
         let mut index = run.index.lock().unwrap_or_else(PoisonError::into_inner);
         let mut indexer = Indexer::new(shape, run.number);

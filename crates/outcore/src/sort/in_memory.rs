@@ -1,46 +1,12 @@
-//! Sorting what is in memory: libraries' radix sorts behind two functions.
+//! References to records, sorted by a leading word.
 //!
-//! Contract: [`SortKeys`] sorts native integers; [`sort_entries`] sorts references to records by
-//! a leading word and leaves ties to the caller. Both may use as much memory again as they sort.
-//!
-//! N.B. measured on buckets of 0.5 to 4 MiB of u64 whose leading bits agree, one thread, ns a key:
-//! voracious_radix_sort 5.4 to 5.6, rdst 8.4, std 10.8. Its diverting radix sort looks at as many
-//! leading bits as tell the keys apart and finishes with an insertion sort, which is just what a
-//! bucket of a distribution wants.
+//! Contract: [`sort_entries`] sorts references by their words and keeps the order of equal ones, which the
+//! caller breaks with [`each_tie`]. Bounds: [`entries_bytes`].
 
-use voracious_radix_sort::{RadixSort, Radixable};
-
-/// Below this many, the standard library's sort is faster than setting up a radix sort.
-const SMALL: usize = 512;
-
-/// Integers that can be sorted here.
-pub(crate) trait SortKeys: Sized {
-    /// Sorts ascending.
-    fn sort_keys(keys: &mut [Self]);
-}
-
-macro_rules! sort_keys {
-    ($($unsigned:ty),*) => {$(
-        impl SortKeys for $unsigned {
-            fn sort_keys(keys: &mut [Self]) {
-                if keys.len() < SMALL {
-                    keys.sort_unstable();
-                    return;
-                }
-                // A bucket's keys lie close together but may straddle a power of two; counted
-                // from the least they have leading zeros, which the radix sort skips.
-                let least = keys.iter().fold(<$unsigned>::MAX, |least, &key| least.min(key));
-                keys.iter_mut().for_each(|key| *key -= least);
-                keys.voracious_sort();
-                keys.iter_mut().for_each(|key| *key += least);
-            }
-        }
-    )*};
-}
-sort_keys!(u32, u64, u128);
+use super::radix::{self, Item, space_bytes, space_len};
 
 /// A reference to a record: its leading word and where it is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entry {
     /// The word of the order string that is sorted by.
     pub(crate) word: u64,
@@ -48,36 +14,29 @@ pub(crate) struct Entry {
     pub(crate) at_bytes: u32,
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.word == other.word
-    }
-}
+impl Item for Entry {
+    type Word = u64;
 
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        self.word.partial_cmp(&other.word)
-    }
-}
-
-impl Radixable<u64> for Entry {
-    type Key = u64;
-
-    #[inline]
-    fn key(&self) -> u64 {
+    #[inline(always)]
+    fn word(&self) -> u64 {
         self.word
     }
 }
 
-/// Sorts by the leading word; equal words keep their order if `stable`.
-pub(crate) fn sort_entries(entries: &mut [Entry], stable: bool) {
-    match (entries.len() < SMALL, stable) {
-        // N.B. voracious_stable_sort of voracious_radix_sort 1.2 is not stable: where it finds runs
-        // in the input, it merges them in an order of its own.
-        (_, true) => entries.sort_by_key(|entry| entry.word),
-        (true, false) => entries.sort_unstable_by_key(|entry| entry.word),
-        (false, false) => entries.voracious_sort(),
+/// Bytes of `count` entries and of the space in which they are sorted.
+pub(crate) const fn entries_bytes(count: u64) -> u64 {
+    let bytes = count * size_of::<Entry>() as u64;
+    bytes + space_bytes(bytes, size_of::<Entry>())
+}
+
+/// Sorts by the leading word; equal words keep their order. The space is kept for the next call.
+pub(crate) fn sort_entries(entries: &mut [Entry], space: &mut Vec<Entry>) {
+    let len = space_len(entries.len());
+    if space.len() < len {
+        space.reserve_exact(len - space.len());
+        space.resize(len, Entry::default());
     }
+    radix::sort(entries, space);
 }
 
 /// Calls `visit` with each maximal run of at least two entries of equal word.
@@ -126,32 +85,29 @@ mod tests {
 
     proptest! {
         #[test]
-        fn entries_are_sorted_and_stable_where_asked(words in any_words()) {
-            let entries: Vec<Entry> = words
+        fn entries_are_sorted_and_ties_are_found(words in any_words()) {
+            let mut expected: Vec<(u64, u32)> = words.iter().copied().zip(0..).collect();
+            let mut entries: Vec<Entry> = expected
                 .iter()
-                .enumerate()
-                .map(|(i, &word)| Entry { word, at_bytes: i as u32 })
+                .map(|&(word, at_bytes)| Entry { word, at_bytes })
                 .collect();
-            let mut sorted = entries.clone();
-            sort_entries(&mut sorted, true);
-            let mut expected: Vec<(u64, u32)> =
-                entries.iter().map(|e| (e.word, e.at_bytes)).collect();
             expected.sort();
-            let got: Vec<(u64, u32)> = sorted.iter().map(|e| (e.word, e.at_bytes)).collect();
-            prop_assert_eq!(&got, &expected);
-            let mut unstable = entries;
-            sort_entries(&mut unstable, false);
-            each_tie(&mut unstable, |tie| tie.sort_unstable_by_key(|e| e.at_bytes));
-            let got: Vec<(u64, u32)> = unstable.iter().map(|e| (e.word, e.at_bytes)).collect();
+            // The space is longer than it need be the second time.
+            let mut space = Vec::new();
+            sort_entries(&mut entries.clone(), &mut space);
+            entries.truncate(words.len() / 2 + 1);
+            let kept = entries.len() as u32;
+            sort_entries(&mut entries, &mut space);
+            expected.retain(|(_, at_bytes)| *at_bytes < kept);
+            let got: Vec<(u64, u32)> = entries.iter().map(|e| (e.word, e.at_bytes)).collect();
             prop_assert_eq!(got, expected);
-        }
-
-        #[test]
-        fn keys_are_sorted(mut keys in prop::collection::vec(any::<u128>(), 0..2000)) {
-            let mut expected = keys.clone();
-            expected.sort();
-            u128::sort_keys(&mut keys);
-            prop_assert_eq!(keys, expected);
+            let mut tied = 0;
+            each_tie(&mut entries, |tie| {
+                assert!(tie.len() > 1 && tie.iter().all(|entry| entry.word == tie[0].word));
+                tied += tie.len();
+            });
+            let alone = entries.chunk_by(|a, b| a.word == b.word).filter(|run| run.len() == 1);
+            prop_assert_eq!(tied + alone.count(), entries.len());
         }
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod in_memory;
 pub mod lines;
 pub(crate) mod loser_tree;
 pub mod plan;
+pub(crate) mod radix;
 pub(crate) mod shared;
 pub(crate) mod source;
 mod split;
@@ -25,8 +26,8 @@ pub(crate) mod splitters;
 mod task;
 
 use self::elements::{Elements, Records, Scalars};
-use self::in_memory::SortKeys;
 use self::plan::{SortPlan, SortSize, plan_sort};
+use self::radix::Item;
 use self::shared::Shared;
 use self::source::{Files, Source};
 use self::split::split_oversized;
@@ -164,7 +165,7 @@ fn run<E>(
 ) -> Result<SortSummary>
 where
     E: Elements,
-    E::Key: SortKeys + Into<u128>,
+    E::Key: Item + Into<u128>,
 {
     if options.unique && matches!(output, Output::Shards { .. }) {
         return Err(

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use super::in_memory::entries_bytes;
+use super::radix::space_bytes;
 use crate::ends::{EDGES, EDGES_BYTES};
 use crate::job::{JobSize, KindCosts};
 pub use crate::partition::plan::PartitionPlan;
@@ -63,9 +65,9 @@ impl SortSize {
     /// for scalars, references and their copy for records.
     pub fn sort_space_bytes(&self, bucket_bytes: usize) -> u64 {
         if self.is_scalar {
-            bucket_bytes as u64
+            block_ceil(space_bytes(bucket_bytes as u64, self.element_bytes))
         } else {
-            32 * (bucket_bytes / self.element_bytes) as u64
+            entries_bytes((bucket_bytes / self.element_bytes) as u64)
         }
     }
 

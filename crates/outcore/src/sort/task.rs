@@ -5,22 +5,24 @@
 //! without a copy. Records are loaded as they are on scratch, sorted by reference, and gathered in
 //! chunks laid out like the output ([`crate::partition::task`]).
 //!
-//! Bounds: the worker's areas and chunks, plus the sort's space.
+//! Bounds: the worker's areas and chunks, plus the sort's space, which is kept from bucket to bucket.
 
 use super::elements::{Elements, as_keys_mut};
-use super::in_memory::{Entry, SortKeys, each_tie, sort_entries};
+use super::in_memory::{Entry, each_tie, sort_entries};
 use super::plan::SORTING;
+use super::radix::{self, Item};
 use super::shared::Shared;
 use crate::ends::interleave;
 use crate::partition::bucket::{Bucket, Location};
 use crate::partition::classify::Key;
 use crate::partition::driver::{Ends, Written};
+use crate::partition::no_buffer;
 use crate::partition::task::{
     BucketTask, BucketWork, Loaded, Spot, TaskMemory, TaskWorker, Tasks, gather, run_tasks,
     tasks_in_order,
 };
 use outcore_io::Result;
-use outcore_io::memory::Buf;
+use outcore_io::memory::{Buf, Pool};
 use outcore_io::output::StagedOutput;
 
 /// What one worker does with the buckets of a sort.
@@ -28,7 +30,12 @@ struct Sorting<'a, E: Elements> {
     shared: &'a Shared<'a, E>,
     tasks: &'a Tasks<'a, ()>,
     is_unique: bool,
+    /// For scalars: the radix sort's space, one slot a worker, of which this worker has taken its own.
+    spaces: Option<Pool>,
+    space: Option<Buf>,
+    /// For records.
     entries: Vec<Entry>,
+    entry_space: Vec<Entry>,
     key_space: Vec<E::Key>,
 }
 
@@ -41,7 +48,7 @@ pub(crate) fn sort_buckets<E>(
 ) -> Result<Written>
 where
     E: Elements,
-    E::Key: SortKeys + Into<u128>,
+    E::Key: Item + Into<u128>,
 {
     let bytes: u64 = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
     shared.job.control.begin_phase("sort", bytes);
@@ -66,12 +73,22 @@ where
 fn run<E>(shared: &Shared<'_, E>, tasks: &Tasks<'_, ()>, is_unique: bool) -> Result<()>
 where
     E: Elements,
-    E::Key: SortKeys + Into<u128>,
+    E::Key: Item + Into<u128>,
 {
     let plan = shared.plan;
     let budget = &shared.job.budget;
-    let space_bytes = plan.size.sort_space_bytes(plan.bucket_bytes_max) * plan.size.threads as u64;
-    let _space = budget.reserve(SORTING, space_bytes)?;
+    let threads = plan.size.threads;
+    let space_bytes = plan.size.sort_space_bytes(plan.bucket_bytes_max);
+    let (spaces, _entries) = match shared.elements.is_scalar() {
+        true => {
+            let spaces = Pool::new(budget, SORTING, space_bytes as usize, threads)?;
+            (Some(spaces), None)
+        }
+        false => {
+            let entries = budget.reserve(SORTING, space_bytes * threads as u64)?;
+            (None, Some(entries))
+        }
+    };
     let memory = TaskMemory {
         area_bytes: plan.area_bytes(),
         areas: plan.areas,
@@ -79,21 +96,22 @@ where
         chunks: plan.chunks,
         loads_max: plan.areas.max(2) - 1,
     };
-    run_tasks(shared, tasks, (SORTING, memory, plan.size.threads), || {
-        Sorting {
-            shared,
-            tasks,
-            is_unique,
-            entries: Vec::new(),
-            key_space: Vec::new(),
-        }
+    run_tasks(shared, tasks, (SORTING, memory, threads), || Sorting {
+        shared,
+        tasks,
+        is_unique,
+        spaces: spaces.clone(),
+        space: None,
+        entries: Vec::new(),
+        entry_space: Vec::new(),
+        key_space: Vec::new(),
     })
 }
 
 impl<E> BucketWork<()> for Sorting<'_, E>
 where
     E: Elements,
-    E::Key: SortKeys + Into<u128>,
+    E::Key: Item + Into<u128>,
 {
     fn load_at(&self, task: &BucketTask) -> usize {
         match self.shared.elements.is_scalar() {
@@ -121,7 +139,7 @@ where
 impl<E> Sorting<'_, E>
 where
     E: Elements,
-    E::Key: SortKeys + Into<u128>,
+    E::Key: Item + Into<u128>,
 {
     /// Brings all elements of a bucket of scalars together at the place from which they are written:
     /// gaps behind short segments are closed, segments in memory are copied behind them, and the
@@ -167,7 +185,11 @@ where
         let is_sorted = loaded.task.bucket.depth >= self.shared.elements.depth_end();
         let keys = as_keys_mut::<E::Key>(&mut area[start..start + total])?;
         if !is_sorted {
-            E::Key::sort_keys(keys);
+            if self.space.is_none() {
+                self.space = self.spaces.as_ref().and_then(Pool::take);
+            }
+            let space = self.space.as_mut().ok_or_else(no_buffer)?;
+            radix::sort(keys, as_keys_mut(space)?);
         }
         if self.is_unique {
             total = dedup(keys) * element_bytes;
@@ -224,7 +246,7 @@ where
             &area[at..at + element_bytes]
         };
         if depth < elements.depth_end() {
-            sort_entries(&mut entries, is_ordered);
+            sort_entries(&mut entries, &mut self.entry_space);
             if depth + 1 < elements.depth_end() {
                 each_tie(&mut entries, |tie| {
                     let compare = |a: &Entry, b: &Entry| {

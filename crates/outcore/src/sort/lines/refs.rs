@@ -14,7 +14,7 @@
 
 use std::cmp::Ordering;
 
-use voracious_radix_sort::{RadixSort, Radixable};
+use crate::sort::radix::{self, Item, space_len};
 
 pub(crate) use crate::partition::route::Ref;
 
@@ -30,23 +30,11 @@ impl Ref {
     }
 }
 
-impl PartialEq for Ref {
-    fn eq(&self, other: &Self) -> bool {
-        self.word == other.word
-    }
-}
+impl Item for Ref {
+    type Word = u64;
 
-impl PartialOrd for Ref {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        self.word.partial_cmp(&other.word)
-    }
-}
-
-impl Radixable<u64> for Ref {
-    type Key = u64;
-
-    #[inline]
-    fn key(&self) -> u64 {
+    #[inline(always)]
+    fn word(&self) -> u64 {
         self.word
     }
 }
@@ -116,11 +104,12 @@ pub(super) fn word_in(area: &[u8], r: &Ref, depth: usize) -> u64 {
 /// Groups of so few are sorted by insertion.
 const INSERTION: usize = 12;
 /// Below this many, the standard library's sort is faster than setting up a radix sort.
-const RADIX: usize = 1024;
+const RADIX: usize = 128;
 
 /// Sorts `refs` by their strings in `area`, which all agree in their first `depth` bytes.
 pub(crate) fn sort_refs<T: Tie>(area: &[u8], refs: &mut [Ref], depth: usize, tie: &T) {
     let mut open = vec![(0, refs.len(), depth)];
+    let mut space = Vec::new();
     while let Some((from, to, depth)) = open.pop() {
         let group = &mut refs[from..to];
         if group.len() <= INSERTION {
@@ -128,9 +117,14 @@ pub(crate) fn sort_refs<T: Tie>(area: &[u8], refs: &mut [Ref], depth: usize, tie
             continue;
         }
         let depth = depth + load_words(area, group, depth);
-        match group.len() < RADIX {
-            true => group.sort_unstable_by_key(|r| r.word),
-            false => group.voracious_sort(),
+        if group.len() < RADIX {
+            group.sort_unstable_by_key(|r| r.word);
+        } else {
+            // The first group of so many is the largest.
+            if space.is_empty() {
+                space.resize(space_len(group.len()), group[0]);
+            }
+            radix::sort(group, &mut space);
         }
         let mut start = 0;
         while start < group.len() {
