@@ -300,10 +300,23 @@ impl StagedOutput {
     }
 
     /// As [`StagedOutput::publish`], with a manifest of the caller's own in place of the list of shards.
-    pub fn publish_under(mut self, volume: &Volume, manifest: &[u8]) -> Result<()> {
+    pub fn publish_under(self, volume: &Volume, manifest: &[u8]) -> Result<()> {
         let len = |shard: &Shard| shard.plan.len_bytes;
         let lens: Vec<u64> = self.shards.iter().map(len).collect();
-        self.cut(volume, &lens)?;
+        self.publish_each_under(volume, &lens, manifest)
+    }
+
+    /// The same where each file has a length of its own.
+    ///
+    /// # Errors
+    /// As [`StagedOutput::publish`].
+    pub fn publish_each_under(
+        mut self,
+        volume: &Volume,
+        lens_bytes: &[u64],
+        manifest: &[u8],
+    ) -> Result<()> {
+        self.cut(volume, lens_bytes)?;
         match self.manifest.clone() {
             Some(path) => self.publish_set(volume, &path, manifest),
             None => Err(Error::usage("publish output", "no manifest was staged")),

@@ -10,6 +10,7 @@ use crate::ends::Output;
 use crate::key::RecordFormat;
 use crate::primitives::Summary;
 use crate::primitives::batch::{Sequence, Yield};
+use crate::primitives::sorted::can_sort;
 use crate::primitives::{self, Inclusion};
 use crate::shuffle::{ShuffleOptions, Unit, shuffle};
 use crate::sort::{SortOptions, sort};
@@ -65,7 +66,8 @@ impl<T: Pod + Send> Whole<T> for InOrder {
             replace,
             ..self.options
         };
-        if of.is_made() && !options.stable && P::Last::YIELD != Yield::Any {
+        let is_piped = matches!(output, Output::Pipe(_));
+        if of.is_made() && can_sort(P::Last::YIELD, options, is_piped) {
             let last = of.settle(passes)?;
             let done =
                 primitives::sorted::sort_items(&passes.job(), &last, output, &format, options);

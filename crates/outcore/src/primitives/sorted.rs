@@ -3,7 +3,8 @@
 //! Contract: [`sort_items`] is [`crate::sort::sort`] for the items of a sequence: they go from the pass that
 //! makes them straight to the buckets of the sort. A sample is made first, of which the splitters are chosen;
 //! so some items are made twice, and functions are called again for them. Of filters the plan takes the
-//! number of items from that sample; the output has room for all.
+//! number of items from that sample; the output has room for all. A position that becomes any number of items
+//! has no such limit, so its items go to a pipe, or to a file first.
 //!
 //! Bounds: the memory of a sort, which reads nothing itself and leaves what it would read in to the pass; I/O
 //! one read of the sources and the sample, and what a sort writes and reads back.
@@ -56,10 +57,15 @@ where
     sort_made(job, &Typed(sequence), &output, format, options)
 }
 
-/// Whether [`sort_made`] sorts what `producer` makes; else it has to be written to a file first: where the
-/// place of items decides between equal ones, and where a position may become any number of them.
+/// Whether [`sort_made`] sorts what `producer` makes into a file; else it has to be written to one first: where
+/// the place of items decides between equal ones, and where a position may become any number of them.
 pub(crate) fn can_sort_made<P: Producer>(producer: &P, options: SortOptions) -> bool {
-    !options.stable && !options.delete_input && producer.yields() != Yield::Any
+    can_sort(producer.yields(), options, false)
+}
+
+/// The same by what a position yields, and for a pipe, which needs no room for all items beforehand.
+pub(crate) fn can_sort(yields: Yield, options: SortOptions, is_piped: bool) -> bool {
+    !options.stable && !options.delete_input && (is_piped || yields != Yield::Any)
 }
 
 /// The same for what a producer makes; see [`can_sort_made`].
@@ -70,7 +76,8 @@ pub(crate) fn sort_made<P: Producer>(
     format: &RecordFormat,
     options: SortOptions,
 ) -> Result<SortSummary> {
-    assert!(can_sort_made(producer, options));
+    let is_piped = matches!(output, Output::Pipe(_));
+    assert!(can_sort(producer.yields(), options, is_piped));
     assert_eq!(producer.item_bytes(), format.record_bytes());
     let sample = OnceLock::new();
     sort_from(job, &Made { producer, sample }, output, format, options)
@@ -162,7 +169,10 @@ impl<P: Producer> Source for Made<'_, P> {
             },
         )?;
         let sample = sample.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let most_bytes = pass.count() * item_bytes;
+        let most_bytes = match self.producer.yields() {
+            Yield::Any => u64::MAX,
+            _ => pass.count() * item_bytes,
+        };
         let made = sample.len() as u64 / item_bytes;
         // Kept for the splitters.
         let beside_bytes = Geometry::least_bytes(&pass.pieces.sources, self.demand());

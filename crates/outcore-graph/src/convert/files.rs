@@ -1,0 +1,229 @@
+//! Files that are written from front to back while something else is computed.
+//!
+//! Contract: an [`AppendedFile`] takes bytes in order from whichever thread has its turn; a thread of its own
+//! ([`write_files`]) brings full buffers to the drives, several at a time. A write that fails is an error of the next
+//! append, and of [`write_files`]. What is appended is also hashed, for files that are small enough to be checked as a
+//! whole.
+//!
+//! Bounds: [`BUFFERS`] buffers a file.
+
+use std::hash::Hasher;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use outcore::{Error, Job, Result};
+use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil};
+use outcore_io::port::{Volume, VolumeFile};
+use outcore_io::threads::spawn_scoped;
+use outcore_io::transfers::Transfers;
+use twox_hash::XxHash3_64;
+
+/// Buffers of a file, one of which is being filled.
+const BUFFERS: usize = 4;
+/// How long somebody waits for a buffer before looking for an error.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const APPENDED: &str = "files that are written";
+
+/// A full buffer on its way.
+struct Write {
+    file: VolumeFile,
+    at_bytes: u64,
+    buf: Buf,
+}
+
+/// What writer and appenders share.
+#[derive(Default)]
+struct State {
+    failure: Mutex<Option<Error>>,
+    changed: Condvar,
+}
+
+impl State {
+    fn check(&self) -> Result<()> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.clone().map_or(Ok(()), Err)
+    }
+}
+
+/// Makes appended files.
+pub(super) struct Appender {
+    writes: Sender<Write>,
+    state: Arc<State>,
+}
+
+/// A file that grows at its end.
+pub(super) struct AppendedFile {
+    file: VolumeFile,
+    pool: Pool,
+    writes: Sender<Write>,
+    state: Arc<State>,
+    buf: Option<Buf>,
+    filled: usize,
+    at_bytes: u64,
+    hasher: Option<XxHash3_64>,
+}
+
+/// What a file has become.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Appended {
+    pub(super) len_bytes: u64,
+    /// The checksum of all of it, if it was hashed.
+    pub(super) sum: u64,
+}
+
+impl Appender {
+    /// A file that is empty, written in buffers of that length.
+    pub(super) fn file(
+        &self,
+        job: &Job,
+        file: &VolumeFile,
+        (buffer_bytes, is_hashed): (usize, bool),
+    ) -> Result<AppendedFile> {
+        Ok(AppendedFile {
+            file: file.clone(),
+            pool: Pool::new(&job.budget, APPENDED, buffer_bytes, BUFFERS)?,
+            writes: self.writes.clone(),
+            state: Arc::clone(&self.state),
+            buf: None,
+            filled: 0,
+            at_bytes: 0,
+            hasher: is_hashed.then(XxHash3_64::new),
+        })
+    }
+}
+
+impl AppendedFile {
+    /// Adds bytes at the end.
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Some(hasher) = &mut self.hasher {
+            hasher.write(bytes);
+        }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let mut buf = match self.buf.take() {
+                Some(buf) => buf,
+                None => self.next_buffer()?,
+            };
+            let now = rest.len().min(buf.len() - self.filled);
+            buf[self.filled..self.filled + now].copy_from_slice(&rest[..now]);
+            self.filled += now;
+            rest = &rest[now..];
+            match self.filled == buf.len() {
+                true => self.send(buf)?,
+                false => self.buf = Some(buf),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is left, padded to whole blocks; the file is cut when it is published.
+    pub(super) fn finish(mut self) -> Result<Appended> {
+        let len_bytes = self.at_bytes + self.filled as u64;
+        if let Some(mut buf) = self.buf.take() {
+            let whole = block_ceil(self.filled as u64) as usize;
+            buf[self.filled..whole].fill(0);
+            let rest = buf.split_to(whole);
+            self.send(rest)?;
+        }
+        let sum = self.hasher.map_or(0, |hasher| hasher.finish());
+        Ok(Appended { len_bytes, sum })
+    }
+
+    fn send(&mut self, buf: Buf) -> Result<()> {
+        let write = Write {
+            file: self.file.clone(),
+            at_bytes: self.at_bytes,
+            buf,
+        };
+        self.at_bytes += self.filled as u64;
+        self.filled = 0;
+        if self.writes.send(write).is_err() {
+            self.state.check()?;
+            return Err(Error::interrupted());
+        }
+        Ok(())
+    }
+
+    fn next_buffer(&mut self) -> Result<Buf> {
+        loop {
+            self.state.check()?;
+            if let Some(buf) = self.pool.take() {
+                return Ok(buf);
+            }
+            let failure = &self.state.failure;
+            let guard = failure.lock().unwrap_or_else(PoisonError::into_inner);
+            // Whoever has written wakes us up; a look now and then costs nothing.
+            drop(self.state.changed.wait_timeout(guard, LOOK_EVERY));
+        }
+    }
+}
+
+/// Runs `work`, which appends to files of `volume`, beside the thread that writes them; all is on the drives when
+/// this returns.
+pub(super) fn write_files<T>(
+    job: &Job,
+    volume: &Volume,
+    work: impl FnOnce(Appender) -> Result<T>,
+) -> Result<T> {
+    let (send, received) = channel();
+    let state = Arc::new(State::default());
+    std::thread::scope(|scope| {
+        let of_writer = Arc::clone(&state);
+        let writer = spawn_scoped(scope, "outcore-append", move || {
+            let done = write_all(job, volume, &received, &of_writer);
+            if let Err(error) = &done {
+                let mut failure = of_writer
+                    .failure
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                *failure = Some(error.clone());
+            }
+            drop(received);
+            of_writer.changed.notify_all();
+            done
+        })?;
+        let appender = Appender {
+            writes: send,
+            state: Arc::clone(&state),
+        };
+        // All files are dropped in it, and with them what the writer waits for.
+        let made = work(appender);
+        let written = match writer.join() {
+            Ok(written) => written,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        written.and(made)
+    })
+}
+
+fn write_all(
+    job: &Job,
+    volume: &Volume,
+    received: &Receiver<Write>,
+    state: &State,
+) -> Result<()> {
+    let mut transfers = Transfers::<()>::new(volume)?;
+    let check = || job.control.check();
+    loop {
+        let next = match transfers.in_flight() {
+            0 => received.recv().ok(),
+            _ => match received.try_recv() {
+                Ok(write) => Some(write),
+                Err(std::sync::mpsc::TryRecvError::Disconnected) => None,
+                Err(std::sync::mpsc::TryRecvError::Empty) => {
+                    transfers.wait()?;
+                    state.changed.notify_all();
+                    continue;
+                }
+            },
+        };
+        let Some(write) = next else {
+            return transfers.finish(check);
+        };
+        check()?;
+        debug_assert_eq!(write.buf.len() % BLOCK_BYTES, 0);
+        transfers.write_behind(&write.file, write.at_bytes, write.buf)?;
+        state.changed.notify_all();
+    }
+}

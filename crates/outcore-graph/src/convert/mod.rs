@@ -1,0 +1,397 @@
+//! From edges to a graph, by one sort.
+//!
+//! Contract: [`convert`] reads edges ([`crate::edges`]) and writes a graph's directory ([`crate::format`]), which is
+//! absent or whole. Each edge becomes a key for each file that has it ([`key`]); the keys go from the pass that makes
+//! them straight to the engine's sort, and from there, in order, to what packs tiles and lists ([`pack`]). So no edge
+//! lies in a file between input and graph, unless the input has to be parsed or its ids relabelled ([`relabel`]). The
+//! graph's bytes depend on the edges and options alone.
+//!
+//! Bounds: memory is that of the sort and a few MiB for the files that are written. I/O is one read of pairs to find
+//! how many vertices there are (headers and parsed files say it), one more for the sort, three keys an edge of 8 bytes
+//! each (16 for weights or more than 2^31 vertices) to scratch and back, and the graph.
+
+mod files;
+mod key;
+mod pack;
+mod relabel;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use outcore::primitives::Summary;
+use outcore::{Context, Error, Job, Kind, Output, Result, ScratchDrive};
+use outcore_io::checksum::bytes_checksum;
+use outcore_io::memory::Reservation;
+use outcore_io::metadata::Owner;
+use outcore_io::output::{Room, ShardPlan, StagedOutput, parent_of};
+use outcore_io::port::Volume;
+
+use crate::edges::item::{Edge, Edges, fail, largest_id};
+use crate::edges::{EdgeFiles, ReadOptions, read_edges};
+use crate::format::Part;
+use crate::format::manifest::{FORM, Manifest, NAME};
+use files::write_files;
+use key::{EdgeKey, KeyShape, Placed};
+use pack::{FILES, KeyWriter, Packing, Sizes};
+use relabel::Relabelled;
+
+const CONVERT: &str = "convert edges";
+/// Vertices at most: their numbers have four bytes, the last of which stands for none.
+pub const VERTICES_MAX: u64 = u32::MAX as u64;
+
+/// How edges are converted.
+#[derive(Debug, Clone, Default)]
+pub struct ConvertOptions {
+    /// What the files are.
+    pub read: ReadOptions,
+    /// Edges have no direction.
+    pub is_undirected: bool,
+    /// Ids are any numbers: vertices are numbered in their order.
+    pub relabel: bool,
+    /// Parallel edges are merged; of several weights the least is kept.
+    pub dedup: bool,
+    /// Edges from a vertex to itself are left out.
+    pub drop_loops: bool,
+    /// Vertices are 0 to this; one more than the largest id if not given.
+    pub vertices: Option<u64>,
+    /// A graph that is there may be replaced.
+    pub replace: bool,
+}
+
+/// What was converted.
+#[derive(Debug, Clone)]
+pub struct ConvertSummary {
+    /// Edges read.
+    pub edges_in: u64,
+    /// What the graph has.
+    pub manifest: Manifest,
+    /// Wall time.
+    pub seconds: f64,
+    /// Bytes read from all drives.
+    pub read_bytes: u64,
+    /// Bytes written to all drives.
+    pub written_bytes: u64,
+    /// Bytes of the graph.
+    pub graph_bytes: u64,
+}
+
+/// A directory for a graph; one that was made goes again unless it is kept.
+struct NewDir<'a>(Option<&'a Path>);
+
+impl<'a> NewDir<'a> {
+    fn make(dir: &'a Path) -> Result<Self> {
+        match fs::create_dir(dir) {
+            Ok(()) => Ok(NewDir(Some(dir))),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && dir.is_dir() => {
+                Ok(NewDir(None))
+            }
+            Err(error) => Err(Error::io("make graph", &error)
+                .path(dir)
+                .hint("check the path: only the last directory is made")),
+        }
+    }
+}
+
+impl Drop for NewDir<'_> {
+    fn drop(&mut self) {
+        if let Some(dir) = self.0 {
+            // Only an empty one goes.
+            let _ = fs::remove_dir(dir);
+        }
+    }
+}
+
+/// Converts the edges in `inputs` to a graph in the directory `dir`.
+///
+/// # Errors
+/// [`Kind::Usage`] for a graph that is there and for ids that are too large, [`Kind::Corrupt`] for what is no edge,
+/// [`Kind::Memory`] if the plan does not fit; what reading and writing fail with. Nothing is left behind.
+pub fn convert(
+    job: &Job,
+    inputs: &[PathBuf],
+    dir: &Path,
+    options: &ConvertOptions,
+) -> Result<ConvertSummary> {
+    let started = Instant::now();
+    if dir.join(NAME).exists() && !options.replace {
+        return Err(Error::usage("create graph", "a graph of that name is there")
+            .path(dir)
+            .hint("replace it with --force, or name another directory"));
+    }
+    let mut job = job.clone();
+    let beside = parent_of(dir).to_path_buf();
+    if job.options.drives.is_empty() {
+        job.options.drives = vec![ScratchDrive::new(&beside)];
+    }
+    let made = NewDir::make(dir)?;
+    let job = &job;
+    let scratch = job.options.drives[0].dir.clone();
+    let mut edges = read_edges(job, inputs, &scratch, &options.read)?;
+    let mut traffic = (edges.parsed_bytes, 0);
+    let relabelled = match options.relabel {
+        true => {
+            let found = relabel::relabel(job, &edges, &scratch)?;
+            traffic.0 += found.read_bytes;
+            traffic.1 += found.written_bytes;
+            edges.inputs.clone_from(&found.inputs);
+            edges.shape = found.shape;
+            edges.vertices = Some(found.vertices);
+            edges.largest = found.vertices.checked_sub(1);
+            Some(found)
+        }
+        false => None,
+    };
+    let vertices = count_vertices(job, &edges, options)?;
+    let edges_in = input_items(&edges)?;
+    let source = SourceEdges {
+        edges: &edges,
+        vertices,
+        edges_in,
+        is_undirected: options.is_undirected || edges.is_undirected,
+        options,
+    };
+    let shape = KeyShape::of(vertices, edges.shape.is_weighted());
+    let done = match shape.is_narrow() {
+        true => run::<u64>(job, &source, (shape, dir), relabelled.as_ref())?,
+        false => run::<u128>(job, &source, (shape, dir), relabelled.as_ref())?,
+    };
+    let NewDir(kept) = &mut { made };
+    *kept = None;
+    let (manifest, summary, graph_bytes) = done;
+    Ok(ConvertSummary {
+        edges_in,
+        manifest,
+        seconds: started.elapsed().as_secs_f64(),
+        read_bytes: traffic.0 + summary.read_bytes,
+        written_bytes: traffic.1 + summary.written_bytes + graph_bytes,
+        graph_bytes,
+    })
+}
+
+/// Edges in the files, by their lengths.
+fn input_items(edges: &EdgeFiles) -> Result<u64> {
+    let mut items = 0;
+    for input in &edges.inputs {
+        let found = fs::metadata(&input.path);
+        let found = found.map_err(|error| Error::io(CONVERT, &error).path(&input.path))?;
+        let item_bytes = edges.shape.bytes() as u64;
+        if found.len() % item_bytes != 0 {
+            let cause = format!(
+                "its {} bytes are no multiple of the {item_bytes} of an edge",
+                found.len()
+            );
+            return Err(Error::corrupt(CONVERT, cause)
+                .path(&input.path)
+                .hint("check --type and --weights, or whether the file is cut short"));
+        }
+        items += found.len() / item_bytes;
+    }
+    Ok(items)
+}
+
+/// How many vertices there are: what was asked for, what headers say, or one more than the largest id.
+fn count_vertices(job: &Job, edges: &EdgeFiles, options: &ConvertOptions) -> Result<u64> {
+    let told = options.vertices.filter(|_| !options.relabel).or(edges.vertices);
+    let is_parsed = edges.parsed_bytes > 0;
+    let largest = match (edges.largest, told) {
+        (Some(largest), _) => Some(largest),
+        (None, _) if is_parsed || edges.inputs.is_empty() => None,
+        // The sort checks each id.
+        (None, Some(_)) => None,
+        (None, None) => largest_id(job, &edges.inputs, edges.shape)?,
+    };
+    let needed = largest.map_or(0, |largest| largest + 1);
+    let vertices = told.unwrap_or(needed);
+    if needed > vertices {
+        return Err(beyond(needed - 1, vertices));
+    }
+    if vertices > VERTICES_MAX {
+        let cause = format!("{vertices} vertices, {VERTICES_MAX} are the most");
+        return Err(Error::usage(CONVERT, cause)
+            .hint("number the vertices that have edges anew, with --relabel"));
+    }
+    Ok(vertices)
+}
+
+fn beyond(id: u64, vertices: u64) -> Error {
+    let cause = format!("the id {id} is not below the number of vertices, {vertices}");
+    Error::corrupt(CONVERT, cause).hint("give a larger --vertices, or leave it out")
+}
+
+/// The edges of a conversion.
+struct SourceEdges<'a> {
+    edges: &'a EdgeFiles,
+    vertices: u64,
+    edges_in: u64,
+    is_undirected: bool,
+    options: &'a ConvertOptions,
+}
+
+impl SourceEdges<'_> {
+    /// Another number for other sizes and options.
+    fn id(&self) -> u64 {
+        let flags = [
+            self.is_undirected,
+            self.options.dedup,
+            self.options.drop_loops,
+            self.edges.shape.is_weighted(),
+        ];
+        let flags = flags.iter().fold(0, |bits, flag| bits << 1 | u64::from(*flag));
+        let words = [self.vertices, self.edges_in, flags];
+        bytes_checksum(bytemuck::cast_slice(&words))
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            id: self.id(),
+            vertices: self.vertices,
+            is_weighted: self.edges.shape.is_weighted(),
+            is_directed: !self.is_undirected,
+            dedup: self.options.dedup,
+        }
+    }
+
+    /// Adds the keys of an edge.
+    fn keys_of<K: EdgeKey>(&self, shape: KeyShape, edge: Edge, keys: &mut Vec<K>) {
+        let largest = edge.source.max(edge.target);
+        if largest >= self.vertices {
+            fail(beyond(largest, self.vertices));
+        }
+        if !edge.weight.is_finite() {
+            let (from, to) = (edge.source, edge.target);
+            let cause = format!("the weight of the edge from {from} to {to} is {}", edge.weight);
+            fail(Error::corrupt(CONVERT, cause).hint("weights have to be finite"));
+        }
+        let (source, target) = (edge.source as u32, edge.target as u32);
+        let is_loop = source == target;
+        if is_loop && self.options.drop_loops {
+            return;
+        }
+        let mut push = |part, first, second| {
+            keys.push(K::of(
+                shape,
+                Placed {
+                    part,
+                    first,
+                    second,
+                    weight: edge.weight,
+                },
+            ));
+        };
+        push(Part::Out, source, target);
+        match self.is_undirected {
+            true => {
+                push(Part::Tiles, source.max(target), source.min(target));
+                if !is_loop {
+                    push(Part::Out, target, source);
+                }
+            }
+            false => {
+                push(Part::Tiles, target, source);
+                push(Part::In, target, source);
+            }
+        }
+    }
+}
+
+/// Sorts the keys and packs them.
+fn run<K: EdgeKey>(
+    job: &Job,
+    source: &SourceEdges<'_>,
+    (shape, dir): (KeyShape, &Path),
+    relabelled: Option<&Relabelled>,
+) -> Result<(Manifest, Summary, u64)> {
+    let sizes = source.sizes();
+    let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+    let plans = FILES.iter().filter(|file| sizes.has(file)).map(|file| ShardPlan {
+        path: dir.join(file.name),
+        header: Vec::new(),
+        start_bytes: 0,
+        len_bytes: sizes.about_bytes(file, source.edges_in),
+    });
+    let names = relabelled.map(|found| ShardPlan {
+        path: dir.join("names"),
+        header: Vec::new(),
+        start_bytes: 0,
+        len_bytes: found.vertices * size_of::<u64>() as u64,
+    });
+    let plans: Vec<ShardPlan> = plans.chain(names).collect();
+    let manifest_path = dir.join(NAME);
+    let staged = StagedOutput::stage(
+        &volume,
+        plans,
+        Some(manifest_path),
+        source.options.replace,
+        Room::AtMost,
+    )?;
+    let _batches: Reservation = job
+        .budget
+        .reserve("keys of edges", batches_bytes::<K>(job))?;
+    let (done, summary, names) = write_files(job, &volume, |appender| {
+        let files = staged.shards().iter().map(|shard| &shard.file);
+        let packing = Packing::<K>::new(job, &appender, (shape, sizes), files)?;
+        let shared = Arc::new(Mutex::new(packing));
+        let output = Output::Pipe(Mutex::new(Box::new(KeyWriter::new(&shared))));
+        let make = |bytes: &[u8], _: u64| {
+            let mut keys: Vec<K> = Vec::new();
+            let edges = &source.edges.shape;
+            edges.each(bytes, |edge| source.keys_of(shape, edge, &mut keys));
+            keys
+        };
+        let edges = Edges {
+            shape: source.edges.shape,
+            inputs: &source.edges.inputs,
+            make,
+        };
+        let sorted = match source.edges_in {
+            0 => Ok(Summary::default()),
+            _ => Context::of_job(job).sequence(edges).sort().write_to(output, false),
+        };
+        let mut packing = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        // The sort only knows that its pipe is broken; the packer knows why.
+        packing.take_failure()?;
+        let summary = sorted?;
+        let names = match (relabelled, staged.shards().last()) {
+            (Some(found), Some(shard)) => {
+                let file = appender.file(job, &shard.file, (256 << 10, true))?;
+                Some(relabel::copy_names(job, found, file)?)
+            }
+            _ => None,
+        };
+        Ok((packing.finish()?, summary, names))
+    })?;
+    job.control.begin_phase("publish", 0);
+    let mut manifest = done.manifest;
+    manifest.relabelled = relabelled.is_some();
+    manifest.names_sum = names.map(|names| names.sum);
+    let lens_bytes = done.lens_bytes.iter().copied();
+    let lens_bytes: Vec<u64> = lens_bytes.chain(names.map(|names| names.len_bytes)).collect();
+    let sealed = FORM.seal(Owner::of(NAME), &manifest)?;
+    staged.publish_each_under(&volume, &lens_bytes, &sealed)?;
+    Ok((manifest, summary, lens_bytes.iter().sum()))
+}
+
+/// Memory for the keys of a batch of edges, on all threads.
+fn batches_bytes<K>(job: &Job) -> u64 {
+    const KEYS: usize = 4 * 1024;
+    (job.options.threads.max(1) * KEYS * size_of::<K>()) as u64
+}
+
+/// Fails for less memory than any conversion takes.
+///
+/// # Errors
+/// [`Kind::Memory`].
+pub fn check_memory(job: &Job) -> Result<()> {
+    const LEAST_BYTES: u64 = 16 << 20;
+    match job.budget.free_bytes() >= LEAST_BYTES {
+        true => Ok(()),
+        false => Err(Error::new(
+            Kind::Memory,
+            CONVERT,
+            format!("{} bytes are allowed, 16 MiB are the least", job.budget.free_bytes()),
+        )
+        .hint("allow more with --memory")),
+    }
+}

@@ -1,0 +1,320 @@
+//! Sorted keys become tiles and lists.
+//!
+//! Contract: [`KeyWriter`] is the pipe that the sort writes to: it takes keys in order, from one thread at a time, and
+//! [`Packing`] puts each edge into the file that its key names. With `dedup`, of keys that differ in the weight alone
+//! the first is taken. What fails here is kept, since a pipe can only say that it is broken.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outcore::{Error, Job, Result};
+use outcore_io::port::VolumeFile;
+
+use super::files::{Appended, AppendedFile, Appender};
+use super::key::{EdgeKey, KeyShape};
+use crate::format::Part;
+use crate::format::list::{LIST_BLOCK_BYTES, ListFiles, ListPacker};
+use crate::format::manifest::{ListManifest, Manifest};
+use crate::format::tile::TilePacker;
+
+/// A file of a graph.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GraphFile {
+    pub(super) name: &'static str,
+    part: Part,
+    /// Bytes of a buffer.
+    buffer_bytes: usize,
+    kind: FileKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileKind {
+    Edges,
+    Index,
+    Degrees,
+}
+
+const fn file(name: &'static str, part: Part, kind: FileKind) -> GraphFile {
+    let buffer_bytes = match kind {
+        FileKind::Edges => 256 << 10,
+        FileKind::Index => 16 << 10,
+        FileKind::Degrees => 64 << 10,
+    };
+    GraphFile {
+        name,
+        part,
+        buffer_bytes,
+        kind,
+    }
+}
+
+/// The files of a graph, in the order in which [`Packing`] takes them.
+pub(super) const FILES: [GraphFile; 7] = [
+    file("tiles", Part::Tiles, FileKind::Edges),
+    file("out", Part::Out, FileKind::Edges),
+    file("out.index", Part::Out, FileKind::Index),
+    file("out.degrees", Part::Out, FileKind::Degrees),
+    file("in", Part::In, FileKind::Edges),
+    file("in.index", Part::In, FileKind::Index),
+    file("in.degrees", Part::In, FileKind::Degrees),
+];
+
+/// What a graph will be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) id: u64,
+    pub(super) vertices: u64,
+    pub(super) is_weighted: bool,
+    pub(super) is_directed: bool,
+    pub(super) dedup: bool,
+}
+
+impl Sizes {
+    /// Whether it has that file.
+    pub(super) fn has(&self, file: &GraphFile) -> bool {
+        file.part != Part::In || self.is_directed
+    }
+
+    /// About how long the file will be, of so many edges.
+    pub(super) fn about_bytes(&self, file: &GraphFile, edges: u64) -> u64 {
+        let directions = match (file.part, self.is_directed) {
+            (Part::Out, false) => 2,
+            _ => 1,
+        };
+        let edges_bytes = directions * edges * if self.is_weighted { 8 } else { 4 };
+        match file.kind {
+            FileKind::Edges => edges_bytes + edges_bytes / 16,
+            FileKind::Index => edges_bytes / 1000,
+            FileKind::Degrees => self.vertices * 4,
+        }
+    }
+}
+
+/// Lists on their way to their files.
+struct Lists {
+    packer: ListPacker,
+    files: ListsOut,
+}
+
+struct ListsOut {
+    blocks: AppendedFile,
+    index: AppendedFile,
+    degrees: AppendedFile,
+    degree_max: u32,
+}
+
+impl ListFiles for ListsOut {
+    fn block(&mut self, block: &[u8]) -> Result<()> {
+        debug_assert_eq!(block.len(), LIST_BLOCK_BYTES);
+        self.blocks.append(block)
+    }
+
+    fn first(&mut self, vertex: u32) -> Result<()> {
+        self.index.append(&vertex.to_le_bytes())
+    }
+
+    fn degree(&mut self, degree: u32) -> Result<()> {
+        self.degree_max = self.degree_max.max(degree);
+        self.degrees.append(&degree.to_le_bytes())
+    }
+}
+
+impl Lists {
+    fn finish(mut self, vertices: u32, lens_bytes: &mut Vec<u64>) -> Result<ListManifest> {
+        let blocks = self.packer.finish(vertices, &mut self.files)?;
+        let [edges, index, degrees]: [Appended; 3] = [
+            self.files.blocks.finish()?,
+            self.files.index.finish()?,
+            self.files.degrees.finish()?,
+        ];
+        lens_bytes.extend([edges, index, degrees].map(|file| file.len_bytes));
+        Ok(ListManifest {
+            blocks,
+            degree_max: self.files.degree_max,
+            index_sum: index.sum,
+            degrees_sum: degrees.sum,
+        })
+    }
+}
+
+/// The packers of a graph's files.
+pub(super) struct Packing<K> {
+    shape: KeyShape,
+    sizes: Sizes,
+    last: Option<K>,
+    tiles: Option<(TilePacker, AppendedFile)>,
+    out: Option<Lists>,
+    sources: Option<Lists>,
+    edges: u64,
+    loops: u64,
+    failure: Option<Error>,
+}
+
+/// What has become of the keys.
+pub(super) struct Packed {
+    pub(super) manifest: Manifest,
+    /// Of each file.
+    pub(super) lens_bytes: Vec<u64>,
+}
+
+impl<K: EdgeKey> Packing<K> {
+    /// To the staged `files`, in the order of [`FILES`].
+    pub(super) fn new<'f>(
+        job: &Job,
+        appender: &Appender,
+        (shape, sizes): (KeyShape, Sizes),
+        files: impl Iterator<Item = &'f VolumeFile>,
+    ) -> Result<Self> {
+        let kinds = FILES.iter().filter(|file| sizes.has(file));
+        let files = kinds.zip(files).map(|(kind, file)| {
+            appender.file(job, file, (kind.buffer_bytes, kind.kind != FileKind::Edges))
+        });
+        let files: Vec<AppendedFile> = files.collect::<Result<_>>()?;
+        let mut files = files.into_iter();
+        let tiles = files.next();
+        let tiles = tiles.map(|file| (TilePacker::new(sizes.id, sizes.is_weighted), file));
+        let mut lists = |part| {
+            let (blocks, index, degrees) = (files.next()?, files.next()?, files.next()?);
+            Some(Lists {
+                packer: ListPacker::new(sizes.id, part, sizes.is_weighted),
+                files: ListsOut {
+                    blocks,
+                    index,
+                    degrees,
+                    degree_max: 0,
+                },
+            })
+        };
+        Ok(Packing {
+            shape,
+            sizes,
+            last: None,
+            tiles,
+            out: lists(Part::Out),
+            sources: lists(Part::In),
+            edges: 0,
+            loops: 0,
+            failure: None,
+        })
+    }
+
+    fn take(&mut self, key: K) -> Result<()> {
+        let edge = key.without_weight(self.shape);
+        let is_again = self.sizes.dedup && self.last == Some(edge);
+        self.last = Some(edge);
+        if is_again {
+            return Ok(());
+        }
+        let placed = key.placed(self.shape);
+        let item = (placed.first, placed.second, placed.weight);
+        let lists = match placed.part {
+            Part::Tiles => {
+                self.edges += 1;
+                self.loops += u64::from(placed.first == placed.second);
+                if let Some((packer, file)) = &mut self.tiles {
+                    packer.push(item, &mut |chunk| file.append(chunk))?;
+                }
+                return Ok(());
+            }
+            Part::Out => &mut self.out,
+            Part::In => &mut self.sources,
+        };
+        match lists {
+            Some(lists) => lists.packer.push(item, &mut lists.files),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails with what has failed.
+    pub(super) fn take_failure(&mut self) -> Result<()> {
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Ends all files.
+    pub(super) fn finish(&mut self) -> Result<Packed> {
+        let mut lens_bytes = Vec::new();
+        let mut chunks = 0;
+        if let Some((mut packer, mut file)) = self.tiles.take() {
+            chunks = packer.finish(&mut |chunk| file.append(chunk))?;
+            lens_bytes.push(file.finish()?.len_bytes);
+        }
+        let vertices = self.sizes.vertices as u32;
+        let mut lists = |lists: &mut Option<Lists>| {
+            let lists = lists.take();
+            lists
+                .map(|lists| lists.finish(vertices, &mut lens_bytes))
+                .transpose()
+        };
+        let out = lists(&mut self.out)?;
+        let sources = lists(&mut self.sources)?;
+        let out = out.ok_or_else(|| Error::usage("convert edges", "the lists were ended twice"))?;
+        Ok(Packed {
+            manifest: Manifest {
+                id: self.sizes.id,
+                vertices: self.sizes.vertices,
+                edges: self.edges,
+                loops: self.loops,
+                directed: self.sizes.is_directed,
+                weighted: self.sizes.is_weighted,
+                dedup: self.sizes.dedup,
+                relabelled: false,
+                chunks,
+                out,
+                sources,
+                names_sum: None,
+            },
+            lens_bytes,
+        })
+    }
+}
+
+/// The pipe that sorted keys are written to.
+pub(super) struct KeyWriter<K> {
+    packing: Arc<Mutex<Packing<K>>>,
+    /// The front of a key that was cut.
+    rest: Vec<u8>,
+}
+
+impl<K: EdgeKey> KeyWriter<K> {
+    pub(super) fn new(packing: &Arc<Mutex<Packing<K>>>) -> Self {
+        KeyWriter {
+            packing: Arc::clone(packing),
+            rest: Vec::new(),
+        }
+    }
+}
+
+impl<K: EdgeKey> Write for KeyWriter<K> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut packing = self.packing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut take_all = |keys: &[u8]| {
+            let mut keys = keys.chunks_exact(size_of::<K>());
+            keys.try_for_each(|key| packing.take(bytemuck::pod_read_unaligned(key)))
+        };
+        let key_bytes = size_of::<K>();
+        let mut taken = Ok(());
+        let mut front = 0;
+        if !self.rest.is_empty() {
+            front = (key_bytes - self.rest.len()).min(bytes.len());
+            self.rest.extend_from_slice(&bytes[..front]);
+            if self.rest.len() == key_bytes {
+                taken = take_all(&self.rest);
+                self.rest.clear();
+            }
+        }
+        let whole = front + (bytes.len() - front) / key_bytes * key_bytes;
+        let taken = taken.and_then(|()| take_all(&bytes[front..whole]));
+        self.rest.extend_from_slice(&bytes[whole..]);
+        match taken {
+            Ok(()) => Ok(bytes.len()),
+            Err(error) => {
+                packing.failure = Some(error);
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

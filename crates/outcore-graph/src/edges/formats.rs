@@ -1,0 +1,221 @@
+//! Which format a file of edges has, and what stands before its edges.
+//!
+//! Contract: formats are told by the ends of names; only the heads of files are read here. Sources: the SNAP
+//! collection's edge lists; the GAP Benchmark Suite's `.el`, `.wel`, `.sg` and `.wsg` (Beamer, Asanovic, Patterson,
+//! "The GAP Benchmark Suite", 2015, and its `reader.h`); NIST's Matrix Market coordinate format.
+
+use std::path::Path;
+
+use outcore::{Error, Job, Result};
+
+use super::serial::{self, Serial};
+use super::text::Syntax;
+use super::{READ, ReadOptions};
+
+/// The longest head of a text file: comments and sizes.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// A format of edges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EdgeFormat {
+    /// Pairs of ids of four bytes, each pair followed by a float of four bytes if there are weights.
+    Pairs32,
+    /// Pairs of ids of eight bytes.
+    Pairs64,
+    /// Two ids a line, apart by blanks or tabs, and maybe a weight; lines of `#` or `%` are comments.
+    Text,
+    /// Matrix Market: a line a stored entry, counted from 1.
+    MatrixMarket,
+    /// Columns of CSV: source, target and maybe a weight.
+    Csv,
+    /// GAP's serialized graph.
+    Serial,
+    /// The same with weights.
+    WeightedSerial,
+}
+
+const NAMES: [(&str, EdgeFormat); 7] = [
+    ("u32", EdgeFormat::Pairs32),
+    ("u64", EdgeFormat::Pairs64),
+    ("text", EdgeFormat::Text),
+    ("mtx", EdgeFormat::MatrixMarket),
+    ("csv", EdgeFormat::Csv),
+    ("sg", EdgeFormat::Serial),
+    ("wsg", EdgeFormat::WeightedSerial),
+];
+
+const ENDS: [(&str, EdgeFormat); 10] = [
+    ("txt", EdgeFormat::Text),
+    ("tsv", EdgeFormat::Text),
+    ("el", EdgeFormat::Text),
+    ("wel", EdgeFormat::Text),
+    ("edges", EdgeFormat::Text),
+    ("mtx", EdgeFormat::MatrixMarket),
+    ("csv", EdgeFormat::Csv),
+    ("sg", EdgeFormat::Serial),
+    ("wsg", EdgeFormat::WeightedSerial),
+    ("u32", EdgeFormat::Pairs32),
+];
+
+impl EdgeFormat {
+    /// The format of that name: `u32`, `u64`, `text`, `mtx`, `csv`, `sg` or `wsg`.
+    ///
+    /// # Errors
+    /// [`outcore::Kind::Usage`] for another.
+    pub fn parse(name: &str) -> Result<Self> {
+        let known = NAMES.iter().find(|(known, _)| *known == name);
+        known.map(|(_, format)| *format).ok_or_else(|| {
+            Error::usage(READ, format!("no format of edges is called `{name}`"))
+                .hint("use u32, u64, text, mtx, csv, sg or wsg")
+        })
+    }
+
+    /// Bytes of an id, for pairs.
+    pub(super) fn id_bytes(self) -> Option<usize> {
+        match self {
+            EdgeFormat::Pairs32 => Some(size_of::<u32>()),
+            EdgeFormat::Pairs64 => Some(size_of::<u64>()),
+            _ => None,
+        }
+    }
+}
+
+/// The format of a file by its name.
+pub(super) fn format_of(path: &Path) -> Result<EdgeFormat> {
+    let end = path.extension().and_then(|end| end.to_str());
+    let known = ENDS.iter().find(|(known, _)| Some(*known) == end);
+    known.map(|(_, format)| *format).ok_or_else(|| {
+        Error::usage(READ, "its name does not say how it holds edges")
+            .path(path)
+            .hint("give --type u32 or u64 for pairs of numbers, or text, mtx, csv, sg, wsg")
+    })
+}
+
+/// What stands before the edges of a file, and how they are written.
+#[derive(Debug)]
+pub(crate) struct Header {
+    /// Bytes before the first line of edges.
+    pub(super) bytes: u64,
+    pub(super) syntax: Syntax,
+    pub(super) vertices: Option<u64>,
+    pub(super) is_undirected: bool,
+    pub(super) is_weighted: bool,
+    pub(super) serial: Option<Serial>,
+}
+
+/// Reads the head of a file.
+pub(super) fn header_of(
+    job: &Job,
+    path: &Path,
+    format: EdgeFormat,
+    options: &ReadOptions,
+) -> Result<Header> {
+    let mut header = Header {
+        bytes: 0,
+        syntax: Syntax::blanks(options.is_weighted),
+        vertices: None,
+        is_undirected: false,
+        is_weighted: options.is_weighted,
+        serial: None,
+    };
+    if matches!(format, EdgeFormat::Serial | EdgeFormat::WeightedSerial) {
+        let is_stored = format == EdgeFormat::WeightedSerial;
+        if options.is_weighted && !is_stored {
+            let cause = "weights are asked for, and a graph of this kind has none";
+            return Err(Error::usage(READ, cause)
+                .path(path)
+                .hint("convert a .wsg file, or leave --weights out"));
+        }
+        let serial = serial::open(job, path, (is_stored, options.is_weighted))?;
+        header.vertices = Some(serial.vertices);
+        header.is_undirected = !serial.is_directed;
+        header.serial = Some(serial);
+        return Ok(header);
+    }
+    let mut head = vec![0; HEAD_BYTES];
+    let found = job.device.read_head(path, &mut head)?;
+    head.truncate(found);
+    match format {
+        EdgeFormat::MatrixMarket => matrix_market(path, &head, &mut header)?,
+        EdgeFormat::Csv => csv(path, &head, options, &mut header)?,
+        _ => {}
+    }
+    Ok(header)
+}
+
+fn corrupt(path: &Path, cause: impl Into<String>) -> Error {
+    Error::corrupt(READ, cause).path(path)
+}
+
+/// The banner, comments and the line of sizes.
+fn matrix_market(path: &Path, head: &[u8], header: &mut Header) -> Result<()> {
+    let mut at = 0;
+    let mut is_symmetric = None;
+    for line in head.split_inclusive(|byte| *byte == b'\n') {
+        at += line.len();
+        let text = String::from_utf8_lossy(line);
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        if is_symmetric.is_none() {
+            let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+            let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
+            let ["%%matrixmarket", "matrix", "coordinate", field, symmetry] = lower[..] else {
+                let cause = "its first line is not `%%MatrixMarket matrix coordinate ...`";
+                return Err(corrupt(path, cause).hint("only sparse matrices have edges"));
+            };
+            if field == "pattern" && header.is_weighted || field == "complex" {
+                let cause = format!("its entries are `{field}`, which have no real weight");
+                return Err(Error::usage(READ, cause)
+                    .path(path)
+                    .hint("leave --weights out"));
+            }
+            is_symmetric = Some(symmetry != "general");
+            continue;
+        }
+        if line.starts_with(b"%") || words.is_empty() {
+            continue;
+        }
+        let sizes: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
+        let [rows, columns, _] = sizes[..] else {
+            return Err(corrupt(path, "the line of sizes is not `rows columns entries`"));
+        };
+        header.bytes = at as u64;
+        header.vertices = Some(rows.max(columns));
+        header.is_undirected = is_symmetric == Some(true);
+        header.syntax = Syntax::blanks(header.is_weighted).counted_from_one();
+        return Ok(());
+    }
+    Err(corrupt(path, "there is no line of sizes in its first 64 KiB"))
+}
+
+/// The names of the columns, if the first line has no numbers.
+fn csv(path: &Path, head: &[u8], options: &ReadOptions, header: &mut Header) -> Result<()> {
+    let first = head.split_inclusive(|byte| *byte == b'\n').next();
+    let first = first.unwrap_or_default();
+    let text = String::from_utf8_lossy(first);
+    let delimiter = match (text.contains(','), text.contains(';')) {
+        (false, true) => b';',
+        _ => b',',
+    };
+    let names: Vec<&str> = text.trim().split(char::from(delimiter)).collect();
+    let is_number = |name: &&str| name.trim().parse::<f64>().is_ok();
+    let has_names = !names.iter().take(2).all(is_number) && !first.is_empty();
+    if has_names {
+        header.bytes = first.len() as u64;
+    }
+    let weight = match (&options.weight_column, options.is_weighted) {
+        (Some(wanted), _) => {
+            let unquoted = |name: &&str| name.trim().trim_matches('"') == wanted;
+            let found = names.iter().position(|name| unquoted(&name));
+            let found = found.filter(|_| has_names);
+            Some(found.ok_or_else(|| {
+                Error::usage(READ, format!("no column is called `{wanted}`"))
+                    .path(path)
+                    .hint(format!("the first line is `{}`", text.trim()))
+            })?)
+        }
+        (None, true) => Some(2),
+        (None, false) => None,
+    };
+    header.syntax = Syntax::delimited(delimiter, weight);
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! Pairs of numbers: an edge in memory, whatever a file has of it.
+//!
+//! Contract: an item is two ids of four or eight bytes, and behind them, if edges have weights, a float of four bytes
+//! (padded to eight behind ids of eight). [`Edges`] is what a pass reads of such files.
+
+use bytemuck::Pod;
+use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::{Batch, Sequence};
+use outcore::{Error, Input, Job, Result, primitives};
+
+use super::{ID_LIMIT, READ};
+
+/// What a file has of an edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ItemShape {
+    is_wide: bool,
+    is_weighted: bool,
+}
+
+/// An edge.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Edge {
+    pub(crate) source: u64,
+    pub(crate) target: u64,
+    pub(crate) weight: f32,
+}
+
+/// An edge as a file has it.
+pub(crate) trait Item: Pod + Send + Sync {
+    /// Nothing for an id that is too large.
+    fn of(edge: Edge) -> Option<Self>;
+    fn edge(self) -> Edge;
+}
+
+impl Item for [u32; 2] {
+    fn of(edge: Edge) -> Option<Self> {
+        Some([edge.source.try_into().ok()?, edge.target.try_into().ok()?])
+    }
+
+    fn edge(self) -> Edge {
+        Edge {
+            source: self[0].into(),
+            target: self[1].into(),
+            weight: 1.0,
+        }
+    }
+}
+
+impl Item for [u32; 3] {
+    fn of(edge: Edge) -> Option<Self> {
+        let [source, target] = <[u32; 2]>::of(edge)?;
+        Some([source, target, edge.weight.to_bits()])
+    }
+
+    fn edge(self) -> Edge {
+        Edge {
+            weight: f32::from_bits(self[2]),
+            ..[self[0], self[1]].edge()
+        }
+    }
+}
+
+impl Item for [u64; 2] {
+    fn of(edge: Edge) -> Option<Self> {
+        Some([edge.source, edge.target])
+    }
+
+    fn edge(self) -> Edge {
+        Edge {
+            source: self[0],
+            target: self[1],
+            weight: 1.0,
+        }
+    }
+}
+
+impl Item for [u64; 3] {
+    fn of(edge: Edge) -> Option<Self> {
+        Some([edge.source, edge.target, u64::from(edge.weight.to_bits())])
+    }
+
+    fn edge(self) -> Edge {
+        Edge {
+            weight: f32::from_bits(self[2] as u32),
+            ..[self[0], self[1]].edge()
+        }
+    }
+}
+
+impl ItemShape {
+    pub(crate) const fn new(is_wide: bool, is_weighted: bool) -> Self {
+        ItemShape {
+            is_wide,
+            is_weighted,
+        }
+    }
+
+    pub(crate) fn is_wide(self) -> bool {
+        self.is_wide
+    }
+
+    pub(crate) fn is_weighted(self) -> bool {
+        self.is_weighted
+    }
+
+    /// Bytes of an item.
+    pub(crate) fn bytes(self) -> usize {
+        let id_bytes = if self.is_wide { 8 } else { 4 };
+        id_bytes * if self.is_weighted { 3 } else { 2 }
+    }
+
+    /// What a pass over files of such items reads.
+    pub(crate) fn leaf(self, inputs: &[Input]) -> Leaf {
+        Leaf {
+            inputs: inputs.to_vec(),
+            element_bytes: self.bytes(),
+            align_bytes: if self.is_wide { 8 } else { 4 },
+            count: 0,
+        }
+    }
+
+    /// Calls `each` with all edges in `bytes`.
+    pub(crate) fn each(self, bytes: &[u8], mut each: impl FnMut(Edge)) {
+        fn all<T: Item>(bytes: &[u8], each: &mut impl FnMut(Edge)) {
+            for item in bytemuck::cast_slice::<u8, T>(bytes) {
+                each(item.edge());
+            }
+        }
+        match (self.is_wide, self.is_weighted) {
+            (false, false) => all::<[u32; 2]>(bytes, &mut each),
+            (false, true) => all::<[u32; 3]>(bytes, &mut each),
+            (true, false) => all::<[u64; 2]>(bytes, &mut each),
+            (true, true) => all::<[u64; 3]>(bytes, &mut each),
+        }
+    }
+}
+
+/// Fails the pass that this is a part of: an iterator cannot, so the error takes the way of a panic.
+pub(crate) fn fail(error: Error) -> ! {
+    std::panic::resume_unwind(Box::new(error))
+}
+
+/// What `make` makes of some neighbouring edges and the position of the first, one after another.
+pub(crate) struct Edges<'a, F> {
+    pub(crate) shape: ItemShape,
+    pub(crate) inputs: &'a [Input],
+    pub(crate) make: F,
+}
+
+/// Edges that are looked at together.
+const BATCH_EDGES: usize = 1024;
+
+impl<T: Send, F: Fn(&[u8], u64) -> Vec<T> + Sync> Sequence for Edges<'_, F> {
+    type Item = T;
+    const YIELD: Yield = Yield::Any;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        into.push(self.shape.leaf(self.inputs));
+    }
+
+    fn leaf_count(&self) -> usize {
+        1
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = T> {
+        let bytes = batch.bytes(0);
+        let parts = bytes.chunks(BATCH_EDGES * self.shape.bytes());
+        let firsts = (batch.first..).step_by(BATCH_EDGES);
+        parts
+            .zip(firsts)
+            .flat_map(move |(part, first)| (self.make)(part, first))
+    }
+}
+
+/// The largest id, if there are edges. One read of the files.
+pub(crate) fn largest_id(job: &Job, inputs: &[Input], shape: ItemShape) -> Result<Option<u64>> {
+    let make = |bytes: &[u8], _: u64| {
+        let mut largest = 0;
+        shape.each(bytes, |edge| largest = edge.source.max(edge.target).max(largest));
+        vec![largest]
+    };
+    let edges = Edges {
+        shape,
+        inputs,
+        make,
+    };
+    let largest = primitives::map_reduce(job, &edges, Some, None, Option::max)?;
+    check_id(largest)?;
+    Ok(largest)
+}
+
+fn check_id(largest: Option<u64>) -> Result<()> {
+    match largest {
+        Some(id) if id >= ID_LIMIT => {
+            let cause = format!("the id {id} is beyond the limit of 2^48 - 1");
+            Err(Error::usage(READ, cause).hint("check --type: u32 or u64, little endian"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,152 @@
+//! Edges as users have them: which files there are, and edges of one shape out of all of them.
+//!
+//! Contract: [`read_edges`] gives files of pairs of numbers, with a weight behind where there is one. What is such a
+//! file already is read where it is; all else is parsed once, in parallel, into files in a private directory that goes
+//! when [`EdgeFiles`] is dropped. A line that is no edge, an id beyond the limit, a weight that is no number and a
+//! file that is cut short are errors that say where.
+//!
+//! | file | reads |
+//! |---|---|
+//! | `item` | pairs of numbers in memory and in files |
+//! | `text` | edge lists: SNAP's, GAP's `.el` and `.wel`, the entries of Matrix Market, columns of CSV |
+//! | `serial` | GAP's serialized graphs, `.sg` and `.wsg` |
+//! | [`formats`] | which of them a file is |
+
+pub mod formats;
+pub(crate) mod item;
+mod serial;
+mod text;
+
+use std::path::{Path, PathBuf};
+
+use outcore::{Error, Input, Job, Result};
+use outcore_io::drive::PrivateDir;
+
+use formats::{EdgeFormat, Header};
+use item::ItemShape;
+
+const READ: &str = "read edges";
+/// Ids are below this.
+pub const ID_LIMIT: u64 = 1 << 48;
+
+/// What is read of the edges.
+#[derive(Debug, Clone, Default)]
+pub struct ReadOptions {
+    /// What the files are; told by their names if not given.
+    pub format: Option<EdgeFormat>,
+    /// Whether edges have weights.
+    pub is_weighted: bool,
+    /// The column of CSV that has them.
+    pub weight_column: Option<String>,
+}
+
+/// Edges of one shape.
+pub(crate) struct EdgeFiles {
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) shape: ItemShape,
+    /// Vertices that a header speaks of.
+    pub(crate) vertices: Option<u64>,
+    /// The largest id, if it is known.
+    pub(crate) largest: Option<u64>,
+    /// Whether a header says that edges have no direction.
+    pub(crate) is_undirected: bool,
+    /// Bytes that were read of the files that were parsed.
+    pub(crate) parsed_bytes: u64,
+    _scratch: Option<PrivateDir>,
+}
+
+/// Reads the edges in `files`; what has to be parsed goes to a private directory in `scratch`.
+///
+/// # Errors
+/// [`outcore::Kind::Usage`] for files of several formats and names that say none, [`outcore::Kind::Corrupt`] for what
+/// is no edge; what reading and writing fail with.
+pub(crate) fn read_edges(
+    job: &Job,
+    files: &[PathBuf],
+    scratch: &Path,
+    options: &ReadOptions,
+) -> Result<EdgeFiles> {
+    let Some(first) = files.first() else {
+        return Err(Error::usage(READ, "no file of edges is named").hint("name one or several"));
+    };
+    let format = match options.format {
+        Some(format) => format,
+        None => formats::format_of(first)?,
+    };
+    if let Some(id_bytes) = format.id_bytes() {
+        let shape = ItemShape::new(id_bytes == size_of::<u64>(), options.is_weighted);
+        if shape.is_wide() && options.is_weighted {
+            let cause = "pairs of 8-byte ids have no place for a weight of 4 bytes";
+            return Err(Error::usage(READ, cause).hint("use --type u32, or a text format"));
+        }
+        return Ok(EdgeFiles {
+            inputs: files.iter().map(Input::raw).collect(),
+            shape,
+            vertices: None,
+            largest: None,
+            is_undirected: false,
+            parsed_bytes: 0,
+            _scratch: None,
+        });
+    }
+    job.device.sweep_private_dirs(scratch)?;
+    let dir = job.device.make_private_dir(scratch)?;
+    let mut headers: Vec<Header> = Vec::new();
+    for file in files {
+        headers.push(formats::header_of(job, file, format, options)?);
+    }
+    let mut parsed = parse_all(job, (files, &headers), &dir, false)?;
+    if parsed.is_none() {
+        // An id that does not fit into four bytes: once more, with eight.
+        parsed = parse_all(job, (files, &headers), &dir, true)?;
+    }
+    let Some(mut edges) = parsed else {
+        return Err(Error::usage(READ, "an id has more than 48 bits"));
+    };
+    edges.vertices = headers.iter().filter_map(|header| header.vertices).max();
+    edges.is_undirected = headers.iter().any(|header| header.is_undirected);
+    edges._scratch = Some(dir);
+    Ok(edges)
+}
+
+/// Parses all files; nothing if an id is too large for items that are not wide.
+fn parse_all(
+    job: &Job,
+    (files, headers): (&[PathBuf], &[Header]),
+    dir: &PrivateDir,
+    is_wide: bool,
+) -> Result<Option<EdgeFiles>> {
+    let is_weighted = headers.iter().any(|header| header.is_weighted);
+    let mut edges = EdgeFiles {
+        inputs: Vec::new(),
+        shape: ItemShape::new(is_wide, is_weighted),
+        vertices: None,
+        largest: None,
+        is_undirected: false,
+        parsed_bytes: 0,
+        _scratch: None,
+    };
+    for (index, (file, header)) in files.iter().zip(headers).enumerate() {
+        // Two files each; those that are wide have other numbers.
+        let number = 2 * (2 * index + usize::from(is_wide));
+        let to = [number, number + 1].map(|number| dir.path().join(format!("part-{number}")));
+        let found = match &header.serial {
+            Some(serial) => serial::parse(job, file, serial, &to[0])?,
+            None => match text::parse(job, file, header, (edges.shape, [&to[0], &to[1]]))? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
+        edges.inputs.extend(found.inputs);
+        edges.largest = edges.largest.max(found.largest);
+        edges.parsed_bytes += found.parsed_bytes;
+    }
+    Ok(Some(edges))
+}
+
+/// What one file was parsed to.
+pub(crate) struct Parsed {
+    inputs: Vec<Input>,
+    largest: Option<u64>,
+    parsed_bytes: u64,
+}

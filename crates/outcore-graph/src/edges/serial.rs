@@ -1,0 +1,195 @@
+//! GAP's serialized graphs: `.sg`, and `.wsg` with weights.
+//!
+//! Contract: a byte that says whether edges have a direction, the numbers of edges and vertices (i64), where each
+//! vertex's list begins (i64, one more than there are vertices), and the lists (i32 each; in `.wsg` a weight of i32
+//! behind each). Lists of sources follow where edges are directed; they say nothing new and are not read. Of undirected
+//! edges, which stand in both lists, that from the larger end is taken. Offsets that do not ascend or lie outside of the
+//! lists, neighbours that are no vertices, and a length that does not fit are errors of corrupt data.
+//!
+//! Bounds: one read of offsets and lists; the offsets are in memory.
+
+use std::path::Path;
+
+use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::{self, Batch, Sequence};
+use outcore::{Context, Error, Input, Job, Output, Result};
+use outcore_io::memory::Reservation;
+
+use super::item::{Edge, Item, fail};
+use super::{Parsed, READ};
+
+const HEAD_BYTES: usize = 1 + 8 + 8;
+
+/// The head of a serialized graph.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Serial {
+    pub(super) vertices: u64,
+    edges: u64,
+    pub(super) is_directed: bool,
+    /// Whether the file has weights, and whether they are wanted.
+    is_stored: bool,
+    is_wanted: bool,
+}
+
+impl Serial {
+    fn item_bytes(&self) -> u64 {
+        if self.is_stored { 8 } else { 4 }
+    }
+
+    fn lists_at_bytes(&self) -> u64 {
+        HEAD_BYTES as u64 + 8 * (self.vertices + 1)
+    }
+}
+
+/// Reads the head.
+pub(super) fn open(job: &Job, path: &Path, (is_stored, is_wanted): (bool, bool)) -> Result<Serial> {
+    let corrupt = |cause: String| {
+        Error::corrupt(READ, cause)
+            .path(path)
+            .hint("write the graph again: it is cut short, or no serialized graph of GAP")
+    };
+    let mut head = [0; HEAD_BYTES];
+    if job.device.read_head(path, &mut head)? < HEAD_BYTES {
+        return Err(corrupt("it is shorter than its head of 17 bytes".to_owned()));
+    }
+    let number = |at: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&head[at..at + 8]);
+        i64::from_le_bytes(bytes)
+    };
+    let sizes = (u64::try_from(number(1)).ok(), u64::try_from(number(9)).ok());
+    let (Some(edges), Some(vertices)) = sizes else {
+        return Err(corrupt("it has a negative number of edges or vertices".to_owned()));
+    };
+    if head[0] > 1 || vertices > i32::MAX as u64 || edges > 1 << 56 {
+        let cause = format!("its head speaks of {vertices} vertices and {edges} edges");
+        return Err(corrupt(cause));
+    }
+    Ok(Serial {
+        vertices,
+        edges,
+        is_directed: head[0] == 1,
+        is_stored,
+        is_wanted,
+    })
+}
+
+/// The edges of the lists.
+struct Lists<'a, T> {
+    serial: &'a Serial,
+    path: &'a Path,
+    input: Input,
+    offsets: &'a [u64],
+    item: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T: Item> Lists<'_, T> {
+    fn items(&self, bytes: &[u8], first: u64) -> Vec<T> {
+        let words: &[i32] = bytemuck::cast_slice(bytes);
+        let step = self.serial.item_bytes() as usize / 4;
+        let mut vertex = self.offsets.partition_point(|at| *at <= first) - 1;
+        let mut items = Vec::with_capacity(words.len() / step);
+        for (position, word) in (first..).zip(words.chunks_exact(step)) {
+            while self.offsets[vertex + 1] <= position {
+                vertex += 1;
+            }
+            let source = vertex as u64;
+            let target = match u64::try_from(word[0]) {
+                Ok(target) if target < self.serial.vertices => target,
+                _ => {
+                    let cause = format!("the neighbour {} is no vertex", word[0]);
+                    fail(Error::corrupt(READ, cause).path(self.path));
+                }
+            };
+            if !self.serial.is_directed && target > source {
+                continue;
+            }
+            let weight = match self.serial.is_wanted {
+                true => word[1] as f32,
+                false => 1.0,
+            };
+            items.extend(T::of(Edge {
+                source,
+                target,
+                weight,
+            }));
+        }
+        items
+    }
+}
+
+impl<T: Item> Sequence for Lists<'_, T> {
+    type Item = T;
+    const YIELD: Yield = Yield::Any;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        into.push(Leaf {
+            inputs: vec![self.input.clone()],
+            element_bytes: self.serial.item_bytes() as usize,
+            align_bytes: 4,
+            count: 0,
+        });
+    }
+
+    fn leaf_count(&self) -> usize {
+        1
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = T> {
+        self.items(batch.bytes(0), batch.first).into_iter()
+    }
+}
+
+/// The offsets, checked; as long as the second is held.
+fn offsets_of(job: &Job, path: &Path, serial: &Serial) -> Result<(Vec<u64>, Reservation)> {
+    let bytes = 8 * (serial.vertices + 1);
+    let held = job.budget.reserve("offsets of a serialized graph", 2 * bytes)?;
+    let input = Input {
+        path: path.to_path_buf(),
+        header_bytes: HEAD_BYTES as u64,
+        data_bytes: Some(bytes),
+    };
+    let offsets = Context::of_job(job).read_inputs::<u64>(&[input]).collect()?;
+    let is_sound = offsets.windows(2).all(|pair| pair[0] <= pair[1])
+        && offsets.first() == Some(&0)
+        && offsets.last() == Some(&serial.edges);
+    match is_sound {
+        true => Ok((offsets, held)),
+        false => Err(Error::corrupt(READ, "its offsets do not ascend from 0 to the number of edges")
+            .path(path)
+            .hint("write the graph again")),
+    }
+}
+
+/// Writes the edges of a serialized graph to `to`.
+pub(super) fn parse(job: &Job, path: &Path, serial: &Serial, to: &Path) -> Result<Parsed> {
+    match serial.is_wanted {
+        true => parse_to::<[u32; 3]>(job, path, serial, to),
+        false => parse_to::<[u32; 2]>(job, path, serial, to),
+    }
+}
+
+fn parse_to<T: Item>(job: &Job, path: &Path, serial: &Serial, to: &Path) -> Result<Parsed> {
+    let (offsets, _held) = offsets_of(job, path, serial)?;
+    let lists = Lists::<T> {
+        serial,
+        path,
+        input: Input {
+            path: path.to_path_buf(),
+            header_bytes: serial.lists_at_bytes(),
+            data_bytes: Some(serial.edges * serial.item_bytes()),
+        },
+        offsets: &offsets,
+        item: std::marker::PhantomData,
+    };
+    let output = Output::File {
+        path: to.to_path_buf(),
+        header: None,
+    };
+    let done = primitives::write(job, &lists, &output, false)?;
+    Ok(Parsed {
+        inputs: vec![Input::raw(to)],
+        largest: serial.vertices.checked_sub(1),
+        parsed_bytes: done.read_bytes,
+    })
+}

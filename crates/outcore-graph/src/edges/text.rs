@@ -1,0 +1,387 @@
+//! Edges that are written as text, a line each.
+//!
+//! Contract: [`parse`] turns the lines of a file into items ([`ItemShape`]), in one pass on all threads. A piece of the
+//! pass is parsed alone; the lines that its borders cut are put together when all have come. Empty lines, and those that
+//! begin with `#`, `%` or `//`, are no edges. A line that is none, an id that is negative, not whole or not below 2^48,
+//! and a weight that is missing or not finite are errors that name file and line.
+//!
+//! Bounds: one read of the file and one write of the items; a piece's items and two lines a piece are in memory.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::{self, Batch, Sequence, tabulate};
+use outcore::{Error, Input, Job, Output, Result};
+
+use super::formats::Header;
+use super::item::{Edge, Item, ItemShape, fail};
+use super::{ID_LIMIT, Parsed, READ};
+
+/// How a line says an edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Syntax {
+    /// What is between fields: a byte, or any number of blanks and tabs.
+    delimiter: Option<u8>,
+    /// The field of the weight, counted from 0.
+    weight: Option<usize>,
+    first_id: u64,
+}
+
+/// Why a line is no edge, and where in it.
+struct Fault(String);
+
+impl Syntax {
+    /// Fields apart by blanks, tabs or commas; the third is the weight.
+    pub(super) fn blanks(is_weighted: bool) -> Self {
+        Syntax {
+            delimiter: None,
+            weight: is_weighted.then_some(2),
+            first_id: 0,
+        }
+    }
+
+    /// Fields apart by `delimiter`.
+    pub(super) fn delimited(delimiter: u8, weight: Option<usize>) -> Self {
+        Syntax {
+            delimiter: Some(delimiter),
+            weight,
+            first_id: 0,
+        }
+    }
+
+    /// The first vertex is number 1.
+    pub(super) fn counted_from_one(mut self) -> Self {
+        self.first_id = 1;
+        self
+    }
+
+    fn is_between(&self, byte: u8) -> bool {
+        match self.delimiter {
+            Some(delimiter) => byte == delimiter,
+            None => matches!(byte, b' ' | b'\t' | b','),
+        }
+    }
+
+    /// The edge of a line without its end; nothing for comments and empty lines.
+    fn edge(&self, line: &[u8]) -> std::result::Result<Option<Edge>, Fault> {
+        let line = line.trim_ascii();
+        if line.is_empty() || matches!(line[0], b'#' | b'%') || line.starts_with(b"//") {
+            return Ok(None);
+        }
+        let mut rest = line;
+        let mut field = || {
+            if self.delimiter.is_none() {
+                let skip = rest.iter().position(|byte| !self.is_between(*byte));
+                rest = &rest[skip.unwrap_or(rest.len())..];
+            }
+            let end = rest.iter().position(|byte| self.is_between(*byte));
+            let (field, behind) = rest.split_at(end.unwrap_or(rest.len()));
+            rest = behind.get(1..).unwrap_or_default();
+            field
+        };
+        let (source, target) = (field(), field());
+        let (source, target) = (self.id(source)?, self.id(target)?);
+        let weight = match self.weight {
+            None => 1.0,
+            Some(number) => {
+                let text = (2..=number).map(|_| field()).last().unwrap_or_default();
+                weight_of(text)?
+            }
+        };
+        Ok(Some(Edge {
+            source,
+            target,
+            weight,
+        }))
+    }
+
+    fn id(&self, field: &[u8]) -> std::result::Result<u64, Fault> {
+        let digits = match self.delimiter {
+            Some(_) => unquoted(field),
+            None => field,
+        };
+        let mut id = 0u64;
+        let is_number = !digits.is_empty() && digits.len() <= 19;
+        for digit in digits {
+            match digit {
+                b'0'..=b'9' if is_number => id = id * 10 + u64::from(digit - b'0'),
+                _ => return Err(self.no_id(field)),
+            }
+        }
+        match id.checked_sub(self.first_id) {
+            Some(id) if is_number && id < ID_LIMIT => Ok(id),
+            _ => Err(self.no_id(field)),
+        }
+    }
+
+    fn no_id(&self, field: &[u8]) -> Fault {
+        let text = String::from_utf8_lossy(&field[..field.len().min(40)]).into_owned();
+        Fault(match (field.is_empty(), text.parse::<f64>()) {
+            (true, _) => "it has fewer than two ids".to_owned(),
+            (_, Ok(number)) if number < 0.0 => format!("the id {text} is negative"),
+            (_, Ok(_)) if text.bytes().all(|byte| byte.is_ascii_digit()) && self.first_id == 0 => {
+                format!("the id {text} is not below 2^48")
+            }
+            _ if self.first_id == 1 => format!("`{text}` is no id from 1 to 2^48"),
+            _ => format!("`{text}` is no id: ids are whole numbers from 0 on"),
+        })
+    }
+}
+
+fn unquoted(field: &[u8]) -> &[u8] {
+    let field = field.trim_ascii();
+    field
+        .strip_prefix(b"\"")
+        .and_then(|field| field.strip_suffix(b"\""))
+        .unwrap_or(field)
+}
+
+fn weight_of(field: &[u8]) -> std::result::Result<f32, Fault> {
+    let text = String::from_utf8_lossy(unquoted(field));
+    match text.parse::<f32>() {
+        Ok(weight) if weight.is_finite() => Ok(weight),
+        Ok(_) => Err(Fault(format!("the weight {text} is not finite"))),
+        Err(_) if text.is_empty() => Err(Fault("it has no weight".to_owned())),
+        Err(_) => Err(Fault(format!("`{text}` is no weight"))),
+    }
+}
+
+/// What the borders of a piece cut off: up to its first line end, and behind its last.
+struct Borders {
+    head: Vec<u8>,
+    /// And where that begins; nothing if no line ends in the piece: then all of it is in front.
+    tail: Option<(u64, Vec<u8>)>,
+}
+
+/// The lines of a file as items.
+struct Lines<'a, T> {
+    input: Input,
+    path: &'a Path,
+    syntax: Syntax,
+    borders: Mutex<BTreeMap<u64, Borders>>,
+    largest: AtomicU64,
+    is_any: AtomicBool,
+    is_too_large: AtomicBool,
+    item: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T: Item> Lines<'_, T> {
+    /// The items of whole lines, the first of which begins `at_bytes` behind the header.
+    fn items(&self, text: &[u8], at_bytes: u64) -> Vec<T> {
+        let mut items = Vec::with_capacity(text.len() / 12);
+        let (mut largest, mut from) = (0, 0);
+        let ends = memchr::memchr_iter(b'\n', text).chain(Some(text.len()));
+        for end in ends {
+            let line = text.get(from..end).unwrap_or_default();
+            match self.syntax.edge(line) {
+                Ok(None) => {}
+                Ok(Some(edge)) => {
+                    largest = edge.source.max(edge.target).max(largest);
+                    match T::of(edge) {
+                        Some(item) => items.push(item),
+                        None => self.is_too_large.store(true, Ordering::Relaxed),
+                    }
+                }
+                Err(fault) => fail(self.error(fault, at_bytes + from as u64)),
+            }
+            from = end + 1;
+        }
+        if !items.is_empty() {
+            self.largest.fetch_max(largest, Ordering::Relaxed);
+            self.is_any.store(true, Ordering::Relaxed);
+        }
+        items
+    }
+
+    fn error(&self, fault: Fault, at_bytes: u64) -> Error {
+        let at_bytes = self.input.header_bytes + at_bytes;
+        let line = match line_number(self.path, at_bytes) {
+            Some(number) => format!("line {number} is no edge: {}", fault.0),
+            None => format!("a line is no edge: {}", fault.0),
+        };
+        Error::corrupt(READ, line)
+            .path(self.path)
+            .offset(at_bytes)
+            .hint("correct or remove the line; an edge is `source target`, with a weight behind if --weights is given")
+    }
+
+    /// The items of all lines that borders cut.
+    fn cut_lines(&self) -> Vec<T> {
+        let borders = self.borders.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut line, mut line_at) = (Vec::new(), 0);
+        let mut items = Vec::new();
+        for (first, piece) in borders.iter() {
+            if line.is_empty() {
+                line_at = *first;
+            }
+            line.extend_from_slice(&piece.head);
+            if let Some((tail_at, tail)) = &piece.tail {
+                items.extend(self.items(&line, line_at));
+                line.clear();
+                line.extend_from_slice(tail);
+                line_at = *tail_at;
+            }
+        }
+        items.extend(self.items(&line, line_at));
+        items
+    }
+}
+
+impl<T: Item> Sequence for Lines<'_, T> {
+    type Item = T;
+    const YIELD: Yield = Yield::Any;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        into.push(Leaf {
+            inputs: vec![self.input.clone()],
+            element_bytes: 1,
+            align_bytes: 1,
+            count: 0,
+        });
+    }
+
+    fn leaf_count(&self) -> usize {
+        1
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = T> {
+        let text = batch.bytes(0);
+        let first_end = memchr::memchr(b'\n', text);
+        let (borders, whole) = match (first_end, memchr::memrchr(b'\n', text)) {
+            (Some(first), Some(last)) => {
+                let borders = Borders {
+                    head: text[..first].to_vec(),
+                    tail: Some((batch.first + last as u64 + 1, text[last + 1..].to_vec())),
+                };
+                (borders, first + 1..(last + 1).max(first + 1))
+            }
+            _ => {
+                let borders = Borders {
+                    head: text.to_vec(),
+                    tail: None,
+                };
+                (borders, 0..0)
+            }
+        };
+        // The same again if the piece is parsed once more.
+        let mut all = self.borders.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(batch.first, borders);
+        drop(all);
+        let at_bytes = batch.first + whole.start as u64;
+        self.items(&text[whole], at_bytes).into_iter()
+    }
+}
+
+/// The number of the line that begins at a place of a file.
+fn line_number(path: &Path, at_bytes: u64) -> Option<u64> {
+    let mut file = File::open(path).ok()?.take(at_bytes);
+    let mut buffer = vec![0; 1 << 16];
+    let mut lines = 1;
+    loop {
+        match file.read(&mut buffer).ok()? {
+            0 => return Some(lines),
+            found => lines += memchr::memchr_iter(b'\n', &buffer[..found]).count() as u64,
+        }
+    }
+}
+
+/// Parses a file into two of items; nothing if an id is too large for them.
+pub(super) fn parse(
+    job: &Job,
+    path: &Path,
+    header: &Header,
+    (shape, to): (ItemShape, [&Path; 2]),
+) -> Result<Option<Parsed>> {
+    match (shape.is_wide(), shape.is_weighted()) {
+        (false, false) => parse_to::<[u32; 2]>(job, path, header, to),
+        (false, true) => parse_to::<[u32; 3]>(job, path, header, to),
+        (true, false) => parse_to::<[u64; 2]>(job, path, header, to),
+        (true, true) => parse_to::<[u64; 3]>(job, path, header, to),
+    }
+}
+
+fn parse_to<T: Item>(
+    job: &Job,
+    path: &Path,
+    header: &Header,
+    [to, rest]: [&Path; 2],
+) -> Result<Option<Parsed>> {
+    let lines = Lines::<T> {
+        input: Input {
+            path: path.to_path_buf(),
+            header_bytes: header.bytes,
+            data_bytes: None,
+        },
+        path,
+        syntax: header.syntax,
+        borders: Mutex::default(),
+        largest: AtomicU64::new(0),
+        is_any: AtomicBool::new(false),
+        is_too_large: AtomicBool::new(false),
+        item: std::marker::PhantomData,
+    };
+    let to_file = |path: &Path| Output::File {
+        path: path.to_path_buf(),
+        header: None,
+    };
+    let done = primitives::write(job, &lines, &to_file(to), false)?;
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lines.cut_lines()));
+    let cut = caught.map_err(|panic| match panic.downcast::<Error>() {
+        Ok(error) => *error,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })?;
+    if lines.is_too_large.load(Ordering::Relaxed) {
+        job.device.remove(to)?;
+        return Ok(None);
+    }
+    let one = |index: u64| cut[index as usize];
+    primitives::write(job, &tabulate(cut.len() as u64, one), &to_file(rest), false)?;
+    let is_any = lines.is_any.load(Ordering::Relaxed);
+    Ok(Some(Parsed {
+        inputs: vec![Input::raw(to), Input::raw(rest)],
+        largest: is_any.then(|| lines.largest.load(Ordering::Relaxed)),
+        parsed_bytes: done.read_bytes,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edge(syntax: Syntax, line: &str) -> std::result::Result<Option<(u64, u64, f32)>, String> {
+        let found = syntax.edge(line.as_bytes()).map_err(|fault| fault.0)?;
+        Ok(found.map(|edge| (edge.source, edge.target, edge.weight)))
+    }
+
+    #[test]
+    fn lines_of_all_formats_are_edges_and_others_say_why_they_are_none() {
+        let plain = Syntax::blanks(false);
+        assert_eq!(edge(plain, "3\t14"), Ok(Some((3, 14, 1.0))));
+        assert_eq!(edge(plain, "  3   14  0.5 \r"), Ok(Some((3, 14, 1.0))));
+        assert_eq!(edge(plain, "# Nodes: 4"), Ok(None));
+        assert_eq!(edge(plain, ""), Ok(None));
+        let weighted = Syntax::blanks(true);
+        assert_eq!(edge(weighted, "1 2 -2.5"), Ok(Some((1, 2, -2.5))));
+        assert_eq!(edge(weighted, "1 2"), Err("it has no weight".into()));
+        assert_eq!(edge(weighted, "1 2 nan"), Err("the weight nan is not finite".into()));
+        let csv = Syntax::delimited(b',', Some(3));
+        assert_eq!(edge(csv, "\"1\",2,x,4"), Ok(Some((1, 2, 4.0))));
+        let one = Syntax::blanks(false).counted_from_one();
+        assert_eq!(edge(one, "1 2"), Ok(Some((0, 1, 1.0))));
+        assert_eq!(edge(one, "0 2"), Err("`0` is no id from 1 to 2^48".into()));
+        for (line, why) in [
+            ("1", "it has fewer than two ids"),
+            ("1 -2", "the id -2 is negative"),
+            ("281474976710656 1", "the id 281474976710656 is not below 2^48"),
+            ("a b", "`a` is no id: ids are whole numbers from 0 on"),
+            ("1.5 2", "`1.5` is no id: ids are whole numbers from 0 on"),
+        ] {
+            assert_eq!(edge(plain, line), Err(why.into()));
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Lists: the neighbours of each vertex, in blocks of 4 KiB, for frontiers and samples.
+//!
+//! Contract: lists are in the order of their vertices, each ascending. One that fits into a block is never cut, so
+//! it costs one read; a longer one begins in a block of its own and goes on in the next blocks, each of which it
+//! fills alone but for the last, where others may follow. Vertices without neighbours have no entry.
+//!
+//! ```text
+//! block    4 KiB: checksum u64, first vertex u32, entries u16, 0 u16, then entries, neighbours, weights, zeros
+//! entry    vertex - first vertex u16, neighbours in this block u16
+//! index    the first vertex of each block, u32
+//! degrees  the number of neighbours of each vertex, u32
+//! ```
+//!
+//! The index takes a thousandth of the blocks and is kept in memory: [`ListIndex`].
+
+use std::ops::Range;
+
+use super::{Part, SUM_BYTES, checksum, is_intact, u16_at, u32_at};
+use outcore_io::Result;
+
+/// Bytes of a block.
+pub const LIST_BLOCK_BYTES: usize = 4096;
+
+const HEAD_BYTES: usize = SUM_BYTES + 8;
+const ENTRY_BYTES: usize = 4;
+const WORD_BYTES: usize = 4;
+/// Entries of a block are that far apart at most.
+const DELTA_MAX: u32 = u16::MAX as u32;
+
+/// Where blocks, index and degrees go.
+pub(crate) trait ListFiles {
+    /// Takes the next block.
+    fn block(&mut self, block: &[u8]) -> Result<()>;
+    /// Takes the first vertex of the next block.
+    fn first(&mut self, vertex: u32) -> Result<()>;
+    /// Takes the degree of the next vertex.
+    fn degree(&mut self, degree: u32) -> Result<()>;
+}
+
+/// Makes blocks of pairs (vertex, neighbour) that come in order.
+#[derive(Debug)]
+pub(crate) struct ListPacker {
+    id: u64,
+    part: Part,
+    is_weighted: bool,
+    /// Blocks before this one.
+    blocks: u64,
+    first: u32,
+    /// (vertex, neighbours) of the block that is being filled.
+    entries: Vec<(u32, u16)>,
+    neighbours: Vec<u32>,
+    weights: Vec<f32>,
+    /// The list that is being read, as far as no block has it.
+    open: Vec<(u32, f32)>,
+    vertex: u32,
+    degree: u64,
+    /// Vertices whose degrees have been written.
+    counted: u32,
+}
+
+impl ListPacker {
+    pub(crate) fn new(id: u64, part: Part, is_weighted: bool) -> Self {
+        ListPacker {
+            id,
+            part,
+            is_weighted,
+            blocks: 0,
+            first: 0,
+            entries: Vec::new(),
+            neighbours: Vec::new(),
+            weights: Vec::new(),
+            open: Vec::new(),
+            vertex: 0,
+            degree: 0,
+            counted: 0,
+        }
+    }
+
+    /// Bytes of a neighbour.
+    fn item_bytes(&self) -> usize {
+        WORD_BYTES << usize::from(self.is_weighted)
+    }
+
+    /// Neighbours that a block can hold of one vertex.
+    fn alone_max(&self) -> usize {
+        (LIST_BLOCK_BYTES - HEAD_BYTES - ENTRY_BYTES) / self.item_bytes()
+    }
+
+    /// Adds a pair, behind those before it in order.
+    pub(crate) fn push(
+        &mut self,
+        (vertex, neighbour, weight): (u32, u32, f32),
+        files: &mut dyn ListFiles,
+    ) -> Result<()> {
+        if vertex != self.vertex {
+            self.end_list(files)?;
+            self.vertex = vertex;
+        }
+        if self.open.len() == self.alone_max() {
+            // Longer than a block: this part fills one alone.
+            self.end_block(files)?;
+            self.place(files)?;
+            self.end_block(files)?;
+        }
+        self.open.push((neighbour, weight));
+        self.degree += 1;
+        Ok(())
+    }
+
+    /// Ends the last block, of a graph of so many vertices; gives the number of blocks.
+    pub(crate) fn finish(&mut self, vertices: u32, files: &mut dyn ListFiles) -> Result<u64> {
+        self.end_list(files)?;
+        self.end_block(files)?;
+        while self.counted < vertices {
+            self.count(0, files)?;
+        }
+        Ok(self.blocks)
+    }
+
+    fn count(&mut self, degree: u32, files: &mut dyn ListFiles) -> Result<()> {
+        self.counted += 1;
+        files.degree(degree)
+    }
+
+    fn end_list(&mut self, files: &mut dyn ListFiles) -> Result<()> {
+        if self.degree == 0 {
+            return Ok(());
+        }
+        while self.counted < self.vertex {
+            self.count(0, files)?;
+        }
+        // Parallel edges beyond that are counted as so many.
+        self.count(u32::try_from(self.degree).unwrap_or(u32::MAX), files)?;
+        self.degree = 0;
+        let used = self.entries.len() * ENTRY_BYTES + self.neighbours.len() * self.item_bytes();
+        let more = ENTRY_BYTES + self.open.len() * self.item_bytes();
+        let is_far = !self.entries.is_empty() && self.vertex - self.first > DELTA_MAX;
+        if is_far || HEAD_BYTES + used + more > LIST_BLOCK_BYTES {
+            self.end_block(files)?;
+        }
+        self.place(files)
+    }
+
+    /// Puts the open list, or what has come of it, into the block.
+    fn place(&mut self, files: &mut dyn ListFiles) -> Result<()> {
+        if self.entries.is_empty() {
+            self.first = self.vertex;
+            files.first(self.first)?;
+        }
+        self.entries.push((self.vertex, self.open.len() as u16));
+        for (neighbour, weight) in self.open.drain(..) {
+            self.neighbours.push(neighbour);
+            if self.is_weighted {
+                self.weights.push(weight);
+            }
+        }
+        Ok(())
+    }
+
+    fn end_block(&mut self, files: &mut dyn ListFiles) -> Result<()> {
+        if self.entries.is_empty() {
+            return Ok(());
+        }
+        let mut block = Vec::with_capacity(LIST_BLOCK_BYTES);
+        block.extend_from_slice(&[0; SUM_BYTES]);
+        block.extend_from_slice(&self.first.to_le_bytes());
+        block.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
+        for (vertex, count) in self.entries.drain(..) {
+            block.extend_from_slice(&((vertex - self.first) as u16).to_le_bytes());
+            block.extend_from_slice(&count.to_le_bytes());
+        }
+        block.extend_from_slice(bytemuck::cast_slice(&self.neighbours));
+        block.extend_from_slice(bytemuck::cast_slice(&self.weights));
+        self.neighbours.clear();
+        self.weights.clear();
+        block.resize(LIST_BLOCK_BYTES, 0);
+        let sum = checksum(self.id, self.part, self.blocks, &block);
+        block[..SUM_BYTES].copy_from_slice(&sum.to_le_bytes());
+        self.blocks += 1;
+        files.block(&block)
+    }
+}
+
+/// What a block has of one vertex.
+#[derive(Debug, Clone, Copy)]
+pub struct List<'a> {
+    /// The vertex.
+    pub vertex: u32,
+    /// Its neighbours, ascending; of a list longer than a block, those in this one.
+    pub neighbours: &'a [u32],
+    /// Their weights; none where the graph has none.
+    pub weights: &'a [f32],
+}
+
+/// Shows each list of block `number` of `part` to `visit`; false if the block is not what was written. `block` lies
+/// at a multiple of four bytes.
+///
+/// # Errors
+/// What `visit` fails with.
+pub(crate) fn read_block(
+    block: &[u8],
+    (id, part, number, is_weighted): (u64, Part, u64, bool),
+    mut visit: impl FnMut(List<'_>) -> Result<()>,
+) -> Result<bool> {
+    if block.len() != LIST_BLOCK_BYTES || !is_intact(id, part, number, block) {
+        return Ok(false);
+    }
+    let first = u32_at(block, SUM_BYTES);
+    let entries = u16_at(block, SUM_BYTES + WORD_BYTES) as usize;
+    let neighbours_at = HEAD_BYTES + entries * ENTRY_BYTES;
+    let Ok(words) = bytemuck::try_cast_slice::<u8, u32>(&block[neighbours_at..]) else {
+        return Ok(false);
+    };
+    let entry = |index: usize| {
+        let at = HEAD_BYTES + index * ENTRY_BYTES;
+        (u16_at(block, at), u16_at(block, at + 2) as usize)
+    };
+    let all: usize = (0..entries).map(|index| entry(index).1).sum();
+    let mut at = 0;
+    for (delta, count) in (0..entries).map(entry) {
+        let weights = match is_weighted {
+            true => bytemuck::cast_slice(&words[all + at..all + at + count]),
+            false => &[],
+        };
+        visit(List {
+            vertex: first + u32::from(delta),
+            neighbours: &words[at..at + count],
+            weights,
+        })?;
+        at += count;
+    }
+    Ok(true)
+}
+
+/// The first vertex of each block: finds a list.
+#[derive(Debug)]
+pub struct ListIndex(Vec<u32>);
+
+impl ListIndex {
+    pub(crate) fn new(firsts: Vec<u32>) -> Self {
+        ListIndex(firsts)
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The blocks that have the list of `vertex`, if it has one.
+    pub fn blocks_of(&self, vertex: u32) -> Range<usize> {
+        let end = self.0.partition_point(|first| *first <= vertex);
+        let start = self.0[..end].partition_point(|first| *first < vertex);
+        match start < end {
+            // A list that begins a block, and may go on in the next ones.
+            true => start..end,
+            false => end.saturating_sub(1)..end,
+        }
+    }
+}

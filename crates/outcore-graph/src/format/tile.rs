@@ -1,0 +1,204 @@
+//! Tiles: each edge once, in squares of 2^16 x 2^16 vertices, for passes over the whole graph.
+//!
+//! Contract: a row is an edge's target and a column its source; of undirected edges the row is the larger end.
+//! Edges are in the order of (row / 2^16, column / 2^16, row, column), so that a kernel works on two windows of
+//! its state at a time, and edges of one target in a tile are neighbours.
+//!
+//! ```text
+//! chunk    64 KiB: checksum u64, bytes in use u32, segments u32, then the segments, then zeros
+//! segment  row / 2^16 u16, column / 2^16 u16, edges u32, then the edges
+//! edge     row % 2^16 u16, column % 2^16 u16, and a weight f32 where the graph has weights
+//! ```
+//!
+//! A tile goes on in the next chunk with a segment of its own, so each chunk can be read alone, by any thread.
+//! Model: the grid of GridGraph (Zhu, Han, Chen, ATC 2015) and the tiles of G-Store (Kumar, Huang, SC 2016),
+//! whose local ids of two bytes halve what is read.
+
+use super::{Part, SUM_BYTES, checksum, is_intact, u16_at, u32_at};
+use outcore_io::Result;
+
+/// Bytes of a chunk.
+pub const CHUNK_BYTES: usize = 64 << 10;
+/// Bits of a vertex within its window.
+pub const LOCAL_BITS: u32 = 16;
+
+const HEAD_BYTES: usize = SUM_BYTES + 8;
+const SEGMENT_BYTES: usize = 8;
+const WORD_BYTES: usize = 4;
+
+/// Where full chunks and blocks go.
+pub(crate) type Emit<'e> = dyn FnMut(&[u8]) -> Result<()> + 'e;
+
+/// Makes chunks of edges that come in order.
+#[derive(Debug)]
+pub(crate) struct TilePacker {
+    id: u64,
+    is_weighted: bool,
+    chunk: Vec<u8>,
+    /// Bytes in use.
+    used: usize,
+    segments: u32,
+    /// The tile of the open segment, and where that begins.
+    open: Option<(u32, usize)>,
+    /// Edges in the open segment.
+    edges: u32,
+    /// Chunks before this one.
+    chunks: u64,
+}
+
+impl TilePacker {
+    pub(crate) fn new(id: u64, is_weighted: bool) -> Self {
+        TilePacker {
+            id,
+            is_weighted,
+            chunk: vec![0; CHUNK_BYTES],
+            used: HEAD_BYTES,
+            segments: 0,
+            open: None,
+            edges: 0,
+            chunks: 0,
+        }
+    }
+
+    /// Adds an edge, behind those before it in the order of tiles.
+    pub(crate) fn push(
+        &mut self,
+        (row, column, weight): (u32, u32, f32),
+        emit: &mut Emit<'_>,
+    ) -> Result<()> {
+        let tile = row >> LOCAL_BITS | column & !0xFFFF;
+        let edge_bytes = WORD_BYTES * (1 + usize::from(self.is_weighted));
+        let is_same = self.open.is_some_and(|(open, _)| open == tile);
+        if !is_same || self.used + edge_bytes > CHUNK_BYTES {
+            self.end_segment();
+            if self.used + SEGMENT_BYTES + edge_bytes > CHUNK_BYTES {
+                self.end_chunk(emit)?;
+            }
+            self.open = Some((tile, self.used));
+            self.used += SEGMENT_BYTES;
+        }
+        let word = row & 0xFFFF | column << LOCAL_BITS;
+        self.put(self.used, &word.to_le_bytes());
+        if self.is_weighted {
+            self.put(self.used + WORD_BYTES, &weight.to_le_bytes());
+        }
+        self.used += edge_bytes;
+        self.edges += 1;
+        Ok(())
+    }
+
+    /// Ends the last chunk; gives the number of chunks.
+    pub(crate) fn finish(&mut self, emit: &mut Emit<'_>) -> Result<u64> {
+        self.end_segment();
+        if self.segments > 0 {
+            self.end_chunk(emit)?;
+        }
+        Ok(self.chunks)
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.chunk[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn end_segment(&mut self) {
+        if let Some((tile, at)) = self.open.take() {
+            self.put(at, &tile.to_le_bytes());
+            self.put(at + WORD_BYTES, &self.edges.to_le_bytes());
+            self.edges = 0;
+            self.segments += 1;
+        }
+    }
+
+    fn end_chunk(&mut self, emit: &mut Emit<'_>) -> Result<()> {
+        self.put(SUM_BYTES, &(self.used as u32).to_le_bytes());
+        self.put(SUM_BYTES + WORD_BYTES, &self.segments.to_le_bytes());
+        self.chunk[self.used..].fill(0);
+        let sum = checksum(self.id, Part::Tiles, self.chunks, &self.chunk);
+        self.put(0, &sum.to_le_bytes());
+        emit(&self.chunk)?;
+        (self.used, self.segments) = (HEAD_BYTES, 0);
+        self.chunks += 1;
+        Ok(())
+    }
+}
+
+/// Edges of one tile.
+#[derive(Debug, Clone, Copy)]
+pub struct Segment<'a> {
+    /// The first vertex of the window of rows.
+    pub row_base: u32,
+    /// The first vertex of the window of columns.
+    pub column_base: u32,
+    words: &'a [u32],
+    is_weighted: bool,
+}
+
+impl<'a> Segment<'a> {
+    /// Number of edges.
+    pub fn len(&self) -> usize {
+        self.words.len() >> usize::from(self.is_weighted)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// Each edge as (target, source); of undirected ones the larger end first.
+    pub fn edges(&self) -> impl Iterator<Item = (usize, usize)> + use<'a> {
+        let step = 1 + usize::from(self.is_weighted);
+        let (row_base, column_base) = (self.row_base as usize, self.column_base as usize);
+        self.words.iter().step_by(step).map(move |word| {
+            (
+                row_base + (word & 0xFFFF) as usize,
+                column_base + (word >> LOCAL_BITS) as usize,
+            )
+        })
+    }
+
+    /// Each edge with its weight, which is 1 where the graph has none.
+    pub fn weighted_edges(&self) -> impl Iterator<Item = (usize, usize, f32)> + use<'a> {
+        let (words, is_weighted) = (self.words, self.is_weighted);
+        let weight = move |index: usize| match is_weighted {
+            true => f32::from_bits(words[2 * index + 1]),
+            false => 1.0,
+        };
+        self.edges()
+            .enumerate()
+            .map(move |(index, (row, column))| (row, column, weight(index)))
+    }
+}
+
+/// Shows each segment of chunk `number` to `visit`; gives the number of edges, or nothing if the chunk is not
+/// what was written. `chunk` lies at a multiple of four bytes.
+///
+/// # Errors
+/// What `visit` fails with.
+pub(crate) fn read_chunk(
+    chunk: &[u8],
+    (id, number, is_weighted): (u64, u64, bool),
+    mut visit: impl FnMut(Segment<'_>) -> Result<()>,
+) -> Result<Option<u64>> {
+    if chunk.len() != CHUNK_BYTES || !is_intact(id, Part::Tiles, number, chunk) {
+        return Ok(None);
+    }
+    let segments = u32_at(chunk, SUM_BYTES + WORD_BYTES);
+    let (mut at, mut edges) = (HEAD_BYTES, 0);
+    for _ in 0..segments {
+        let count = u32_at(chunk, at + WORD_BYTES);
+        let from = at + SEGMENT_BYTES;
+        let to = from + (count as usize * WORD_BYTES << usize::from(is_weighted));
+        let Ok(words) = bytemuck::try_cast_slice(&chunk[from..to]) else {
+            return Ok(None);
+        };
+        visit(Segment {
+            row_base: u32::from(u16_at(chunk, at)) << LOCAL_BITS,
+            column_base: u32::from(u16_at(chunk, at + 2)) << LOCAL_BITS,
+            words,
+            is_weighted,
+        })?;
+        edges += u64::from(count);
+        at = to;
+    }
+    Ok(Some(edges))
+}

@@ -1,0 +1,141 @@
+//! The edges of a frontier, read whichever way is less work.
+//!
+//! Contract: [`Frontiers::edges_of`] calls a function with each edge that leaves a vertex of the frontier. Where these
+//! are few, the blocks with their lists are read (top-down); where they are many, all tiles are, and each edge is
+//! looked at (bottom-up). Model: the edge map of Ligra (Shun, Blelloch, PPoPP 2013), and the direction-optimizing
+//! search of Beamer, Asanovic and Patterson (SC 2012).
+//!
+//! Bounds: a bit a vertex and the blocks of a [`ListReader`]; I/O is the blocks or the tiles.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use outcore::{Job, Result};
+use outcore_io::memory::Reservation;
+
+use super::lists::ListReader;
+use super::{Direction, Graph};
+use crate::format::list::LIST_BLOCK_BYTES;
+
+/// A byte that is read here and there takes as long as so many that are read in a row.
+const SCATTERED_COST: u64 = 3;
+
+/// A set of vertices, a bit each.
+#[derive(Debug)]
+pub struct VertexSet(Vec<AtomicU64>);
+
+impl VertexSet {
+    /// An empty one of so many vertices.
+    pub fn new(vertices: usize) -> Self {
+        VertexSet((0..vertices.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Whether `vertex` is in it.
+    pub fn contains(&self, vertex: u32) -> bool {
+        let word = self.0[vertex as usize / 64].load(Ordering::Relaxed);
+        word >> (vertex % 64) & 1 == 1
+    }
+
+    /// Adds `vertex`; whether it is new.
+    pub fn insert(&self, vertex: u32) -> bool {
+        let bit = 1 << (vertex % 64);
+        let before = self.0[vertex as usize / 64].fetch_or(bit, Ordering::Relaxed);
+        before & bit == 0
+    }
+
+    /// Takes `vertex` out.
+    pub fn remove(&self, vertex: u32) {
+        let bit: u64 = 1 << (vertex % 64);
+        self.0[vertex as usize / 64].fetch_and(!bit, Ordering::Relaxed);
+    }
+}
+
+/// Reads the edges of one frontier after another.
+pub struct Frontiers<'g> {
+    graph: &'g Graph,
+    job: &'g Job,
+    lists: ListReader<'g>,
+    members: VertexSet,
+    _held: Reservation,
+}
+
+impl<'g> Frontiers<'g> {
+    /// For frontiers of `graph`.
+    ///
+    /// # Errors
+    /// [`outcore::Kind::Memory`].
+    pub fn new(job: &'g Job, graph: &'g Graph) -> Result<Self> {
+        let bytes = graph.vertices().div_ceil(8) as u64;
+        Ok(Frontiers {
+            graph,
+            job,
+            lists: ListReader::new(job, graph)?,
+            members: VertexSet::new(graph.vertices()),
+            _held: job.budget.reserve("members of a frontier", bytes)?,
+        })
+    }
+
+    /// Memory that one takes for a graph of so many vertices.
+    pub fn bytes(vertices: usize) -> u64 {
+        ListReader::BYTES + vertices.div_ceil(8) as u64
+    }
+
+    /// Calls `visit` with each edge of `direction` that leaves a vertex of `frontier`, as (that vertex, the other end);
+    /// of directed graphs and [`Direction::Both`], edges that come to it, too. The frontier ascends.
+    ///
+    /// # Errors
+    /// What reading fails with.
+    pub fn edges_of(
+        &mut self,
+        frontier: &[u32],
+        direction: Direction,
+        visit: impl Fn(u32, u32) + Sync,
+    ) -> Result<()> {
+        for vertex in frontier {
+            self.members.insert(*vertex);
+        }
+        let worth = self.graph.tile_bytes() / (SCATTERED_COST * LIST_BLOCK_BYTES as u64);
+        let blocks = self.lists.blocks_of(frontier, direction, worth as usize);
+        let members = &self.members;
+        let done = match blocks {
+            Some(blocks) => self.lists.each_in(&blocks, &|list| {
+                if members.contains(list.vertex) {
+                    let others = list.neighbours.iter();
+                    others.for_each(|other| visit(list.vertex, *other));
+                }
+                Ok(())
+            }),
+            None => scan(self.graph, self.job, (members, direction), &visit),
+        };
+        for vertex in frontier {
+            self.members.remove(*vertex);
+        }
+        done
+    }
+}
+
+/// Looks at all edges.
+fn scan(
+    graph: &Graph,
+    job: &Job,
+    (members, direction): (&VertexSet, Direction),
+    visit: &(impl Fn(u32, u32) + Sync),
+) -> Result<()> {
+    let is_directed = graph.manifest().directed;
+    let (is_out, is_in) = match (is_directed, direction) {
+        (true, Direction::Out) => (true, false),
+        (true, Direction::In) => (false, true),
+        _ => (true, true),
+    };
+    graph.scan(job, |segment| {
+        for (target, source) in segment.edges() {
+            let (target, source) = (target as u32, source as u32);
+            if is_out && members.contains(source) {
+                visit(source, target);
+            }
+            if is_in && members.contains(target) && (is_directed || target != source) {
+                visit(target, source);
+            }
+        }
+        Ok(())
+    })
+}

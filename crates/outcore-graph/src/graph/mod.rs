@@ -1,0 +1,210 @@
+//! A graph that is open: what kernels read of it.
+//!
+//! Contract: opening reads the manifest and the indexes of the lists, and checks both; the indexes stay in memory, a
+//! thousandth of the lists, as a part of the job's. Edges are read when a kernel asks, through the engine's read-ahead:
+//! all of them ([`scan`]), the lists of some vertices ([`lists`]), or whichever of both is less work ([`frontier`]).
+//! Every chunk and block is verified when it is read.
+
+pub mod frontier;
+pub mod lists;
+pub mod scan;
+pub mod state;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use outcore::primitives::for_each_batch;
+use outcore::{Error, Input, Job, Result, primitives};
+use outcore_io::checksum::bytes_checksum;
+use outcore_io::memory::Reservation;
+use outcore_io::metadata::Owner;
+
+use crate::format::Part;
+use crate::format::list::{LIST_BLOCK_BYTES, ListIndex};
+use crate::format::manifest::{FORM, ListManifest, Manifest, NAME};
+use crate::format::tile::CHUNK_BYTES;
+
+/// Which edges of a vertex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Those that leave it; all, where edges have no direction.
+    Out,
+    /// Those that come to it.
+    In,
+    /// All.
+    Both,
+}
+
+/// A graph; see the module.
+#[derive(Debug)]
+pub struct Graph {
+    dir: PathBuf,
+    manifest: Manifest,
+    out: ListIndex,
+    sources: Option<ListIndex>,
+    _held: Reservation,
+}
+
+impl Graph {
+    /// Opens the graph in `dir`.
+    ///
+    /// # Errors
+    /// [`outcore::Kind::Corrupt`] for what is not what was written, [`outcore::Kind::Memory`] where the indexes do not
+    /// fit; what reading fails with.
+    pub fn open(job: &Job, dir: &Path) -> Result<Self> {
+        let manifest: Manifest = FORM.read(&dir.join(NAME), Owner::of(NAME))?.body;
+        let lists = std::iter::once(&manifest.out).chain(&manifest.sources);
+        let blocks: u64 = lists.map(|lists| lists.blocks).sum();
+        let held = job.budget.reserve("index of a graph", blocks * 4)?;
+        let index = |part, lists: &ListManifest| {
+            let path = dir.join(format!("{}.index", name_of(part)));
+            let firsts = load_numbers(job, &path, (lists.blocks, lists.index_sum))?;
+            Ok(ListIndex::new(firsts))
+        };
+        let out = index(Part::Out, &manifest.out)?;
+        let sources = manifest.sources.as_ref();
+        let sources = sources.map(|lists| index(Part::In, lists)).transpose()?;
+        let graph = Graph {
+            dir: dir.to_path_buf(),
+            manifest,
+            out,
+            sources,
+            _held: held,
+        };
+        graph.check_lengths()?;
+        Ok(graph)
+    }
+
+    /// What it has.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Number of vertices.
+    pub fn vertices(&self) -> usize {
+        self.manifest.vertices as usize
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Bytes of its tiles: what a pass over all edges reads.
+    pub fn tile_bytes(&self) -> u64 {
+        self.manifest.chunks * CHUNK_BYTES as u64
+    }
+
+    /// The degree of each vertex. Of undirected graphs, an edge from a vertex to itself counts once.
+    ///
+    /// # Errors
+    /// As [`Graph::open`]; the caller has reserved four bytes a vertex.
+    pub fn degrees(&self, job: &Job, direction: Direction) -> Result<Vec<u32>> {
+        let load = |part: Part, lists: &ListManifest| {
+            let path = self.dir.join(format!("{}.degrees", name_of(part)));
+            load_numbers(job, &path, (self.manifest.vertices, lists.degrees_sum))
+        };
+        let out = || load(Part::Out, &self.manifest.out);
+        let sources = self.manifest.sources.as_ref();
+        match (direction, sources) {
+            (Direction::Out, _) | (_, None) => out(),
+            (Direction::In, Some(lists)) => load(Part::In, lists),
+            (Direction::Both, Some(lists)) => {
+                let mut both = out()?;
+                for (sum, more) in both.iter_mut().zip(load(Part::In, lists)?) {
+                    *sum = sum.saturating_add(more);
+                }
+                Ok(both)
+            }
+        }
+    }
+
+    /// The original ids of the vertices, if they were relabelled.
+    ///
+    /// # Errors
+    /// As [`Graph::open`].
+    pub fn names(&self, job: &Job) -> Result<Option<Vec<u64>>> {
+        let Some(sum) = self.manifest.names_sum else {
+            return Ok(None);
+        };
+        let path = self.dir.join("names");
+        let names = primitives::collect(job, &primitives::read::<u64>(&[Input::raw(&path)]))?;
+        match bytes_checksum(bytemuck::cast_slice(&names)) == sum {
+            true => Ok(Some(names)),
+            false => Err(damaged(&path, "it is not what was written")),
+        }
+    }
+
+    fn index(&self, part: Part) -> &ListIndex {
+        match (part, &self.sources) {
+            (Part::In, Some(sources)) => sources,
+            _ => &self.out,
+        }
+    }
+
+    /// The lists that have the edges of `direction`.
+    fn parts(&self, direction: Direction) -> &'static [Part] {
+        match (direction, self.manifest.directed) {
+            (Direction::Out, _) | (_, false) => &[Part::Out],
+            (Direction::In, true) => &[Part::In],
+            (Direction::Both, true) => &[Part::Out, Part::In],
+        }
+    }
+
+    fn part_path(&self, part: Part) -> PathBuf {
+        self.dir.join(name_of(part))
+    }
+
+    /// Fails for large files that are cut short or too long.
+    fn check_lengths(&self) -> Result<()> {
+        let mut files = vec![(Part::Tiles, self.tile_bytes())];
+        for part in self.parts(Direction::Both) {
+            let blocks = self.index(*part).blocks() as u64;
+            files.push((*part, blocks * LIST_BLOCK_BYTES as u64));
+        }
+        for (part, wanted_bytes) in files {
+            let path = self.part_path(part);
+            let found = std::fs::metadata(&path)
+                .map_err(|error| Error::io("open graph", &error).path(&path))?;
+            if found.len() != wanted_bytes {
+                let cause = format!("it has {} bytes, {wanted_bytes} were written", found.len());
+                return Err(damaged(&path, cause));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn name_of(part: Part) -> &'static str {
+    match part {
+        Part::Tiles => "tiles",
+        Part::Out => "out",
+        Part::In => "in",
+    }
+}
+
+/// The error for a file that is not what was written.
+fn damaged(path: &Path, cause: impl Into<String>) -> Error {
+    FORM.damage(cause).path(path)
+}
+
+/// A file of so many numbers, with that checksum.
+fn load_numbers(job: &Job, path: &Path, (count, sum): (u64, u64)) -> Result<Vec<u32>> {
+    let numbers: Vec<AtomicU32> = (0..count).map(|_| AtomicU32::new(0)).collect();
+    if count > 0 {
+        let sequence = primitives::read::<u32>(&[Input::raw(path)]);
+        let put = |_: &mut (), first: u64, batch: &[u32]| {
+            let places = numbers.get(first as usize..).unwrap_or_default();
+            for (place, number) in places.iter().zip(batch) {
+                place.store(*number, Ordering::Relaxed);
+            }
+            Ok(())
+        };
+        for_each_batch(job, &sequence, 0, || (), put)?;
+    }
+    let numbers: Vec<u32> = numbers.into_iter().map(AtomicU32::into_inner).collect();
+    match bytes_checksum(bytemuck::cast_slice(&numbers)) == sum {
+        true => Ok(numbers),
+        false => Err(damaged(path, "it is not what was written")),
+    }
+}

@@ -1,0 +1,72 @@
+//! What a kernel knows of each vertex: memory that is checked before anything is read.
+//!
+//! Contract: [`State::reserve`] takes what a kernel needs out of the job's memory, or fails with an error that says how
+//! much that is. Numbers that several threads change are atomic; [`numbers`] and [`values`] make and end them.
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use outcore::{Error, Job, Kind, Result};
+use outcore_io::memory::Reservation;
+use outcore_io::units;
+
+use super::Graph;
+
+/// What the engine needs to read tiles and lists, at least, on each thread.
+const READING_BYTES: u64 = 1 << 20;
+
+/// The memory of a kernel; given back when dropped.
+#[derive(Debug)]
+pub struct State {
+    _held: Reservation,
+}
+
+impl State {
+    /// Takes `vertex_bytes` for each vertex, beside which `beside_bytes` will be taken, for `kernel`.
+    ///
+    /// # Errors
+    /// [`Kind::Memory`], with how much would do.
+    pub fn reserve(
+        job: &Job,
+        graph: &Graph,
+        kernel: &str,
+        (vertex_bytes, beside_bytes): (usize, u64),
+    ) -> Result<Self> {
+        let vertices = graph.vertices() as u64;
+        let state_bytes = vertices * vertex_bytes as u64;
+        let threads = job.options.threads.max(1) as u64;
+        let needed_bytes = state_bytes + beside_bytes + threads * READING_BYTES;
+        let free_bytes = job.budget.free_bytes();
+        if needed_bytes > free_bytes {
+            let held_bytes = job.budget.used_bytes();
+            let cause = format!(
+                "{} vertices need {} ({vertex_bytes} bytes each, and {} to read edges), {} are left",
+                units::count(vertices),
+                units::bytes(needed_bytes),
+                units::bytes(needed_bytes - state_bytes),
+                units::bytes(free_bytes)
+            );
+            let enough = units::bytes((needed_bytes + held_bytes).next_multiple_of(1 << 20));
+            return Err(Error::new(Kind::Memory, kernel, cause)
+                .hint(format!("allow at least {enough} with --memory")));
+        }
+        let held = job.budget.reserve("state of vertices", state_bytes)?;
+        Ok(State { _held: held })
+    }
+}
+
+/// A number for each vertex.
+pub fn numbers(vertices: usize, number: impl Fn(u32) -> u32) -> Vec<AtomicU32> {
+    (0..vertices)
+        .map(|vertex| AtomicU32::new(number(vertex as u32)))
+        .collect()
+}
+
+/// The numbers when nobody changes them any more.
+pub fn values(numbers: Vec<AtomicU32>) -> Vec<u32> {
+    numbers.into_iter().map(AtomicU32::into_inner).collect()
+}
+
+/// A sum for each vertex, 0 at first.
+pub fn sums(vertices: usize) -> Vec<AtomicU64> {
+    (0..vertices).map(|_| AtomicU64::new(0)).collect()
+}

@@ -1,0 +1,70 @@
+//! Connected components: union-find over one pass of the edges.
+//!
+//! Contract: each vertex gets the smallest vertex that it is connected with, whatever the directions of edges (of
+//! directed graphs, these are the weakly connected components).
+//!
+//! Source: the union-find of Anderson and Woll (STOC 1991) with path halving, as ConnectIt (Dhulipala, Hong, Shun,
+//! VLDB 2021) has it. A root is only ever linked to a smaller vertex, so parents never exceed their children, threads
+//! can neither make a circle nor lose a link, and the root of a component ends as its smallest vertex whatever
+//! the order of edges.
+//!
+//! Bounds: four bytes a vertex; one read of the tiles.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use outcore::{Job, Result};
+
+use crate::graph::Graph;
+use crate::graph::state::{State, numbers, values};
+
+/// The smallest vertex of each vertex's component.
+///
+/// # Errors
+/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
+    let _state = State::reserve(job, graph, "connected components", (4, 0))?;
+    let parents = numbers(graph.vertices(), |vertex| vertex);
+    job.control.begin_phase("components", graph.tile_bytes());
+    graph.scan(job, |segment| {
+        for (target, source) in segment.edges() {
+            unite(&parents, target as u32, source as u32);
+        }
+        Ok(())
+    })?;
+    // Parents come before their children.
+    let mut labels = values(parents);
+    for vertex in 0..labels.len() {
+        labels[vertex] = labels[labels[vertex] as usize];
+    }
+    Ok(labels)
+}
+
+/// The root of `vertex`; what it passes points further up afterwards.
+fn find(parents: &[AtomicU32], mut vertex: u32) -> u32 {
+    loop {
+        let parent = parents[vertex as usize].load(Ordering::Relaxed);
+        let above = parents[parent as usize].load(Ordering::Relaxed);
+        if parent == above {
+            return parent;
+        }
+        // Only roots are linked, and this is none: no link is lost.
+        parents[vertex as usize].store(above, Ordering::Relaxed);
+        vertex = above;
+    }
+}
+
+fn unite(parents: &[AtomicU32], a: u32, b: u32) {
+    let (mut a, mut b) = (a, b);
+    loop {
+        (a, b) = (find(parents, a), find(parents, b));
+        if a == b {
+            return;
+        }
+        let (low, high) = (a.min(b), a.max(b));
+        let link =
+            parents[high as usize].compare_exchange(high, low, Ordering::Relaxed, Ordering::Relaxed);
+        if link.is_ok() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Cores: what is left of a graph when vertices of small degree are taken out, again and again.
+//!
+//! Contract: the k-core is the largest part of the graph in which each vertex has at least k edges to the others; a
+//! vertex's core number is the largest k whose core it is in. Directions of edges are not looked at (both ends count,
+//! as networkx has it). Edges from a vertex to itself are refused; parallel edges count one each.
+//!
+//! Source: peeling by degree, Matula and Beck (JACM 1983), in rounds as Julienne (Dhulipala, Blelloch, Shun,
+//! SPAA 2017) has it: all vertices of the least degree go at once, and their edges are read once
+//! ([`crate::graph::frontier`]).
+//!
+//! Bounds: sixteen bytes and a bit a vertex; the edges of each vertex are read once, or all in a round with many.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use outcore::{Error, Job, Result};
+
+use crate::graph::frontier::Frontiers;
+use crate::graph::state::State;
+use crate::graph::{Direction, Graph};
+
+const KERNEL: &str = "k-core";
+/// Degree of a vertex that has gone.
+const GONE: u32 = u32::MAX;
+
+/// A graph that is being peeled.
+struct Peeling<'g> {
+    job: &'g Job,
+    graph: &'g Graph,
+    frontiers: Frontiers<'g>,
+    /// Edges to vertices that are left.
+    degrees: Vec<AtomicU32>,
+    _state: State,
+}
+
+impl<'g> Peeling<'g> {
+    fn new(job: &'g Job, graph: &'g Graph) -> Result<Self> {
+        let manifest = graph.manifest();
+        if manifest.loops > 0 {
+            let cause = format!(
+                "{} edges go from a vertex to itself, for which cores are not defined",
+                manifest.loops
+            );
+            return Err(Error::usage(KERNEL, cause)
+                .path(graph.dir())
+                .hint("convert the edges again with --drop-loops"));
+        }
+        let beside_bytes = Frontiers::bytes(graph.vertices());
+        let state = State::reserve(job, graph, KERNEL, (16, beside_bytes))?;
+        let degrees = graph.degrees(job, Direction::Both)?;
+        Ok(Peeling {
+            job,
+            graph,
+            frontiers: Frontiers::new(job, graph)?,
+            degrees: degrees.into_iter().map(AtomicU32::new).collect(),
+            _state: state,
+        })
+    }
+
+    fn degree(&self, vertex: u32) -> u32 {
+        self.degrees[vertex as usize].load(Ordering::Relaxed)
+    }
+
+    /// Takes out `going` and all that have at most `most` edges then; tells `gone` of each.
+    fn take_out(&mut self, mut going: Vec<u32>, most: u32, mut gone: impl FnMut(u32)) -> Result<()> {
+        while !going.is_empty() {
+            self.job.control.begin_phase("peel", self.graph.tile_bytes());
+            for vertex in &going {
+                self.degrees[*vertex as usize].store(GONE, Ordering::Relaxed);
+                gone(*vertex);
+            }
+            let next = Mutex::new(Vec::new());
+            let degrees = &self.degrees;
+            self.frontiers.edges_of(&going, Direction::Both, |_, other| {
+                let less = |degree: u32| (degree != GONE).then(|| degree.saturating_sub(1));
+                let before = degrees[other as usize].fetch_update(
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                    less,
+                );
+                if before == Ok(most.saturating_add(1)) {
+                    let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+                    next.push(other);
+                }
+            })?;
+            going = next.into_inner().unwrap_or_else(PoisonError::into_inner);
+            going.sort_unstable();
+        }
+        Ok(())
+    }
+}
+
+/// The core number of each vertex.
+///
+/// # Errors
+/// [`outcore::Kind::Usage`] for a graph with edges from a vertex to itself, [`outcore::Kind::Memory`] if the state does
+/// not fit; what reading fails with.
+pub fn core_numbers(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
+    let mut peeling = Peeling::new(job, graph)?;
+    let mut cores = vec![0; graph.vertices()];
+    let mut left: Vec<u32> = (0..graph.vertices() as u32).collect();
+    let mut core = 0;
+    loop {
+        left.retain(|vertex| peeling.degree(*vertex) != GONE);
+        let Some(least) = left.iter().map(|vertex| peeling.degree(*vertex)).min() else {
+            return Ok(cores);
+        };
+        core = least.max(core);
+        let going = left.iter().copied();
+        let going = going.filter(|vertex| peeling.degree(*vertex) <= core).collect();
+        peeling.take_out(going, core, |vertex| cores[vertex as usize] = core)?;
+    }
+}
+
+/// Whether each vertex is in the k-core: 1 or 0.
+///
+/// # Errors
+/// As [`core_numbers`].
+pub fn k_core(job: &Job, graph: &Graph, k: u32) -> Result<Vec<u32>> {
+    let mut peeling = Peeling::new(job, graph)?;
+    let mut members = vec![1; graph.vertices()];
+    if let Some(most) = k.checked_sub(1) {
+        let all = 0..graph.vertices() as u32;
+        let going = all.filter(|vertex| peeling.degree(*vertex) <= most).collect();
+        peeling.take_out(going, most, |vertex| members[vertex as usize] = 0)?;
+    }
+    Ok(members)
+}

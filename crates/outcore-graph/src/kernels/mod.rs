@@ -1,0 +1,23 @@
+//! Algorithms on graphs, a file each.
+//!
+//! Contract: what a kernel knows of each vertex is in memory, checked before it starts ([`State`]); edges are read by
+//! [`crate::graph`] alone. Results are arrays with an entry a vertex, the same bytes for any threads and memory.
+//!
+//! | kernel | passes over the edges | bytes a vertex |
+//! |---|---|---|
+//! | [`components`](fn@components) | one | 4 |
+//! | [`bfs`](fn@bfs) | about one a level with many vertices; else the lists of the frontier | 12 |
+//! | [`pagerank`](fn@pagerank) | one an iteration | 20 |
+//! | [`core_numbers`] | one a round with many vertices; else the lists of what goes | 16 |
+//!
+//! [`State`]: crate::graph::state::State
+
+mod bfs;
+mod components;
+mod cores;
+mod pagerank;
+
+pub use bfs::{Search, bfs};
+pub use components::components;
+pub use cores::{core_numbers, k_core};
+pub use pagerank::{PageRankOptions, pagerank};
