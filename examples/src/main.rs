@@ -20,7 +20,8 @@ usage: outcore-examples NAME FILE...
   shuffle       IN OUT          u64
   join          LEFT RIGHT OUT  (key, value) as u64
   inverted-index IN OUT         text, a document a line
-  bfs           EDGES N SOURCE  (from, to) as u32";
+  bfs           EDGES N SOURCE  (from, to) as u32
+  label-propagation GRAPH       as `outcore graph convert` makes it";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -45,7 +46,7 @@ fn run(job: &Job, arguments: &[String]) -> outcore::Result<String> {
     let context = Context::of_job(job);
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let path = Path::new::<str>;
-    let line = |count: u64| format!("{count}\n");
+    let line = |count| format!("{count}\n");
     match words[..] {
         ["samplesort", from, to] => ex::samplesort(job, path(from), path(to)).map(nothing),
         ["semisort", from, to] => ex::semisort(&context, path(from), path(to)).map(nothing),
@@ -69,6 +70,7 @@ fn run(job: &Job, arguments: &[String]) -> outcore::Result<String> {
             let depths = ex::bfs(job, path(edges), count, source)?;
             Ok(format!("{} reached\n", depths.iter().flatten().count()))
         }
+        ["label-propagation", g] => Ok(format!("{:?}\n", ex::label_propagation(job, path(g))?)),
         _ => Err(Error::usage("read arguments", USAGE)),
     }
 }

@@ -313,6 +313,22 @@ fn a_search_finds_the_depth_of_every_vertex() {
 }
 
 #[test]
+fn label_propagation_finds_the_components_that_union_find_finds() {
+    use outcore_graph::convert::{ConvertOptions, convert};
+    let dir = tempfile::tempdir().unwrap();
+    let (edges, graph) = (dir.path().join("e.u32"), dir.path().join("g"));
+    let ends = (0..4000).map(|i| [random(1, i) % 3000, random(2, i) % 3000]);
+    let bytes = ends.flatten().flat_map(|id| (id as u32).to_le_bytes());
+    std::fs::write(&edges, bytes.collect::<Vec<u8>>()).unwrap();
+    let job = job();
+    convert(&job, &[edges], &graph, &ConvertOptions::default()).unwrap();
+    let open = outcore_graph::graph::Graph::open(&job, &graph).unwrap();
+    let wanted = outcore_graph::kernels::components(&job, &open).unwrap();
+    assert!(wanted.iter().any(|label| *label > 0));
+    assert!(examples::label_propagation(&job, &graph).unwrap() == wanted);
+}
+
+#[test]
 fn every_example_is_a_page_of_at_most_80_lines() {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut drivers = 0;
@@ -323,5 +339,5 @@ fn every_example_is_a_page_of_at_most_80_lines() {
         drivers += 1;
     }
     // Two of them are no algorithm.
-    assert!(drivers >= 12);
+    assert!(drivers >= 13);
 }

@@ -7,6 +7,7 @@
 pub(crate) mod commands;
 pub(crate) mod dedup;
 pub(crate) mod gnu;
+pub(crate) mod graph;
 pub(crate) mod help;
 pub(crate) mod lines;
 pub(crate) mod sequence;
@@ -74,7 +75,8 @@ const GEN_EXAMPLES: &str = "\
 Examples:
   outcore gen u64 -n 1e9 -o keys.bin --dist zipf:1.2
   outcore gen gensort -n 1000000 -o records.bin
-  outcore gen 64/8:8:u64 -n 1000 -o log.bin --seed 7";
+  outcore gen 64/8:8:u64 -n 1000 -o log.bin --seed 7
+  outcore gen u32x2 -n 16777216 -o edges.u32 --dist rmat:20    # for `outcore graph convert`";
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
@@ -170,6 +172,8 @@ pub(crate) enum Command {
     Sequence(SequenceCommand),
     #[command(subcommand)]
     View(Box<view::ViewCommand>),
+    #[command(subcommand)]
+    Graph(Box<graph::GraphCommand>),
     Demo(DemoArgs),
     /// List or remove what killed runs left on the drives
     #[command(subcommand)]
@@ -430,7 +434,8 @@ pub(crate) struct GenArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Distribution of the keys: uniform (the whole range), uniform:MU (0 to MU),
-    /// exponential:LAMBDA, zipf:S[:RANKS], sorted, reversed, equal
+    /// exponential:LAMBDA, zipf:S[:RANKS], rmat:SCALE (edges of a graph of 2^SCALE vertices, for
+    /// u32x2 and the like), sorted, reversed, equal
     #[arg(long = "dist", value_name = "DIST", default_value = "uniform")]
     pub(crate) distribution: Distribution,
     /// Random seed

@@ -11,6 +11,7 @@
 //! | [`convert`](mod@convert) | from edges to a graph |
 //! | [`graph`] | a graph that is open: scans of all edges, lists of some vertices, both at a frontier's choice |
 //! | [`kernels`] | components, breadth-first search, PageRank, cores and their kin |
+//! | [`results`] | a value a vertex: arrays of NumPy, lines, the largest |
 //!
 //! ```
 //! use outcore::{IoMode, Job, JobOptions};
@@ -36,3 +37,4 @@ pub mod edges;
 pub mod format;
 pub mod graph;
 pub mod kernels;
+pub mod results;

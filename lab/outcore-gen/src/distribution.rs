@@ -31,6 +31,11 @@ pub enum Distribution {
         /// The number of ranks, if given.
         rank_max: Option<u64>,
     },
+    /// Edges of a random graph with few vertices of many edges: two vertices below 2^scale a record.
+    Rmat {
+        /// The logarithm of the number of vertices.
+        scale: u32,
+    },
     /// Ascending in the order of the keys.
     Sorted,
     /// Descending in the order of the keys.
@@ -42,7 +47,7 @@ pub enum Distribution {
 impl FromStr for Distribution {
     type Err = Error;
 
-    /// Reads `uniform`, `uniform:MU`, `exponential:LAMBDA`, `zipf:S`, `zipf:S:RANKS`, `sorted`,
+    /// Reads `uniform`, `uniform:MU`, `exponential:LAMBDA`, `zipf:S`, `zipf:S:RANKS`, `rmat:SCALE`, `sorted`,
     /// `reversed`, `equal`.
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
@@ -51,8 +56,8 @@ impl FromStr for Distribution {
                 format!("unknown distribution `{text}`"),
             )
             .hint(
-                "known: uniform, uniform:MU, exponential:LAMBDA, zipf:S, zipf:S:RANKS, sorted, \
-                 reversed, equal",
+                "known: uniform, uniform:MU, exponential:LAMBDA, zipf:S, zipf:S:RANKS, \
+                 rmat:SCALE, sorted, reversed, equal",
             )
         };
         let parts: Vec<&str> = text.split(':').collect();
@@ -74,6 +79,9 @@ impl FromStr for Distribution {
                     rank_max,
                 })
             }
+            ["rmat", scale] => Ok(Distribution::Rmat {
+                scale: scale.parse().map_err(|_| unknown())?,
+            }),
             ["sorted"] => Ok(Distribution::Sorted),
             ["reversed"] => Ok(Distribution::Reversed),
             ["equal"] => Ok(Distribution::Equal),
@@ -98,6 +106,7 @@ impl fmt::Display for Distribution {
             } => {
                 write!(f, "zipf:{exponent}:{ranks}")
             }
+            Distribution::Rmat { scale } => write!(f, "rmat:{scale}"),
             Distribution::Sorted => f.write_str("sorted"),
             Distribution::Reversed => f.write_str("reversed"),
             Distribution::Equal => f.write_str("equal"),
@@ -117,6 +126,7 @@ mod tests {
             "exponential:0.5",
             "zipf:1.2",
             "zipf:0.6:77",
+            "rmat:23",
             "equal",
         ] {
             assert_eq!(text.parse::<Distribution>().unwrap().to_string(), text);

@@ -11,12 +11,14 @@
 //! | `uniform:MU` | 0 to MU - 1 | reals in [0, MU) |
 //! | `exponential:L` | exponential with rate L (mean 1/L), rounded down, at most the largest value | the same as a real |
 //! | `zipf:S[:N]` | ranks 1 to N, rank k with weight k^-S | the same |
+//! | `rmat:S` | two vertices below 2^S a record: an edge of an R-MAT graph | - |
 //! | `sorted` | the record's number, scaled down where the type is too small | the same |
 //! | `reversed` | `sorted` from behind | the same |
 //! | `equal` | 42 | 42 |
 //!
 //! N is 2^32 - 1 if not given, and never more than the type counts exactly (255 for `u8`, 2^24 for
-//! `f32`). Elements of a vector are drawn one by one; `sorted` and `reversed` repeat their value in
+//! `f32`). R-MAT is that of Chakrabarti, Zhan and Faloutsos (SDM 2004) with the probabilities of Graph500 (0.57, 0.19,
+//! 0.19, 0.05); vertices are not shuffled. Elements of a vector are drawn one by one; `sorted` and `reversed` repeat their value in
 //! every element and turn descending fields round. A number in a byte key is its big-endian form in
 //! the key's last bytes.
 
@@ -213,6 +215,9 @@ enum Values {
         largest: u64,
     },
     Zipf(Box<Zipf>),
+    Rmat {
+        scale: u32,
+    },
     Rank {
         records: u64,
         largest: u64,
@@ -307,6 +312,10 @@ impl Field {
                     integer(zipf.rank(&mut stream.draws(index)))
                 });
             }
+            Values::Rmat { scale } => each(bits, first, |index| {
+                let edge = rmat(&mut stream.draws(index / values_per_record), *scale);
+                edge[(index % values_per_record) as usize & 1]
+            }),
             Values::Rank {
                 records,
                 largest,
@@ -415,6 +424,19 @@ impl Values {
                 }
                 Ok(Values::Zipf(Box::new(Zipf::new(exponent, ranks)?)))
             }
+            Distribution::Rmat { scale } => {
+                let is_pair = match key.kind {
+                    KeyKind::Numbers(number) => key.len_bytes == 2 * number.bytes(),
+                    KeyKind::Bytes => false,
+                };
+                if !is_pair || is_float || scale == 0 || scale > 63 || largest >> scale == 0 {
+                    return refuse(
+                        "an edge is two whole numbers that hold SCALE bits, as in u32x2"
+                            .to_string(),
+                    );
+                }
+                Ok(Values::Rmat { scale })
+            }
             Distribution::Sorted | Distribution::Reversed => {
                 let is_reversed = options.distribution == Distribution::Reversed;
                 let (records, is_reversed) = (options.records, is_reversed != key.descending);
@@ -456,6 +478,27 @@ fn scale(rank: u64, count: u64, largest: u64) -> u64 {
         return rank;
     }
     (u128::from(rank) * (u128::from(largest) + 1) / u128::from(count)) as u64
+}
+
+/// An edge of an R-MAT graph: each level of bits takes one of the four quarters.
+#[inline(always)]
+fn rmat(draws: &mut Draws, scale: u32) -> [u64; 2] {
+    // Bounds of the quarters, in 65536ths: 0.57, then 0.19 more, then 0.19 more.
+    const BOUNDS: [u64; 3] = [37_356, 49_807, 62_259];
+    let (mut edge, mut word) = ([0; 2], 0);
+    for level in 0..scale {
+        if level % 4 == 0 {
+            word = draws.word();
+        }
+        let part = word & 0xFFFF;
+        word >>= 16;
+        let quarter = BOUNDS
+            .iter()
+            .map(|bound| u64::from(part >= *bound))
+            .sum::<u64>();
+        edge = [edge[0] << 1 | quarter >> 1, edge[1] << 1 | quarter & 1];
+    }
+    edge
 }
 
 /// Minus the logarithm of a number in (0, 1], times the mean.

@@ -10,7 +10,7 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 /// Each package, by its folder, and the packages of ours that it may use.
-const PACKAGES: [(&str, &[&str]); 15] = [
+const PACKAGES: [(&str, &[&str]); 16] = [
     ("crates/outcore-io", &[]),
     ("crates/outcore-store", &["outcore-io"]),
     ("crates/outcore", ENGINE_BELOW),
@@ -22,6 +22,7 @@ const PACKAGES: [(&str, &[&str]); 15] = [
     ),
     ("lab/outcore-gen", ENGINE),
     ("crates/outcore-table", ENGINE),
+    ("crates/outcore-graph", ENGINE),
     ("crates/outcore-front", BELOW_FRONT),
     ("crates/outcore-mount", BELOW_MOUNT),
     ("lab/outcore-bench", BELOW_BENCH),
@@ -37,12 +38,19 @@ const FOR_TESTS: [(&str, &[&str]); 2] = [
 ];
 const ENGINE_BELOW: &[&str] = &["outcore-io", "outcore-store"];
 const ENGINE: &[&str] = &["outcore-io", "outcore-store", "outcore"];
-const BELOW_FRONT: &[&str] = &["outcore-io", "outcore-store", "outcore", "outcore-table"];
+const BELOW_FRONT: &[&str] = &[
+    "outcore-io",
+    "outcore-store",
+    "outcore",
+    "outcore-table",
+    "outcore-graph",
+];
 const BELOW_MOUNT: &[&str] = &[
     "outcore-io",
     "outcore-store",
     "outcore",
     "outcore-table",
+    "outcore-graph",
     "outcore-front",
 ];
 const BELOW_BENCH: &[&str] = &[
@@ -50,6 +58,7 @@ const BELOW_BENCH: &[&str] = &[
     "outcore-store",
     "outcore",
     "outcore-table",
+    "outcore-graph",
     "outcore-chart",
     "outcore-front",
     "outcore-gen",
@@ -62,6 +71,7 @@ const BELOW_CLI: &[&str] = &[
     "outcore-store",
     "outcore",
     "outcore-table",
+    "outcore-graph",
     "outcore-chart",
     "outcore-front",
     "outcore-gen",
@@ -74,7 +84,7 @@ const BELOW_CLI: &[&str] = &[
 const FUZZ: &str = "fuzz";
 const FOR_TEST: &str = "dev-dependencies";
 const KINDS: [&str; 3] = ["dependencies", FOR_TEST, "build-dependencies"];
-const WHY: &str = "io < store < engine < table < front < mount < lab < cli, python; io < sim, traces, chart: \
+const WHY: &str = "io < store < engine < table, graph < front < mount < lab < cli, python; io < sim, traces, chart: \
                    each crate must make sense to a reader of those below it alone";
 
 /// Checks every package manifest.

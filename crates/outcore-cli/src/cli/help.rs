@@ -12,7 +12,7 @@ use clap::Command;
 const WIDTH: usize = 100;
 
 /// The commands, in groups.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     (
         "Files of lines, records or tables",
         &[
@@ -45,6 +45,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         "Sorted views and datasets",
         &["view", "volume", "put", "get", "ls", "rm", "cp"],
     ),
+    ("Graphs", &["graph"]),
     (
         "Drives and measurements",
         &["demo", "drives", "bench", "replay", "scratch"],

@@ -10,6 +10,7 @@ pub(crate) mod demo;
 pub(crate) mod docs;
 pub(crate) mod drives;
 pub(crate) mod generate;
+pub(crate) mod graph;
 pub(crate) mod head;
 pub(crate) mod replay;
 pub(crate) mod scratch;

@@ -162,6 +162,23 @@ const COMMANDS: &[(&str, Run)] = &[
     ("view verify", With(&["v --json"])),
     ("view materialize", With(&["v -o o --force --json"])),
     ("view mount", Help("it needs FUSE")),
+    ("graph convert", With(&["edges.txt -o g.graph --json"])),
+    ("graph info", With(&["g.graph", "g.graph --json"])),
+    ("graph verify", With(&["g.graph", "g.graph --json"])),
+    (
+        "graph degrees",
+        With(&["g.graph --top 1", "g.graph --json"]),
+    ),
+    ("graph cc", With(&["g.graph --top 1", "g.graph --json"])),
+    (
+        "graph bfs",
+        With(&["g.graph --source 0 --top 1", "g.graph --source 0 --json"]),
+    ),
+    (
+        "graph pagerank",
+        With(&["g.graph --top 1", "g.graph --json"]),
+    ),
+    ("graph kcore", With(&["g.graph --top 1", "g.graph --json"])),
     ("demo", Help(LONG)),
     ("scratch list", With(&[". --json"])),
     ("scratch clean", With(&[". --json"])),
@@ -261,6 +278,7 @@ fn place() -> TestDir {
     );
     place.write("in", &random_u64(1000, 5));
     place.write("text", b"b\na\n");
+    place.write("edges.txt", b"0 1\n1 2\n");
     place.write("at", &7_u64.to_le_bytes());
     tables::write(&place.path("t.parquet"), &tables::batch(100));
     place

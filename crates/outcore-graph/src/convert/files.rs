@@ -197,12 +197,7 @@ pub(super) fn write_files<T>(
     })
 }
 
-fn write_all(
-    job: &Job,
-    volume: &Volume,
-    received: &Receiver<Write>,
-    state: &State,
-) -> Result<()> {
+fn write_all(job: &Job, volume: &Volume, received: &Receiver<Write>, state: &State) -> Result<()> {
     let mut transfers = Transfers::<()>::new(volume)?;
     let check = || job.control.check();
     loop {

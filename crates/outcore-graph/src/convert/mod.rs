@@ -39,7 +39,7 @@ use relabel::Relabelled;
 
 const CONVERT: &str = "convert edges";
 /// Vertices at most: their numbers have four bytes, the last of which stands for none.
-pub const VERTICES_MAX: u64 = u32::MAX as u64;
+pub(crate) const VERTICES_MAX: u64 = u32::MAX as u64;
 
 /// How edges are converted.
 #[derive(Debug, Clone, Default)]
@@ -116,9 +116,11 @@ pub fn convert(
 ) -> Result<ConvertSummary> {
     let started = Instant::now();
     if dir.join(NAME).exists() && !options.replace {
-        return Err(Error::usage("create graph", "a graph of that name is there")
-            .path(dir)
-            .hint("replace it with --force, or name another directory"));
+        return Err(
+            Error::usage("create graph", "a graph of that name is there")
+                .path(dir)
+                .hint("replace it with --force, or name another directory"),
+        );
     }
     let mut job = job.clone();
     let beside = parent_of(dir).to_path_buf();
@@ -193,7 +195,10 @@ fn input_items(edges: &EdgeFiles) -> Result<u64> {
 
 /// How many vertices there are: what was asked for, what headers say, or one more than the largest id.
 fn count_vertices(job: &Job, edges: &EdgeFiles, options: &ConvertOptions) -> Result<u64> {
-    let told = options.vertices.filter(|_| !options.relabel).or(edges.vertices);
+    let told = options
+        .vertices
+        .filter(|_| !options.relabel)
+        .or(edges.vertices);
     let is_parsed = edges.parsed_bytes > 0;
     let largest = match (edges.largest, told) {
         (Some(largest), _) => Some(largest),
@@ -238,7 +243,9 @@ impl SourceEdges<'_> {
             self.options.drop_loops,
             self.edges.shape.is_weighted(),
         ];
-        let flags = flags.iter().fold(0, |bits, flag| bits << 1 | u64::from(*flag));
+        let flags = flags
+            .iter()
+            .fold(0, |bits, flag| bits << 1 | u64::from(*flag));
         let words = [self.vertices, self.edges_in, flags];
         bytes_checksum(bytemuck::cast_slice(&words))
     }
@@ -261,7 +268,10 @@ impl SourceEdges<'_> {
         }
         if !edge.weight.is_finite() {
             let (from, to) = (edge.source, edge.target);
-            let cause = format!("the weight of the edge from {from} to {to} is {}", edge.weight);
+            let cause = format!(
+                "the weight of the edge from {from} to {to} is {}",
+                edge.weight
+            );
             fail(Error::corrupt(CONVERT, cause).hint("weights have to be finite"));
         }
         let (source, target) = (edge.source as u32, edge.target as u32);
@@ -305,12 +315,15 @@ fn run<K: EdgeKey>(
 ) -> Result<(Manifest, Summary, u64)> {
     let sizes = source.sizes();
     let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
-    let plans = FILES.iter().filter(|file| sizes.has(file)).map(|file| ShardPlan {
-        path: dir.join(file.name),
-        header: Vec::new(),
-        start_bytes: 0,
-        len_bytes: sizes.about_bytes(file, source.edges_in),
-    });
+    let plans = FILES
+        .iter()
+        .filter(|file| sizes.has(file))
+        .map(|file| ShardPlan {
+            path: dir.join(file.name),
+            header: Vec::new(),
+            start_bytes: 0,
+            len_bytes: sizes.about_bytes(file, source.edges_in),
+        });
     let names = relabelled.map(|found| ShardPlan {
         path: dir.join("names"),
         header: Vec::new(),
@@ -347,7 +360,10 @@ fn run<K: EdgeKey>(
         };
         let sorted = match source.edges_in {
             0 => Ok(Summary::default()),
-            _ => Context::of_job(job).sequence(edges).sort().write_to(output, false),
+            _ => Context::of_job(job)
+                .sequence(edges)
+                .sort()
+                .write_to(output, false),
         };
         let mut packing = shared.lock().unwrap_or_else(PoisonError::into_inner);
         // The sort only knows that its pipe is broken; the packer knows why.
@@ -367,7 +383,9 @@ fn run<K: EdgeKey>(
     manifest.relabelled = relabelled.is_some();
     manifest.names_sum = names.map(|names| names.sum);
     let lens_bytes = done.lens_bytes.iter().copied();
-    let lens_bytes: Vec<u64> = lens_bytes.chain(names.map(|names| names.len_bytes)).collect();
+    let lens_bytes: Vec<u64> = lens_bytes
+        .chain(names.map(|names| names.len_bytes))
+        .collect();
     let sealed = FORM.seal(Owner::of(NAME), &manifest)?;
     staged.publish_each_under(&volume, &lens_bytes, &sealed)?;
     Ok((manifest, summary, lens_bytes.iter().sum()))
@@ -390,7 +408,10 @@ pub fn check_memory(job: &Job) -> Result<()> {
         false => Err(Error::new(
             Kind::Memory,
             CONVERT,
-            format!("{} bytes are allowed, 16 MiB are the least", job.budget.free_bytes()),
+            format!(
+                "{} bytes are allowed, 16 MiB are the least",
+                job.budget.free_bytes()
+            ),
         )
         .hint("allow more with --memory")),
     }

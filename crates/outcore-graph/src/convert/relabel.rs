@@ -93,7 +93,10 @@ pub(super) fn relabel(job: &Job, edges: &EdgeFiles, scratch: &Path) -> Result<Re
         })
     })?;
     if vertices >= super::VERTICES_MAX {
-        let cause = format!("{vertices} different ids, {} are the most", super::VERTICES_MAX);
+        let cause = format!(
+            "{vertices} different ids, {} are the most",
+            super::VERTICES_MAX
+        );
         return Err(Error::usage(super::CONVERT, cause));
     }
 
@@ -139,7 +142,8 @@ impl Relabelled {
             true => {
                 let items = context.read_inputs::<[u64; 3]>(&edges.inputs);
                 let both = numbers.zip(items);
-                both.map(|([a, b], item)| [a, b, item[2] as u32]).write(&path)
+                both.map(|([a, b], item)| [a, b, item[2] as u32])
+                    .write(&path)
             }
             false => {
                 let items = context.read_inputs::<[u32; 3]>(&edges.inputs);

@@ -176,7 +176,10 @@ fn matrix_market(path: &Path, head: &[u8], header: &mut Header) -> Result<()> {
         }
         let sizes: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
         let [rows, columns, _] = sizes[..] else {
-            return Err(corrupt(path, "the line of sizes is not `rows columns entries`"));
+            return Err(corrupt(
+                path,
+                "the line of sizes is not `rows columns entries`",
+            ));
         };
         header.bytes = at as u64;
         header.vertices = Some(rows.max(columns));
@@ -184,7 +187,10 @@ fn matrix_market(path: &Path, head: &[u8], header: &mut Header) -> Result<()> {
         header.syntax = Syntax::blanks(header.is_weighted).counted_from_one();
         return Ok(());
     }
-    Err(corrupt(path, "there is no line of sizes in its first 64 KiB"))
+    Err(corrupt(
+        path,
+        "there is no line of sizes in its first 64 KiB",
+    ))
 }
 
 /// The names of the columns, if the first line has no numbers.
@@ -205,7 +211,7 @@ fn csv(path: &Path, head: &[u8], options: &ReadOptions, header: &mut Header) -> 
     let weight = match (&options.weight_column, options.is_weighted) {
         (Some(wanted), _) => {
             let unquoted = |name: &&str| name.trim().trim_matches('"') == wanted;
-            let found = names.iter().position(|name| unquoted(&name));
+            let found = names.iter().position(unquoted);
             let found = found.filter(|_| has_names);
             Some(found.ok_or_else(|| {
                 Error::usage(READ, format!("no column is called `{wanted}`"))

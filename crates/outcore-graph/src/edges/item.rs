@@ -176,7 +176,9 @@ impl<T: Send, F: Fn(&[u8], u64) -> Vec<T> + Sync> Sequence for Edges<'_, F> {
 pub(crate) fn largest_id(job: &Job, inputs: &[Input], shape: ItemShape) -> Result<Option<u64>> {
     let make = |bytes: &[u8], _: u64| {
         let mut largest = 0;
-        shape.each(bytes, |edge| largest = edge.source.max(edge.target).max(largest));
+        shape.each(bytes, |edge| {
+            largest = edge.source.max(edge.target).max(largest)
+        });
         vec![largest]
     };
     let edges = Edges {

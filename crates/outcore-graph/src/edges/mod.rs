@@ -27,7 +27,7 @@ use item::ItemShape;
 
 const READ: &str = "read edges";
 /// Ids are below this.
-pub const ID_LIMIT: u64 = 1 << 48;
+pub(crate) const ID_LIMIT: u64 = 1 << 48;
 
 /// What is read of the edges.
 #[derive(Debug, Clone, Default)]
@@ -132,7 +132,12 @@ fn parse_all(
         let to = [number, number + 1].map(|number| dir.path().join(format!("part-{number}")));
         let found = match &header.serial {
             Some(serial) => serial::parse(job, file, serial, &to[0])?,
-            None => match text::parse(job, file, header, (edges.shape, [&to[0], &to[1]]))? {
+            None => match text::parse(
+                job,
+                file,
+                (header.bytes, header.syntax),
+                (edges.shape, [&to[0], &to[1]]),
+            )? {
                 Some(found) => found,
                 None => return Ok(None),
             },

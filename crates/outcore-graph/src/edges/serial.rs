@@ -50,7 +50,9 @@ pub(super) fn open(job: &Job, path: &Path, (is_stored, is_wanted): (bool, bool))
     };
     let mut head = [0; HEAD_BYTES];
     if job.device.read_head(path, &mut head)? < HEAD_BYTES {
-        return Err(corrupt("it is shorter than its head of 17 bytes".to_owned()));
+        return Err(corrupt(
+            "it is shorter than its head of 17 bytes".to_owned(),
+        ));
     }
     let number = |at: usize| {
         let mut bytes = [0; 8];
@@ -59,7 +61,9 @@ pub(super) fn open(job: &Job, path: &Path, (is_stored, is_wanted): (bool, bool))
     };
     let sizes = (u64::try_from(number(1)).ok(), u64::try_from(number(9)).ok());
     let (Some(edges), Some(vertices)) = sizes else {
-        return Err(corrupt("it has a negative number of edges or vertices".to_owned()));
+        return Err(corrupt(
+            "it has a negative number of edges or vertices".to_owned(),
+        ));
     };
     if head[0] > 1 || vertices > i32::MAX as u64 || edges > 1 << 56 {
         let cause = format!("its head speaks of {vertices} vertices and {edges} edges");
@@ -79,7 +83,7 @@ struct Lists<'a, T> {
     serial: &'a Serial,
     path: &'a Path,
     input: Input,
-    offsets: &'a [u64],
+    starts: &'a [u64],
     item: std::marker::PhantomData<fn() -> T>,
 }
 
@@ -87,10 +91,10 @@ impl<T: Item> Lists<'_, T> {
     fn items(&self, bytes: &[u8], first: u64) -> Vec<T> {
         let words: &[i32] = bytemuck::cast_slice(bytes);
         let step = self.serial.item_bytes() as usize / 4;
-        let mut vertex = self.offsets.partition_point(|at| *at <= first) - 1;
+        let mut vertex = self.starts.partition_point(|at| *at <= first) - 1;
         let mut items = Vec::with_capacity(words.len() / step);
         for (position, word) in (first..).zip(words.chunks_exact(step)) {
-            while self.offsets[vertex + 1] <= position {
+            while self.starts[vertex + 1] <= position {
                 vertex += 1;
             }
             let source = vertex as u64;
@@ -143,21 +147,28 @@ impl<T: Item> Sequence for Lists<'_, T> {
 /// The offsets, checked; as long as the second is held.
 fn offsets_of(job: &Job, path: &Path, serial: &Serial) -> Result<(Vec<u64>, Reservation)> {
     let bytes = 8 * (serial.vertices + 1);
-    let held = job.budget.reserve("offsets of a serialized graph", 2 * bytes)?;
+    let held = job
+        .budget
+        .reserve("offsets of a serialized graph", 2 * bytes)?;
     let input = Input {
         path: path.to_path_buf(),
         header_bytes: HEAD_BYTES as u64,
         data_bytes: Some(bytes),
     };
-    let offsets = Context::of_job(job).read_inputs::<u64>(&[input]).collect()?;
+    let offsets = Context::of_job(job)
+        .read_inputs::<u64>(&[input])
+        .collect()?;
     let is_sound = offsets.windows(2).all(|pair| pair[0] <= pair[1])
         && offsets.first() == Some(&0)
         && offsets.last() == Some(&serial.edges);
     match is_sound {
         true => Ok((offsets, held)),
-        false => Err(Error::corrupt(READ, "its offsets do not ascend from 0 to the number of edges")
-            .path(path)
-            .hint("write the graph again")),
+        false => Err(Error::corrupt(
+            READ,
+            "its offsets do not ascend from 0 to the number of edges",
+        )
+        .path(path)
+        .hint("write the graph again")),
     }
 }
 
@@ -179,7 +190,7 @@ fn parse_to<T: Item>(job: &Job, path: &Path, serial: &Serial, to: &Path) -> Resu
             header_bytes: serial.lists_at_bytes(),
             data_bytes: Some(serial.edges * serial.item_bytes()),
         },
-        offsets: &offsets,
+        starts: &offsets,
         item: std::marker::PhantomData,
     };
     let output = Output::File {

@@ -18,7 +18,6 @@ use outcore::primitives::batch::{Leaf, Yield};
 use outcore::primitives::{self, Batch, Sequence, tabulate};
 use outcore::{Error, Input, Job, Output, Result};
 
-use super::formats::Header;
 use super::item::{Edge, Item, ItemShape, fail};
 use super::{ID_LIMIT, Parsed, READ};
 
@@ -294,31 +293,31 @@ fn line_number(path: &Path, at_bytes: u64) -> Option<u64> {
 pub(super) fn parse(
     job: &Job,
     path: &Path,
-    header: &Header,
+    (header_bytes, syntax): (u64, Syntax),
     (shape, to): (ItemShape, [&Path; 2]),
 ) -> Result<Option<Parsed>> {
     match (shape.is_wide(), shape.is_weighted()) {
-        (false, false) => parse_to::<[u32; 2]>(job, path, header, to),
-        (false, true) => parse_to::<[u32; 3]>(job, path, header, to),
-        (true, false) => parse_to::<[u64; 2]>(job, path, header, to),
-        (true, true) => parse_to::<[u64; 3]>(job, path, header, to),
+        (false, false) => parse_to::<[u32; 2]>(job, path, (header_bytes, syntax), to),
+        (false, true) => parse_to::<[u32; 3]>(job, path, (header_bytes, syntax), to),
+        (true, false) => parse_to::<[u64; 2]>(job, path, (header_bytes, syntax), to),
+        (true, true) => parse_to::<[u64; 3]>(job, path, (header_bytes, syntax), to),
     }
 }
 
 fn parse_to<T: Item>(
     job: &Job,
     path: &Path,
-    header: &Header,
+    (header_bytes, syntax): (u64, Syntax),
     [to, rest]: [&Path; 2],
 ) -> Result<Option<Parsed>> {
     let lines = Lines::<T> {
         input: Input {
             path: path.to_path_buf(),
-            header_bytes: header.bytes,
+            header_bytes,
             data_bytes: None,
         },
         path,
-        syntax: header.syntax,
+        syntax,
         borders: Mutex::default(),
         largest: AtomicU64::new(0),
         is_any: AtomicBool::new(false),
@@ -368,7 +367,10 @@ mod tests {
         let weighted = Syntax::blanks(true);
         assert_eq!(edge(weighted, "1 2 -2.5"), Ok(Some((1, 2, -2.5))));
         assert_eq!(edge(weighted, "1 2"), Err("it has no weight".into()));
-        assert_eq!(edge(weighted, "1 2 nan"), Err("the weight nan is not finite".into()));
+        assert_eq!(
+            edge(weighted, "1 2 nan"),
+            Err("the weight nan is not finite".into())
+        );
         let csv = Syntax::delimited(b',', Some(3));
         assert_eq!(edge(csv, "\"1\",2,x,4"), Ok(Some((1, 2, 4.0))));
         let one = Syntax::blanks(false).counted_from_one();
@@ -377,7 +379,10 @@ mod tests {
         for (line, why) in [
             ("1", "it has fewer than two ids"),
             ("1 -2", "the id -2 is negative"),
-            ("281474976710656 1", "the id 281474976710656 is not below 2^48"),
+            (
+                "281474976710656 1",
+                "the id 281474976710656 is not below 2^48",
+            ),
             ("a b", "`a` is no id: ids are whole numbers from 0 on"),
             ("1.5 2", "`1.5` is no id: ids are whole numbers from 0 on"),
         ] {

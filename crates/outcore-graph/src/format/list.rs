@@ -19,7 +19,7 @@ use super::{Part, SUM_BYTES, checksum, is_intact, u16_at, u32_at};
 use outcore_io::Result;
 
 /// Bytes of a block.
-pub const LIST_BLOCK_BYTES: usize = 4096;
+pub(crate) const LIST_BLOCK_BYTES: usize = 4096;
 
 const HEAD_BYTES: usize = SUM_BYTES + 8;
 const ENTRY_BYTES: usize = 4;
@@ -234,7 +234,7 @@ pub(crate) fn read_block(
 
 /// The first vertex of each block: finds a list.
 #[derive(Debug)]
-pub struct ListIndex(Vec<u32>);
+pub(crate) struct ListIndex(Vec<u32>);
 
 impl ListIndex {
     pub(crate) fn new(firsts: Vec<u32>) -> Self {
@@ -242,12 +242,12 @@ impl ListIndex {
     }
 
     /// Number of blocks.
-    pub fn blocks(&self) -> usize {
+    pub(crate) fn blocks(&self) -> usize {
         self.0.len()
     }
 
     /// The blocks that have the list of `vertex`, if it has one.
-    pub fn blocks_of(&self, vertex: u32) -> Range<usize> {
+    pub(crate) fn blocks_of(&self, vertex: u32) -> Range<usize> {
         let end = self.0.partition_point(|first| *first <= vertex);
         let start = self.0[..end].partition_point(|first| *first < vertex);
         match start < end {

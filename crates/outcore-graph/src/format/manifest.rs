@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use outcore_io::metadata::Form;
 
 /// Name of the manifest in the graph's directory.
-pub const NAME: &str = "graph.json";
+pub(crate) const NAME: &str = "graph.json";
 
 pub(crate) const OPEN: &str = "open graph";
 

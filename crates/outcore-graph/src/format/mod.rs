@@ -28,7 +28,7 @@ pub const NO_VERTEX: u32 = u32::MAX;
 
 /// One of a graph's large files, in the checksums of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// `tiles`.
     Tiles = 0,
     /// `out`.

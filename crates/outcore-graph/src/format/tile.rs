@@ -18,9 +18,9 @@ use super::{Part, SUM_BYTES, checksum, is_intact, u16_at, u32_at};
 use outcore_io::Result;
 
 /// Bytes of a chunk.
-pub const CHUNK_BYTES: usize = 64 << 10;
+pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 /// Bits of a vertex within its window.
-pub const LOCAL_BITS: u32 = 16;
+pub(crate) const LOCAL_BITS: u32 = 16;
 
 const HEAD_BYTES: usize = SUM_BYTES + 8;
 const SEGMENT_BYTES: usize = 8;
@@ -187,7 +187,7 @@ pub(crate) fn read_chunk(
     for _ in 0..segments {
         let count = u32_at(chunk, at + WORD_BYTES);
         let from = at + SEGMENT_BYTES;
-        let to = from + (count as usize * WORD_BYTES << usize::from(is_weighted));
+        let to = from + ((count as usize * WORD_BYTES) << usize::from(is_weighted));
         let Ok(words) = bytemuck::try_cast_slice(&chunk[from..to]) else {
             return Ok(None);
         };

@@ -21,36 +21,40 @@ const SCATTERED_COST: u64 = 3;
 
 /// A set of vertices, a bit each.
 #[derive(Debug)]
-pub struct VertexSet(Vec<AtomicU64>);
+pub(crate) struct VertexSet(Vec<AtomicU64>);
 
 impl VertexSet {
     /// An empty one of so many vertices.
-    pub fn new(vertices: usize) -> Self {
-        VertexSet((0..vertices.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+    pub(crate) fn new(vertices: usize) -> Self {
+        VertexSet(
+            (0..vertices.div_ceil(64))
+                .map(|_| AtomicU64::new(0))
+                .collect(),
+        )
     }
 
     /// Whether `vertex` is in it.
-    pub fn contains(&self, vertex: u32) -> bool {
+    pub(crate) fn contains(&self, vertex: u32) -> bool {
         let word = self.0[vertex as usize / 64].load(Ordering::Relaxed);
         word >> (vertex % 64) & 1 == 1
     }
 
     /// Adds `vertex`; whether it is new.
-    pub fn insert(&self, vertex: u32) -> bool {
+    pub(crate) fn insert(&self, vertex: u32) -> bool {
         let bit = 1 << (vertex % 64);
         let before = self.0[vertex as usize / 64].fetch_or(bit, Ordering::Relaxed);
         before & bit == 0
     }
 
     /// Takes `vertex` out.
-    pub fn remove(&self, vertex: u32) {
+    pub(crate) fn remove(&self, vertex: u32) {
         let bit: u64 = 1 << (vertex % 64);
         self.0[vertex as usize / 64].fetch_and(!bit, Ordering::Relaxed);
     }
 }
 
 /// Reads the edges of one frontier after another.
-pub struct Frontiers<'g> {
+pub(crate) struct Frontiers<'g> {
     graph: &'g Graph,
     job: &'g Job,
     lists: ListReader<'g>,
@@ -63,7 +67,7 @@ impl<'g> Frontiers<'g> {
     ///
     /// # Errors
     /// [`outcore::Kind::Memory`].
-    pub fn new(job: &'g Job, graph: &'g Graph) -> Result<Self> {
+    pub(crate) fn new(job: &'g Job, graph: &'g Graph) -> Result<Self> {
         let bytes = graph.vertices().div_ceil(8) as u64;
         Ok(Frontiers {
             graph,
@@ -75,7 +79,7 @@ impl<'g> Frontiers<'g> {
     }
 
     /// Memory that one takes for a graph of so many vertices.
-    pub fn bytes(vertices: usize) -> u64 {
+    pub(crate) fn bytes(vertices: usize) -> u64 {
         ListReader::BYTES + vertices.div_ceil(8) as u64
     }
 
@@ -84,7 +88,7 @@ impl<'g> Frontiers<'g> {
     ///
     /// # Errors
     /// What reading fails with.
-    pub fn edges_of(
+    pub(crate) fn edges_of(
         &mut self,
         frontier: &[u32],
         direction: Direction,

@@ -34,7 +34,7 @@ pub struct ListReader<'g> {
 
 impl<'g> ListReader<'g> {
     /// Memory that one takes, twice while blocks are being read.
-    pub const BYTES: u64 = 2 * (BLOCKS_KEPT * LIST_BLOCK_BYTES) as u64;
+    pub(super) const BYTES: u64 = 2 * (BLOCKS_KEPT * LIST_BLOCK_BYTES) as u64;
 
     /// One for the lists of `graph`.
     ///
@@ -116,12 +116,13 @@ impl<'g> ListReader<'g> {
         visit: impl Fn(List<'_>) -> Result<()> + Sync,
     ) -> Result<()> {
         let blocks = self.blocks_of(vertices, direction, usize::MAX);
-        self.each_in(&blocks.unwrap_or_default(), &|list: List<'_>| {
-            match vertices.binary_search(&list.vertex) {
+        self.each_in(
+            &blocks.unwrap_or_default(),
+            &|list: List<'_>| match vertices.binary_search(&list.vertex) {
                 Ok(_) => visit(list),
                 Err(_) => Ok(()),
-            }
-        })
+            },
+        )
     }
 
     fn show(

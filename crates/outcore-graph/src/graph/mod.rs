@@ -5,7 +5,7 @@
 //! all of them ([`scan`]), the lists of some vertices ([`lists`]), or whichever of both is less work ([`frontier`]).
 //! Every chunk and block is verified when it is read.
 
-pub mod frontier;
+pub(crate) mod frontier;
 pub mod lists;
 pub mod scan;
 pub mod state;

@@ -5,15 +5,18 @@
 //! are of integers for that reason. Each edge comes once; of undirected graphs the function sees to both
 //! directions.
 //!
-//! Bounds: one read of the tiles; memory is the engine's window of pieces.
+//! [`Graph::each_list`] does the same with the blocks of lists, and [`Graph::verify`] reads all there is.
+//!
+//! Bounds: one read of the tiles, or lists; memory is the engine's window of pieces.
 
 use outcore::primitives::batch::{Leaf, Yield};
 use outcore::primitives::{self, Batch, Sequence};
 use outcore::{Input, Job, Result};
 
-use super::{Graph, damaged};
+use super::{Direction, Graph, damaged};
 use crate::edges::item::fail;
 use crate::format::Part;
+use crate::format::list::{LIST_BLOCK_BYTES, List, read_block};
 use crate::format::tile::{CHUNK_BYTES, Segment, read_chunk};
 
 /// The chunks of a graph's tiles, each as the number of its edges, once `visit` has seen them.
@@ -60,16 +63,113 @@ impl<F: Fn(Segment<'_>) -> Result<()> + Sync> Sequence for Chunks<'_, F> {
     }
 }
 
+/// The blocks of a graph's lists, each as the number of its neighbours, once `visit` has seen them.
+struct Blocks<'g, F> {
+    graph: &'g Graph,
+    part: Part,
+    visit: F,
+}
+
+impl<F: Fn(List<'_>) -> Result<()> + Sync> Blocks<'_, F> {
+    fn neighbours_of(&self, number: u64, block: &[u8]) -> Result<u64> {
+        let manifest = &self.graph.manifest;
+        let what = (manifest.id, self.part, number, manifest.weighted);
+        let mut neighbours = 0;
+        let is_intact = read_block(block, what, |list| {
+            neighbours += list.neighbours.len() as u64;
+            (self.visit)(list)
+        })?;
+        match is_intact {
+            true => Ok(neighbours),
+            false => {
+                let path = self.graph.part_path(self.part);
+                let cause = format!("block {number} is not what was written");
+                Err(damaged(&path, cause).offset(number * LIST_BLOCK_BYTES as u64))
+            }
+        }
+    }
+}
+
+impl<F: Fn(List<'_>) -> Result<()> + Sync> Sequence for Blocks<'_, F> {
+    type Item = u64;
+    const YIELD: Yield = Yield::One;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        into.push(Leaf {
+            inputs: vec![Input::raw(self.graph.part_path(self.part))],
+            element_bytes: LIST_BLOCK_BYTES,
+            align_bytes: align_of::<u32>(),
+            count: 0,
+        });
+    }
+
+    fn leaf_count(&self) -> usize {
+        1
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = u64> {
+        let blocks = batch.bytes(0).chunks_exact(LIST_BLOCK_BYTES);
+        (batch.first..).zip(blocks).map(|(number, block)| {
+            self.neighbours_of(number, block)
+                .unwrap_or_else(|error| fail(error))
+        })
+    }
+}
+
 impl Graph {
+    /// Shows all lists of `direction` to `visit`, in no order; those longer than a block come in parts.
+    ///
+    /// # Errors
+    /// As [`Graph::scan`].
+    pub(crate) fn each_list(
+        &self,
+        job: &Job,
+        direction: Direction,
+        visit: impl Fn(List<'_>) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let manifest = &self.manifest;
+        let wanted = match manifest.directed {
+            true => manifest.edges,
+            false => 2 * manifest.edges - manifest.loops,
+        };
+        for part in self.parts(direction) {
+            if self.index(*part).blocks() == 0 {
+                continue;
+            }
+            let blocks = Blocks {
+                graph: self,
+                part: *part,
+                visit: &visit,
+            };
+            let found = primitives::map_reduce(job, &blocks, |count| count, 0, |a, b| a + b)?;
+            if found != wanted {
+                let cause = format!("its lists have {found} neighbours, {wanted} were written");
+                return Err(damaged(&self.part_path(*part), cause));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all of the graph, and fails if anything is not what was written.
+    ///
+    /// # Errors
+    /// [`outcore::Kind::Corrupt`]; what reading fails with.
+    pub fn verify(&self, job: &Job) -> Result<()> {
+        self.scan(job, |_| Ok(()))?;
+        self.each_list(job, Direction::Both, |_| Ok(()))?;
+        for direction in [Direction::Out, Direction::In] {
+            let bytes = self.vertices() as u64 * size_of::<u32>() as u64;
+            let _degrees = job.budget.reserve("degrees", bytes)?;
+            self.degrees(job, direction)?;
+        }
+        self.names(job).map(|_| ())
+    }
+
     /// Shows all edges to `visit`.
     ///
     /// # Errors
     /// [`outcore::Kind::Corrupt`] for a chunk that is not what was written; what `visit` and reading fail with.
-    pub fn scan(
-        &self,
-        job: &Job,
-        visit: impl Fn(Segment<'_>) -> Result<()> + Sync,
-    ) -> Result<()> {
+    pub fn scan(&self, job: &Job, visit: impl Fn(Segment<'_>) -> Result<()> + Sync) -> Result<()> {
         if self.manifest.chunks == 0 {
             return Ok(());
         }

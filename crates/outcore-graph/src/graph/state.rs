@@ -67,6 +67,6 @@ pub fn values(numbers: Vec<AtomicU32>) -> Vec<u32> {
 }
 
 /// A sum for each vertex, 0 at first.
-pub fn sums(vertices: usize) -> Vec<AtomicU64> {
+pub(crate) fn sums(vertices: usize) -> Vec<AtomicU64> {
     (0..vertices).map(|_| AtomicU64::new(0)).collect()
 }

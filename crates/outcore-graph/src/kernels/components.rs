@@ -61,8 +61,12 @@ fn unite(parents: &[AtomicU32], a: u32, b: u32) {
             return;
         }
         let (low, high) = (a.min(b), a.max(b));
-        let link =
-            parents[high as usize].compare_exchange(high, low, Ordering::Relaxed, Ordering::Relaxed);
+        let link = parents[high as usize].compare_exchange(
+            high,
+            low,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
         if link.is_ok() {
             return;
         }

@@ -62,27 +62,35 @@ impl<'g> Peeling<'g> {
     }
 
     /// Takes out `going` and all that have at most `most` edges then; tells `gone` of each.
-    fn take_out(&mut self, mut going: Vec<u32>, most: u32, mut gone: impl FnMut(u32)) -> Result<()> {
+    fn take_out(
+        &mut self,
+        mut going: Vec<u32>,
+        most: u32,
+        mut gone: impl FnMut(u32),
+    ) -> Result<()> {
         while !going.is_empty() {
-            self.job.control.begin_phase("peel", self.graph.tile_bytes());
+            self.job
+                .control
+                .begin_phase("peel", self.graph.tile_bytes());
             for vertex in &going {
                 self.degrees[*vertex as usize].store(GONE, Ordering::Relaxed);
                 gone(*vertex);
             }
             let next = Mutex::new(Vec::new());
             let degrees = &self.degrees;
-            self.frontiers.edges_of(&going, Direction::Both, |_, other| {
-                let less = |degree: u32| (degree != GONE).then(|| degree.saturating_sub(1));
-                let before = degrees[other as usize].fetch_update(
-                    Ordering::Relaxed,
-                    Ordering::Relaxed,
-                    less,
-                );
-                if before == Ok(most.saturating_add(1)) {
-                    let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
-                    next.push(other);
-                }
-            })?;
+            self.frontiers
+                .edges_of(&going, Direction::Both, |_, other| {
+                    let less = |degree: u32| (degree != GONE).then(|| degree.saturating_sub(1));
+                    let before = degrees[other as usize].fetch_update(
+                        Ordering::Relaxed,
+                        Ordering::Relaxed,
+                        less,
+                    );
+                    if before == Ok(most.saturating_add(1)) {
+                        let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+                        next.push(other);
+                    }
+                })?;
             going = next.into_inner().unwrap_or_else(PoisonError::into_inner);
             going.sort_unstable();
         }
@@ -107,7 +115,9 @@ pub fn core_numbers(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
         };
         core = least.max(core);
         let going = left.iter().copied();
-        let going = going.filter(|vertex| peeling.degree(*vertex) <= core).collect();
+        let going = going
+            .filter(|vertex| peeling.degree(*vertex) <= core)
+            .collect();
         peeling.take_out(going, core, |vertex| cores[vertex as usize] = core)?;
     }
 }
@@ -121,7 +131,9 @@ pub fn k_core(job: &Job, graph: &Graph, k: u32) -> Result<Vec<u32>> {
     let mut members = vec![1; graph.vertices()];
     if let Some(most) = k.checked_sub(1) {
         let all = 0..graph.vertices() as u32;
-        let going = all.filter(|vertex| peeling.degree(*vertex) <= most).collect();
+        let going = all
+            .filter(|vertex| peeling.degree(*vertex) <= most)
+            .collect();
         peeling.take_out(going, most, |vertex| members[vertex as usize] = 0)?;
     }
     Ok(members)

@@ -72,7 +72,10 @@ pub fn pagerank(job: &Job, graph: &Graph, options: PageRankOptions) -> Result<(V
     }
     for iteration in 1..=options.iterations_max {
         job.control.begin_phase("PageRank", graph.tile_bytes());
-        let dangling = degrees.iter().zip(&flows).filter(|(degree, _)| **degree == 0);
+        let dangling = degrees
+            .iter()
+            .zip(&flows)
+            .filter(|(degree, _)| **degree == 0);
         let dangling: u128 = dangling.map(|(_, flow)| u128::from(*flow)).sum();
         let is_directed = graph.manifest().directed;
         graph.scan(job, |segment| {

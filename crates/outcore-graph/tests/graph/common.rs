@@ -1,4 +1,6 @@
 //! Graphs of many shapes, and jobs on them.
+//!
+//! Contract: seeds name random graphs; all else is fixed. Nothing is written but below the directories that callers give.
 
 use std::path::{Path, PathBuf};
 
@@ -80,7 +82,11 @@ pub(crate) fn shapes() -> Vec<(&'static str, u32, Vec<[u32; 2]>)> {
             clique(40).into_iter().chain(other).collect()
         }),
         ("rmat 10", 1 << 10, rmat(10, 16, 10)),
-        ("rmat 12 twice", 1 << 12, [rmat(12, 4, 12), rmat(12, 4, 12)].concat()),
+        (
+            "rmat 12 twice",
+            1 << 12,
+            [rmat(12, 4, 12), rmat(12, 4, 12)].concat(),
+        ),
         ("rmat 17, few edges", 1 << 17, rmat(17, 1, 17)),
     ]
 }

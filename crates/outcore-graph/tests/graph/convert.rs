@@ -1,4 +1,7 @@
 //! What a graph has is what its edges say, whatever the memory and threads.
+//!
+//! Contract: everything that a graph says is read back and compared with the edges that were given, for graphs of all
+//! shapes, directed and not.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -46,7 +49,10 @@ fn tiles_lists_and_degrees_have_each_edge_that_was_given() {
             for (direction, edges) in [(Direction::Out, edges), (Direction::In, &turned)] {
                 let lists = oracle::lists(vertices, edges, is_undirected);
                 let degrees: Vec<u32> = lists.iter().map(|list| list.len() as u32).collect();
-                assert!(graph.degrees(job, direction).unwrap() == degrees, "{name}: degrees");
+                assert!(
+                    graph.degrees(job, direction).unwrap() == degrees,
+                    "{name}: degrees"
+                );
                 let mut reader = ListReader::new(job, graph).unwrap();
                 let found = Mutex::new(vec![Vec::<u32>::new(); vertices as usize]);
                 let all: Vec<u32> = (0..vertices).collect();
@@ -93,7 +99,10 @@ fn a_graph_has_the_same_bytes_for_any_threads_and_memory() {
             assert!(job.budget.peak_bytes() <= memory_bytes);
             let bytes = bytes_of(&path);
             assert!(bytes.len() >= 5);
-            assert!(*first.get_or_insert_with(|| bytes.clone()) == bytes, "{memory_bytes} {threads}");
+            assert!(
+                *first.get_or_insert_with(|| bytes.clone()) == bytes,
+                "{memory_bytes} {threads}"
+            );
         }
     }
 }
@@ -168,7 +177,10 @@ fn ids_of_any_size_are_numbered_in_their_order_and_their_names_are_kept() {
     names.sort_unstable();
     names.dedup();
     let number = |id: u32| names.binary_search(&wide(id)).unwrap() as u32;
-    let renamed: Vec<[u32; 2]> = edges.iter().map(|[a, b]| [number(*a), number(*b)]).collect();
+    let renamed: Vec<[u32; 2]> = edges
+        .iter()
+        .map(|[a, b]| [number(*a), number(*b)])
+        .collect();
     for is_weighted in [false, true] {
         let options = ConvertOptions {
             relabel: true,
@@ -188,7 +200,10 @@ fn ids_of_any_size_are_numbered_in_their_order_and_their_names_are_kept() {
         let found = Mutex::new(Vec::new());
         let take = |segment: outcore_graph::format::tile::Segment<'_>| {
             for (to, from, weight) in segment.weighted_edges() {
-                found.lock().unwrap().push([from as u32, to as u32, weight as u32]);
+                found
+                    .lock()
+                    .unwrap()
+                    .push([from as u32, to as u32, weight as u32]);
             }
             Ok(())
         };
@@ -225,7 +240,10 @@ fn ids_beyond_the_vertices_and_a_graph_that_is_there_are_refused() {
     };
     let (kind, text) = convert_with(&few).unwrap_err();
     assert_eq!(kind, Kind::Corrupt);
-    assert!(text.contains("the id 9 is not below the number of vertices, 9"), "{text}");
+    assert!(
+        text.contains("the id 9 is not below the number of vertices, 9"),
+        "{text}"
+    );
     assert!(!graph.exists());
     convert_with(&ConvertOptions::default()).unwrap();
     let (kind, text) = convert_with(&ConvertOptions::default()).unwrap_err();

@@ -1,4 +1,6 @@
 //! The same edges in every format make the same graph; what is no edge is refused by its place.
+//!
+//! Contract: whole graphs are compared, byte for byte; nothing is left of a conversion that is refused.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -41,7 +43,10 @@ fn the_same_edges_in_all_formats_make_the_same_graph() {
     let edges = rmat(11, 300, 4);
     write_pairs(&here("a.u32"), &edges);
     let wanted = converted(&here("a.u32"), &with(EdgeFormat::Pairs32)).unwrap();
-    let wide = edges.iter().flatten().flat_map(|id| u64::from(*id).to_le_bytes());
+    let wide = edges
+        .iter()
+        .flatten()
+        .flat_map(|id| u64::from(*id).to_le_bytes());
     std::fs::write(here("b"), wide.collect::<Vec<u8>>()).unwrap();
     assert!(converted(&here("b"), &with(EdgeFormat::Pairs64)).unwrap() == wanted);
     let lines = |from: &str, between: &str, first: u32, end: &str| {
@@ -53,14 +58,24 @@ fn the_same_edges_in_all_formats_make_the_same_graph() {
     };
     let entries = edges.len();
     let files = [
-        ("snap.txt", lines("# Directed graph\n# FromNodeId\tToNodeId\n", "\t", 0, "\r\n")),
+        (
+            "snap.txt",
+            lines(
+                "# Directed graph\n# FromNodeId\tToNodeId\n",
+                "\t",
+                0,
+                "\r\n",
+            ),
+        ),
         ("gap.el", lines("", " ", 0, "\n")),
         ("c.csv", lines("src,dst\n", ",", 0, "\n")),
         ("d.csv", lines("", ";", 0, ";x\n")),
         (
             "m.mtx",
             lines(
-                &format!("%%MatrixMarket matrix coordinate pattern general\n% c\n{VERTICES} {VERTICES} {entries}\n"),
+                &format!(
+                    "%%MatrixMarket matrix coordinate pattern general\n% c\n{VERTICES} {VERTICES} {entries}\n"
+                ),
                 "  ",
                 1,
                 "\n",
@@ -140,16 +155,66 @@ fn what_is_no_edge_is_refused_by_file_and_line_and_nothing_is_left() {
     let plain = ConvertOptions::default();
     let long: String = (0..300_000).map(|id| format!("{id} 1\n")).collect();
     let cases: [(&str, String, &ConvertOptions, &str); 10] = [
-        ("a.txt", "0 1\nx 2\n".into(), &plain, "line 2 is no edge: `x` is no id"),
-        ("b.txt", "0 1\n\n1 -2".into(), &plain, "line 3 is no edge: the id -2 is negative"),
-        ("c.txt", format!("{long}7"), &plain, "line 300001 is no edge: it has fewer than two ids"),
-        ("d.txt", "0 281474976710656\n".into(), &plain, "is not below 2^48"),
-        ("e.txt", "0 1 2\n0 1\n".into(), &weighted, "line 2 is no edge: it has no weight"),
-        ("f.wel", "0 1 nan\n".into(), &weighted, "the weight nan is not finite"),
-        ("g.csv", "a,b,w\n1,2\n".into(), &weighted, "line 2 is no edge: it has no weight"),
-        ("h.mtx", "%%MatrixMarket matrix array real general\n".into(), &plain, "its first line is not"),
-        ("i.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n3 1\n".into(), &plain, "the id 2 is not below"),
-        ("j.xyz", "0 1\n".into(), &plain, "its name does not say how it holds edges"),
+        (
+            "a.txt",
+            "0 1\nx 2\n".into(),
+            &plain,
+            "line 2 is no edge: `x` is no id",
+        ),
+        (
+            "b.txt",
+            "0 1\n\n1 -2".into(),
+            &plain,
+            "line 3 is no edge: the id -2 is negative",
+        ),
+        (
+            "c.txt",
+            format!("{long}7"),
+            &plain,
+            "line 300001 is no edge: it has fewer than two ids",
+        ),
+        (
+            "d.txt",
+            "0 281474976710656\n".into(),
+            &plain,
+            "is not below 2^48",
+        ),
+        (
+            "e.txt",
+            "0 1 2\n0 1\n".into(),
+            &weighted,
+            "line 2 is no edge: it has no weight",
+        ),
+        (
+            "f.wel",
+            "0 1 nan\n".into(),
+            &weighted,
+            "the weight nan is not finite",
+        ),
+        (
+            "g.csv",
+            "a,b,w\n1,2\n".into(),
+            &weighted,
+            "line 2 is no edge: it has no weight",
+        ),
+        (
+            "h.mtx",
+            "%%MatrixMarket matrix array real general\n".into(),
+            &plain,
+            "its first line is not",
+        ),
+        (
+            "i.mtx",
+            "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n3 1\n".into(),
+            &plain,
+            "the id 2 is not below",
+        ),
+        (
+            "j.xyz",
+            "0 1\n".into(),
+            &plain,
+            "its name does not say how it holds edges",
+        ),
     ];
     for (name, text, options, wanted) in cases {
         let path = dir.path().join(name);

@@ -1,4 +1,7 @@
 //! Kernels give what naive algorithms give, whatever the memory and threads.
+//!
+//! Contract: results are compared with those of [`oracle`], exactly but for ranks, for graphs of all shapes, directed and
+//! not.
 
 use outcore::Kind;
 use outcore_graph::convert::ConvertOptions;
@@ -52,7 +55,10 @@ fn ranks_are_those_of_power_iteration_in_floats() {
             assert_eq!(found.len(), wanted.len());
             for (vertex, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
                 let far = (found - wanted).abs();
-                assert!(far < 1e-11, "{name}: vertex {vertex} has {found}, not {wanted}");
+                assert!(
+                    far < 1e-11,
+                    "{name}: vertex {vertex} has {found}, not {wanted}"
+                );
             }
         }
     });
@@ -70,7 +76,10 @@ fn core_numbers_are_those_of_taking_out_one_vertex_after_another() {
         assert!(found == wanted, "{name}");
         for k in [0, 2, 5, 39] {
             let members: Vec<u32> = wanted.iter().map(|core| u32::from(*core >= k)).collect();
-            assert!(k_core(job, graph, k).unwrap() == members, "{name}: the {k}-core");
+            assert!(
+                k_core(job, graph, k).unwrap() == members,
+                "{name}: the {k}-core"
+            );
         }
     });
 }
@@ -106,7 +115,12 @@ fn results_are_the_same_for_any_threads_and_memory() {
 #[test]
 fn a_state_that_does_not_fit_is_refused_with_what_it_needs() {
     let dir = tempfile::tempdir().unwrap();
-    let (path, _) = made(&job(64 << 20, 2), dir.path(), (6_000_000, &[[0, 1]]), &plain());
+    let (path, _) = made(
+        &job(64 << 20, 2),
+        dir.path(),
+        (6_000_000, &[[0, 1]]),
+        &plain(),
+    );
     let job = job(24 << 20, 2);
     let graph = Graph::open(&job, &path).unwrap();
     for error in [
@@ -136,6 +150,9 @@ fn loops_have_no_cores_and_odd_options_of_pagerank_are_refused() {
             tolerance,
             iterations_max,
         };
-        assert_eq!(pagerank(&job, &graph, options).unwrap_err().kind(), Kind::Usage);
+        assert_eq!(
+            pagerank(&job, &graph, options).unwrap_err().kind(),
+            Kind::Usage
+        );
     }
 }

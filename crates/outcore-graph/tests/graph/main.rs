@@ -3,6 +3,8 @@
 //! Contract: every result is compared with that of an algorithm that is too simple to be wrong ([`oracle`]), on
 //! random graphs of many shapes, with little memory, one thread and several.
 
+#![allow(missing_docs, clippy::unwrap_used)]
+
 mod common;
 mod convert;
 mod faults;

@@ -1,4 +1,6 @@
 //! Algorithms in memory that are too simple to be wrong.
+//!
+//! Contract: each follows the definition and nothing else; time does not matter.
 
 use std::collections::{BTreeSet, VecDeque};
 

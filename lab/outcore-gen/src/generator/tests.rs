@@ -53,6 +53,47 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 #[test]
+fn edges_of_rmat_fall_into_quarters_as_often_as_they_must_and_other_types_are_refused() {
+    let bytes = make("u32x2", "rmat:12", 3).unwrap();
+    let ids: Vec<u32> = bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|id| u32::from_le_bytes(*id))
+        .collect();
+    assert!(ids.iter().all(|id| *id < 1 << 12));
+    for (bit, wanted) in [
+        (11, [0.57, 0.19, 0.19, 0.05]),
+        (0, [0.57, 0.19, 0.19, 0.05]),
+    ] {
+        let mut counts = [0; 4];
+        for edge in ids.as_chunks::<2>().0 {
+            counts[(edge[0] >> bit & 1) as usize * 2 + (edge[1] >> bit & 1) as usize] += 1;
+        }
+        for (count, wanted) in counts.iter().zip(wanted) {
+            let share = f64::from(*count) / COUNT as f64;
+            assert!(
+                (share - wanted).abs() < 0.04,
+                "bit {bit}: {share}, not {wanted}"
+            );
+        }
+    }
+    // The ends of a record are those of one edge, wherever a block begins.
+    let options = GenerateOptions {
+        distribution: "rmat:12".parse().unwrap(),
+        seed: 3,
+        records: COUNT as u64,
+    };
+    let mut one = vec![0; 8];
+    let generator = Generator::new(&format("u32x2"), options).unwrap();
+    generator.fill(777, &mut one);
+    assert_eq!(one, bytes[777 * 8..778 * 8]);
+    for text in ["u32", "u32x3", "f32x2", "u8x2"] {
+        assert!(make(text, "rmat:12", 1).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn distributions_have_the_means_they_must() {
     let close = |mean: f64, wanted: f64| {
         assert!(

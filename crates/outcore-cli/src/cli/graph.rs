@@ -1,0 +1,208 @@
+//! The flags of `outcore graph`.
+//!
+//! Contract: as in [`super`]: pure definitions.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+use outcore_graph::edges::formats::EdgeFormat;
+
+use super::{DriveArgs, RecordArgs, ResourceArgs, parse_count};
+
+const CONVERT_EXAMPLES: &str = "\
+Examples:
+  outcore graph convert soc-LiveJournal1.txt -o lj.graph --dedup
+  outcore graph convert edges.bin -o g.graph --type u32 --undirected --memory 2GiB
+  outcore graph convert links.csv -o links.graph --relabel --weights=bytes
+  outcore graph convert road.mtx -o road.graph --drop-loops
+  outcore graph convert kron.sg -o kron.graph";
+
+const CC_EXAMPLES: &str = "\
+Examples:
+  outcore graph cc g.graph -o components.npy
+  outcore graph cc g.graph -o components.csv --memory 512MiB";
+
+const BFS_EXAMPLES: &str = "\
+Examples:
+  outcore graph bfs g.graph --source 17 -o levels.npy
+  outcore graph bfs g.graph --source 17 --parents -o parents.npy";
+
+const PAGERANK_EXAMPLES: &str = "\
+Examples:
+  outcore graph pagerank g.graph -o ranks.npy --top 20
+  outcore graph pagerank g.graph -o ranks.csv --tolerance 1e-9 --iterations 200
+  outcore graph pagerank g.graph --iterations 10 --tolerance 0 --top 10";
+
+const KCORE_EXAMPLES: &str = "\
+Examples:
+  outcore graph kcore g.graph -o cores.npy --top 20
+  outcore graph kcore g.graph -k 16 -o members.npy";
+
+/// Convert edges to graphs larger than memory, and compute on them
+///
+/// A graph is a directory. Algorithms keep a few bytes for each vertex in memory and read the edges
+/// from the drives.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GraphCommand {
+    Convert(GraphConvertArgs),
+    /// Describe a graph: vertices, edges, how it was converted
+    #[command(
+        after_long_help = "Examples:\n  outcore graph info g.graph\n  outcore graph info g.graph --json"
+    )]
+    Info {
+        /// The graph's directory
+        #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
+        graph: PathBuf,
+    },
+    /// Read all of a graph and check every checksum
+    #[command(after_long_help = "Examples:\n  outcore graph verify g.graph")]
+    Verify(GraphVerifyArgs),
+    /// The number of edges of each vertex
+    ///
+    /// Of directed graphs, those that leave it; --in counts those that come to it. An edge from a
+    /// vertex to itself counts once in each direction.
+    #[command(
+        after_long_help = "Examples:\n  outcore graph degrees g.graph -o degrees.npy --top 20\n  outcore graph degrees g.graph --in -o in.npy"
+    )]
+    Degrees {
+        #[command(flatten)]
+        kernel: KernelArgs,
+        /// Count the edges that come to each vertex
+        #[arg(long = "in")]
+        is_in: bool,
+    },
+    /// Connected components: the smallest vertex of the component of each vertex
+    ///
+    /// The directions of edges do not matter.
+    #[command(after_long_help = CC_EXAMPLES)]
+    Cc {
+        #[command(flatten)]
+        kernel: KernelArgs,
+    },
+    /// Breadth-first search: the number of edges from a source to each vertex
+    ///
+    /// -1 stands for vertices that are not reached.
+    #[command(after_long_help = BFS_EXAMPLES)]
+    Bfs {
+        #[command(flatten)]
+        kernel: KernelArgs,
+        /// The vertex to start from; its original id if ids were relabelled
+        #[arg(long, value_name = "VERTEX")]
+        source: u64,
+        /// Write the vertex before each on a shortest path, the smallest of several, in place of
+        /// the distance
+        #[arg(long)]
+        parents: bool,
+    },
+    /// PageRank: how often a random surfer is at each vertex
+    ///
+    /// As networkx computes it; the same bytes for any memory and number of threads.
+    #[command(after_long_help = PAGERANK_EXAMPLES)]
+    Pagerank {
+        #[command(flatten)]
+        kernel: KernelArgs,
+        /// The probability that the surfer follows an edge
+        #[arg(long, value_name = "P", default_value_t = 0.85)]
+        alpha: f64,
+        /// Stop when ranks change by less than this a vertex, on average; 0 runs all iterations
+        #[arg(long, value_name = "T", default_value_t = 1e-6)]
+        tolerance: f64,
+        /// Iterations, at most
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        iterations: u32,
+    },
+    /// Core numbers: the largest k for which each vertex is in the k-core
+    ///
+    /// The k-core is the largest part of the graph in which each vertex has at least k neighbours.
+    /// The directions of edges do not matter.
+    #[command(after_long_help = KCORE_EXAMPLES)]
+    Kcore {
+        #[command(flatten)]
+        kernel: KernelArgs,
+        /// Write 1 for the vertices of the K-core and 0 for others, which is faster
+        #[arg(short, value_name = "K")]
+        k: Option<u32>,
+    },
+}
+
+/// Convert edges to a graph
+///
+/// Edges are sorted once, within the memory that is allowed, and the graph depends on them alone.
+/// Names of files tell their formats: .txt, .tsv, .el, .wel and .edges have an edge a line, ids
+/// apart by blanks or tabs; .csv has columns; .mtx is Matrix Market; .sg and .wsg are GAP's
+/// serialized graphs. Vertices are the numbers from 0 on, unless ids are relabelled.
+#[derive(Debug, Args)]
+#[command(after_long_help = CONVERT_EXAMPLES)]
+pub(crate) struct GraphConvertArgs {
+    /// Files of edges, all of one format
+    #[arg(required = true, value_name = "EDGES", value_hint = ValueHint::FilePath)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// The graph: a directory, which is made
+    #[arg(short, long, value_name = "GRAPH", value_hint = ValueHint::DirPath)]
+    pub(crate) output: PathBuf,
+    /// Format of the files, if their names do not tell: u32 or u64 (pairs of numbers, little
+    /// endian), text, csv, mtx, sg or wsg
+    #[arg(long = "type", value_name = "TYPE", value_parser = EdgeFormat::parse, help_heading = "Edges")]
+    pub(crate) format: Option<EdgeFormat>,
+    /// Edges have no direction
+    #[arg(long, help_heading = "Edges")]
+    pub(crate) undirected: bool,
+    /// Edges have weights: behind the two ids (as a float of 4 bytes behind pairs of u32), or in
+    /// the column COLUMN of CSV
+    #[arg(long, value_name = "COLUMN", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Edges")]
+    pub(crate) weights: Option<String>,
+    /// Ids are any numbers below 2^48: number the vertices in their order, and keep the ids
+    #[arg(long, help_heading = "Edges")]
+    pub(crate) relabel: bool,
+    /// Merge parallel edges; of several weights the least is kept
+    #[arg(long, help_heading = "Edges")]
+    pub(crate) dedup: bool,
+    /// Leave out edges from a vertex to itself
+    #[arg(long, help_heading = "Edges")]
+    pub(crate) drop_loops: bool,
+    /// Number of vertices. Default: one more than the largest id; if it is given, pairs are read
+    /// once less
+    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Edges", conflicts_with = "relabel")]
+    pub(crate) vertices: Option<u64>,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
+    /// Replace an existing graph
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
+}
+
+/// What is verified, with what.
+#[derive(Debug, Args)]
+pub(crate) struct GraphVerifyArgs {
+    /// The graph's directory
+    #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
+    pub(crate) graph: PathBuf,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+}
+
+/// What every algorithm reads and writes.
+#[derive(Debug, Args)]
+pub(crate) struct KernelArgs {
+    /// The graph's directory
+    #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
+    pub(crate) graph: PathBuf,
+    /// Output, a value for each vertex in order: an array (.npy), lines `vertex,value` (.csv, with
+    /// the original ids if they were relabelled), or bare numbers
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Print the N vertices with the largest values
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) top: Option<u64>,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+    /// Replace an existing output
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
+}

@@ -1,0 +1,371 @@
+//! `outcore graph`: edges to graphs, and algorithms on them, from the command line.
+//!
+//! Contract: thin over [`outcore_graph`]. An algorithm's result goes to a file, to the screen as the vertices with the
+//! largest values, or both; the summary says what was read. With relabelled ids, vertices are called by these.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use outcore::{Error, Job, Result, ScratchDrive};
+use outcore_front::inputs::{self, Streams};
+use outcore_front::resources::{Resources, default_scratch_dir};
+use outcore_graph::convert::{ConvertOptions, check_memory, convert};
+use outcore_graph::edges::ReadOptions;
+use outcore_graph::graph::{Direction, Graph};
+use outcore_graph::kernels::{self, PageRankOptions};
+use outcore_graph::results::{self, Value, Values};
+use outcore_io::output::parent_of;
+use outcore_io::units;
+use serde_json::json;
+
+use crate::cli::DriveArgs;
+use crate::cli::graph::{GraphCommand, GraphConvertArgs, GraphVerifyArgs, KernelArgs};
+use crate::context::Context;
+use crate::measure::{Summary, rate_text};
+use crate::progress::watch;
+use crate::recorder::Kept;
+use crate::resources;
+
+const READ: &str = "read arguments";
+
+/// Runs the subcommand.
+pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
+    match command {
+        GraphCommand::Convert(args) => run_convert(context, args),
+        GraphCommand::Info { graph } => info(context, graph),
+        GraphCommand::Verify(args) => verify(context, args),
+        GraphCommand::Degrees { kernel, is_in } => {
+            let direction = match is_in {
+                true => Direction::In,
+                false => Direction::Out,
+            };
+            run_kernel(context, kernel, "degrees", |job, graph, _| {
+                let bytes = graph.vertices() as u64 * 4;
+                let _degrees = job.budget.reserve("degrees", bytes)?;
+                Ok(Values::Numbers(graph.degrees(job, direction)?))
+            })
+        }
+        GraphCommand::Cc { kernel } => {
+            run_kernel(context, kernel, "components", |job, graph, _| {
+                Ok(Values::Numbers(kernels::components(job, graph)?))
+            })
+        }
+        GraphCommand::Bfs {
+            kernel,
+            source,
+            parents,
+        } => run_kernel(context, kernel, "search", |job, graph, names| {
+            let found = kernels::bfs(job, graph, vertex_of(*source, graph, names)?)?;
+            Ok(Values::Optional(match parents {
+                true => found.parents,
+                false => found.levels,
+            }))
+        }),
+        GraphCommand::Pagerank {
+            kernel,
+            alpha,
+            tolerance,
+            iterations,
+        } => {
+            let options = PageRankOptions {
+                alpha: *alpha,
+                tolerance: *tolerance,
+                iterations_max: *iterations,
+            };
+            run_kernel(context, kernel, "PageRank", |job, graph, _| {
+                Ok(Values::Floats(kernels::pagerank(job, graph, options)?.0))
+            })
+        }
+        GraphCommand::Kcore { kernel, k } => {
+            run_kernel(context, kernel, "cores", |job, graph, _| {
+                Ok(Values::Numbers(match k {
+                    Some(k) => kernels::k_core(job, graph, *k)?,
+                    None => kernels::core_numbers(job, graph)?,
+                }))
+            })
+        }
+    }
+}
+
+fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
+    let started = Instant::now();
+    let resources = resources::load(&args.resources, &args.drives, None, resources::SEED)?;
+    let sources = inputs::find(&args.inputs, Streams::Refused, &context.files)?;
+    let dir = absolute(&args.output);
+    let files: Vec<PathBuf> = sources.iter().map(|source| source.path.clone()).collect();
+    let kept = Kept {
+        sources: &sources,
+        force: args.force,
+        ..Kept::default()
+    };
+    let resources = context.start(resources, &args.record_io, kept)?;
+    let job = resources.planned_job(drives_of(&resources, &dir)?, parent_of(&dir));
+    check_memory(&job)?;
+    let weight_column = args.weights.clone().filter(|column| !column.is_empty());
+    let options = ConvertOptions {
+        read: ReadOptions {
+            format: args.format,
+            is_weighted: args.weights.is_some(),
+            weight_column,
+        },
+        is_undirected: args.undirected,
+        relabel: args.relabel,
+        dedup: args.dedup,
+        drop_loops: args.drop_loops,
+        vertices: args.vertices,
+        replace: args.force,
+    };
+    begin(context, &resources, (&args.inputs, Some(&args.output)));
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let done = watch(reporter, interrupt, &job.control, &[], || {
+        convert(&job, &files, &dir, &options)
+    })?;
+    let manifest = &done.manifest;
+    let seconds = started.elapsed().as_secs_f64();
+    let summary = Summary {
+        records: manifest.edges,
+        seconds,
+        read_bytes: done.read_bytes,
+        written_bytes: done.written_bytes,
+        ..Summary::default()
+    };
+    let summary = summary
+        .with("output", json!(args.output.display().to_string()))
+        .with("edges_in", json!(done.edges_in))
+        .with("vertices", json!(manifest.vertices))
+        .with("loops", json!(manifest.loops))
+        .with("directed", json!(manifest.directed))
+        .with("weighted", json!(manifest.weighted))
+        .with("graph_bytes", json!(done.graph_bytes));
+    reporter.summary(&summary);
+    reporter.human(&format!(
+        "converted {} to a graph of {} and {}, {}, in {}: {}",
+        units::counted(done.edges_in, "edge"),
+        units::counted(manifest.vertices, "vertex").replace("vertexs", "vertices"),
+        units::counted(manifest.edges, "edge"),
+        units::bytes(done.graph_bytes),
+        units::seconds(seconds),
+        rate_text(done.read_bytes, seconds),
+    ));
+    Ok(0)
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// Drives for scratch: those named, or one where it is not in memory.
+fn drives_of(resources: &Resources, dir: &Path) -> Result<Vec<ScratchDrive>> {
+    let named = resources.named_drives(0)?;
+    match named.is_empty() {
+        false => Ok(named),
+        true => Ok(vec![ScratchDrive::new(default_scratch_dir(parent_of(
+            dir,
+        ))?)]),
+    }
+}
+
+fn begin(
+    context: &Context,
+    resources: &Resources,
+    (inputs, output): (&[PathBuf], Option<&PathBuf>),
+) {
+    let inputs: Vec<String> = inputs
+        .iter()
+        .map(|name| name.display().to_string())
+        .collect();
+    context.reporter.event(
+        "begin",
+        json!({
+            "inputs": inputs,
+            "output": output.map(|name| name.display().to_string()),
+            "type": "graph",
+            "memory_bytes": resources.config.memory_bytes.value,
+            "threads": resources.config.threads.value,
+            "io": resources.config.io.value.name(),
+        }),
+    );
+}
+
+/// The graph in `dir`, and a job with what the flags allow.
+fn open(resources: &Resources, dir: &Path) -> Result<(Job, Graph)> {
+    let job = resources.job_at(Vec::new(), dir);
+    let graph = Graph::open(&job, dir)?;
+    Ok((job, graph))
+}
+
+fn info(context: &Context, dir: &Path) -> Result<u8> {
+    let resources = resources::without_flags()?;
+    let (_, graph) = open(&resources, dir)?;
+    let manifest = graph.manifest();
+    let yes = |is_so: bool, text: &'static str| if is_so { text } else { "" };
+    let lists = std::iter::once(&manifest.out).chain(&manifest.sources);
+    let list_bytes: u64 = lists.map(|lists| lists.blocks * 4096).sum();
+    let text = format!(
+        "{} vertices, {} edges ({} loops), {}{}{}{}\n  tiles {}, lists {}, largest degree {}\n",
+        units::count(manifest.vertices),
+        units::count(manifest.edges),
+        units::count(manifest.loops),
+        if manifest.directed {
+            "directed"
+        } else {
+            "undirected"
+        },
+        yes(manifest.weighted, ", with weights"),
+        yes(manifest.dedup, ", without parallel edges"),
+        yes(manifest.relabelled, ", ids relabelled"),
+        units::bytes(graph.tile_bytes()),
+        units::bytes(list_bytes),
+        units::count(manifest.out.degree_max.into()),
+    );
+    context.reporter.data(&text);
+    let summary = Summary {
+        records: manifest.edges,
+        ..Summary::default()
+    };
+    let summary = summary
+        .with("vertices", json!(manifest.vertices))
+        .with("loops", json!(manifest.loops))
+        .with("directed", json!(manifest.directed))
+        .with("weighted", json!(manifest.weighted))
+        .with("dedup", json!(manifest.dedup))
+        .with("relabelled", json!(manifest.relabelled))
+        .with("tile_bytes", json!(graph.tile_bytes()))
+        .with("list_bytes", json!(list_bytes))
+        .with("degree_max", json!(manifest.out.degree_max));
+    context.reporter.summary(&summary);
+    Ok(0)
+}
+
+fn verify(context: &Context, args: &GraphVerifyArgs) -> Result<u8> {
+    let started = Instant::now();
+    let resources = resources::load(
+        &args.resources,
+        &DriveArgs::default(),
+        None,
+        resources::SEED,
+    )?;
+    let (job, graph) = open(&resources, &args.graph)?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    watch(reporter, interrupt, &job.control, &[], || {
+        graph.verify(&job)
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    reporter.summary(&Summary {
+        records: graph.manifest().edges,
+        seconds,
+        ..Summary::default()
+    });
+    reporter.result(&format!(
+        "the graph is whole: {} edges in {}\n",
+        units::count(graph.manifest().edges),
+        units::seconds(seconds)
+    ));
+    Ok(0)
+}
+
+/// The number of a vertex that the user calls `name`.
+fn vertex_of(name: u64, graph: &Graph, names: Option<&[u64]>) -> Result<u32> {
+    let found = match names {
+        Some(names) => names.binary_search(&name).ok(),
+        None => usize::try_from(name).ok(),
+    };
+    let found = found.filter(|vertex| *vertex < graph.vertices());
+    found.map(|vertex| vertex as u32).ok_or_else(|| {
+        let count = units::count(graph.vertices() as u64);
+        Error::usage(
+            READ,
+            format!("{name} is no vertex of the graph, which has {count}"),
+        )
+        .hint("--source takes an id as it was in the edges")
+    })
+}
+
+fn run_kernel(
+    context: &Context,
+    args: &KernelArgs,
+    name: &'static str,
+    kernel: impl FnOnce(&Job, &Graph, Option<&[u64]>) -> Result<Values>,
+) -> Result<u8> {
+    let started = Instant::now();
+    let output = args.output.as_deref();
+    let output = output
+        .map(|name| context.files.output(name, args.force))
+        .transpose()?;
+    let resources = resources::load(
+        &args.resources,
+        &DriveArgs::default(),
+        None,
+        resources::SEED,
+    )?;
+    let files: Vec<PathBuf> = output.iter().map(|path| path.to_path_buf()).collect();
+    let kept = Kept {
+        files: &files,
+        force: args.force,
+        ..Kept::default()
+    };
+    let resources = context.start(resources, &args.record_io, kept)?;
+    if let Some(path) = output
+        .as_deref()
+        .filter(|path| path.exists() && !args.force)
+    {
+        return Err(Error::usage("create output", "it exists")
+            .path(path)
+            .hint("replace it with --force, or name another file"));
+    }
+    begin(
+        context,
+        &resources,
+        (std::slice::from_ref(&args.graph), args.output.as_ref()),
+    );
+    let (job, graph) = open(&resources, &args.graph)?;
+    let names = graph.names(&job)?;
+    let names_bytes = names.as_ref().map_or(0, |names| 8 * names.len() as u64);
+    let _names = job.budget.reserve("original ids", names_bytes)?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let values = watch(reporter, interrupt, &job.control, &[], || {
+        let values = kernel(&job, &graph, names.as_deref())?;
+        if let Some(path) = &output {
+            results::write(&job, (path, args.force), &values, names.as_deref())?;
+        }
+        Ok(values)
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    let top = results::top(&values, args.top.unwrap_or(0) as usize);
+    let id_of = |vertex: usize| names.as_ref().map_or(vertex as u64, |names| names[vertex]);
+    let number = |value: Value| match value {
+        Value::Whole(number) => json!(number),
+        Value::Float(number) => json!(number),
+    };
+    let listed = top
+        .iter()
+        .map(|(vertex, value)| json!([id_of(*vertex), number(*value)]));
+    let summary = Summary {
+        records: values.len() as u64,
+        seconds,
+        ..Summary::default()
+    };
+    let summary = summary
+        .with(
+            "output",
+            json!(args.output.as_ref().map(|name| name.display().to_string())),
+        )
+        .with("vertices", json!(graph.manifest().vertices))
+        .with("edges", json!(graph.manifest().edges))
+        .with("top", json!(listed.collect::<Vec<_>>()));
+    reporter.summary(&summary);
+    let lines = top
+        .iter()
+        .map(|(vertex, value)| format!("{}\t{value}\n", id_of(*vertex)));
+    let lines: String = lines.collect();
+    if !lines.is_empty() {
+        reporter.result(&lines);
+    }
+    reporter.human(&format!(
+        "{name} of {} vertices and {} edges in {}",
+        units::count(graph.manifest().vertices),
+        units::count(graph.manifest().edges),
+        units::seconds(seconds),
+    ));
+    Ok(0)
+}

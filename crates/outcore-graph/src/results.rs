@@ -1,0 +1,184 @@
+//! What a kernel has found, as a file or as the vertices with the largest values.
+//!
+//! Contract: [`write`] makes one file, absent or whole, in the order of vertices: an array of NumPy if its name ends in
+//! `.npy`, lines `vertex,value` if it ends in `.csv` (with the vertex's original id where the graph has names), and
+//! the bare numbers otherwise. [`top`] has equal values in the order of vertices.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::{self, Batch, Sequence, Summary, tabulate};
+use outcore::{Job, MakeHeader, NpyHeader, Output, RecordFormat, Result};
+
+use crate::format::NO_VERTEX;
+
+/// A value for each vertex.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Values {
+    /// Numbers: labels, degrees, cores.
+    Numbers(Vec<u32>),
+    /// Vertices or distances, of which there may be none: -1.
+    Optional(Vec<u32>),
+    /// Ranks.
+    Floats(Vec<f64>),
+}
+
+/// One of the values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value {
+    /// A whole number; -1 for none.
+    Whole(i64),
+    /// A float.
+    Float(f64),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Whole(number) => number.fmt(f),
+            Value::Float(number) => number.fmt(f),
+        }
+    }
+}
+
+impl Values {
+    /// Number of vertices.
+    pub fn len(&self) -> usize {
+        match self {
+            Values::Numbers(values) | Values::Optional(values) => values.len(),
+            Values::Floats(values) => values.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// That of a vertex.
+    pub fn get(&self, vertex: usize) -> Value {
+        match self {
+            Values::Numbers(values) => Value::Whole(values[vertex].into()),
+            Values::Optional(values) => Value::Whole(optional(values[vertex])),
+            Values::Floats(values) => Value::Float(values[vertex]),
+        }
+    }
+}
+
+/// A number, or -1 for none.
+fn optional(number: u32) -> i64 {
+    match number {
+        NO_VERTEX => -1,
+        number => number.into(),
+    }
+}
+
+/// Writes a value a vertex to `path`.
+///
+/// # Errors
+/// What writing fails with; [`outcore::Kind::Usage`] for a file that is there and may not be replaced.
+pub fn write(
+    job: &Job,
+    (path, replace): (&Path, bool),
+    values: &Values,
+    names: Option<&[u64]>,
+) -> Result<Summary> {
+    if path.extension().is_some_and(|end| end == "csv") {
+        let lines = Lines { values, names };
+        let output = Output::File {
+            path: path.to_path_buf(),
+            header: None,
+        };
+        return primitives::write(job, &lines, &output, replace);
+    }
+    let to = (path, replace);
+    match values {
+        Values::Numbers(values) => write_as(job, to, "u32", values.len(), |at| values[at]),
+        Values::Optional(values) => {
+            write_as(job, to, "i64", values.len(), |at| optional(values[at]))
+        }
+        Values::Floats(values) => write_as(job, to, "f64", values.len(), |at| values[at]),
+    }
+}
+
+fn write_as<T: Pod + Send>(
+    job: &Job,
+    (path, replace): (&Path, bool),
+    format: &str,
+    count: usize,
+    value: impl Fn(usize) -> T + Sync,
+) -> Result<Summary> {
+    let is_array = path.extension().is_some_and(|end| end == "npy");
+    let header = match is_array {
+        true => Some(NpyHeader::of_format(
+            &RecordFormat::parse_type(format)?,
+            count as u64,
+        )?),
+        false => None,
+    };
+    let header = header.map(|header| Arc::new(move |rows| header.encode(rows)) as MakeHeader);
+    let output = Output::File {
+        path: path.to_path_buf(),
+        header,
+    };
+    let all = tabulate(count as u64, |index| value(index as usize));
+    primitives::write(job, &all, &output, replace)
+}
+
+/// Values as lines of CSV, a byte at a time.
+struct Lines<'a> {
+    values: &'a Values,
+    names: Option<&'a [u64]>,
+}
+
+impl Lines<'_> {
+    fn line(&self, vertex: usize) -> Vec<u8> {
+        let name = self.names.map_or(vertex as u64, |names| names[vertex]);
+        format!("{name},{}\n", self.values.get(vertex)).into_bytes()
+    }
+}
+
+impl Sequence for Lines<'_> {
+    type Item = u8;
+    const YIELD: Yield = Yield::Any;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        into.push(Leaf::generated(self.values.len() as u64));
+    }
+
+    fn leaf_count(&self) -> usize {
+        1
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = u8> {
+        let first = batch.first as usize;
+        (first..first + batch.count).flat_map(|vertex| self.line(vertex))
+    }
+}
+
+/// The `count` vertices with the largest values, the largest first.
+pub fn top(values: &Values, count: usize) -> Vec<(usize, Value)> {
+    let is_less = |a: &usize, b: &usize| {
+        let order = match values {
+            Values::Floats(values) => values[*b].total_cmp(&values[*a]),
+            Values::Numbers(values) => values[*b].cmp(&values[*a]),
+            Values::Optional(values) => optional(values[*b]).cmp(&optional(values[*a])),
+        };
+        order.then(a.cmp(b))
+    };
+    let mut best: Vec<usize> = Vec::with_capacity(2 * count + 1);
+    for vertex in 0..values.len() {
+        best.push(vertex);
+        if best.len() > 2 * count {
+            best.sort_unstable_by(is_less);
+            best.truncate(count);
+        }
+    }
+    best.sort_unstable_by(is_less);
+    best.truncate(count);
+    best.into_iter()
+        .map(|vertex| (vertex, values.get(vertex)))
+        .collect()
+}

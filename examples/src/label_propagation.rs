@@ -1,0 +1,42 @@
+//! Connected components of a graph by label propagation: a kernel of one's own in a page.
+//!
+//! A number a vertex in memory, the edges on the drives. Each vertex begins with its own number as its label; every pass
+//! gives both ends of each edge the smaller of their labels, until a pass changes nothing. Passes see labels that the
+//! same pass has made smaller, so most graphs take a few.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use outcore::Result;
+use outcore::job::Job;
+use outcore_graph::graph::Graph;
+use outcore_graph::graph::state::{State, numbers, values};
+
+/// The smallest vertex of each vertex's component, of the graph in `dir`.
+///
+/// # Errors
+/// [`outcore::Kind::Memory`] where four bytes a vertex do not fit; what reading fails with.
+pub fn label_propagation(job: &Job, dir: &Path) -> Result<Vec<u32>> {
+    let graph = Graph::open(job, dir)?;
+    let _state = State::reserve(job, &graph, "label propagation", (4, 0))?;
+    let labels = numbers(graph.vertices(), |vertex| vertex);
+    loop {
+        let is_changed = AtomicBool::new(false);
+        graph.scan(job, |segment| {
+            for (target, source) in segment.edges() {
+                let least = labels[target]
+                    .load(Ordering::Relaxed)
+                    .min(labels[source].load(Ordering::Relaxed));
+                for end in [target, source] {
+                    if labels[end].fetch_min(least, Ordering::Relaxed) > least {
+                        is_changed.store(true, Ordering::Relaxed);
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        if !is_changed.into_inner() {
+            return Ok(values(labels));
+        }
+    }
+}
