@@ -4,11 +4,12 @@
 //! records, for `count_by` followed by its count (8 bytes, little endian). The bytes depend on the
 //! items alone. Whole items are compared; map to what is to be counted first.
 //!
-//! Two ways, one result. *By hash*: each thread counts in a table of its own, full tables are
-//! added to a shared one, and that is sorted at the end: one read of the input, nothing on
-//! scratch. *By sort*: the items are written and sorted, and runs of equal ones are counted in one
-//! pass in order; for `unique` the sort itself keeps one of each. [`plan_group`] estimates from a sample how many distinct items there are, and so
-//! which way is taken; where they turn out to be more than the tables hold, by sort in any case.
+//! There are two ways to one result. *By hash*: each thread counts in a table of its own, full tables
+//! are added to a shared one, and that is sorted at the end: one read of the input, nothing on
+//! scratch. *By sort*: the items go from their pass straight into a sort, which keeps one of each for
+//! `unique`; for `count_by` the runs of equal items are then counted in one pass over the sorted ones.
+//! [`plan_group`] estimates the number of distinct items from a sample and chooses the way by it. If there
+//! turn out to be more of them than the tables hold, the sort takes over.
 //!
 //! Bounds: the sample is [`SAMPLE_PIECES`] reads; by hash, half of the memory; by sort, what [`sort`](mod@crate::sort) takes.
 
@@ -17,9 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
-use twox_hash::XxHash3_64;
 
 use super::batch::{Sequence, Yield};
+use super::count_table::{COUNT_BYTES, CountTable, PLACES_MIN, hash};
 use super::gather::{FileItems, InMemory};
 use super::ordered::{InOrder, append_in_order};
 use super::pass::{BESIDE, Demand, Pass, RESULTS, shield};
@@ -42,15 +43,9 @@ use outcore_io::port::Volume;
 use outcore_io::units;
 use outcore_io::{Error, Result};
 
-/// Bytes of a count.
-const COUNT_BYTES: usize = 8;
 /// Phases by name: of the way by hash, and of the way by sort.
 const COUNT: &str = "count";
 const COUNT_RUNS: &str = "count runs";
-/// Places of a table that are taken at most, in a hundred.
-const LOAD_PERCENT: usize = 70;
-/// Places of the smallest table.
-const PLACES_MIN: usize = 64;
 /// Places of the input that are looked at, and bytes and positions at each.
 const SAMPLE_PIECES: u64 = 256;
 const SAMPLE_BYTES: u64 = 16 << 10;
@@ -223,81 +218,6 @@ fn put(into: &mut Vec<u8>, item: &[u8], count: u64, grouping: Grouping) {
     }
 }
 
-/// Counts of items, by open addressing: a place is an item and its count, 0 for none.
-#[derive(Debug)]
-struct Table {
-    item_bytes: usize,
-    items: Vec<u8>,
-    counts: Vec<u64>,
-    filled: usize,
-    filled_max: usize,
-}
-
-impl Table {
-    /// Bytes of a place.
-    fn place_bytes(item_bytes: usize) -> usize {
-        item_bytes + COUNT_BYTES
-    }
-
-    /// As many places, a power of two, as fit.
-    fn places(item_bytes: usize, memory_bytes: u64) -> usize {
-        let places = memory_bytes as usize / Self::place_bytes(item_bytes);
-        1 << places.max(PLACES_MIN).ilog2()
-    }
-
-    fn new(item_bytes: usize, places: usize) -> Self {
-        Table {
-            item_bytes,
-            items: vec![0; places * item_bytes],
-            counts: vec![0; places],
-            filled: 0,
-            filled_max: places * LOAD_PERCENT / 100,
-        }
-    }
-
-    /// Adds to the count of `item`; false if there is no place for it.
-    fn add(&mut self, item: &[u8], count: u64) -> bool {
-        let mask = self.counts.len() - 1;
-        let mut place = hash(item) as usize & mask;
-        loop {
-            let at = place * self.item_bytes;
-            if self.counts[place] == 0 {
-                if self.filled == self.filled_max {
-                    return false;
-                }
-                self.filled += 1;
-                self.counts[place] = count;
-                self.items[at..at + self.item_bytes].copy_from_slice(item);
-                return true;
-            }
-            if &self.items[at..at + self.item_bytes] == item {
-                self.counts[place] += count;
-                return true;
-            }
-            place = (place + 1) & mask;
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        let all = self.items.chunks_exact(self.item_bytes).zip(&self.counts);
-        all.filter(|(_, count)| **count > 0)
-            .map(|(item, count)| (item, *count))
-    }
-
-    fn clear(&mut self) {
-        self.counts.fill(0);
-        self.filled = 0;
-    }
-}
-
-fn hash(item: &[u8]) -> u64 {
-    match <[u8; 8]>::try_from(item) {
-        // splitmix64's mixing: good in the low bits, which choose the place.
-        Ok(word) => crate::read::sample::random(u64::from_ne_bytes(word), 0),
-        Err(_) => XxHash3_64::oneshot(item),
-    }
-}
-
 /// Memory of each table; the result is made from the shared one: as much again as that.
 fn share_bytes(job: &Job) -> u64 {
     let threads = job.options.threads.max(1) as u64;
@@ -326,7 +246,7 @@ fn sample_and_plan<P: Producer>(
 ) -> Result<(GroupPlan, Summary)> {
     let mut pass = plan_of(job, producer, consumer, &[Fate::Folded(COUNT)])?;
     let item_bytes = producer.item_bytes();
-    let held = (Table::places(item_bytes, share_bytes(job)) * LOAD_PERCENT / 100) as u64;
+    let held = CountTable::items_max(CountTable::places(item_bytes, share_bytes(job))) as u64;
     let (sample, done) = sample_items(job, producer, held)?;
     let by = match sample.distinct <= held {
         true => GroupedBy::Hash,
@@ -476,10 +396,10 @@ fn by_hash<P: Producer>(
     job: &Job,
     producer: &P,
     plan: &GroupPlan,
-) -> Result<(Option<Table>, Summary)> {
+) -> Result<(Option<CountTable>, Summary)> {
     let item_bytes = producer.item_bytes();
     let threads = job.options.threads.max(1) as u64;
-    let most = Table::places(item_bytes, share_bytes(job));
+    let most = CountTable::places(item_bytes, share_bytes(job));
     let places = match plan.sampled_bytes {
         // There are no more items than that: few of them need no large tables.
         0 => most.min(
@@ -489,7 +409,7 @@ fn by_hash<P: Producer>(
         ),
         _ => most,
     };
-    let share_bytes = (places * Table::place_bytes(item_bytes)) as u64;
+    let share_bytes = (places * CountTable::place_bytes(item_bytes)) as u64;
     let demand = Demand {
         out_bytes: item_bytes,
         areas: 1,
@@ -500,9 +420,9 @@ fn by_hash<P: Producer>(
     let tables_bytes = share_bytes * (threads + 3);
     let _tables = pass.budget.reserve(BESIDE, tables_bytes)?;
     pass.begin_phase(COUNT, Forecast::NOTHING);
-    let all = Mutex::new(Table::new(item_bytes, places));
+    let all = Mutex::new(CountTable::new(item_bytes, places));
     let is_full = AtomicBool::new(false);
-    let merge = |table: &mut Table| {
+    let merge = |table: &mut CountTable| {
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
         if !table.iter().all(|(item, count)| all.add(item, count)) {
             is_full.store(true, Ordering::Relaxed);
@@ -512,7 +432,7 @@ fn by_hash<P: Producer>(
     let fill_bytes = pass.sizes.area_bytes;
     pass.each_piece(
         || {
-            let table = Table::new(item_bytes, places);
+            let table = CountTable::new(item_bytes, places);
             let area = Pool::new(&pass.budget, RESULTS, fill_bytes, 1)?;
             Ok((table, producer.space(), area))
         },

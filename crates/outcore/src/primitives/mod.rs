@@ -43,6 +43,7 @@ pub mod batch;
 pub mod bucketer;
 mod by_index;
 pub(crate) mod by_key;
+mod count_table;
 pub mod distribute;
 mod expand;
 pub mod files;
