@@ -1,11 +1,12 @@
 //! How often each of few items occurs: a table of items and counts.
 //!
 //! Contract: open addressing with linear probing; a place holds an item of fixed length and its count, which is 0 where the
-//! place is free. The table does not grow: [`CountTable::add`] says when it is full, and the caller empties it into another.
+//! place is free. The table does not grow: [`CountTable::count_each`] says when it is full, and the caller empties it into another.
 //!
 //! Bounds: the memory given when it is made. In a full table (70 % of the places) an item that is there takes two probes, one
 //! that is not takes six (Knuth, The Art of Computer Programming, volume 3, section 6.4).
 
+use crate::read::sample::random;
 use twox_hash::XxHash3_64;
 
 /// Bytes of a count.
@@ -53,27 +54,70 @@ impl CountTable {
         }
     }
 
+    /// Counts each of `items` until there is no place for one; gives how many were counted.
+    pub(super) fn count_each(&mut self, items: &[u8]) -> usize {
+        match self.item_bytes {
+            1 => self.count_each_of::<1>(items),
+            2 => self.count_each_of::<2>(items),
+            4 => self.count_each_of::<4>(items),
+            8 => self.count_each_of::<8>(items),
+            16 => self.count_each_of::<16>(items),
+            bytes => {
+                let mut items = items.chunks_exact(bytes);
+                let count = items.len();
+                match items.position(|item| !self.add(item, 1)) {
+                    Some(index) => index,
+                    None => count,
+                }
+            }
+        }
+    }
+
+    /// The same for items of a length that is known when this is compiled, so that comparing two of them is one
+    /// instruction. N.B. 2^27 u64 of 1000 values took a `count-by` 0.87 s of user time with slices of any length, 0.39 s so.
+    fn count_each_of<const BYTES: usize>(&mut self, items: &[u8]) -> usize {
+        let (items, _) = items.as_chunks::<BYTES>();
+        for (index, item) in items.iter().enumerate() {
+            let place = self.place_of(hash(item), |stored| stored == item);
+            if !self.add_at(place, item, 1) {
+                return index;
+            }
+        }
+        items.len()
+    }
+
     /// Adds to the count of `item`; false if there is no place for it.
     pub(super) fn add(&mut self, item: &[u8], count: u64) -> bool {
+        let place = self.place_of(hash(item), |stored| stored == item);
+        self.add_at(place, item, count)
+    }
+
+    /// The place of the item that hashes to `hash`: where it is, or the free one where it would be.
+    #[inline(always)]
+    fn place_of(&self, hash: u64, is_it: impl Fn(&[u8]) -> bool) -> usize {
         let mask = self.counts.len() - 1;
-        let mut place = hash(item) as usize & mask;
+        let mut place = hash as usize & mask;
         loop {
             let at = place * self.item_bytes;
-            if self.counts[place] == 0 {
-                if self.filled == self.filled_max {
-                    return false;
-                }
-                self.filled += 1;
-                self.counts[place] = count;
-                self.items[at..at + self.item_bytes].copy_from_slice(item);
-                return true;
-            }
-            if &self.items[at..at + self.item_bytes] == item {
-                self.counts[place] += count;
-                return true;
+            if self.counts[place] == 0 || is_it(&self.items[at..at + self.item_bytes]) {
+                return place;
             }
             place = (place + 1) & mask;
         }
+    }
+
+    #[inline(always)]
+    fn add_at(&mut self, place: usize, item: &[u8], count: u64) -> bool {
+        if self.counts[place] == 0 {
+            if self.filled == self.filled_max {
+                return false;
+            }
+            self.filled += 1;
+            let at = place * self.item_bytes;
+            self.items[at..at + self.item_bytes].copy_from_slice(item);
+        }
+        self.counts[place] += count;
+        true
     }
 
     /// Each item and its count, in no order.
@@ -91,10 +135,53 @@ impl CountTable {
 }
 
 /// A hash whose low bits, which choose the place, are good.
+#[inline(always)]
 pub(super) fn hash(item: &[u8]) -> u64 {
-    match <[u8; 8]>::try_from(item) {
-        // splitmix64's mixing.
-        Ok(word) => crate::read::sample::random(u64::from_ne_bytes(word), 0),
-        Err(_) => XxHash3_64::oneshot(item),
+    // Short items are mixed as words (splitmix64).
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_ne_bytes(word)
+    };
+    match item.len() {
+        0..=8 => random(word(item), 0),
+        16 => random(random(word(&item[..8]), 0) ^ word(&item[8..]), 0),
+        _ => XxHash3_64::oneshot(item),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn items_of_any_length_are_counted_as_a_map_counts_them_until_the_table_is_full() {
+        for item_bytes in [1, 2, 3, 4, 7, 8, 12, 16, 24] {
+            let items: Vec<u8> = (0..1000_u64)
+                .flat_map(|index| {
+                    let value = (random(index, 7) % 90).to_le_bytes();
+                    (0..item_bytes).map(move |byte| value[byte % 8])
+                })
+                .collect();
+            let mut table = CountTable::new(item_bytes, 64);
+            let mut found: HashMap<Vec<u8>, u64> = HashMap::new();
+            let mut rest = &items[..];
+            while !rest.is_empty() {
+                let counted = table.count_each(rest);
+                assert!(counted > 0);
+                rest = &rest[counted * item_bytes..];
+                for (item, count) in table.iter() {
+                    *found.entry(item.to_vec()).or_default() += count;
+                }
+                table.clear();
+            }
+            let mut expected: HashMap<Vec<u8>, u64> = HashMap::new();
+            for item in items.chunks_exact(item_bytes) {
+                *expected.entry(item.to_vec()).or_default() += 1;
+            }
+            assert_eq!(found, expected, "{item_bytes}");
+        }
     }
 }

@@ -442,13 +442,14 @@ fn by_hash<P: Producer>(
                 return Ok(());
             }
             let mut add = |items: &mut [u8]| {
-                for item in items.chunks_exact(item_bytes) {
-                    if !table.add(item, 1) {
-                        merge(table);
-                        table.add(item, 1);
+                let mut rest = &items[..];
+                loop {
+                    rest = &rest[table.count_each(rest) * item_bytes..];
+                    if rest.is_empty() {
+                        return Ok(());
                     }
+                    merge(table);
                 }
-                Ok(())
             };
             let mut area = reader.area(pool)?;
             let mut emit = Emit::streaming(&mut area, &mut add);
