@@ -7,35 +7,66 @@
 //! |---|---|
 //! | `schema` | columns by name, what differs between tables, the schema of several |
 //! | [`rows`] | a record batch as items of bytes with comparable keys, and back |
+//! | [`expr`] | what users compute of columns, and ask of rows |
 //! | [`input`] | Parquet and Arrow files as one table in pieces, read in parallel, pruned, projected |
 //! | [`output`] | row groups encoded in parallel, appended in order, published whole |
-//! | [`jobs`] | copy, sort, shuffle, unique: from one to the other, through the engine |
+//! | [`jobs`] | copy, select, sort, shuffle, unique, dedup: from one to the other, through the engine |
+//! | [`text`] | rows for people to look at |
 //!
 //! ```
+//! use std::sync::Arc;
+//!
+//! use arrow_array::cast::AsArray;
+//! use arrow_array::types::Int64Type;
+//! use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 //! use outcore::{IoMode, Job, JobOptions};
-//! use outcore_table::input::InputOptions;
+//! use outcore_table::input::{InputOptions, TableInput};
 //! use outcore_table::jobs::{TableEnds, TableOrder, sort};
 //! use outcore_table::output::{OutputOptions, TableFormat};
 //! use outcore_table::rows::KeyColumn;
 //!
-//! # fn main() -> outcore::Result<()> {
-//! let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let dir = tempfile::tempdir()?;
+//! let (table, sorted) = (dir.path().join("t.parquet"), dir.path().join("s.parquet"));
+//! let country: ArrayRef = Arc::new(StringArray::from(vec!["us", "de", "de"]));
+//! let time: ArrayRef = Arc::new(Int64Array::from(vec![5, 7, 9]));
+//! let batch = RecordBatch::try_from_iter([("country", country), ("time", time)])?;
+//! let file = std::fs::File::create(&table)?;
+//! let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None)?;
+//! writer.write(&batch)?;
+//! writer.close()?;
+//!
+//! // By country, the latest first, in 64 MiB however large the table is.
+//! let options = JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() };
+//! let job = Job::new(options, IoMode::Auto);
 //! let ends = TableEnds {
-//!     inputs: &["missing.parquet".into()],
+//!     inputs: &[table],
 //!     reads: &InputOptions::default(),
-//!     outputs: &["sorted.parquet".into()],
+//!     outputs: &[sorted.clone()],
 //!     writes: &OutputOptions::new(TableFormat::Parquet),
 //! };
-//! let order = TableOrder { keys: vec![KeyColumn::new("country")], ..TableOrder::default() };
-//! let error = sort(&job, &ends, &order);
-//! assert!(error.is_err());
+//! let keys = vec![KeyColumn::new("country"), KeyColumn::new("time").descending()];
+//! let done = sort(&job, &ends, &TableOrder { keys, ..TableOrder::default() })?;
+//! assert_eq!(done.rows_out, 3);
+//!
+//! let input = TableInput::open(&job, &[sorted], &InputOptions::default())?;
+//! let mut reader = input.reader(16 << 20)?;
+//! let mut times = Vec::new();
+//! for &piece in input.pieces() {
+//!     for batch in reader.open(piece)? {
+//!         times.extend(batch?.column(1).as_primitive::<Int64Type>().values().to_vec());
+//!     }
+//! }
+//! assert_eq!(times, [9, 7, 5]);
 //! # Ok(())
 //! # }
 //! ```
 
+pub mod expr;
 mod fault;
 pub mod input;
 pub mod jobs;
 pub mod output;
 pub mod rows;
 mod schema;
+pub mod text;

@@ -35,21 +35,31 @@ Examples:
   outcore split big.txt -n 8 -o 'part-{part}.txt'
   outcore split big.jsonl.gz -n 4 -o 'part-{part}.jsonl.zst'
   outcore split --csv table.csv --by-lines 1e6 -o 'table-{part}.csv'
-  outcore split keys.bin --type u64 -n 16 -o 'keys-{part}.bin'";
+  outcore split keys.bin --type u64 -n 16 -o 'keys-{part}.bin'
+  outcore split t.parquet --rows 1e6 -o 'part-{part}.parquet'
+  outcore split t.parquet --bytes 256MiB -o 'part-{part}.parquet'
+  outcore split docs.parquet --train 0.9 -o '{part}.parquet'
+
+With --train, the parts are called train and test.";
 
 const HEAD_EXAMPLES: &str = "\
 Examples:
   outcore head big.txt
   outcore head -n 1000 logs.gz
   outcore head -n 5 --csv table.csv
-  outcore head -n 1e6 keys.bin --type u64 -o some.bin";
+  outcore head -n 1e6 keys.bin --type u64 -o some.bin
+  outcore head t.parquet --columns url,time
+  outcore head -n 1e6 logs/ -o some.parquet
+
+Rows of tables are printed with tabs between their columns; with -o they are written as a table.";
 
 const SAMPLE_EXAMPLES: &str = "\
 Examples:
   outcore sample -n 1000 big.txt
   outcore sample -n 1e5 train.jsonl -o some.jsonl --seed 7
   outcore sample -n 100 --csv table.csv
-  producer | outcore sample -n 20";
+  producer | outcore sample -n 20
+  outcore sample -n 1e5 docs.parquet -o some.parquet";
 
 /// Shuffle lines or records into a uniformly random order
 ///
@@ -132,7 +142,7 @@ pub(crate) struct UniqueArgs {
     help: Option<bool>,
 }
 
-/// Split files into parts of whole lines or records
+/// Split files into parts of whole lines, records or rows
 ///
 /// The parts, concatenated, are the input. With -n, parts of records differ by at most one
 /// record; a line belongs to the part in which its first byte lies, as with `split -n l/K`, so
@@ -149,11 +159,20 @@ pub(crate) struct SplitArgs {
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) output: String,
     /// Number of parts
-    #[arg(short = 'n', long = "parts", value_name = "K", value_parser = parse_count, required_unless_present = "part_lines", conflicts_with = "part_lines")]
+    #[arg(short = 'n', long = "parts", value_name = "K", value_parser = parse_count, required_unless_present_any = ["part_lines", "part_bytes", "train"], conflicts_with_all = ["part_lines", "part_bytes", "train"])]
     pub(crate) parts: Option<u64>,
-    /// Lines or records per part, except in the last one
-    #[arg(long = "by-lines", value_name = "N", value_parser = parse_count)]
+    /// Lines, records or rows per part, except in the last one
+    #[arg(long = "by-lines", visible_alias = "rows", value_name = "N", value_parser = parse_count, conflicts_with_all = ["part_bytes", "train"])]
     pub(crate) part_lines: Option<u64>,
+    /// Of tables: stored bytes per part, about
+    #[arg(long = "bytes", value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with = "train")]
+    pub(crate) part_bytes: Option<u64>,
+    /// Of tables: a random share of the rows for training, and the others for tests
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) train: Option<f64>,
+    /// Random seed of --train
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
     #[command(flatten)]
@@ -167,11 +186,26 @@ pub(crate) struct SplitArgs {
     /// Replace existing parts
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    /// Of tables: keep these columns, in this order; the others are not read
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        help_heading = "Tables (Parquet and Arrow)"
+    )]
+    pub(crate) columns: Vec<String>,
+    /// Of tables: compression of the parts, as of `outcore convert`
+    #[arg(
+        long,
+        value_name = "CODEC",
+        help_heading = "Tables (Parquet and Arrow)"
+    )]
+    pub(crate) codec: Option<String>,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }
 
-/// Print the first lines or records of the input
+/// Print the first lines, records or rows of the input
 ///
 /// Reads no more than it needs. Several files are read as one.
 #[derive(Debug, Args)]
@@ -189,10 +223,12 @@ pub(crate) struct HeadArgs {
     #[command(flatten)]
     pub(crate) rows: RowArgs,
     #[command(flatten)]
+    pub(crate) tables: TableArgs,
+    #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }
 
-/// Print randomly chosen lines or records, in input order
+/// Print randomly chosen lines, records or rows, in input order
 ///
 /// Reads the input once and keeps only the sample in memory. Every sample of that size is equally
 /// likely; the same seed gives the same sample.
@@ -216,6 +252,8 @@ pub(crate) struct SampleArgs {
     pub(crate) lines: LineArgs,
     #[command(flatten)]
     pub(crate) rows: RowArgs,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueHint};
 use outcore_front::inputs::is_stdout;
 
+use super::tables::TableArgs;
 use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
 
 const MAP_EXAMPLES: &str = "\
@@ -16,6 +17,7 @@ Examples:
   outcore map 'f32(key1) / 100' log.bin -o seconds.bin --record 16 --key 0:8:u64 --key 8:8:u64
   outcore map 'x * y' a.npy --zip b.npy -o products.npy
   outcore map 'hash(index) % 100' --count 1e9 -o random.bin
+  outcore map 'total = price * n, year = year(time)' orders.parquet -o out.parquet
 
 Expressions have the meaning that they have in Python with NumPy: + - * / // % ** & | ^ ~ << >>, comparisons, \
 and, or, not; abs, min, max, sqrt, exp, log, log2, floor, ceil, round, isnan, where, hash; casts \
@@ -23,12 +25,24 @@ u8(x) to f64(x). A plain number is x; the keys of other records are key0, key1; 
 their names; index is the position. Integers wrap around.
 
 Elements of a vector are x[0], x[1]. In `map`, x alone stands for all of them: x * 2 maps rows of 16 numbers \
-to rows of 16. Commands that need one value, such as `filter`, want an element.";
+to rows of 16. Commands that need one value, such as `filter`, want an element.
+
+Of tables, names are columns, whatever they are called, and computed columns need a name; those that are there stay, \
+or are replaced by ones of their name; --columns chooses. The functions of tables are listed by \
+`outcore filter --help`.";
 
 const FILTER_EXAMPLES: &str = "\
 Examples:
   outcore filter 'x > 10 and x % 2 == 0' keys.bin -o even.bin --type u64
-  outcore filter 'key0 >= 1700000000' log.bin -o recent.bin --record 64 --key 0:8:u64";
+  outcore filter 'key0 >= 1700000000' log.bin -o recent.bin --record 64 --key 0:8:u64
+  outcore filter \"country in ('de', 'fr') and time >= '2024-01-01'\" logs/ -o some.parquet
+  outcore filter 'price * n > 100 and url is not null' t.parquet -o large.parquet
+
+Of tables, names are columns (others in backquotes), and row groups that cannot match are not read. There are + - * / \
+// %, comparisons, and, or, not, is null, in (...); is_null, isin, contains, starts_with, ends_with, like, ilike, \
+lower, upper, length, year, quarter, month, day, weekday, hour, minute, second, abs, round, floor, ceil, sqrt, isnan, \
+where, coalesce; casts i8(x) to u64(x), f32, f64, bool, text, date, timestamp, and try_i64(x), which gives null where \
+i64(x) fails. Texts in quotes are dates and times beside such columns. A comparison with null is neither true nor false.";
 
 const FLAT_MAP_EXAMPLES: &str = "\
 Examples:
@@ -197,10 +211,10 @@ pub(crate) struct OutputArgs {
     pub(crate) output: PathBuf,
 }
 
-/// Compute a number from each record
+/// Compute a number from each record, or columns from each row of a table
 ///
-/// The output has one number for each record of the input, in the same order. It appears whole or
-/// not at all.
+/// The output has one number for each record of the input, or the row with its new columns, in the
+/// same order. It appears whole or not at all.
 #[derive(Debug, Args)]
 #[command(after_long_help = MAP_EXAMPLES)]
 pub(crate) struct MapArgs {
@@ -211,11 +225,13 @@ pub(crate) struct MapArgs {
     pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
 }
 
-/// Keep the records for which an expression is true
+/// Keep the records, or rows of a table, for which an expression is true
 ///
-/// The output has whole records, in input order. It appears whole or not at all.
+/// The output has whole records or rows, in input order. It appears whole or not at all.
 #[derive(Debug, Args)]
 #[command(after_long_help = FILTER_EXAMPLES)]
 pub(crate) struct FilterArgs {
@@ -226,6 +242,8 @@ pub(crate) struct FilterArgs {
     pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
 }
 
 /// Zip the records of several files

@@ -16,6 +16,7 @@ use outcore_front::text::reader::RecordReader;
 use outcore_front::text::sample::choose;
 use serde_json::json;
 
+use super::table;
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs};
 use crate::cli::lines::{LineArgs, Rows};
 use crate::cli::{DriveArgs, RecordArgs, ResourceArgs, TypeArgs};
@@ -28,6 +29,10 @@ use crate::{pipe, resources};
 
 /// Runs `outcore head`.
 pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
+    if may_be_table(&args.record, args.lines) && table::is_meant(context, &args.files.inputs)? {
+        return table::head(context, args);
+    }
+    table::check_no_table(&args.tables)?;
     let stream = prepare(
         context,
         &args.files,
@@ -52,6 +57,10 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
 
 /// Runs `outcore sample`.
 pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
+    if may_be_table(&args.record, args.lines) && table::is_meant(context, &args.files.inputs)? {
+        return table::sample(context, args);
+    }
+    table::check_no_table(&args.tables)?;
     let rows = args.rows.to_rows()?;
     let stream = prepare(
         context,
@@ -70,6 +79,11 @@ pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
         }
         Ok(kept.len() as u64)
     })
+}
+
+/// Whether nothing says that the input is lines or records.
+fn may_be_table(record: &TypeArgs, lines: LineArgs) -> bool {
+    record.format.is_none() && record.record_bytes.is_none() && !lines.is_lines
 }
 
 fn prepare(

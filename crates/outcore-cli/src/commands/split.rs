@@ -16,6 +16,7 @@ use outcore_front::text::reader::{Frame, RecordReader};
 use outcore_io::output::parent_of;
 use serde_json::json;
 
+use super::table;
 use crate::cli::commands::SplitArgs;
 use crate::context::Context;
 use crate::lines::{LineJob, LineRequest, Overwrite, find, format_beside, frame_of, note_csv};
@@ -24,6 +25,17 @@ use crate::resources;
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
+    let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
+    let may_be_table = !is_typed && !args.lines.is_lines;
+    if may_be_table && table::is_meant(context, &args.inputs)? {
+        return table::split(context, args);
+    }
+    let is_of_tables = args.part_bytes.is_some() || args.train.is_some();
+    if is_of_tables || args.codec.is_some() || !args.columns.is_empty() {
+        let cause = "options of tables, and the input is no table";
+        return Err(Error::usage("read arguments", cause)
+            .hint("split lines and records with -n or --by-lines"));
+    }
     let started = Instant::now();
     let mut what = SplitRequest {
         pattern: &args.output,

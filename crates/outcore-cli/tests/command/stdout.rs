@@ -47,7 +47,10 @@ const COMMANDS: &[(&str, Run)] = &[
     ),
     ("dedup", With(&["t.parquet -o d.parquet --json"])),
     ("split", With(&["text -n 2 -o p-{part} --force --json"])),
-    ("head", With(&["text", "text -o o --force --json"])),
+    (
+        "head",
+        With(&["text", "text -o o --force --json", "t.parquet"]),
+    ),
     (
         "sample",
         With(&["-n 2 text", "-n 2 text -o o --force --json"]),

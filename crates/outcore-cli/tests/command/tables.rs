@@ -337,3 +337,123 @@ fn a_file_of_a_directory_that_is_read_is_never_written_over() {
         .fails(2, &["input"], "--replace");
     assert_eq!(read(&dir.join("1.parquet")), rows_of(&batch(30)));
 }
+
+#[test]
+fn rows_are_filtered_and_columns_computed_by_expressions() {
+    let place = TestDir::new();
+    let table = batch(3_000);
+    write(&place.path("t.parquet"), &table);
+    let all = rows_of(&table);
+    let filtered = |arguments: &[&str]| {
+        place
+            .run(&[arguments, &["t.parquet", "-o", "f.parquet", "--force"]].concat())
+            .ok();
+        read(&place.path("f.parquet"))
+    };
+    type Keep<'k> = &'k dyn Fn(&(Option<String>, i64)) -> bool;
+    let expected = |keep: Keep<'_>| {
+        all.iter()
+            .filter(|row| keep(row))
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    let is_a = |row: &(Option<String>, i64)| row.0.as_deref() == Some("a");
+    assert!(filtered(&["filter", "name == 'a'"]) == expected(&|row| is_a(row)));
+    assert!(
+        filtered(&[
+            "filter",
+            "name in ('a', 'b') and number < 100",
+            "--where",
+            "number % 2 = 0"
+        ]) == expected(&|row| row.1 < 100
+            && row.1 % 2 == 0
+            && matches!(row.0.as_deref(), Some("a" | "b")))
+    );
+    assert!(filtered(&["filter", "name is null"]) == expected(&|row| row.0.is_none()));
+    let mapped = filtered(&["map", "number = -number, name = upper(name)"]);
+    let negative =
+        |row: &(Option<String>, i64)| (row.0.as_ref().map(|name| name.to_uppercase()), -row.1);
+    assert!(mapped == all.iter().map(negative).collect::<Vec<_>>());
+    let refused = [
+        (&["filter", "nmae == 'a'"][..], "no column `nmae`", "`name`"),
+        (&["filter", "number ="], "a value is missing", ""),
+        (&["filter", "number + 1"], "truth value", ""),
+        (&["map", "number * 2"], "needs a name", "total = price * n"),
+        (&["filter", "name > 'a'", "--type", "u64"], "", ""),
+        (&["filter", "name > 'a'", "--zip", "t.parquet"], "--zip", ""),
+        (&["filter", "name > 'a'", "--parts", "2"], "", ""),
+    ];
+    for (arguments, cause, hint) in refused {
+        let answer = place.run(&[arguments, &["t.parquet", "-o", "x.parquet"]].concat());
+        answer.fails(2, &[cause], hint);
+    }
+    assert_eq!(place.names(), ["f.parquet", "t.parquet"]);
+}
+
+#[test]
+fn first_rows_are_printed_and_parts_are_written_together() {
+    let place = TestDir::new();
+    let table = batch(1_000);
+    write(&place.path("t.parquet"), &table);
+    let all = rows_of(&table);
+    let printed = place
+        .run(&["head", "-n", "3", "t.parquet", "--columns", "number,name"])
+        .ok();
+    assert_eq!(printed.text(), "number\tname\n0\t\n919\tc\n838\ta\n");
+    place
+        .run(&["head", "-n", "300", "t.parquet", "-o", "h.parquet"])
+        .ok();
+    assert!(read(&place.path("h.parquet")) == all[..300]);
+    place
+        .run(&["sample", "-n", "50", "t.parquet", "-o", "s.parquet"])
+        .ok();
+    assert_eq!(read(&place.path("s.parquet")).len(), 50);
+    place
+        .run(&[
+            "split",
+            "t.parquet",
+            "--rows",
+            "300",
+            "-o",
+            "p-{part}.parquet",
+        ])
+        .ok();
+    let parts: Vec<_> = (0..4)
+        .map(|part| read(&place.path(&format!("p-{part}.parquet"))))
+        .collect();
+    let lens: Vec<usize> = parts.iter().map(Vec::len).collect();
+    assert_eq!(lens, [300, 300, 300, 100]);
+    assert!(parts.concat() == all);
+    let split = [
+        "split",
+        "t.parquet",
+        "--train",
+        "0.9",
+        "--seed",
+        "3",
+        "-o",
+        "{part}.parquet",
+    ];
+    place.run(&split).ok();
+    let (train, test) = (
+        read(&place.path("train.parquet")),
+        read(&place.path("test.parquet")),
+    );
+    assert_eq!((train.len(), test.len()), (900, 100));
+    let mut both = [train, test].concat();
+    let mut expected = all.clone();
+    both.sort();
+    expected.sort();
+    assert!(both == expected);
+    let before = place.names();
+    place.run(&split).fails(2, &["exists"], "--force");
+    place
+        .run(&["split", "t.parquet", "-n", "2", "-o", "x.parquet"])
+        .fails(2, &["{part}"], "part-{part}.parquet");
+    place.write("lines", b"a\nb\n");
+    place
+        .run(&["split", "lines", "--train", "0.5", "-o", "{part}.txt"])
+        .fails(2, &["no table"], "-n");
+    std::fs::remove_file(place.path("lines")).unwrap();
+    assert_eq!(place.names(), before);
+}

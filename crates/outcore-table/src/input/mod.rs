@@ -45,6 +45,7 @@ use crate::schema::{agree, check_names, column_index, retyped, united};
 use ipc::IpcFile;
 use source::DriveFile;
 
+pub(crate) use predicate::literal_of;
 pub use predicate::{Comparison, Literal, Predicate};
 
 const READ: &str = "read tables";
@@ -168,6 +169,20 @@ impl TableInput {
         let pieces = files.map(|(index, file)| file.pieces(index, &self.full, &self.predicates));
         self.pieces = pieces.collect::<Result<Vec<_>>>()?.concat();
         Ok(())
+    }
+
+    /// Of the same table these columns, and the pieces in which `predicates` may be true.
+    ///
+    /// # Errors
+    /// Usage: a column that is not there.
+    pub(crate) fn restricted(
+        mut self,
+        predicates: Vec<Predicate>,
+        columns: &[String],
+    ) -> Result<TableInput> {
+        self.predicates.extend(predicates);
+        self.choose(Some(columns))?;
+        Ok(self)
     }
 
     /// The same pieces with these columns only, and the memory of `job` for readers. What it reads counts here.

@@ -26,6 +26,32 @@ pub enum Literal {
     Boolean(bool),
 }
 
+impl Literal {
+    /// How two literals of one kind stand to each other.
+    pub(crate) fn order(&self, other: &Literal) -> Option<Ordering> {
+        let value = match self {
+            Literal::Integer(number) => Value::Integer(*number),
+            Literal::Float(number) => Value::Float(*number),
+            Literal::Text(text) => Value::Bytes(text.as_bytes()),
+            Literal::Boolean(value) => Value::Boolean(*value),
+        };
+        value.compare(other)
+    }
+}
+
+/// The first value of a column, for types that are compared.
+pub(crate) fn literal_of(array: &ArrayRef) -> Option<Literal> {
+    if array.is_empty() || array.is_null(0) {
+        return None;
+    }
+    Some(match value_at(array, 0)? {
+        Value::Integer(number) => Literal::Integer(number),
+        Value::Float(number) => Literal::Float(number),
+        Value::Bytes(bytes) => Literal::Text(String::from_utf8(bytes.to_vec()).ok()?),
+        Value::Boolean(value) => Literal::Boolean(value),
+    })
+}
+
 /// How a column is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Comparison {

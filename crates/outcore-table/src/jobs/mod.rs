@@ -1,7 +1,7 @@
 //! Jobs on tables: thin drivers that put a table's rows through the engine and back.
 //!
 //! Contract: each job reads one table ([`TableInput`]) and writes another ([`TableOutput`]), which is absent or
-//! whole. [`copy`](fn@copy) goes straight from one to the other. The others sort the rows by a key of bytes, and
+//! whole. [`copy`](fn@copy), [`select`](fn@select), [`head`] and [`sample`] go straight from one to the other. The others sort the rows by a key of bytes, and
 //! differ in the key and in what they do with rows of equal keys:
 //!
 //! | job | key | equal keys |
@@ -20,9 +20,11 @@
 
 mod copy;
 mod dedup;
+mod part;
 mod random;
 mod rows_in;
 mod rows_out;
+mod select;
 mod sort;
 
 use std::path::PathBuf;
@@ -35,7 +37,9 @@ use crate::output::OutputOptions;
 
 pub use copy::copy;
 pub use dedup::{DedupSummary, Keep, dedup};
+pub use part::{halves, head, sample};
 pub use random::shuffle;
+pub use select::{Selection, select};
 pub use sort::{TableOrder, sort, unique};
 
 /// What a job reads, and what it writes.

@@ -124,7 +124,10 @@ impl TableOutput {
         options: &OutputOptions,
         shape: WriterShape,
     ) -> Result<Self> {
-        let file_rows = file_rows(paths, shape.rows_count)?;
+        let file_rows = match options.file_rows {
+            Some(rows) if paths.len() > 1 => rows.max(1),
+            _ => file_rows(paths, shape.rows_count)?,
+        };
         let writers_count = shape.writers_count.max(1) as u64;
         let spare_bytes = shape.memory_bytes.saturating_sub(SINK_BYTES) / writers_count;
         let needed_bytes = options.group_min_bytes(schema).max(1);

@@ -105,6 +105,8 @@ pub struct OutputOptions {
     pub bloom_filters: Vec<String>,
     /// Whether columns are encoded by dictionaries, in Parquet, as long as these stay small.
     pub is_dictionary: bool,
+    /// Rows of each of several files but the last; equal numbers if not given.
+    pub file_rows: Option<u64>,
     /// Whether files that exist are replaced.
     pub is_replacing: bool,
 }
@@ -124,6 +126,7 @@ impl OutputOptions {
             sorted_by: Vec::new(),
             bloom_filters: Vec::new(),
             is_dictionary: true,
+            file_rows: None,
             is_replacing: false,
         }
     }

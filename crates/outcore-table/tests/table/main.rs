@@ -16,4 +16,6 @@ mod faults;
 mod files;
 mod interop;
 mod jobs;
+mod parts;
 mod rows;
+mod select;

@@ -20,6 +20,7 @@ use outcore_front::output::Target;
 use outcore_io::units;
 use serde_json::{Value, json};
 
+use super::table;
 use crate::cli::sequence::{
     FindArgs, HistogramArgs, InputArgs, ReduceArgs, SequenceCommand, TopArgs,
 };
@@ -36,11 +37,17 @@ const JSON_BYTES: u64 = 160;
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
     match command {
+        SequenceCommand::Map(args) if is_table(context, &args.input)? => table::map(context, args),
+        SequenceCommand::Filter(args) if is_table(context, &args.input)? => {
+            table::filter(context, args)
+        }
         SequenceCommand::Map(args) => {
+            table::check_no_table(&args.tables)?;
             let steps = vec![Step::Map(args.expression.clone())];
             write::write(context, (&args.input, &args.output), "map", steps)
         }
         SequenceCommand::Filter(args) => {
+            table::check_no_table(&args.tables)?;
             let steps = vec![Step::Filter(args.expression.clone())];
             write::write(context, (&args.input, &args.output), "filter", steps)
         }
@@ -83,6 +90,12 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
         SequenceCommand::Partition(args) => write::partition(context, args),
         SequenceCommand::Gather(args) => write::gather_at(context, args),
     }
+}
+
+/// Whether the input is a table, and nothing says that it is records.
+fn is_table(context: &Context, input: &InputArgs) -> Result<bool> {
+    let is_typed = input.record.format.is_some() || input.record.record_bytes.is_some();
+    Ok(!is_typed && input.count.is_none() && table::is_meant(context, &input.inputs)?)
 }
 
 /// The input of a command that prints, refined by `--map`; nothing if only the plan was wanted.

@@ -11,9 +11,11 @@ mod dedup;
 mod info;
 mod order;
 mod outputs;
+mod part;
 mod report;
 mod request;
 mod run;
+mod select;
 
 use std::path::{Path, PathBuf};
 
@@ -33,6 +35,8 @@ pub(crate) use convert::convert;
 pub(crate) use dedup::dedup;
 pub(crate) use info::info;
 pub(crate) use order::{shuffle, sort, unique};
+pub(crate) use part::{head, sample, split};
+pub(crate) use select::{filter, map};
 
 const READ: &str = "read arguments";
 

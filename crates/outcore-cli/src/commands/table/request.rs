@@ -20,6 +20,14 @@ pub(super) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// The same with another output.
+    pub(super) fn to(self, output: &'a Path) -> Self {
+        Request {
+            output: Some(output),
+            ..self
+        }
+    }
+
     /// What a command for nothing but tables is asked for.
     pub(super) fn of(files: &'a TableFileArgs) -> Self {
         Request {

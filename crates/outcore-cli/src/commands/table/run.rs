@@ -9,7 +9,6 @@ use std::time::Instant;
 use outcore::{Job, Result};
 use outcore_front::output::Target;
 use outcore_front::resources::Resources;
-use outcore_table::input::InputOptions;
 use outcore_table::jobs::TableEnds;
 use serde_json::json;
 
@@ -21,16 +20,36 @@ use crate::lines::scratch_drives;
 use crate::progress::watch;
 use crate::recorder::Kept;
 
-/// Runs `work` from the inputs of `request` to its outputs, and says what it did.
+/// Runs `work` from the inputs of `request` to its output, and says what it did.
 pub(super) fn run(
     context: &Context,
     request: &Request<'_>,
     resources: Resources,
     work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<Done>,
 ) -> Result<u8> {
+    run_to(context, request, resources, (&[], None), work)
+}
+
+/// The same to several files in the place of the output, if there are some, with so many rows in each but the last.
+pub(super) fn run_to(
+    context: &Context,
+    request: &Request<'_>,
+    resources: Resources,
+    (files, file_rows): (&[PathBuf], Option<u64>),
+    work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<Done>,
+) -> Result<u8> {
     let started = Instant::now();
     let sources = sources_of(context, request.inputs)?;
-    let (outputs, mut writes) = outputs_of(context, request)?;
+    let (mut outputs, mut writes) = outputs_of(context, request)?;
+    if !files.is_empty() {
+        let names = files
+            .iter()
+            .map(|name| context.files.output(name, request.force));
+        outputs = names
+            .map(|name| name.map(std::borrow::Cow::into_owned))
+            .collect::<Result<_>>()?;
+        writes.file_rows = file_rows;
+    }
     check_inputs_kept(&sources, (request.inputs, &outputs), request.replace)?;
     writes.is_replacing = request.force || request.replace;
     let target = match outputs.as_slice() {
@@ -69,11 +88,7 @@ pub(super) fn run(
             "io": resources.config.io.value.name(),
         }),
     );
-    let reads = InputOptions {
-        columns: (!request.tables.columns.is_empty()).then(|| request.tables.columns.clone()),
-        is_union: request.tables.union,
-        ..InputOptions::default()
-    };
+    let reads = request.tables.reads();
     let ends = TableEnds {
         inputs: request.inputs,
         reads: &reads,

@@ -1,0 +1,167 @@
+//! `head`, `sample` and `split` of tables: some of their rows, or all of them in several files.
+//!
+//! Contract: as the folder's. `head` prints rows where no output is named. Parts of a split appear together or not at all.
+
+use std::path::PathBuf;
+
+use outcore::{Error, Job, Result};
+use outcore_front::split::PLACEHOLDER;
+use outcore_io::units;
+use outcore_table::input::{InputOptions, TableInput};
+use outcore_table::jobs;
+use outcore_table::text::print;
+use serde_json::json;
+
+use super::outputs::further_output;
+use super::run::run_to;
+use super::{Done, READ, Request, check_local, refuse, run};
+use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs, SplitArgs};
+use crate::cli::tables::TableArgs;
+use crate::cli::{DriveArgs, RecordArgs, ResourceArgs};
+use crate::context::Context;
+use crate::measure::Summary;
+use crate::progress::watch;
+use crate::resources;
+
+fn request_of<'a>(
+    files: &'a FileArgs,
+    tables: &'a TableArgs,
+    record_io: &'a RecordArgs,
+) -> Request<'a> {
+    Request {
+        inputs: &files.inputs,
+        output: files.output.as_deref(),
+        tables,
+        force: files.force,
+        replace: false,
+        record_io,
+    }
+}
+
+pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
+    refuse(args.rows.is_given(), "--csv and --jsonl")?;
+    let resources = ResourceArgs::default();
+    let resources = resources::load(&resources, &DriveArgs::default(), None, resources::SEED)?;
+    if !args.files.is_to_stdout() {
+        let request = request_of(&args.files, &args.tables, &args.record_io);
+        return run(context, &request, resources, |job, ends| {
+            Ok(Done::new("took", jobs::head(job, ends, args.records)?))
+        });
+    }
+    let job = resources.job(Vec::new());
+    let reads = args.tables.reads();
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let (rows, read_bytes) = watch(reporter, interrupt, &job.control, &[], || {
+        let from = (&args.files.inputs[..], &reads);
+        print(&job, from, args.records, &mut |text| {
+            reporter.data(text);
+            job.control.check()
+        })
+    })?;
+    let summary = Summary {
+        records: rows,
+        read_bytes,
+        passes: 1,
+        ..Summary::default()
+    };
+    context
+        .reporter
+        .summary(&summary.with("output", json!("-")));
+    Ok(0)
+}
+
+pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
+    refuse(args.rows.is_given(), "--csv and --jsonl")?;
+    let resources = ResourceArgs {
+        memory_bytes: args.memory_bytes,
+        ..ResourceArgs::default()
+    };
+    let resources = resources::load(&resources, &DriveArgs::default(), None, resources::SEED)?;
+    let request = request_of(&args.files, &args.tables, &args.record_io);
+    run(context, &request, resources, |job, ends| {
+        let done = jobs::sample(job, ends, (args.records, args.seed))?;
+        Ok(Done::new("drew", done).with("seed", json!(args.seed)))
+    })
+}
+
+pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
+    refuse(args.rows.is_given(), "--csv and --jsonl")?;
+    args.inputs
+        .first()
+        .map_or(Ok(()), |first| check_local(first))?;
+    let resources = resources::load(&args.resources, &args.drives, None, resources::SEED)?;
+    let tables = TableArgs {
+        columns: args.columns.clone(),
+        codec: args.codec.clone(),
+        ..TableArgs::default()
+    };
+    if !args.output.contains(PLACEHOLDER) {
+        let cause = format!("the name of the parts has no {PLACEHOLDER}");
+        return Err(Error::usage("create output", cause)
+            .path(&args.output)
+            .hint("write for example -o 'part-{part}.parquet'"));
+    }
+    let name = |part: &str| PathBuf::from(args.output.replace(PLACEHOLDER, part));
+    let request = Request {
+        inputs: &args.inputs,
+        output: None,
+        tables: &tables,
+        force: args.force,
+        replace: false,
+        record_io: &args.record_io,
+    };
+    if let Some(share) = args.train {
+        let (train, test) = (name("train"), name("test"));
+        let request = request.to(&train);
+        let rest = further_output(context, &request, &test)?;
+        return run(context, &request, resources, |job, ends| {
+            let seed = args.seed;
+            let (one, other) = jobs::halves(job, ends, (share, seed), (&rest.0, &rest.1))?;
+            let note = format!(
+                "wrote {} to {}",
+                units::counted(other.rows_out, "other row"),
+                test.display()
+            );
+            let done = Done::new("drew", one).with("seed", json!(seed));
+            Ok(done.with("test_rows", json!(other.rows_out)).note(note))
+        });
+    }
+    let (rows, file_rows) = rows_of(args, &tables)?;
+    let parts = rows.div_ceil(file_rows).max(1);
+    if parts > PARTS_MAX {
+        let cause = format!("that makes {} parts", units::count(parts));
+        return Err(Error::usage(READ, cause).hint("make them larger"));
+    }
+    let names: Vec<PathBuf> = (0..parts).map(|part| name(&part.to_string())).collect();
+    let request = request.to(&names[0]);
+    let shape = (&names[..], Some(file_rows));
+    run_to(context, &request, resources, shape, |job, ends| {
+        let paths: Vec<String> = names
+            .iter()
+            .map(|name| name.display().to_string())
+            .collect();
+        let done = Done::new("split", jobs::copy(job, ends)?);
+        Ok(done.with("parts", json!(paths)))
+    })
+}
+
+/// Files of one split, at most: each is open until all are published.
+const PARTS_MAX: u64 = 1000;
+
+/// Rows of the table, and of a part.
+fn rows_of(args: &SplitArgs, tables: &TableArgs) -> Result<(u64, u64)> {
+    let job = Job::new(outcore::JobOptions::default(), outcore::IoMode::Auto);
+    let reads: InputOptions = tables.reads();
+    let input = TableInput::open(&job, &args.inputs, &reads)?;
+    let rows = input.rows_count();
+    let part_rows = match (args.parts, args.part_lines, args.part_bytes) {
+        (Some(parts), ..) => rows.div_ceil(parts.max(1)),
+        (_, Some(part_rows), _) => part_rows,
+        (_, _, bytes) => {
+            let stored_bytes: u64 = input.pieces().iter().map(|piece| piece.stored_bytes).sum();
+            let row_bytes = stored_bytes as f64 / rows.max(1) as f64;
+            (bytes.unwrap_or(1) as f64 / row_bytes.max(f64::MIN_POSITIVE)) as u64
+        }
+    };
+    Ok((rows, part_rows.max(1)))
+}

@@ -1,0 +1,348 @@
+//! The values of an expression's parts, and the type that two of them have in common.
+//!
+//! Contract: a [`Value`] is a column of a batch, or one value for all rows of it. Literals take the type of what they meet,
+//! where they have a value of it; columns meet in the narrowest type that holds both. Dictionaries are looked up when a
+//! column is taken. Timestamps with a zone are compared with each other, and with texts, in UTC.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{Decimal128Builder, StringBuilder};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Datum, Float64Array, Int64Array, UInt32Array, new_null_array,
+};
+use arrow_cast::CastOptions;
+use arrow_cast::display::FormatOptions;
+use arrow_schema::{ArrowError, DataType, TimeUnit};
+use arrow_select::take::take;
+use outcore_io::{Error, Result};
+
+use super::wrong;
+
+/// Digits of the widest decimals of 128 bits, and of 256.
+const DIGITS_128: u8 = 38;
+const DIGITS_256: u8 = 76;
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A column, or what was computed of one.
+    Computed,
+    /// A literal.
+    Literal,
+    /// A number with a point, written like this.
+    Number(String),
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(super) struct Value {
+    pub(super) array: ArrayRef,
+    /// One value for all rows.
+    pub(super) is_scalar: bool,
+    pub(super) origin: Origin,
+}
+
+impl Datum for Value {
+    fn get(&self) -> (&dyn Array, bool) {
+        (&*self.array, self.is_scalar)
+    }
+}
+
+impl Value {
+    pub(super) fn column(array: &ArrayRef) -> Result<Self> {
+        let array = match array.data_type() {
+            DataType::Dictionary(_, values) => cast(array, values)?,
+            DataType::RunEndEncoded(_, values) => cast(array, values.data_type())?,
+            _ => Arc::clone(array),
+        };
+        Ok(Value::computed(array, false))
+    }
+
+    pub(super) fn computed(array: ArrayRef, is_scalar: bool) -> Self {
+        Value {
+            array,
+            is_scalar,
+            origin: Origin::Computed,
+        }
+    }
+
+    fn literal(array: ArrayRef) -> Self {
+        Value {
+            array,
+            is_scalar: true,
+            origin: Origin::Literal,
+        }
+    }
+
+    pub(super) fn null() -> Self {
+        Value::literal(new_null_array(&DataType::Null, 1))
+    }
+
+    pub(super) fn boolean(value: bool) -> Self {
+        Value::literal(Arc::new(BooleanArray::from(vec![value])))
+    }
+
+    pub(super) fn text(text: &str) -> Self {
+        let mut builder = StringBuilder::new();
+        builder.append_value(text);
+        Value::literal(Arc::new(builder.finish()))
+    }
+
+    pub(super) fn integer(number: i128) -> Result<Self> {
+        if let Ok(number) = i64::try_from(number) {
+            return Ok(Value::literal(Arc::new(Int64Array::from(vec![number]))));
+        }
+        let mut builder = Decimal128Builder::new();
+        builder.append_value(number);
+        let made = builder.finish().with_precision_and_scale(DIGITS_128, 0);
+        let made = made.and_then(|made| {
+            made.validate_decimal_precision(DIGITS_128)?;
+            Ok(made)
+        });
+        let made =
+            made.map_err(|_| wrong(format!("{number} has more than {DIGITS_128} digits")))?;
+        Ok(Value::literal(Arc::new(made)))
+    }
+
+    /// A number with a point.
+    pub(super) fn number(text: &str) -> Result<Self> {
+        let number = text.parse::<f64>();
+        let number = number.map_err(|_| wrong(format!("`{text}` is no number")))?;
+        Ok(Value {
+            array: Arc::new(Float64Array::from(vec![number])),
+            is_scalar: true,
+            origin: Origin::Number(text.to_owned()),
+        })
+    }
+
+    pub(super) fn data_type(&self) -> &DataType {
+        self.array.data_type()
+    }
+
+    /// Whether it was written in the expression.
+    pub(super) fn is_literal(&self) -> bool {
+        self.origin != Origin::Computed
+    }
+
+    /// As a column of `rows_count` rows.
+    pub(super) fn into_column(self, rows_count: usize) -> Result<ArrayRef> {
+        if !self.is_scalar {
+            return Ok(self.array);
+        }
+        let places = UInt32Array::from_value(0, rows_count);
+        take(&self.array, &places, None).map_err(|error| failed(&error))
+    }
+
+    /// The same of another type.
+    ///
+    /// # Errors
+    /// Usage: a value that the type does not hold.
+    pub(super) fn cast(&self, data_type: &DataType) -> Result<Value> {
+        let array = match (&self.origin, data_type) {
+            (Origin::Number(text), DataType::Decimal128(..) | DataType::Decimal256(..)) => {
+                cast(&Value::text(text).array, data_type)?
+            }
+            _ => cast(&self.array, data_type)?,
+        };
+        Ok(Value {
+            array,
+            ..self.clone()
+        })
+    }
+
+    /// Whether a value of another type says the same.
+    fn is_held_by(&self, data_type: &DataType) -> bool {
+        self.cast(data_type).is_ok()
+    }
+
+    /// Digits behind the point, of what can be a decimal.
+    fn scale(&self) -> Option<i8> {
+        match (&self.origin, self.data_type()) {
+            (Origin::Number(text), _) => {
+                let digits = text.split_once('.').map_or("", |(_, digits)| digits);
+                let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+                i8::try_from(digits.len()).ok().filter(|_| is_plain)
+            }
+            (_, kind) => scale_of(kind),
+        }
+    }
+}
+
+fn scale_of(kind: &DataType) -> Option<i8> {
+    match kind {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => Some(*scale),
+        kind if kind.is_integer() => Some(0),
+        _ => None,
+    }
+}
+
+/// `array` as another type; what does not fit is an error.
+pub(super) fn cast(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    cast_with(array, data_type, false)
+}
+
+/// The same; what does not fit is null if `is_null`.
+pub(super) fn cast_with(array: &ArrayRef, data_type: &DataType, is_null: bool) -> Result<ArrayRef> {
+    if array.data_type() == data_type {
+        return Ok(Arc::clone(array));
+    }
+    let options = CastOptions {
+        safe: is_null,
+        format_options: FormatOptions::default(),
+    };
+    arrow_cast::cast_with_options(array, data_type, &options).map_err(|error| {
+        failed(&error).hint("with try_ before the name of a cast, what does not fit becomes null")
+    })
+}
+
+/// What a kernel of Arrow says as an error of whoever wrote the expression.
+pub(super) fn failed(error: &ArrowError) -> Error {
+    let text = match error {
+        ArrowError::ComputeError(text)
+        | ArrowError::CastError(text)
+        | ArrowError::ParseError(text)
+        | ArrowError::InvalidArgumentError(text)
+        | ArrowError::NotYetImplemented(text)
+        | ArrowError::ArithmeticOverflow(text) => text.clone(),
+        other => other.to_string(),
+    };
+    wrong(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Both as one type, in which they can be compared.
+pub(super) fn alike(one: Value, other: Value) -> Result<(Value, Value)> {
+    let (one, other) = (in_utc(one)?, in_utc(other)?);
+    let common = common_type(&one, &other).ok_or_else(|| {
+        wrong(format!(
+            "{} and {} cannot be compared",
+            one.data_type(),
+            other.data_type()
+        ))
+        .hint("cast one of them, for example i64(name) or text(name)")
+    })?;
+    Ok((one.cast(&common)?, other.cast(&common)?))
+}
+
+/// A timestamp without its zone.
+pub(super) fn in_utc(value: Value) -> Result<Value> {
+    match value.data_type() {
+        DataType::Timestamp(unit, Some(_)) => {
+            let plain = DataType::Timestamp(*unit, None);
+            // By way of the stored integers: the library would count in the zone.
+            let stored = cast(&value.array, &DataType::Int64)?;
+            let array = cast(&stored, &plain)?;
+            Ok(Value { array, ..value })
+        }
+        _ => Ok(value),
+    }
+}
+
+/// A type that both can be cast to, if there is one.
+pub(super) fn common_type(one: &Value, other: &Value) -> Option<DataType> {
+    let (a, b) = (one.data_type(), other.data_type());
+    if *a == DataType::Null || a == b {
+        return Some(b.clone());
+    }
+    if *b == DataType::Null {
+        return Some(a.clone());
+    }
+    match (one.is_literal(), other.is_literal()) {
+        (true, false) => type_beside(one, b).or_else(|| of_columns(one, other)),
+        (false, true) => type_beside(other, a).or_else(|| of_columns(one, other)),
+        _ => of_columns(one, other),
+    }
+}
+
+/// The type that a literal takes beside a column.
+fn type_beside(literal: &Value, column: &DataType) -> Option<DataType> {
+    let is_taken = match literal.data_type() {
+        DataType::Utf8 => column.is_temporal() || is_text(column) || is_bytes(column),
+        DataType::Int64 => {
+            (column.is_integer() && literal.is_held_by(column)) || column.is_floating()
+        }
+        DataType::Float64 => column.is_floating(),
+        _ => false,
+    };
+    is_taken.then(|| column.clone())
+}
+
+fn of_columns(one: &Value, other: &Value) -> Option<DataType> {
+    let (a, b) = (one.data_type(), other.data_type());
+    if a.is_numeric() && b.is_numeric() {
+        return of_numbers(one, other);
+    }
+    match (a, b) {
+        (a, b) if is_text(a) && is_text(b) => Some(DataType::LargeUtf8),
+        (a, b) if is_bytes(a) && is_bytes(b) => Some(DataType::LargeBinary),
+        (DataType::Timestamp(one, None), DataType::Timestamp(other, None)) => {
+            Some(DataType::Timestamp((*one).max(*other), None))
+        }
+        (DataType::Date32 | DataType::Date64, DataType::Timestamp(unit, None))
+        | (DataType::Timestamp(unit, None), DataType::Date32 | DataType::Date64) => {
+            Some(DataType::Timestamp(*unit, None))
+        }
+        (DataType::Date32, DataType::Date64) | (DataType::Date64, DataType::Date32) => {
+            Some(DataType::Date64)
+        }
+        (DataType::Time32(_) | DataType::Time64(_), DataType::Time32(_) | DataType::Time64(_)) => {
+            Some(DataType::Time64(TimeUnit::Nanosecond))
+        }
+        (DataType::Duration(one), DataType::Duration(other)) => {
+            Some(DataType::Duration((*one).max(*other)))
+        }
+        _ => None,
+    }
+}
+
+fn of_numbers(one: &Value, other: &Value) -> Option<DataType> {
+    let (a, b) = (one.data_type(), other.data_type());
+    let is_decimal = scale_of(a).is_some_and(|_| !a.is_integer())
+        || scale_of(b).is_some_and(|_| !b.is_integer());
+    if is_decimal && let (Some(one), Some(other)) = (one.scale(), other.scale()) {
+        return Some(decimal((a, b), one.max(other)));
+    }
+    if a.is_floating() || b.is_floating() {
+        let is_narrow = |kind: &DataType| matches!(kind, DataType::Float16 | DataType::Float32);
+        return Some(match is_narrow(a) && is_narrow(b) {
+            true => DataType::Float32,
+            false => DataType::Float64,
+        });
+    }
+    if a.is_unsigned_integer() && b.is_unsigned_integer() {
+        return Some(DataType::UInt64);
+    }
+    match [a, b].contains(&&DataType::UInt64) {
+        // In this type all of both are.
+        true => Some(DataType::Decimal128(DIGITS_128, 0)),
+        false => Some(DataType::Int64),
+    }
+}
+
+/// The widest decimal of this scale.
+fn decimal((one, other): (&DataType, &DataType), scale: i8) -> DataType {
+    let is_wide = |kind: &DataType| matches!(kind, DataType::Decimal256(..));
+    match is_wide(one) || is_wide(other) {
+        true => DataType::Decimal256(DIGITS_256, scale),
+        false => DataType::Decimal128(DIGITS_128, scale),
+    }
+}
+
+pub(super) fn is_text(kind: &DataType) -> bool {
+    matches!(
+        kind,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
+}
+
+fn is_bytes(kind: &DataType) -> bool {
+    matches!(
+        kind,
+        DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::FixedSizeBinary(_)
+    )
+}

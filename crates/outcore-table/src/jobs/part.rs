@@ -1,0 +1,219 @@
+//! A part of a table: its first rows, or rows that are drawn.
+//!
+//! Contract: rows keep their order. [`head`] copies the first ones and reads no further. [`sample`] copies a number of rows,
+//! each set of which is as likely as any other; [`halves`] cuts a table in two like that. What is drawn is a function of the
+//! seed and the number of rows alone.
+//!
+//! **Drawing.** Row i of n is taken with probability (k - t) / (n - i), where t have been taken before it: so it is k of
+//! them in the end, and every set is equally likely (Fan, Muller, Rezucha, "Development of sampling plans by using
+//! sequential selection techniques", 1962; Knuth, volume 2, algorithm S). Its random number is a hash of seed and i, so that
+//! threads can begin anywhere: how many have been taken is kept for every [`STEP_ROWS`]th row.
+//!
+//! Bounds: a copy, and two bytes for a thousand rows.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use arrow_array::{BooleanArray, RecordBatch};
+use outcore::Job;
+use outcore_io::memory::Budget;
+use outcore_io::{Error, Result};
+use twox_hash::XxHash3_64;
+
+use super::copy::{Change, Copied, copy_changed, filtered};
+use super::{TableEnds, TableSummary};
+use crate::input::{Piece, TableInput};
+use crate::output::OutputOptions;
+
+/// Rows between two places at which it is known how many were taken before.
+const STEP_ROWS: u64 = 4096;
+
+/// Copies the first `rows_count` rows of a table.
+///
+/// # Errors
+/// As [`copy`](super::copy()).
+pub fn head(job: &Job, ends: &TableEnds<'_>, rows_count: u64) -> Result<TableSummary> {
+    let input = TableInput::open(job, ends.inputs, ends.reads)?;
+    let mut left = rows_count;
+    let counts = input.pieces().iter().map(|piece| {
+        let count = piece.rows_count.min(left);
+        left -= count;
+        count
+    });
+    let first = First(counts.collect());
+    let to = (ends.outputs, input.schema(), ends.writes);
+    copy_changed(job, &input, to, &first)?.publish()
+}
+
+/// Of each piece so many of its first rows.
+struct First(Vec<u64>);
+
+impl Change for First {
+    fn count(&self, piece: usize) -> Option<u64> {
+        self.0.get(piece).copied()
+    }
+
+    fn apply(&self, piece: usize, first: u64, batch: RecordBatch) -> Result<RecordBatch> {
+        let count = self.0.get(piece).copied().unwrap_or(0);
+        let left = usize::try_from(count.saturating_sub(first)).unwrap_or(usize::MAX);
+        Ok(batch.slice(0, left.min(batch.num_rows())))
+    }
+}
+
+/// Copies `rows_count` rows of a table, or all if there are fewer, that are drawn by `seed`.
+///
+/// # Errors
+/// As [`copy`](super::copy()).
+pub fn sample(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    (rows_count, seed): (u64, u64),
+) -> Result<TableSummary> {
+    let started = Instant::now();
+    let input = TableInput::open(job, ends.inputs, ends.reads)?;
+    let drawn = Drawn::new(job, input.pieces(), rows_count, seed)?;
+    let to = (ends.outputs, input.schema(), ends.writes);
+    let taken = Taken {
+        drawn: &drawn,
+        is_drawn: true,
+    };
+    let done = copy_changed(job, &input, to, &taken)?.publish()?;
+    Ok(TableSummary {
+        seconds: started.elapsed().as_secs_f64(),
+        ..done
+    })
+}
+
+/// Copies a share of the rows of a table that are drawn by `seed` to the outputs, and the others to `rest`: all of them
+/// appear, or nothing.
+///
+/// # Errors
+/// As [`copy`](super::copy()); usage: a share that is not between 0 and 1.
+pub fn halves(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    (share, seed): (f64, u64),
+    (rest, rest_writes): (&PathBuf, &OutputOptions),
+) -> Result<(TableSummary, TableSummary)> {
+    if !(0.0..=1.0).contains(&share) {
+        return Err(
+            Error::usage("draw rows", format!("{share} is no share of the rows"))
+                .hint("give a number between 0 and 1, for example 0.9"),
+        );
+    }
+    let input = TableInput::open(job, ends.inputs, ends.reads)?;
+    let rows_count = (input.rows_count() as f64 * share).round() as u64;
+    let drawn = Drawn::new(job, input.pieces(), rows_count, seed)?;
+    let copy = |to: (&[PathBuf], &OutputOptions), is_drawn: bool, held_bytes: u64| {
+        let own = Job {
+            budget: Budget::new(job.budget.free_bytes().saturating_sub(held_bytes)),
+            ..job.clone()
+        };
+        let taken = Taken {
+            drawn: &drawn,
+            is_drawn,
+        };
+        let to = (to.0, input.schema(), to.1);
+        copy_changed(&own, &input.under(&own)?, to, &taken)
+    };
+    let one = copy((ends.outputs, ends.writes), true, 0)?;
+    let rest = (std::slice::from_ref(rest), rest_writes);
+    let other = copy(rest, false, Copied::HELD_BYTES)?;
+    Ok((one.publish()?, other.publish()?))
+}
+
+/// Rows that are drawn.
+struct Drawn {
+    seed: u64,
+    rows_count: u64,
+    drawn_count: u64,
+    /// How many are drawn of the rows before every so manieth.
+    before: Vec<u64>,
+    /// The first row of each piece, and the number of all.
+    starts: Vec<u64>,
+}
+
+impl Drawn {
+    fn new(job: &Job, pieces: &[Piece], drawn_count: u64, seed: u64) -> Result<Self> {
+        let mut starts = vec![0];
+        for piece in pieces {
+            let end = starts.last().copied().unwrap_or(0) + piece.rows_count;
+            starts.push(end);
+        }
+        let rows_count = starts.last().copied().unwrap_or(0);
+        let mut drawn = Drawn {
+            seed,
+            rows_count,
+            drawn_count: drawn_count.min(rows_count),
+            before: Vec::new(),
+            starts,
+        };
+        let mut taken = 0;
+        for first in (0..rows_count).step_by(STEP_ROWS as usize) {
+            job.control.check()?;
+            drawn.before.push(taken);
+            let rows = first..rows_count.min(first + STEP_ROWS);
+            rows.for_each(|row| taken += u64::from(drawn.is_next(row, taken)));
+        }
+        Ok(drawn)
+    }
+
+    /// Whether a row is drawn, where so many before it were.
+    fn is_next(&self, row: u64, taken: u64) -> bool {
+        let number = XxHash3_64::oneshot_with_seed(self.seed, &row.to_le_bytes());
+        let place = (u128::from(number) * u128::from(self.rows_count - row)) >> 64;
+        place < u128::from(self.drawn_count - taken)
+    }
+
+    /// How many of the rows before this one are drawn.
+    fn before(&self, row: u64) -> u64 {
+        let step = row / STEP_ROWS;
+        let Some(&before) = self.before.get(step as usize) else {
+            return self.drawn_count;
+        };
+        let rows = step * STEP_ROWS..row;
+        rows.fold(before, |taken, row| {
+            taken + u64::from(self.is_next(row, taken))
+        })
+    }
+}
+
+/// The rows that are drawn, or the others.
+struct Taken<'d> {
+    drawn: &'d Drawn,
+    is_drawn: bool,
+}
+
+impl Change for Taken<'_> {
+    fn count(&self, piece: usize) -> Option<u64> {
+        let (start, end) = (
+            *self.drawn.starts.get(piece)?,
+            *self.drawn.starts.get(piece + 1)?,
+        );
+        let count = self.drawn.before(end) - self.drawn.before(start);
+        Some(if self.is_drawn {
+            count
+        } else {
+            end - start - count
+        })
+    }
+
+    fn apply(&self, piece: usize, first: u64, batch: RecordBatch) -> Result<RecordBatch> {
+        let start = self.drawn.starts.get(piece).copied().unwrap_or(0) + first;
+        let end = self.drawn.rows_count.min(start + batch.num_rows() as u64);
+        let mut taken = self.drawn.before(start);
+        let chosen = (start..end).map(|row| {
+            let is_next = self.drawn.is_next(row, taken);
+            taken += u64::from(is_next);
+            Some(is_next == self.is_drawn)
+        });
+        let chosen: BooleanArray = chosen.collect();
+        if chosen.len() != batch.num_rows() {
+            return Err(
+                Error::corrupt("draw rows", "a file has more rows than it says")
+                    .hint("the file is damaged: copy or write it again"),
+            );
+        }
+        filtered(&batch, &chosen)
+    }
+}

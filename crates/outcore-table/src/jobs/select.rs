@@ -1,0 +1,181 @@
+//! Some rows of a table, with other columns.
+//!
+//! Contract: [`select`] copies the rows for which all conditions are true, with columns that are computed of the input's:
+//! one of a name that there is takes its place, others come behind. Conditions and computed columns see the columns of
+//! the input alone. Row groups that the conditions rule out by their statistics, and directories by their names, are not
+//! read, nor are columns that nobody asks for. Rows keep their order.
+//!
+//! Bounds: those of a copy, and a column of a batch for each part of an expression.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
+use outcore::Job;
+use outcore_io::Result;
+
+use super::copy::{Change, copy_changed, filtered};
+use super::{TableEnds, TableSummary};
+use crate::expr::{Assignment, Expr};
+use crate::fault;
+use crate::input::{InputOptions, Piece, Predicate, TableInput};
+use crate::schema::column_index;
+
+const SELECT: &str = "choose columns";
+
+/// What is taken of a table.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Selection {
+    /// All of them are true of the rows that are taken.
+    pub conditions: Vec<Expr>,
+    /// Columns that are computed.
+    pub computed: Vec<Assignment>,
+}
+
+/// Copies what `selection` takes of a table. [`InputOptions::columns`] may name computed columns, too.
+///
+/// # Errors
+/// As [`copy`](super::copy()) and [`Expr::check`]. Nothing is left then.
+pub fn select(job: &Job, ends: &TableEnds<'_>, selection: &Selection) -> Result<TableSummary> {
+    let started = Instant::now();
+    let all = InputOptions {
+        columns: None,
+        ..ends.reads.clone()
+    };
+    let input = TableInput::open(job, ends.inputs, &all)?;
+    let columns = ends.reads.columns.as_deref();
+    let plan = Plan::of(input.schema(), columns, selection)?;
+    let input = input.restricted(plan.predicates.clone(), &plan.reads)?;
+    let change = Selected {
+        plan: &plan,
+        selection,
+        pieces: input.pieces(),
+    };
+    let to = (ends.outputs, &plan.schema, ends.writes);
+    let done = copy_changed(job, &input, to, &change)?.publish()?;
+    Ok(TableSummary {
+        seconds: started.elapsed().as_secs_f64(),
+        ..done
+    })
+}
+
+/// What is read, and what becomes of it.
+struct Plan {
+    /// Columns that are read.
+    reads: Vec<String>,
+    /// What row groups may be left out by.
+    predicates: Vec<Predicate>,
+    /// Of what is written.
+    schema: SchemaRef,
+    /// For each column that is written: where it comes from.
+    origins: Vec<Origin>,
+}
+
+enum Origin {
+    /// A column of the input.
+    Read(String),
+    /// The computed column at this place.
+    Computed(usize),
+}
+
+impl Plan {
+    fn of(input: &SchemaRef, columns: Option<&[String]>, selection: &Selection) -> Result<Self> {
+        let mut fields: Vec<(FieldRef, Origin)> = input
+            .fields()
+            .iter()
+            .map(|field| (Arc::clone(field), Origin::Read(field.name().clone())))
+            .collect();
+        let mut predicates = Vec::new();
+        for condition in &selection.conditions {
+            let kind = condition.check(input)?;
+            condition.holds(&RecordBatch::new_empty(SchemaRef::clone(input)))?;
+            debug_assert!(!kind.is_nested());
+            predicates.extend(condition.predicates(input));
+        }
+        for (place, made) in selection.computed.iter().enumerate() {
+            let field = Field::new(&made.name, made.value.check(input)?, true);
+            let made = (Arc::new(field), Origin::Computed(place));
+            match fields
+                .iter_mut()
+                .find(|(known, _)| known.name() == made.0.name())
+            {
+                Some(known) => *known = made,
+                None => fields.push(made),
+            }
+        }
+        let (fields, origins): (Vec<FieldRef>, Vec<Origin>) = fields.into_iter().unzip();
+        let whole = Schema::new_with_metadata(fields, input.metadata().clone());
+        let mut origins: Vec<Option<Origin>> = origins.into_iter().map(Some).collect();
+        let places: Vec<usize> = match columns {
+            None => (0..origins.len()).collect(),
+            Some(names) => names
+                .iter()
+                .map(|name| column_index(&whole, name, SELECT))
+                .collect::<Result<_>>()?,
+        };
+        let schema = whole.project(&places);
+        let schema = Arc::new(schema.map_err(|error| fault::arrow(SELECT, &error))?);
+        crate::schema::check_names(&schema)?;
+        let origins: Vec<Origin> = places
+            .iter()
+            .filter_map(|&place| origins[place].take())
+            .collect();
+        let mut reads: Vec<String> = Vec::new();
+        let mut read = |name: &str| {
+            if !reads.iter().any(|known| known == name) {
+                reads.push(name.to_owned());
+            }
+        };
+        for origin in &origins {
+            match origin {
+                Origin::Read(name) => read(name),
+                Origin::Computed(place) => {
+                    let value = &selection.computed[*place].value;
+                    value.columns().into_iter().for_each(&mut read);
+                }
+            }
+        }
+        for condition in &selection.conditions {
+            condition.columns().into_iter().for_each(&mut read);
+        }
+        Ok(Plan {
+            reads,
+            predicates,
+            schema,
+            origins,
+        })
+    }
+}
+
+struct Selected<'s> {
+    plan: &'s Plan,
+    selection: &'s Selection,
+    pieces: &'s [Piece],
+}
+
+impl Change for Selected<'_> {
+    fn count(&self, piece: usize) -> Option<u64> {
+        let is_every = self.selection.conditions.is_empty();
+        let piece = self.pieces.get(piece).filter(|_| is_every);
+        piece.map(|piece| piece.rows_count)
+    }
+
+    fn apply(&self, _: usize, _: u64, mut batch: RecordBatch) -> Result<RecordBatch> {
+        for condition in &self.selection.conditions {
+            batch = filtered(&batch, &condition.holds(&batch)?)?;
+        }
+        let columns = self.plan.origins.iter().map(|origin| match origin {
+            Origin::Read(name) => {
+                let place = column_index(batch.schema_ref(), name, SELECT)?;
+                Ok(Arc::clone(batch.column(place)))
+            }
+            Origin::Computed(place) => self.selection.computed[*place].value.evaluate(&batch),
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let made =
+            RecordBatch::try_new_with_options(Arc::clone(&self.plan.schema), columns, &options);
+        made.map_err(|error| fault::arrow(SELECT, &error))
+    }
+}
