@@ -43,6 +43,7 @@ from ._summary import (
     VerifyReport,
     WriteSummary,
 )
+from ._table import Table, TableSummary, convert, dedup, table
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
 from ._view import LineView, View, sort_view
 
@@ -76,6 +77,8 @@ __all__ = [
     "ShuffleSummary",
     "Shuffled",
     "SortSummary",
+    "Table",
+    "TableSummary",
     "UsageError",
     "VerifyReport",
     "Volume",
@@ -83,6 +86,8 @@ __all__ = [
     "WriteSummary",
     "__version__",
     "col",
+    "convert",
+    "dedup",
     "gen",
     "index",
     "open",
@@ -91,6 +96,7 @@ __all__ = [
     "shuffled",
     "sort",
     "sort_view",
+    "table",
     "tabulate",
     "verify",
     "x",

@@ -23,6 +23,8 @@ from ._wire import (
     SimRunRequest,
     SortReply,
     SortRequest,
+    TableReply,
+    TableRequest,
     Tell,
     VerifyReply,
     VerifyRequest,
@@ -63,6 +65,9 @@ __all__ = [
     "sim_run",
     "sort",
     "split_lines",
+    "table_job",
+    "table_spool",
+    "table_stream",
     "top",
     "verify",
     "write",
@@ -190,3 +195,18 @@ class View:
     def read(self, start: int, stop: int) -> bytearray: ...
     def search(self, key: str) -> int: ...
     def search_line(self, line: bytes) -> int: ...
+
+def table_job(request: TableRequest, tell: Tell | None) -> TableReply:
+    """Runs a job on a table."""
+
+def table_spool(source: object, path: str, resources: ResourcesRequest, tell: Tell | None) -> int:
+    """Writes the batches of another library's table to an Arrow file; how many rows there are."""
+
+def table_stream(
+    inputs: list[str],
+    columns: list[str] | None,
+    union: bool,
+    resources: ResourcesRequest,
+    held: object,
+) -> object:
+    """The batches of a table as a capsule, which holds `held` until they have been read."""

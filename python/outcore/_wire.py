@@ -536,3 +536,40 @@ class MeasuredReply(TypedDict):
     requests_per_s: float
     p50_us: float
     p99_us: float
+
+
+class TableRequest(TypedDict):
+    """A job on a table."""
+
+    job: str
+    inputs: list[str]
+    output: str
+    by: list[str]
+    descending: bool
+    stable: bool
+    keep: str
+    removed: str | None
+    epoch: int
+    rows: int
+    conditions: list[str]
+    computed: list[str]
+    columns: list[str] | None
+    union: bool
+    codec: str | None
+    group_rows: int | None
+    force: bool
+    resources: ResourcesRequest
+
+
+class TableReply(TypedDict):
+    """What a job on a table did."""
+
+    rows_in: int
+    rows_out: int
+    removed: int | None
+    seconds: float
+    read_bytes: int
+    written_bytes: int
+    scratch_bytes: int
+    output_bytes: int
+    passes: int

@@ -3,8 +3,8 @@
 //! Contract: one function a job, each taking one dictionary that the Python half has checked, and
 //! giving one back ([`request`], [`reply`]). Jobs run on their own threads with the interpreter
 //! free ([`run`]); failures become the exceptions of `outcore._errors` ([`errors`]). The rules about
-//! what may be asked for are those of the command ([`outcore_front`]). No unsafe code and no state
-//! but the cached function that makes exceptions.
+//! what may be asked for are those of the command ([`outcore_front`]). No state but the cached function that
+//! makes exceptions, and unsafe code in [`capsule`] alone.
 //!
 //! | file | does |
 //! |---|---|
@@ -17,9 +17,11 @@
 //! | [`datasets`] | `@name` where a function takes a file |
 //! | [`run`] | a job on its thread: signals, progress, cancellation |
 //! | [`view`] | sorted views |
+//! | [`table`], [`capsule`] | tables, and the streams of other libraries |
 //! | [`errors`] | failures as exceptions |
 //! | [`fork`](mod@fork) | what a forked child must not touch |
 
+mod capsule;
 mod dataset;
 mod datasets;
 mod errors;
@@ -30,6 +32,7 @@ mod reply;
 mod request;
 mod run;
 mod sim;
+mod table;
 mod view;
 mod volume;
 
@@ -50,11 +53,12 @@ mod _outcore {
     use outcore_front::split::PartSize;
     use pyo3::prelude::*;
     use pyo3::pybacked::PyBackedBytes;
-    use pyo3::types::{PyByteArray, PyBytes};
+    use pyo3::types::{PyByteArray, PyBytes, PyCapsule};
 
     use crate::dataset::{self, Dataset, consume};
     use crate::request::CsvRows;
-    use crate::{errors, jobs, reply, request, run, sim, view, volume};
+    use crate::table::{self, TableDone, TableJob};
+    use crate::{capsule, errors, jobs, reply, request, run, sim, view, volume};
 
     /// Sorts files.
     #[pyfunction]
@@ -467,6 +471,51 @@ mod _outcore {
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<View> {
         run::watch(py, tell, |run| view::build(request, run))
+    }
+
+    /// Runs a job on a table.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn table_job(
+        py: Python<'_>,
+        request: TableJob,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<TableDone> {
+        run::watch(py, tell, move |run| table::run(&request, run))
+    }
+
+    /// Writes the batches of another library's table to an Arrow file.
+    #[pyfunction]
+    #[pyo3(signature = (source, path, resources, tell))]
+    fn table_spool(
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        path: PathBuf,
+        resources: request::Resources,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        let reader = capsule::taken(source)?;
+        run::watch(py, tell, move |run| {
+            table::spool(reader, path, &resources, run)
+        })
+    }
+
+    /// The batches of a table as an Arrow stream, which holds `held` until it ends.
+    #[pyfunction]
+    #[pyo3(signature = (inputs, columns, union, resources, held))]
+    fn table_stream<'py>(
+        py: Python<'py>,
+        inputs: Vec<PathBuf>,
+        columns: Option<Vec<String>>,
+        union: bool,
+        resources: request::Resources,
+        held: Py<PyAny>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let reads = table::reads(columns, union);
+        let batches = run::watch(py, None, move |run| {
+            table::batches(&inputs, &reads, &resources, run)
+        })?;
+        capsule::given(py, Box::new(table::Holding::new(batches, held)))
     }
 
     #[pymodule_init]

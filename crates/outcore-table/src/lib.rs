@@ -11,6 +11,7 @@
 //! | [`input`] | Parquet and Arrow files as one table in pieces, read in parallel, pruned, projected |
 //! | [`output`] | row groups encoded in parallel, appended in order, published whole |
 //! | [`jobs`] | copy, select, sort, shuffle, unique, dedup: from one to the other, through the engine |
+//! | [`stream`] | tables that other libraries hold or take |
 //! | [`text`] | rows for people to look at |
 //!
 //! ```
@@ -69,4 +70,5 @@ pub mod jobs;
 pub mod output;
 pub mod rows;
 mod schema;
+pub mod stream;
 pub mod text;

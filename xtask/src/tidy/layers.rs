@@ -54,6 +54,7 @@ const ROOMS: [(&str, &[&[&str]]); 5] = [
             &["schema"],
             &["rows"],
             &["input", "output"],
+            &["expr", "stream", "text"],
             &["jobs"],
         ],
     ),

@@ -8,7 +8,8 @@ use super::rust::{Source, Sources};
 use super::{Finding, Severity};
 
 /// Files and folders (ending in `/`) that may hold unsafe code, and what for.
-const PLACES: [(&str, &str); 13] = [
+const PLACES: [(&str, &str); 14] = [
+    ("python/src/capsule.rs", "streams of other Python libraries"),
     ("crates/outcore-io/src/memory.rs", "aligned buffers"),
     ("crates/outcore-io/src/memory/", "aligned buffers"),
     ("crates/outcore-io/src/drive/uring.rs", "io_uring's rings"),

@@ -7,15 +7,13 @@ use std::sync::Arc;
 use arrow_arith::temporal::{DatePart, date_part};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, Datum, Float64Array, Int64Array, LargeStringArray,
-};
+use arrow_array::{ArrayRef, BooleanArray, Datum, Float64Array, Int64Array, LargeStringArray};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use arrow_select::zip::zip;
-use arrow_string::{concat_elements::concat_elements_dyn, length::length, like};
+use arrow_string::{length::length, like};
 use outcore_io::{Error, Result};
 
-use super::evaluate::{is_in, truth};
+use super::operators::{is_in, truth};
 use super::value::{Value, alike, cast, cast_with, failed, in_utc, is_text};
 use super::wrong;
 
@@ -194,22 +192,6 @@ fn length_of(value: &Value) -> Result<Value> {
     let count = |text: Option<&str>| text.map(|text| text.chars().count() as i64);
     let made: Int64Array = texts.map(count).collect();
     Ok(Value::computed(Arc::new(made), value.is_scalar))
-}
-
-/// Two texts, one behind the other.
-pub(super) fn joined(one: &Value, other: &Value) -> Result<Value> {
-    let is_scalar = one.is_scalar && other.is_scalar;
-    let rows_count = match one.is_scalar {
-        true => other.array.len(),
-        false => one.array.len(),
-    };
-    let kind = match one.data_type() == other.data_type() {
-        true => one.data_type().clone(),
-        false => DataType::LargeUtf8,
-    };
-    let one = one.cast(&kind)?.into_column(rows_count)?;
-    let other = other.cast(&kind)?.into_column(rows_count)?;
-    told(concat_elements_dyn(&one, &other), is_scalar)
 }
 
 fn part_of(value: &Value, part: DatePart) -> Result<Value> {

@@ -22,6 +22,7 @@
 
 mod evaluate;
 mod functions;
+mod operators;
 mod parse;
 mod prune;
 mod value;
@@ -128,7 +129,7 @@ impl Expr {
     /// As [`Expr::evaluate`]; usage: its values are no truth values.
     pub fn holds(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let found = evaluate::evaluate(&self.0, batch)?;
-        let found = evaluate::truth(found)?.into_column(batch.num_rows())?;
+        let found = operators::truth(found)?.into_column(batch.num_rows())?;
         let found = arrow_array::cast::AsArray::as_boolean(&found);
         Ok(match found.null_count() {
             0 => found.clone(),
@@ -137,7 +138,7 @@ impl Expr {
     }
 
     /// What must be true of a row for which the expression is, and can be told by the statistics of row groups.
-    pub fn predicates(&self, schema: &Schema) -> Vec<Predicate> {
+    pub(crate) fn predicates(&self, schema: &Schema) -> Vec<Predicate> {
         prune::predicates(&self.0, schema)
     }
 }

@@ -3,6 +3,8 @@
 //! Contract: values with defaults that other programs would choose, turned into the libraries' own settings here
 //! and nowhere else. The schema's metadata are kept, as Arrow's schema and as the file's own keys and values.
 
+use std::path::Path;
+
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::IpcWriteOptions;
 use arrow_schema::{DataType, Field, Schema};
@@ -86,6 +88,26 @@ pub enum TableFormat {
     ArrowFile,
     /// An Arrow IPC stream.
     ArrowStream,
+}
+
+/// How the names of tables end, and the format that they get.
+const ENDINGS: [(&str, TableFormat); 7] = [
+    ("parquet", TableFormat::Parquet),
+    ("pq", TableFormat::Parquet),
+    ("parq", TableFormat::Parquet),
+    ("arrow", TableFormat::ArrowFile),
+    ("feather", TableFormat::ArrowFile),
+    ("ipc", TableFormat::ArrowFile),
+    ("arrows", TableFormat::ArrowStream),
+];
+
+impl TableFormat {
+    /// The format of a file of this name, if its ending says one.
+    pub fn of_name(name: &Path) -> Option<Self> {
+        let ending = name.extension().and_then(|ending| ending.to_str());
+        let known = ENDINGS.iter().find(|(known, _)| Some(*known) == ending);
+        known.map(|(_, format)| *format)
+    }
 }
 
 /// What is written. See the fields.

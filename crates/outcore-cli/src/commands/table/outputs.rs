@@ -13,17 +13,6 @@ use super::request::Request;
 use crate::cli::tables::TableArgs;
 use crate::context::Context;
 
-/// How the names of tables end, and the format that they get.
-const ENDINGS: [(&str, TableFormat); 7] = [
-    ("parquet", TableFormat::Parquet),
-    ("pq", TableFormat::Parquet),
-    ("parq", TableFormat::Parquet),
-    ("arrow", TableFormat::ArrowFile),
-    ("feather", TableFormat::ArrowFile),
-    ("ipc", TableFormat::ArrowFile),
-    ("arrows", TableFormat::ArrowStream),
-];
-
 /// The names of the output's files, and what they will look like.
 pub(super) fn outputs_of(
     context: &Context,
@@ -37,10 +26,8 @@ pub(super) fn outputs_of(
                 .hint("name a file with -o, for example -o out.parquet")
         })?;
     let name = context.files.output(name, request.force)?;
-    let ending = name.extension().and_then(|ending| ending.to_str());
-    let known = ENDINGS.iter().find(|(known, _)| Some(*known) == ending);
-    let format = match (known, request.tables.parts) {
-        (Some((_, format)), None) => *format,
+    let format = match (TableFormat::of_name(&name), request.tables.parts) {
+        (Some(format), None) => format,
         (None, Some(_)) => TableFormat::Parquet,
         (Some(_), Some(_)) => {
             let cause = "--parts writes a directory, and this is the name of a file";

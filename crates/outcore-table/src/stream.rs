@@ -1,0 +1,110 @@
+//! Tables that other libraries hold or take: batch by batch.
+//!
+//! Contract: [`spool`] writes the batches of any reader to an Arrow file, which the jobs read as any other; [`TableBatches`]
+//! hands out the batches of a table that lies in files, one by one, and owns all that it needs. Both are whole or an error.
+//!
+//! Bounds: a batch of the reader, which is its maker's, and what a writer holds; of a table its largest piece, decoded.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use outcore::Job;
+use outcore_io::{Error, Result};
+
+use crate::fault;
+use crate::input::{InputOptions, TableInput};
+use crate::output::{OutputOptions, TableFormat, TableOutput, WriterShape};
+
+const TAKE: &str = "take table";
+
+/// Writes all batches of `reader` to the Arrow file `path`; how many rows there were.
+///
+/// # Errors
+/// What `reader` fails with, as an error of usage; I/O. Nothing is left then.
+pub fn spool(job: &Job, reader: &mut dyn RecordBatchReader, path: PathBuf) -> Result<u64> {
+    let shape = WriterShape {
+        writers_count: 1,
+        memory_bytes: job.budget.free_bytes() / 2,
+        rows_count: None,
+    };
+    let options = OutputOptions::new(TableFormat::ArrowFile);
+    let output = TableOutput::create(job, &[path], &reader.schema(), &options, shape)?;
+    job.control.begin_phase("take table", 0);
+    let mut section = output.section(0, 0);
+    let mut rows_count = 0;
+    for batch in reader {
+        job.control.check()?;
+        let batch = batch.map_err(|error| {
+            let told = error.to_string();
+            let line = told
+                .lines()
+                .next()
+                .unwrap_or("it does not say why")
+                .to_owned();
+            Error::usage(TAKE, format!("whoever holds the table failed: {line}"))
+                .hint("read the table without outcore to see what is wrong")
+        })?;
+        rows_count += batch.num_rows() as u64;
+        section.write(&batch)?;
+    }
+    section.finish()?;
+    output.publish()?;
+    Ok(rows_count)
+}
+
+/// The batches of a table. See the module.
+pub struct TableBatches {
+    input: TableInput,
+    memory_bytes: u64,
+    next: usize,
+    ready: VecDeque<RecordBatch>,
+}
+
+impl TableBatches {
+    /// Those of the table in `paths`.
+    ///
+    /// # Errors
+    /// As [`TableInput::open`].
+    pub fn open(job: &Job, paths: &[PathBuf], reads: &InputOptions) -> Result<Self> {
+        let input = TableInput::open(job, paths, reads)?;
+        Ok(TableBatches {
+            memory_bytes: job.budget.free_bytes(),
+            input,
+            next: 0,
+            ready: VecDeque::new(),
+        })
+    }
+
+    fn advance(&mut self) -> Result<Option<RecordBatch>> {
+        while self.ready.is_empty() {
+            let Some(&piece) = self.input.pieces().get(self.next) else {
+                return Ok(None);
+            };
+            self.next += 1;
+            let mut reader = self.input.reader(self.memory_bytes)?;
+            self.ready = reader.open(piece)?.collect::<Result<_>>()?;
+        }
+        Ok(self.ready.pop_front())
+    }
+}
+
+impl Iterator for TableBatches {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = fault::guarded("read tables", || self.advance());
+        if next.is_err() {
+            self.next = usize::MAX;
+        }
+        next.map_err(|error| ArrowError::ExternalError(Box::new(error)))
+            .transpose()
+    }
+}
+
+impl RecordBatchReader for TableBatches {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(self.input.schema())
+    }
+}

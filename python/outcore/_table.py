@@ -1,0 +1,394 @@
+"""Tables: Parquet and Arrow files, and tables of pyarrow, Polars, pandas and DuckDB, larger than memory.
+
+    >>> import outcore
+    >>> outcore.dedup("docs.parquet", "clean.parquet", by="url")
+    >>> table = outcore.table("logs/*.parquet").filter("country == 'de'").sort(by="time:desc")
+    >>> frame = polars.from_arrow(table)
+
+A `Table` is files, or what a step made of them: each step writes an Arrow file of its own, which goes with the
+`Table`. Tables of other libraries come in and go out through the Arrow PyCapsule interface
+(`__arrow_c_stream__`), batch by batch.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, SupportsIndex, Union, runtime_checkable
+
+from . import _api as api
+from . import _outcore
+from ._errors import usage
+from ._progress import Watcher, telling
+from ._units import whole
+from ._wire import ResourcesRequest, TableReply, TableRequest
+
+_SEED = 1
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """What hands out record batches: tables and readers of pyarrow, frames of Polars and pandas, relations
+    of DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A capsule with an Arrow stream."""
+
+
+#: What jobs on tables read.
+TableSource = Union[api.Paths, ArrowStream]
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """What a job on a table did."""
+
+    rows_in: int
+    rows_out: int
+    #: Rows that `dedup` left out; `None` of other jobs.
+    removed: int | None
+    seconds: float
+    read_bytes: int
+    written_bytes: int
+    #: Most scratch in use at once.
+    scratch_bytes: int
+    output_bytes: int
+    passes: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain numbers."""
+        return asdict(self)
+
+
+def table(
+    src: TableSource,
+    *,
+    columns: Iterable[str] | None = None,
+    union: bool = False,
+    memory: api.Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: api.Paths = (),
+    io: str | None = None,
+    scratch_limit: api.Size | None = None,
+    progress: Watcher | bool | None = None,
+) -> Table:
+    """A table, to do something with.
+
+    Args:
+        src: Parquet or Arrow files, directories or patterns of them, in order, as one table; or a table of
+            another library, which is written to an Arrow file first.
+        columns: Keep these columns, in this order; the others are not read.
+        union: Files may lack columns, which are null there.
+        memory, threads, drives, io, scratch_limit, progress: As in `sort`, of every step. What steps make lies on the
+            first of `drives`, or where temporary files go (`TMPDIR`).
+
+    Raises: What `sort` raises.
+    """
+    names = api._paths(drives)
+    resources = api._resources(memory, threads, drives, io, scratch_limit, _SEED, None)
+    chosen = None if columns is None else _texts("columns", columns)
+    how = _How(resources, names[0] if names else None, progress)
+    if isinstance(src, Table):
+        return Table(src._inputs, how, src._place, chosen or src._columns, src._union, src.summary)
+    if isinstance(src, (str, os.PathLike)) or not hasattr(src, "__arrow_c_stream__"):
+        stream = _reader_of(src)
+        if stream is None:
+            return Table(_files(src), how, None, chosen, bool(union), None)
+        src = stream
+    place = _Place(how.dir)
+    path = place.path("in.arrow")
+    with telling(progress, ("take table",)) as tell:
+        _outcore.table_spool(src, path, resources, tell)
+    return Table([path], how, place, chosen, False, None)
+
+
+@dataclass(frozen=True)
+class _How:
+    """With what steps are done."""
+
+    resources: ResourcesRequest
+    dir: str | None
+    progress: Watcher | bool | None
+
+
+class _Place:
+    """A directory of its own, which goes with whoever holds this."""
+
+    def __init__(self, parent: str | None) -> None:
+        self._dir = tempfile.mkdtemp(prefix="outcore-table-", dir=parent)
+        self._gone = weakref.finalize(self, shutil.rmtree, self._dir, True)
+
+    def path(self, name: str) -> str:
+        return os.path.join(self._dir, name)
+
+
+class Table:
+    """A table and the steps that made it; see `table`. Each step returns another one, and is done at once."""
+
+    def __init__(
+        self,
+        inputs: list[str],
+        how: _How,
+        place: _Place | None,
+        columns: list[str] | None,
+        union: bool,
+        summary: TableSummary | None,
+    ) -> None:
+        self._inputs = inputs
+        self._how = how
+        self._place = place
+        self._columns = columns
+        self._union = union
+        #: What the last step did; `None` before any.
+        self.summary = summary
+
+    def sort(
+        self,
+        by: api.Keys = (),
+        *,
+        descending: bool = False,
+        stable: bool = False,
+        unique: bool = False,
+    ) -> Table:
+        """In the order of columns, the most significant first: `"time:desc"` is largest first, `"name:nulls-first"` has
+        nulls first; all columns if none is named. With `unique`, one row of each key."""
+        keys = _texts("by", by)
+        job = "unique" if unique else "sort"
+        return self._step(job, by=keys, descending=bool(descending), stable=bool(stable))
+
+    def unique(self, by: api.Keys = ()) -> Table:
+        """One row of each key, in their order; see `dedup` for the order of the input."""
+        return self._step("unique", by=_texts("by", by))
+
+    def dedup(
+        self, by: api.Keys = (), *, keep: str = "first", removed: api.StrPath | None = None
+    ) -> Table:
+        """Without the rows whose key a row that is kept has; the others stay where they are. `keep` is `"first"`,
+        `"last"`, or a column: the row with its least value, or with `"score:desc"` its largest. What is left out goes
+        to the file `removed`."""
+        others = None if removed is None else api._path(removed)
+        return self._step("dedup", by=_texts("by", by), keep=keep, removed=others)
+
+    def shuffle(self, seed: SupportsIndex = _SEED, *, epoch: SupportsIndex = 0) -> Table:
+        """In a random order, which depends on `seed` and `epoch` alone."""
+        numbers = api._number("seed", seed), api._number("epoch", epoch)
+        return self._step("shuffle", seed=numbers[0], epoch=numbers[1])
+
+    def filter(self, *conditions: str) -> Table:
+        """The rows for which all conditions are true: `"price * n > 100 and country in ('de', 'fr')"`. Row groups that
+        cannot match are not read. The expressions are those of `outcore filter --help`."""
+        return self._step("select", conditions=_texts("conditions", conditions))
+
+    def map(self, **columns: str) -> Table:
+        """With columns that are computed: `map(total="price * n")`. One of a name that there is takes its place."""
+        computed = [f"`{name}` = {text}" for name, text in columns.items()]
+        return self._step("select", computed=computed)
+
+    def select(self, *columns: str) -> Table:
+        """With these columns alone, in this order. Nothing is read for it."""
+        names = _texts("columns", columns)
+        return Table(self._inputs, self._how, self._place, names, self._union, self.summary)
+
+    def head(self, rows: SupportsIndex) -> Table:
+        """The first rows; no more is read."""
+        return self._step("head", rows=api._number("rows", rows))
+
+    def sample(self, rows: SupportsIndex, *, seed: SupportsIndex = _SEED) -> Table:
+        """Rows that are drawn, in the order of the input; each set of so many is as likely as any other."""
+        number = api._number("rows", rows)
+        return self._step("sample", rows=number, seed=api._number("seed", seed))
+
+    def write(
+        self,
+        dst: api.StrPath,
+        *,
+        codec: str | None = None,
+        group_rows: SupportsIndex | None = None,
+        force: bool = False,
+    ) -> TableSummary:
+        """Writes `.parquet`, `.arrow`, `.feather` or `.arrows`, whole or not at all.
+
+        Args:
+            dst: The file.
+            codec: `"zstd:9"`, `"snappy"`, `"lz4"`, `"gzip"`, `"brotli"` or `"none"`.
+            group_rows: Rows of a row group, at most.
+            force: Replace a file that exists.
+        """
+        return self._run(
+            "convert",
+            api._path(dst),
+            codec=codec,
+            group_rows=None if group_rows is None else whole("group_rows", group_rows),
+            force=bool(force),
+        )
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The batches for another library: `pyarrow.table(t)`, `polars.from_arrow(t)`."""
+        what = self._inputs, self._columns, self._union, self._how.resources
+        # The files must be there until the last batch has been read.
+        return _outcore.table_stream(*what, self._place)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The record batches, as pyarrow's."""
+        return iter(self.reader())
+
+    def reader(self) -> Any:
+        """A `pyarrow.RecordBatchReader` over the rows."""
+        try:
+            import pyarrow
+        except ImportError:
+            raise usage(
+                "read batches",
+                "pyarrow is not installed",
+                "install it, or give the table to a library that takes __arrow_c_stream__",
+            ) from None
+        return pyarrow.RecordBatchReader.from_stream(self)
+
+    def _step(self, job: str, **request: Any) -> Table:
+        place = _Place(self._how.dir)
+        path = place.path(f"{job}.arrow")
+        summary = self._run(job, path, **request)
+        return Table([path], self._how, place, None, False, summary)
+
+    def _run(self, job: str, output: str, seed: int = _SEED, **request: Any) -> TableSummary:
+        whole_request: Mapping[str, Any] = {
+            "job": job,
+            "inputs": self._inputs,
+            "output": output,
+            "by": [],
+            "descending": False,
+            "stable": False,
+            "keep": "first",
+            "removed": None,
+            "epoch": 0,
+            "rows": 0,
+            "conditions": [],
+            "computed": [],
+            "columns": self._columns,
+            "union": self._union,
+            "codec": None,
+            "group_rows": None,
+            "force": False,
+            "resources": {**self._how.resources, "seed": seed},
+            **request,
+        }
+        with telling(self._how.progress, ("distribute", "sort", "copy")) as tell:
+            reply: TableReply = _outcore.table_job(TableRequest(**whole_request), tell)
+        return TableSummary(**reply)
+
+
+def dedup(
+    src: TableSource,
+    dst: api.StrPath,
+    by: api.Keys = (),
+    *,
+    keep: str = "first",
+    removed: api.StrPath | None = None,
+    columns: Iterable[str] | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    memory: api.Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: api.Paths = (),
+    io: str | None = None,
+    scratch_limit: api.Size | None = None,
+    force: bool = False,
+    progress: Watcher | bool | None = None,
+) -> TableSummary:
+    """Removes duplicate rows from a table, and leaves the others where they are.
+
+    Args:
+        src: As in `table`.
+        dst: The file to write: `.parquet`, `.arrow`, `.feather` or `.arrows`.
+        by: Columns that make two rows duplicates; all if none is named.
+        keep: `"first"`, `"last"`, or a column: the row with its least value, or with `"score:desc"` its largest.
+        removed: A file for the rows that are left out.
+        columns, union, memory, threads, drives, io, scratch_limit, progress: As in `table`.
+        codec, force: As in `Table.write`.
+
+    Raises: What `sort` raises.
+    """
+    opened = table(
+        src,
+        columns=columns,
+        union=union,
+        memory=memory,
+        threads=threads,
+        drives=drives,
+        io=io,
+        scratch_limit=scratch_limit,
+        progress=progress,
+    )
+    return opened._run(
+        "dedup",
+        api._path(dst),
+        by=_texts("by", by),
+        keep=keep,
+        removed=None if removed is None else api._path(removed),
+        codec=codec,
+        force=bool(force),
+    )
+
+
+def convert(
+    src: TableSource,
+    dst: api.StrPath,
+    *,
+    columns: Iterable[str] | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    memory: api.Size | None = None,
+    threads: SupportsIndex | None = None,
+    force: bool = False,
+    progress: Watcher | bool | None = None,
+) -> TableSummary:
+    """Writes a table in another format, with other columns or another codec.
+
+    Args are those of `table` and `Table.write`.
+
+    Raises: What `sort` raises.
+    """
+    opened = table(
+        src, columns=columns, union=union, memory=memory, threads=threads, progress=progress
+    )
+    return opened.write(dst, codec=codec, group_rows=group_rows, force=force)
+
+
+def _reader_of(src: object) -> ArrowStream | None:
+    """What reads a pyarrow dataset or scanner, or a relation of an older DuckDB."""
+    scanned = src.scanner() if hasattr(src, "scanner") else src
+    for name in ("to_reader", "fetch_arrow_reader"):
+        make = getattr(scanned, name, None)
+        reader = None if make is None else make()
+        if isinstance(reader, ArrowStream):
+            return reader
+    return None
+
+
+def _files(src: Any) -> list[str]:
+    """Names, with patterns looked up."""
+    files: list[str] = []
+    for name in api._paths(src):
+        if any(mark in name for mark in "*?[") and not os.path.lexists(name):
+            found = sorted(glob.glob(name, recursive=True))
+            if not found:
+                raise usage("read tables", f"no file matches `{name}`", "check the pattern")
+            files.extend(found)
+        else:
+            files.append(name)
+    return files
+
+
+def _texts(name: str, texts: Iterable[str]) -> list[str]:
+    listed = [texts] if isinstance(texts, str) else list(texts)
+    for text in listed:
+        if not isinstance(text, str):
+            kind = type(text).__name__
+            raise usage("read arguments", f"{name} has a {kind}, not a text", "give texts")
+    return listed

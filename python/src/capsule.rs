@@ -1,0 +1,37 @@
+//! Tables of other Python libraries: the Arrow PyCapsule interface, both ways.
+//!
+//! Contract: [`taken`] is what an object with `__arrow_c_stream__` hands out, moved out of its capsule, which is empty from
+//! then on; [`given`] is a capsule over a reader of ours, which frees itself. Nothing is copied. The interface:
+//! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>.
+
+use std::ffi::CStr;
+
+use arrow_array::RecordBatchReader;
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyCapsuleMethods};
+
+const NAME: &CStr = c"arrow_array_stream";
+
+/// The stream of batches that `table` gives.
+pub(crate) fn taken(table: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
+    let capsule = table.call_method0("__arrow_c_stream__")?;
+    let capsule = capsule.cast_into::<PyCapsule>()?;
+    let pointer = capsule.pointer_checked(Some(NAME))?;
+    // SAFETY: a capsule of this name holds an initialised `ArrowArrayStream`, by the interface; it was made for us by the
+    // call above, we hold it, and the interpreter is attached. What is taken leaves a released stream behind, which the
+    // capsule's own destructor passes over.
+    #[allow(unsafe_code, reason = "the interface is a pointer")]
+    let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
+    RecordBatchStreamReader::try_new(stream)
+        .map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// A capsule with the batches of `reader`.
+pub(crate) fn given(
+    py: Python<'_>,
+    reader: Box<dyn RecordBatchReader + Send>,
+) -> PyResult<Bound<'_, PyCapsule>> {
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), NAME)
+}

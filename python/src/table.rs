@@ -1,0 +1,266 @@
+//! Jobs on tables: the native half of `outcore.Table`.
+//!
+//! Contract: as [`crate::jobs`]: nothing here knows of the interpreter, and what can be refused without work is refused
+//! before any. A table that another library holds was written to an Arrow file before ([`spool`]).
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use arrow_array::ffi_stream::RecordBatchStreamReader;
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use outcore::job::Job;
+use outcore::{Error, Result};
+use outcore_front::resources::Resources;
+use outcore_io::output::parent_of;
+use outcore_table::expr::{Assignment, Expr};
+use outcore_table::input::InputOptions;
+use outcore_table::jobs::{self, Keep, Selection, TableEnds, TableOrder, TableSummary};
+use outcore_table::output::{Codec, OutputOptions, TableFormat};
+use outcore_table::rows::KeyColumn;
+use outcore_table::stream::{TableBatches, spool as run_spool};
+use pyo3::{FromPyObject, IntoPyObject, Py, PyAny};
+
+use crate::request;
+use crate::run::Run;
+
+/// A job, its table and its output.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct TableJob {
+    /// `sort`, `unique`, `shuffle`, `dedup`, `convert`, `select`, `head` or `sample`.
+    job: String,
+    inputs: Vec<PathBuf>,
+    output: PathBuf,
+    /// Columns of keys, with what comes behind their names.
+    by: Vec<String>,
+    descending: bool,
+    stable: bool,
+    /// `first`, `last`, or a column.
+    keep: String,
+    removed: Option<PathBuf>,
+    epoch: u64,
+    rows: u64,
+    conditions: Vec<String>,
+    /// `name = expression`.
+    computed: Vec<String>,
+    columns: Option<Vec<String>>,
+    union: bool,
+    codec: Option<String>,
+    group_rows: Option<usize>,
+    force: bool,
+    resources: request::Resources,
+}
+
+/// What it did.
+#[derive(Debug, IntoPyObject)]
+pub(crate) struct TableDone {
+    rows_in: u64,
+    rows_out: u64,
+    removed: Option<u64>,
+    seconds: f64,
+    read_bytes: u64,
+    written_bytes: u64,
+    scratch_bytes: u64,
+    output_bytes: u64,
+    passes: u32,
+}
+
+/// Runs it.
+pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
+    let started = Instant::now();
+    let resources = request.resources.load(&run.environment)?;
+    let outputs = [request.output.clone()];
+    let keys = request.by.iter().map(|text| {
+        let key = KeyColumn::parse(text)?;
+        Ok(match request.descending && !text.contains(':') {
+            true => key.descending(),
+            false => key,
+        })
+    });
+    let keys = keys.collect::<Result<Vec<_>>>()?;
+    let reads = reads(request.columns.clone(), request.union);
+    let writes = request.writes(&request.output)?;
+    request.check_inputs_kept()?;
+    let job = job_of(&resources, &request.output, run)?;
+    let ends = TableEnds {
+        inputs: &request.inputs,
+        reads: &reads,
+        outputs: &outputs,
+        writes: &writes,
+    };
+    let seed = request.resources.seed();
+    let mut removed = None;
+    let done = match request.job.as_str() {
+        "sort" => jobs::sort(&job, &ends, &request.order(keys))?,
+        "unique" => jobs::unique(&job, &ends, &request.order(keys))?,
+        "shuffle" => jobs::shuffle(&job, &ends, (seed, request.epoch))?,
+        "dedup" => {
+            let keep = match request.keep.as_str() {
+                "first" => Keep::First,
+                "last" => Keep::Last,
+                column => Keep::Best(vec![KeyColumn::parse(column)?]),
+            };
+            let others = match &request.removed {
+                None => None,
+                Some(path) => Some((path, request.writes(path)?)),
+            };
+            let others = others.as_ref().map(|(path, writes)| (*path, writes));
+            let done = jobs::dedup(&job, &ends, (&keys, &keep), others)?;
+            removed = Some(done.removed);
+            done.table
+        }
+        "select" => {
+            let conditions = request.conditions.iter().map(|text| Expr::parse(text));
+            let computed = request.computed.iter();
+            let computed = computed.map(|text| Assignment::parse_all(text));
+            let selection = Selection {
+                conditions: conditions.collect::<Result<_>>()?,
+                computed: computed.collect::<Result<Vec<_>>>()?.concat(),
+            };
+            jobs::select(&job, &ends, &selection)?
+        }
+        "head" => jobs::head(&job, &ends, request.rows)?,
+        "sample" => jobs::sample(&job, &ends, (request.rows, seed))?,
+        _ => jobs::copy(&job, &ends)?,
+    };
+    Ok(TableDone::new(&done, removed, started))
+}
+
+impl TableJob {
+    fn order(&self, keys: Vec<KeyColumn>) -> TableOrder {
+        TableOrder {
+            keys,
+            is_stable: self.stable,
+            is_descending: self.descending,
+        }
+    }
+
+    fn writes(&self, path: &PathBuf) -> Result<OutputOptions> {
+        let format = TableFormat::of_name(path).ok_or_else(|| {
+            Error::usage("create output", "its name says no format of tables")
+                .path(path)
+                .hint("let it end in .parquet, .arrow, .feather or .arrows")
+        })?;
+        let mut writes = OutputOptions::new(format);
+        if let Some(codec) = &self.codec {
+            writes.codec = Codec::parse(codec)?;
+        }
+        if let Some(rows) = self.group_rows {
+            writes.group_rows_max = rows;
+        }
+        writes.is_replacing = self.force;
+        Ok(writes)
+    }
+
+    /// Fails if an output is an input, or a file in a directory that is one.
+    fn check_inputs_kept(&self) -> Result<()> {
+        for output in [Some(&self.output), self.removed.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            let Ok(path) = output.canonicalize() else {
+                continue;
+            };
+            let is_input = |input: &PathBuf| {
+                let input = input.canonicalize();
+                input
+                    .is_ok_and(|input| input == path || (input.is_dir() && path.starts_with(input)))
+            };
+            if self.inputs.iter().any(is_input) {
+                return Err(Error::usage("create output", "it is an input")
+                    .path(output)
+                    .hint("name another file"));
+            }
+        }
+        match &self.removed {
+            Some(removed) if *removed == self.output => {
+                Err(Error::usage("create output", "two outputs have this name")
+                    .path(removed)
+                    .hint("name another file"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl TableDone {
+    fn new(done: &TableSummary, removed: Option<u64>, started: Instant) -> Self {
+        TableDone {
+            rows_in: done.rows_in,
+            rows_out: done.rows_out,
+            removed,
+            seconds: started.elapsed().as_secs_f64(),
+            read_bytes: done.read_bytes,
+            written_bytes: done.written_bytes,
+            scratch_bytes: done.scratch_bytes,
+            output_bytes: done.lens_bytes.iter().sum(),
+            passes: done.passes,
+        }
+    }
+}
+
+fn job_of(resources: &Resources, output: &std::path::Path, run: &Run) -> Result<Job> {
+    let drives = resources.named_drives(0)?;
+    Ok(run.watched(resources.planned_job(drives, parent_of(output))))
+}
+
+/// Writes the batches of `reader` to the Arrow file `path`; how many rows there are.
+pub(crate) fn spool(
+    mut reader: RecordBatchStreamReader,
+    path: PathBuf,
+    resources: &request::Resources,
+    run: &Run,
+) -> Result<u64> {
+    let resources = resources.load(&run.environment)?;
+    run_spool(&job_of(&resources, &path, run)?, &mut reader, path)
+}
+
+/// What is read of a table.
+pub(crate) fn reads(columns: Option<Vec<String>>, is_union: bool) -> InputOptions {
+    InputOptions {
+        columns,
+        is_union,
+        ..InputOptions::default()
+    }
+}
+
+/// The batches of a table.
+pub(crate) fn batches(
+    paths: &[PathBuf],
+    reads: &InputOptions,
+    resources: &request::Resources,
+    run: &Run,
+) -> Result<TableBatches> {
+    let resources = resources.load(&run.environment)?;
+    TableBatches::open(&resources.job(Vec::new()), paths, reads)
+}
+
+/// Batches whose files stay for as long as a Python object does.
+pub(crate) struct Holding {
+    batches: TableBatches,
+    _held: Py<PyAny>,
+}
+
+impl Holding {
+    pub(crate) fn new(batches: TableBatches, held: Py<PyAny>) -> Self {
+        Holding {
+            batches,
+            _held: held,
+        }
+    }
+}
+
+impl Iterator for Holding {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.batches.next()
+    }
+}
+
+impl RecordBatchReader for Holding {
+    fn schema(&self) -> SchemaRef {
+        self.batches.schema()
+    }
+}
