@@ -10,6 +10,7 @@
 //! | [`record`] | number types, key fields, [`RecordFormat`] and its text form |
 //! | [`order`] | [`Order`]: the total order as 8-byte words |
 //! | [`scalar`] | [`ScalarOrder`]: scalars to native unsigned integers and back |
+//! | `whole` | records of 16 bytes to native unsigned integers and back |
 //! | [`npy`] | [`NpyHeader`]: headers of NumPy files |
 //! | [`encode`] | what keys of text are made of: escaped strings, decimal numbers, complements |
 //! | [`sort_key`] | [`SortKey`]: every order as bytes that compare as unsigned |
@@ -28,6 +29,7 @@ pub mod order;
 pub mod record;
 pub mod scalar;
 pub mod sort_key;
+pub(crate) mod whole;
 mod word;
 
 pub use check::{CheckOptions, CheckReport, Checker};

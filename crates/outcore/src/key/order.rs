@@ -51,26 +51,9 @@ impl Order {
     /// Compiles the order of `format`.
     pub fn new(format: &RecordFormat, options: OrderOptions) -> Self {
         let record_bytes = format.record_bytes();
-        let mut atoms = Vec::new();
-        let mut is_key = vec![false; record_bytes];
-        for key in format.keys() {
-            push_key(&mut atoms, key, key.descending != options.descending);
-            is_key[key.offset_bytes..key.offset_bytes + key.len_bytes].fill(true);
-        }
-        let key_bytes = atoms.iter().map(Atom::len_bytes).sum();
-        let covers_record = is_key.iter().all(|covered| *covered);
-        if options.tie != Tie::Position {
-            for offset_bytes in (0..record_bytes).filter(|offset_bytes| !is_key[*offset_bytes]) {
-                push_atom(
-                    &mut atoms,
-                    Atom::Bytes {
-                        offset_bytes,
-                        len_bytes: 1,
-                        is_flipped: options.tie == Tie::BytesDescending,
-                    },
-                );
-            }
-        }
+        let atoms = atoms_of(format, options);
+        let key_bytes = format.keys().iter().map(|key| key.len_bytes).sum();
+        let covers_record = is_key(format).iter().all(|covered| *covered);
         let string_bytes = atoms.iter().map(Atom::len_bytes).sum();
         let (tail_depth, tail_offset_bytes, tail_end_bytes) = tail(&atoms, string_bytes);
         let words = compile(&atoms, record_bytes, string_bytes);
@@ -205,6 +188,37 @@ impl SortKey for Order {
     fn tie(&self) -> Tie {
         self.tie
     }
+}
+
+/// Of each byte of a record, whether it lies in a key field.
+fn is_key(format: &RecordFormat) -> Vec<bool> {
+    let mut is_key = vec![false; format.record_bytes()];
+    for key in format.keys() {
+        is_key[key.offset_bytes..key.offset_bytes + key.len_bytes].fill(true);
+    }
+    is_key
+}
+
+/// What the order string of a format is made of, one after another.
+pub(super) fn atoms_of(format: &RecordFormat, options: OrderOptions) -> Vec<Atom> {
+    let mut atoms = Vec::new();
+    for key in format.keys() {
+        push_key(&mut atoms, key, key.descending != options.descending);
+    }
+    if options.tie != Tie::Position {
+        let is_key = is_key(format);
+        for offset_bytes in (0..is_key.len()).filter(|offset_bytes| !is_key[*offset_bytes]) {
+            push_atom(
+                &mut atoms,
+                Atom::Bytes {
+                    offset_bytes,
+                    len_bytes: 1,
+                    is_flipped: options.tie == Tie::BytesDescending,
+                },
+            );
+        }
+    }
+    atoms
 }
 
 /// Appends an atom, joined to the last one where both are neighbouring raw bytes.

@@ -6,7 +6,7 @@
 //! program reads inside the record only (its offsets are checked when it is compiled, and again by
 //! the slice when it runs) and allocates nothing.
 
-use super::normal::{Map, order_f32, order_f64};
+use super::normal::{Map, order_f32, order_f64, restore_f32, restore_f64};
 use super::record::Endian;
 
 /// A run of the order string with one meaning.
@@ -68,6 +68,21 @@ impl NumberBits {
             u64::from_le_bytes(bytes)
         };
         (if self.is_float { order_f64(bits) } else { bits }) ^ self.flip
+    }
+
+    /// The inverse for a number of `bytes`: what its bytes are as a big-endian integer.
+    #[inline(always)]
+    pub(super) fn restore(self, ordered: u64, bytes: usize) -> u64 {
+        let ordered = ordered ^ self.flip;
+        let bits = match (self.is_float, bytes) {
+            (false, _) => ordered,
+            (true, 8) => restore_f64(ordered),
+            (true, _) => restore_f32(ordered as u32).into(),
+        };
+        match self.is_big {
+            true => bits,
+            false => bits.swap_bytes() >> (64 - 8 * bytes),
+        }
     }
 
     #[inline(always)]

@@ -12,6 +12,7 @@ use std::marker::PhantomData;
 
 use crate::key::order::Order;
 use crate::key::scalar::ScalarOrder;
+use crate::key::whole::WholeOrder;
 use crate::partition::classify::Key;
 use crate::partition::scatter::{FixedItems, NumberItems, RecordItems};
 use outcore_io::{Error, Kind, Result};
@@ -137,6 +138,72 @@ macro_rules! scalars {
 scalars!(u32, encode_u32, decode_u32);
 scalars!(u64, encode_u64, decode_u64);
 scalars!(u128, encode_u128, decode_u128);
+
+/// Records that are one integer each; see [`WholeOrder`].
+#[derive(Debug, Clone)]
+pub(crate) struct Wholes {
+    order: WholeOrder,
+}
+
+impl Wholes {
+    pub(crate) fn new(order: WholeOrder) -> Self {
+        Wholes { order }
+    }
+}
+
+impl Elements for Wholes {
+    type Key = u128;
+    type Items = NumberItems<u128>;
+
+    fn element_bytes(&self) -> usize {
+        size_of::<u128>()
+    }
+
+    fn is_scalar(&self) -> bool {
+        true
+    }
+
+    fn depth_end(&self) -> usize {
+        1
+    }
+
+    fn encode(&self, payload: &mut [u8]) -> Result<()> {
+        self.order.encode(payload);
+        Ok(())
+    }
+
+    fn decode(&self, payload: &mut [u8]) -> Result<()> {
+        self.order.decode(payload);
+        Ok(())
+    }
+
+    /// Unlike numbers, records may lie anywhere.
+    fn keys<'a>(
+        &self,
+        payload: &'a [u8],
+        _depth: usize,
+        space: &'a mut Vec<u128>,
+    ) -> Result<&'a [u128]> {
+        if let Ok(keys) = bytemuck::try_cast_slice(payload) {
+            return Ok(keys);
+        }
+        space.resize(payload.len() / size_of::<u128>(), 0);
+        bytemuck::cast_slice_mut(space).copy_from_slice(payload);
+        Ok(&space[..])
+    }
+
+    fn items(&self) -> NumberItems<u128> {
+        NumberItems(PhantomData)
+    }
+
+    fn compare_from(&self, _a: &[u8], _b: &[u8], _depth: usize) -> Ordering {
+        Ordering::Equal
+    }
+
+    fn is_same_key(&self, a: &[u8], b: &[u8]) -> bool {
+        a == b
+    }
+}
 
 /// Records with a payload, or with several keys.
 #[derive(Debug, Clone)]

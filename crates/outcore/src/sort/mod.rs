@@ -25,7 +25,7 @@ mod split;
 pub(crate) mod splitters;
 mod task;
 
-use self::elements::{Elements, Records, Scalars};
+use self::elements::{Elements, Records, Scalars, Wholes};
 use self::plan::{SortPlan, SortSize, plan_sort};
 use self::radix::Item;
 use self::shared::Shared;
@@ -39,6 +39,7 @@ use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
 use crate::key::scalar::{ScalarClass, ScalarOrder};
 use crate::key::sort_key::Tie;
+use crate::key::whole::WholeOrder;
 use crate::partition::Partition;
 use crate::partition::driver::Ends;
 use outcore_io::consumed::Consumed;
@@ -122,6 +123,9 @@ pub(crate) fn sort_from(
             ScalarClass::U128 => run(job, source, output, options, &Scalars::<u128>::new(order)),
         },
         None => {
+            if let Some(order) = whole_order(format, options) {
+                return run(job, source, output, options, &Wholes::new(order));
+            }
             let tie = if options.stable {
                 Tie::Position
             } else {
@@ -147,13 +151,21 @@ pub fn plan(
     options: SortOptions,
     drive_count: usize,
 ) -> Result<SortPlan> {
-    let is_scalar = format.scalar().is_some();
+    let is_scalar = format.scalar().is_some() || whole_order(format, options).is_some();
     plan_sort(SortSize {
         job: JobSize::of(job, data_bytes, drive_count),
         element_bytes: format.record_bytes(),
         is_scalar,
         is_ordered: options.stable && !is_scalar,
     })
+}
+
+/// Records that are sorted as integers: not where their places count, nor where one of several with the same
+/// key is kept.
+fn whole_order(format: &RecordFormat, options: SortOptions) -> Option<WholeOrder> {
+    let order = WholeOrder::of(format, options.descending)?;
+    let is_whole = !options.stable && (!options.unique || order.covers_record());
+    is_whole.then_some(order)
 }
 
 fn run<E>(
