@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, SupportsIndex, Union
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
 
 from . import _outcore
 from . import _summary as summary
@@ -23,6 +23,8 @@ from ._wire import GenerateRequest, ResourcesRequest, SortRequest, VerifyRequest
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from ._table import Table, TableSource, TableSummary
 
 StrPath = Union[str, "os.PathLike[str]"]
 Paths = Union[StrPath, Iterable[StrPath]]
@@ -37,10 +39,12 @@ _SEED = 1
 _TABLES = ("__dataframe__", "__arrow_c_stream__")
 
 
+@overload
 def sort(
     src: Paths,
     dst: StrPath,
     *,
+    by: None = None,
     dtype: npt.DTypeLike | None = None,
     record: Record | None = None,
     key: Keys | None = None,
@@ -59,7 +63,80 @@ def sort(
     record_io: StrPath | None = None,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
-) -> SortSummary:
+) -> SortSummary: ...
+
+
+@overload
+def sort(
+    src: TableSource,
+    dst: StrPath,
+    *,
+    by: Keys,
+    columns: Iterable[str] | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    descending: bool = False,
+    stable: bool = False,
+    unique: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    progress: Watcher | bool | None = None,
+) -> TableSummary: ...
+
+
+@overload
+def sort(
+    src: TableSource,
+    dst: None = None,
+    *,
+    by: Keys,
+    columns: Iterable[str] | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    descending: bool = False,
+    stable: bool = False,
+    unique: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    progress: Watcher | bool | None = None,
+) -> Table: ...
+
+
+def sort(
+    src: Paths | TableSource,
+    dst: StrPath | None = None,
+    *,
+    by: Keys | None = None,
+    columns: Iterable[str] | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    descending: bool = False,
+    stable: bool = False,
+    unique: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    replace: bool = False,
+    seed: SupportsIndex = _SEED,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> SortSummary | TableSummary | Table:
     """Sorts files that may be far larger than memory.
 
     The order is by key, then by all bytes of the record, so the result depends on the input and
@@ -69,6 +146,10 @@ def sort(
         src: Files to sort, in order: raw records, `.npy`, or the manifest of shards.
         dst: Where the result goes. A name that ends in `.npy` gets a header; one with `{drive}` in
             it becomes one shard a drive and a manifest.
+        by: For tables: the columns to sort by, the most significant first; `"time:desc"` is largest first,
+            `"name:nulls-first"` has nulls first. `src` is then Parquet or Arrow files, or a table of
+            another library, and the result is written to `dst`, or without one is a `Table`.
+        columns, union, codec: For tables, as in `table` and `Table.write`.
         dtype: What a record is: a name of outcore's (`"u64"`, `"f32x32"`, `"gensort"`), or anything
             that NumPy takes for a dtype (`np.float32`, `"<u8"`, structured dtypes). Taken from the
             header of `.npy` files.
@@ -105,8 +186,28 @@ def sort(
         CorruptError: Scratch rotted, or an input changed while it was read.
         KeyboardInterrupt: Ctrl-C; nothing is left behind.
     """
+    if by is not None:
+        if dtype is not None or record is not None or key is not None:
+            cause = "columns of a table, and a type of records"
+            raise usage("sort", cause, "give by for tables, dtype, record and key for records")
+        from ._table import sort_table
+
+        how: dict[str, Any] = {
+            "columns": columns,
+            "union": union,
+            "memory": memory,
+            "threads": threads,
+            "drives": drives,
+            "io": io,
+            "scratch_limit": scratch_limit,
+            "progress": progress,
+        }
+        order = (by, bool(descending), bool(stable), bool(unique))
+        return sort_table(src, dst, order, (codec, bool(force)), how)
+    if dst is None or columns is not None or union or codec is not None:
+        raise usage("sort", "no column of a table is named", "give by, or a dst for records")
     request = SortRequest(
-        inputs=_paths(src),
+        inputs=_paths(src),  # type: ignore[arg-type]
         output=_path(dst),
         records=records(dtype, record, key),
         resources=_resources(memory, threads, drives, io, scratch_limit, seed, volume),

@@ -3,7 +3,7 @@
     >>> import outcore
     >>> outcore.dedup("docs.parquet", "clean.parquet", by="url")
     >>> table = outcore.table("logs/*.parquet").filter("country == 'de'").sort(by="time:desc")
-    >>> frame = polars.from_arrow(table)
+    >>> frame = polars.DataFrame(table)
 
 A `Table` is files, or what a step made of them: each step writes an Arrow file of its own, which goes with the
 `Table`. Tables of other libraries come in and go out through the Arrow PyCapsule interface
@@ -17,7 +17,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, SupportsIndex, Union, runtime_checkable
 
@@ -26,7 +26,7 @@ from . import _outcore
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._units import whole
-from ._wire import ResourcesRequest, TableReply, TableRequest
+from ._wire import ResourcesRequest, TableReply
 
 _SEED = 1
 
@@ -228,7 +228,7 @@ class Table:
         )
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The batches for another library: `pyarrow.table(t)`, `polars.from_arrow(t)`."""
+        """The batches for another library: `pyarrow.table(t)`, `polars.DataFrame(t)`."""
         what = self._inputs, self._columns, self._union, self._how.resources
         # The files must be there until the last batch has been read.
         return _outcore.table_stream(*what, self._place)
@@ -240,7 +240,7 @@ class Table:
     def reader(self) -> Any:
         """A `pyarrow.RecordBatchReader` over the rows."""
         try:
-            import pyarrow
+            import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
         except ImportError:
             raise usage(
                 "read batches",
@@ -256,7 +256,7 @@ class Table:
         return Table([path], self._how, place, None, False, summary)
 
     def _run(self, job: str, output: str, seed: int = _SEED, **request: Any) -> TableSummary:
-        whole_request: Mapping[str, Any] = {
+        asked: Any = {
             "job": job,
             "inputs": self._inputs,
             "output": output,
@@ -278,7 +278,7 @@ class Table:
             **request,
         }
         with telling(self._how.progress, ("distribute", "sort", "copy")) as tell:
-            reply: TableReply = _outcore.table_job(TableRequest(**whole_request), tell)
+            reply: TableReply = _outcore.table_job(asked, tell)
         return TableSummary(**reply)
 
 
@@ -358,6 +358,29 @@ def convert(
         src, columns=columns, union=union, memory=memory, threads=threads, progress=progress
     )
     return opened.write(dst, codec=codec, group_rows=group_rows, force=force)
+
+
+def sort_table(
+    src: TableSource,
+    dst: api.StrPath | None,
+    order: tuple[api.Keys, bool, bool, bool],
+    output: tuple[str | None, bool],
+    how: dict[str, Any],
+) -> TableSummary | Table:
+    """`outcore.sort` of a table: by, descending, stable, unique; codec, force."""
+    by, descending, stable, unique = order
+    opened = table(src, **how)
+    if dst is None:
+        return opened.sort(by, descending=descending, stable=stable, unique=unique)
+    return opened._run(
+        "unique" if unique else "sort",
+        api._path(dst),
+        by=_texts("by", by),
+        descending=descending,
+        stable=stable,
+        codec=output[0],
+        force=output[1],
+    )
 
 
 def _reader_of(src: object) -> ArrowStream | None:

@@ -1,0 +1,159 @@
+"""Tables: files and tables of other libraries in, sorted, deduplicated and filtered, and out again.
+
+What there is to compare with is pyarrow, Polars and pandas; without one of them its tests are skipped.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import outcore
+import pytest
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+
+
+def rows(count: int, seed: int = 1) -> Any:
+    draw = random.Random(seed)
+    names = ["de", "fr", "us", None, "", "Straße"]
+    return pa.table(
+        {
+            "name": pa.array([draw.choice(names) for _ in range(count)]),
+            "score": pa.array([draw.choice([None, *range(50)]) for _ in range(count)], pa.int64()),
+            "tags": pa.array([[draw.randrange(9)] * draw.randrange(3) for _ in range(count)]),
+            "x": pa.array(range(count)),
+        }
+    )
+
+
+def write(path: Path, table: Any) -> str:
+    pq.write_table(table, path, row_group_size=1000)
+    return str(path)
+
+
+def test_files_are_sorted_by_columns_and_read_back_by_pyarrow(here: Path) -> None:
+    table = rows(5000)
+    write(here / "t.parquet", table)
+    by = ["name", "score:desc", "x"]
+    done = outcore.table("t.parquet", memory="64MiB").sort(by).write("s.parquet")
+    assert isinstance(done, outcore.TableSummary)
+    assert done.rows_out == 5000
+    keys = [("name", "ascending", "at_end"), ("score", "descending", "at_end"), ("x", "ascending", "at_end")]
+    expected = table.sort_by([key[:2] for key in keys])
+    assert pq.read_table("s.parquet").equals(expected)
+    whole = outcore.sort("t.parquet", "s2.parquet", by=by)
+    assert whole.rows_in == 5000
+    assert pq.read_table("s2.parquet").equals(expected)
+
+
+def test_steps_follow_one_another_and_leave_nothing(here: Path) -> None:
+    table = rows(4000, 2)
+    write(here / "a.parquet", table.slice(0, 1500))
+    write(here / "b.parquet", table.slice(1500))
+    made = outcore.table("*.parquet", drives=here)
+    made = made.filter("score > 10", "name in ('de', 'us')").map(double="score * 2").sort("double:desc")
+    expected = [
+        row for row in table.to_pylist() if (row["score"] or 0) > 10 and row["name"] in ("de", "us")
+    ]
+    found = pa.table(made).to_pylist()
+    assert sorted(row["x"] for row in found) == sorted(row["x"] for row in expected)
+    doubles = [row["double"] for row in found]
+    assert doubles == sorted((row["score"] * 2 for row in expected), reverse=True)
+    assert sum(batch.num_rows for batch in made) == len(expected)
+    assert made.summary is not None and made.summary.rows_out == len(expected)
+    # A stream that is held reads on when the table has gone.
+    stream = pa.RecordBatchReader.from_stream(made.select("x"))
+    del made
+    assert sorted(stream.read_all()["x"].to_pylist()) == sorted(row["x"] for row in expected)
+    del stream
+    # What a stream held goes with the next call at the latest.
+    outcore.table("a.parquet").head(1)
+    assert sorted(path.name for path in here.iterdir()) == ["a.parquet", "b.parquet"]
+
+
+def test_duplicates_go_and_what_is_removed_is_written(here: Path) -> None:
+    table = rows(3000, 3)
+    write(here / "t.parquet", table)
+    done = outcore.dedup("t.parquet", "d.parquet", "name", keep="last", removed="r.parquet")
+    kept: dict[object, int] = {}
+    for row in table.to_pylist():
+        kept[row["name"]] = row["x"]
+    assert pq.read_table("d.parquet")["x"].to_pylist() == sorted(kept.values())
+    assert done.removed == 3000 - len(kept) == pq.read_table("r.parquet").num_rows
+    names = pa.table(outcore.table("t.parquet").unique("name"))["name"].to_pylist()
+    assert names == ["", "Straße", "de", "fr", "us", None]
+
+
+def test_tables_in_memory_come_in_and_go_out_as_streams(here: Path) -> None:
+    table = rows(2500, 4)
+    expected = table.sort_by([("x", "descending")])
+    sources = {
+        "table": table,
+        "reader": pa.RecordBatchReader.from_batches(table.schema, table.to_batches(100)),
+        "sliced": pa.table(outcore.table(table).head(2500)),
+    }
+    for name, source in sources.items():
+        found = outcore.table(source, drives=here).sort("x:desc")
+        assert pa.table(found).equals(expected), name
+    dataset = pytest.importorskip("pyarrow.dataset")
+    write(here / "t.parquet", table)
+    found = outcore.table(dataset.dataset("t.parquet")).sort("x:desc")
+    assert pa.table(found).equals(expected)
+    sorted_table = outcore.sort(table, by="x:desc")
+    assert isinstance(sorted_table, outcore.Table)
+    assert pa.table(sorted_table).equals(expected)
+
+
+def test_frames_of_polars_come_in_and_go_out(here: Path) -> None:
+    polars = pytest.importorskip("polars", reason="Polars is not installed")
+    frame = polars.from_arrow(rows(2000, 5).drop(["tags"]))
+    found = polars.DataFrame(outcore.table(frame).sort(["name", "x"]))
+    assert found.equals(frame.sort("name", "x", nulls_last=True))
+
+
+def test_shuffles_and_samples_depend_on_the_seed_alone(here: Path) -> None:
+    write(here / "t.parquet", rows(3000, 6))
+    orders = [
+        pa.table(outcore.table("t.parquet", threads=threads).shuffle(seed))["x"].to_pylist()
+        for seed, threads in [(1, 1), (1, 3), (2, 1)]
+    ]
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == list(range(3000))
+    drawn = pa.table(outcore.table("t.parquet").sample(100, seed=7))["x"].to_pylist()
+    assert len(drawn) == 100 and drawn == sorted(set(drawn))
+
+
+def test_what_is_wrong_is_named_and_leaves_nothing(here: Path) -> None:
+    write(here / "t.parquet", rows(100, 7))
+    table = outcore.table("t.parquet")
+    with pytest.raises(outcore.UsageError, match="`nmae`"):
+        table.sort("nmae")
+    with pytest.raises(outcore.UsageError, match="no column `nmae`"):
+        table.filter("nmae == 'a'")
+    with pytest.raises(outcore.UsageError, match="it is an input"):
+        outcore.convert("t.parquet", "t.parquet", force=True)
+    with pytest.raises(outcore.UsageError, match="exists"):
+        (here / "o.parquet").write_bytes(b"")
+        outcore.convert("t.parquet", "o.parquet")
+    with pytest.raises(outcore.UsageError, match="no format of tables"):
+        table.write("o.csv")
+    with pytest.raises(outcore.UsageError, match="no file matches"):
+        outcore.table("*.nothing")
+    with pytest.raises(outcore.UsageError, match="not supported yet"):
+        outcore.table("s3://bucket/t.parquet").sort("x")
+
+    def broken() -> Any:
+        yield rows(10).to_batches()[0]
+        raise RuntimeError("the source broke")
+
+    reader = pa.RecordBatchReader.from_batches(rows(10).schema, broken())
+    with pytest.raises(outcore.UsageError, match="the source broke"):
+        outcore.table(reader, drives=here)
+    (here / "cut.parquet").write_bytes((here / "t.parquet").read_bytes()[:-20])
+    with pytest.raises(outcore.CorruptError, match="cut.parquet"):
+        outcore.table("cut.parquet").sort("x")
+    names = sorted(path.name for path in here.iterdir())
+    assert names == ["cut.parquet", "o.parquet", "t.parquet"]
