@@ -14,11 +14,11 @@
 //! that the depth of the recursion is less than a word's bits.
 //!
 //! N.B. measured on an AMD EPYC of family 25 (Zen 4), 4 MiB of uniform u64 in huge pages, one thread, ns a
-//! key: this 4.9, voracious_radix_sort 7.7 (8 MiB: 9.2), rdst 10.3. Of u128 9.8, voracious 13.7; of
-//! words with a place in 16 bytes 6.1, voracious 7.4, the standard library's stable sort 25. Parts of
-//! 2^9 to 2^11 keys are as good, of 2^12 take 6.7. Without checks of indices in the three loops that move
-//! items it would be 4.7: not worth `unsafe`. A vectorised quicksort (AVX-512) takes 7.4 to 8.4 on the
-//! machine that it does best on, since it moves every key more than twice as often.
+//! key, the best of 25: this 5.3, voracious_radix_sort 7.8, rdst 10.1. Of u128 10.5, voracious 13.5; of words with a
+//! place in 16 bytes 6.4, voracious 7.3, the standard library's stable sort 24.9. Parts of 2^9 to 2^11 keys are as
+//! good, of 2^12 take a quarter more. Without checks of indices in the three loops that move items it takes
+//! 0.3 less: not worth `unsafe`. Vectorised quicksorts (x86-simd-sort, vqsort) took 7.4 to 8.4 on an Intel with
+//! AVX-512, where voracious took 14 to 17 and two passes of 10 bits over 1 MiB 9.9; none was tried on this CPU.
 
 use crate::partition::classify::Key;
 use crate::partition::kernel::bounds::{bounds_u32, bounds_u64};
