@@ -8,9 +8,10 @@ same options and the same results; `shuffled` reads in the order of a shuffle wi
 `open` gives a lazy `Dataset` (map, filter, reduce, scan, sort, ...) or `Lines` of text. They release the interpreter while they
 work, stop within a second
 on Ctrl-C with nothing left behind, and raise an `OutcoreError` that names cause, place and next
-step. `outcore.sim` simulates drives.
+step. `outcore.graph` converts edges to graphs and computes on them; `outcore.sim` simulates drives.
 """
 
+from . import graph as graph
 from . import sim as sim
 from ._api import gen, plan, sort, verify
 from ._column import Column, col, index, x

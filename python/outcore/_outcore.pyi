@@ -11,6 +11,8 @@ from ._wire import (
     EntryReply,
     GenerateReply,
     GenerateRequest,
+    GraphConvertRequest,
+    GraphKernelRequest,
     ResourcesRequest,
     MeasuredReply,
     MovedReply,
@@ -51,6 +53,9 @@ __all__ = [
     "fold",
     "gather",
     "generate",
+    "graph_convert",
+    "graph_info",
+    "graph_kernel",
     "head_lines",
     "histogram",
     "memory_bytes",
@@ -70,7 +75,7 @@ __all__ = [
     "table_stream",
     "top",
     "verify",
-    "write",
+    "view_build",
     "volume_bench",
     "volume_create",
     "volume_get",
@@ -81,12 +86,15 @@ __all__ = [
     "volume_scrub",
     "volume_status",
     "volume_write",
-    "view_build",
+    "write",
 ]
 
 __version__: str
 
 def sort(request: SortRequest, tell: Tell | None) -> SortReply: ...
+def graph_convert(request: GraphConvertRequest, tell: Tell | None) -> str: ...
+def graph_info(dir: str, resources: ResourcesRequest) -> str: ...
+def graph_kernel(request: GraphKernelRequest, tell: Tell | None) -> bytearray: ...
 def plan(request: SortRequest) -> PlanReply: ...
 def shuffle(request: ShuffleRequest, tell: Tell | None) -> ShuffleReply: ...
 def generate(request: GenerateRequest, tell: Tell | None) -> GenerateReply: ...

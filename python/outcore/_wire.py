@@ -24,6 +24,35 @@ class ResourcesRequest(TypedDict):
     volume: str | None
 
 
+class GraphConvertRequest(TypedDict):
+    """Edges to convert to a graph."""
+
+    inputs: list[str]
+    output: str
+    format: str | None
+    undirected: bool
+    weights: bool
+    weight_column: str | None
+    relabel: bool
+    dedup: bool
+    drop_loops: bool
+    vertices: int | None
+    force: bool
+    resources: ResourcesRequest
+
+
+class GraphKernelRequest(TypedDict):
+    """What to compute on a graph; what a kernel does not take is 0."""
+
+    graph: str
+    kernel: str
+    number: int
+    alpha: float
+    tolerance: float
+    iterations: int
+    resources: ResourcesRequest
+
+
 class RecordsRequest(TypedDict):
     """What the records are; at most one of `name`, `descr` and `record_bytes` is given."""
 

@@ -11,6 +11,7 @@
 //! | [`request`], [`reply`] | dictionaries in and out |
 //! | [`jobs`] | sort, plan, shuffle, generate, verify |
 //! | [`order`] | records in the order of a shuffle |
+//! | [`graph`] | graphs |
 //! | [`sim`] | the simulator |
 //! | [`dataset`] | lazy datasets: steps, reductions, writes, batches |
 //! | [`volume`] | datasets on volumes |
@@ -26,6 +27,7 @@ mod dataset;
 mod datasets;
 mod errors;
 mod fork;
+mod graph;
 mod jobs;
 mod order;
 mod reply;
@@ -58,7 +60,7 @@ mod _outcore {
     use crate::dataset::{self, Dataset, consume};
     use crate::request::CsvRows;
     use crate::table::{self, TableDone, TableJob};
-    use crate::{capsule, errors, jobs, reply, request, run, sim, view, volume};
+    use crate::{capsule, errors, graph, jobs, reply, request, run, sim, view, volume};
 
     /// Sorts files.
     #[pyfunction]
@@ -69,6 +71,35 @@ mod _outcore {
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<reply::Sorted> {
         run::watch(py, tell, |run| jobs::sort(request, run))
+    }
+
+    /// Converts edges to a graph; what it is, as JSON.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn graph_convert(
+        py: Python<'_>,
+        request: graph::ConvertRequest,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        run::watch(py, tell, |run| graph::convert(request, run))
+    }
+
+    /// What a graph is, as JSON.
+    #[pyfunction]
+    fn graph_info(py: Python<'_>, dir: PathBuf, resources: request::Resources) -> PyResult<String> {
+        run::watch(py, None, move |run| graph::info(&dir, &resources, run))
+    }
+
+    /// The values of vertices that a kernel computes.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn graph_kernel<'py>(
+        py: Python<'py>,
+        request: graph::KernelRequest,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
+        let values = run::watch(py, tell, |run| graph::kernel(request, run))?;
+        Ok(PyByteArray::new(py, &values))
     }
 
     /// The plan of a sort.

@@ -1,0 +1,280 @@
+"""Graphs far larger than memory: edges are converted once, and algorithms read them from the drives.
+
+    >>> import outcore
+    >>> g = outcore.graph.convert("soc-LiveJournal1.txt", "lj.graph", memory="2GiB")
+    >>> ranks = g.pagerank(alpha=0.85)
+
+Algorithms keep a few bytes for each vertex in memory. Names, defaults and results are those of
+networkx, as NumPy arrays with an entry a vertex; they are the same for any memory and threads.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from . import _outcore
+from ._api import _SEED, Paths, Size, StrPath, _path, _paths, _resources
+from ._errors import usage
+from ._progress import Watcher, telling
+from ._units import whole
+from ._wire import GraphConvertRequest, GraphKernelRequest
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["Graph", "convert", "from_scipy"]
+
+
+class Graph:
+    """A graph that `convert` or the command `outcore graph convert` has made.
+
+    Args:
+        path: Its directory.
+        memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
+        threads: Compute threads; by default all processors.
+        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+    """
+
+    def __init__(
+        self,
+        path: StrPath,
+        *,
+        memory: Size | None = None,
+        threads: SupportsIndex | None = None,
+        io: str | None = None,
+    ) -> None:
+        self._path = _path(path)
+        self._resources = _resources(memory, threads, (), io, None, _SEED)
+        self._facts: dict[str, Any] = json.loads(_outcore.graph_info(self._path, self._resources))
+
+    @property
+    def vertices(self) -> int:
+        """Number of vertices; they are the numbers from 0 on."""
+        return int(self._facts["vertices"])
+
+    @property
+    def edges(self) -> int:
+        """Number of edges, each counted once."""
+        return int(self._facts["edges"])
+
+    @property
+    def directed(self) -> bool:
+        """Whether edges have a direction."""
+        return bool(self._facts["directed"])
+
+    @property
+    def weighted(self) -> bool:
+        """Whether edges have weights."""
+        return bool(self._facts["weighted"])
+
+    def __repr__(self) -> str:
+        kind = "directed" if self.directed else "undirected"
+        return f"<Graph {self._path!r}: {self.vertices} vertices, {self.edges} edges, {kind}>"
+
+    def _run(
+        self,
+        kernel: str,
+        dtype: str,
+        *,
+        number: SupportsIndex = 0,
+        alpha: float = 0.0,
+        tol: float = 0.0,
+        max_iter: SupportsIndex = 0,
+        progress: Watcher | bool | None = None,
+    ) -> npt.NDArray[Any]:
+        import numpy
+
+        request = GraphKernelRequest(
+            graph=self._path,
+            kernel=kernel,
+            number=whole("number", number),
+            alpha=float(alpha),
+            tolerance=float(tol),
+            iterations=whole("max_iter", max_iter),
+            resources=self._resources,
+        )
+        with telling(progress, (kernel,)) as tell:
+            return numpy.frombuffer(_outcore.graph_kernel(request, tell), dtype)
+
+    def _vertex(self, vertex: SupportsIndex) -> int:
+        number = whole("source", vertex)
+        if number >= self.vertices:
+            raise usage("search", f"{number} is no vertex", f"there are {self.vertices}")
+        return number
+
+    def names(self) -> npt.NDArray[np.uint64] | None:
+        """The original id of each vertex, if ids were relabelled."""
+        return self._run("names", "<u8") if self._facts["relabelled"] else None
+
+    def components(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint32]:
+        """The smallest vertex of the component of each vertex, whatever the directions of edges."""
+        return self._run("components", "<u4", progress=progress)
+
+    def bfs(
+        self,
+        source: SupportsIndex,
+        *,
+        parents: bool = False,
+        progress: Watcher | bool | None = None,
+    ) -> npt.NDArray[np.int64]:
+        """The number of edges from `source` to each vertex, or the vertex before each; -1 for none."""
+        kernel = "parents" if parents else "levels"
+        found = self._run(kernel, "<u4", number=self._vertex(source), progress=progress)
+        wide: npt.NDArray[np.int64] = found.astype("i8")
+        wide[wide == 0xFFFF_FFFF] = -1
+        return wide
+
+    def pagerank(
+        self,
+        alpha: float = 0.85,
+        *,
+        tol: float = 1e-6,
+        max_iter: SupportsIndex = 100,
+        progress: Watcher | bool | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """The rank of each vertex; they sum to 1. A `tol` of 0 runs `max_iter` iterations."""
+        return self._run(
+            "pagerank", "<f8", alpha=alpha, tol=tol, max_iter=max_iter, progress=progress
+        )
+
+    def core_number(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint32]:
+        """The largest k for which each vertex is in the k-core."""
+        return self._run("core_number", "<u4", progress=progress)
+
+    def k_core(
+        self, k: SupportsIndex, *, progress: Watcher | bool | None = None
+    ) -> npt.NDArray[np.bool_]:
+        """Whether each vertex is in the k-core."""
+        found = self._run("k_core", "<u4", number=k, progress=progress)
+        return found.astype(bool)
+
+    def degrees(self, *, incoming: bool = False) -> npt.NDArray[np.uint32]:
+        """The number of edges that leave each vertex, or come to it."""
+        return self._run("in_degrees" if incoming else "out_degrees", "<u4")
+
+    def to_scipy(self) -> Any:
+        """The graph as a SciPy array in CSR form, in memory; parallel edges are summed.
+
+        Weights are `float32`, and 1 where the graph has none. Undirected edges are in both
+        directions.
+        """
+        import numpy
+
+        sparse = importlib.import_module("scipy.sparse")
+        fields = [("source", "<u4"), ("target", "<u4"), ("weight", "<f4")]
+        edges = numpy.frombuffer(self._run("edges", "u1").data, fields)
+        rows, columns, weights = edges["source"], edges["target"], edges["weight"]
+        if not self.directed:
+            back = rows != columns
+            both = numpy.concatenate([rows, columns[back]]), numpy.concatenate([columns, rows[back]])
+            rows, columns = both
+            weights = numpy.concatenate([weights, weights[back]])
+        shape = (self.vertices, self.vertices)
+        return sparse.coo_array((weights, (rows, columns)), shape=shape).tocsr()
+
+
+def convert(
+    edges: Paths,
+    path: StrPath,
+    *,
+    type: str | None = None,
+    undirected: bool = False,
+    weights: bool | str = False,
+    relabel: bool = False,
+    dedup: bool = False,
+    drop_loops: bool = False,
+    vertices: SupportsIndex | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    force: bool = False,
+    progress: Watcher | bool | None = None,
+) -> Graph:
+    """Converts edges to a graph, within the memory that is allowed.
+
+    Args:
+        edges: Files of edges, all of one format: pairs of numbers, text (SNAP, `.el`, `.wel`), `.csv`,
+            `.mtx`, `.sg`, `.wsg`.
+        path: The graph's directory, which is made.
+        type: The format, if names do not tell: `"u32"`, `"u64"`, `"text"`, `"csv"`, `"mtx"`, `"sg"`, `"wsg"`.
+        undirected: Edges have no direction.
+        weights: Edges have weights; the name of their column for CSV.
+        relabel: Ids are any numbers below 2**48: number the vertices in their order.
+        dedup: Merge parallel edges; of several weights the least is kept.
+        drop_loops: Leave out edges from a vertex to itself.
+        vertices: Number of vertices; by default one more than the largest id.
+        memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
+        threads: Compute threads; by default all processors.
+        drives: Directories for scratch; by default it lies beside the graph.
+        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+        force: Replace a graph that exists.
+        progress: `True` for a bar, or a function that is called with a `Progress`.
+    """
+    request = GraphConvertRequest(
+        inputs=_paths(edges),
+        output=_path(path),
+        format=type,
+        undirected=bool(undirected),
+        weights=bool(weights),
+        weight_column=weights if isinstance(weights, str) else None,
+        relabel=bool(relabel),
+        dedup=bool(dedup),
+        drop_loops=bool(drop_loops),
+        vertices=None if vertices is None else whole("vertices", vertices),
+        force=bool(force),
+        resources=_resources(memory, threads, drives, io, None, _SEED),
+    )
+    with telling(progress, ("distribute", "sort")) as tell:
+        _outcore.graph_convert(request, tell)
+    return Graph(path, memory=memory, threads=threads, io=io)
+
+
+def from_scipy(
+    matrix: Any,
+    path: StrPath,
+    *,
+    undirected: bool = False,
+    weights: bool = False,
+    drop_loops: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    force: bool = False,
+) -> Graph:
+    """Makes a graph of a SciPy sparse matrix: an edge for each stored entry.
+
+    With `undirected`, entries (i, j) and (j, i) are one edge.
+    """
+    import numpy
+
+    entries = matrix.tocoo()
+    names = [("source", "<u4"), ("target", "<u4")]
+    if weights:
+        names.append(("weight", "<f4"))
+    pairs = numpy.empty(entries.nnz, dtype=names)
+    pairs["source"], pairs["target"] = entries.row, entries.col
+    if weights:
+        pairs["weight"] = entries.data
+    beside = os.path.dirname(os.path.abspath(path))
+    with tempfile.NamedTemporaryFile(dir=beside, suffix=".u32") as file:
+        pairs.tofile(file.name)
+        return convert(
+            file.name,
+            path,
+            type="u32",
+            undirected=undirected,
+            weights=weights,
+            dedup=undirected,
+            drop_loops=drop_loops,
+            vertices=max(matrix.shape),
+            memory=memory,
+            threads=threads,
+            io=io,
+            force=force,
+        )

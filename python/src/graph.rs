@@ -1,0 +1,156 @@
+//! Graphs: the native half of `outcore.graph`.
+//!
+//! Contract: thin over [`outcore_graph`]. Each call opens the graph, runs on a thread of its own with the interpreter
+//! free, and stops for Ctrl-C like any job ([`crate::run`]); facts go back as JSON, values of vertices and edges as a
+//! `bytearray` that NumPy looks into.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use outcore::{Error, Job, Result, ScratchDrive};
+use outcore_front::resources::default_scratch_dir;
+use outcore_graph::convert::{ConvertOptions, check_memory, convert as run_convert};
+use outcore_graph::edges::ReadOptions;
+use outcore_graph::edges::formats::EdgeFormat;
+use outcore_graph::graph::{Direction, Graph};
+use outcore_graph::kernels::{self, PageRankOptions};
+use outcore_io::output::parent_of;
+use pyo3::FromPyObject;
+
+use crate::request::Resources;
+use crate::run::Run;
+
+/// Edges to convert.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ConvertRequest {
+    inputs: Vec<PathBuf>,
+    output: PathBuf,
+    format: Option<String>,
+    undirected: bool,
+    weights: bool,
+    weight_column: Option<String>,
+    relabel: bool,
+    dedup: bool,
+    drop_loops: bool,
+    vertices: Option<u64>,
+    force: bool,
+    resources: Resources,
+}
+
+/// What to compute on a graph.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct KernelRequest {
+    graph: PathBuf,
+    kernel: String,
+    /// The source of a search, or k.
+    number: u64,
+    alpha: f64,
+    tolerance: f64,
+    iterations: u32,
+    resources: Resources,
+}
+
+fn facts(graph: &Graph) -> Result<String> {
+    serde_json::to_string(graph.manifest())
+        .map_err(|error| Error::usage("describe graph", error.to_string()))
+}
+
+/// Converts edges, and describes the graph.
+pub(crate) fn convert(request: ConvertRequest, run: &Run) -> Result<String> {
+    let resources = request.resources.load(&run.environment)?;
+    let dir = std::path::absolute(&request.output).unwrap_or(request.output);
+    let mut drives = resources.named_drives(0)?;
+    if drives.is_empty() {
+        drives.push(ScratchDrive::new(default_scratch_dir(parent_of(&dir))?));
+    }
+    let job = run.job(&resources, drives);
+    check_memory(&job)?;
+    let options = ConvertOptions {
+        read: ReadOptions {
+            format: request
+                .format
+                .as_deref()
+                .map(EdgeFormat::parse)
+                .transpose()?,
+            is_weighted: request.weights,
+            weight_column: request.weight_column,
+        },
+        is_undirected: request.undirected,
+        relabel: request.relabel,
+        dedup: request.dedup,
+        drop_loops: request.drop_loops,
+        vertices: request.vertices,
+        replace: request.force,
+    };
+    run_convert(&job, &request.inputs, &dir, &options)?;
+    facts(&Graph::open(&job, &dir)?)
+}
+
+/// Describes a graph.
+pub(crate) fn info(graph: &Path, resources: &Resources, run: &Run) -> Result<String> {
+    let job = run.job(&resources.load(&run.environment)?, Vec::new());
+    facts(&Graph::open(&job, graph)?)
+}
+
+fn bytes_of<T: Copy, const N: usize>(values: Vec<T>, to: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+    values.into_iter().flat_map(to).collect()
+}
+
+/// The values of vertices: numbers of four bytes, of eight for names, floats of eight bytes for ranks.
+pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
+    let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
+    let graph = Graph::open(&job, &request.graph)?;
+    let number = u32::try_from(request.number).unwrap_or(u32::MAX);
+    let values = match request.kernel.as_str() {
+        "components" => kernels::components(&job, &graph)?,
+        "levels" => kernels::bfs(&job, &graph, number)?.levels,
+        "parents" => kernels::bfs(&job, &graph, number)?.parents,
+        "core_number" => kernels::core_numbers(&job, &graph)?,
+        "k_core" => kernels::k_core(&job, &graph, number)?,
+        "out_degrees" => degrees(&job, &graph, Direction::Out)?,
+        "in_degrees" => degrees(&job, &graph, Direction::In)?,
+        "names" => {
+            let names = graph.names(&job)?.unwrap_or_default();
+            return Ok(bytes_of(names, u64::to_le_bytes));
+        }
+        "edges" => return edges(&job, &graph),
+        _ => {
+            let options = PageRankOptions {
+                alpha: request.alpha,
+                tolerance: request.tolerance,
+                iterations_max: request.iterations,
+            };
+            let (ranks, _) = kernels::pagerank(&job, &graph, options)?;
+            return Ok(bytes_of(ranks, f64::to_le_bytes));
+        }
+    };
+    Ok(bytes_of(values, u32::to_le_bytes))
+}
+
+fn degrees(job: &Job, graph: &Graph, direction: Direction) -> Result<Vec<u32>> {
+    let bytes = graph.vertices() as u64 * 4;
+    let _degrees = job.budget.reserve("degrees", bytes)?;
+    graph.degrees(job, direction)
+}
+
+/// All edges, each as source, target and weight of four bytes, in no order.
+fn edges(job: &Job, graph: &Graph) -> Result<Vec<u8>> {
+    let bytes = graph.manifest().edges * 12;
+    let _edges = job.budget.reserve("edges in memory", bytes)?;
+    let all = Mutex::new(Vec::new());
+    graph.scan(job, |segment| {
+        let mut part = Vec::with_capacity(12 * segment.len());
+        for (target, source, weight) in segment.weighted_edges() {
+            part.extend_from_slice(&(source as u32).to_le_bytes());
+            part.extend_from_slice(&(target as u32).to_le_bytes());
+            part.extend_from_slice(&weight.to_le_bytes());
+        }
+        all.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(part);
+        Ok(())
+    })?;
+    Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
+}

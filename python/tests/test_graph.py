@@ -1,0 +1,122 @@
+"""Graphs against SciPy and networkx, which are asked the same questions.
+
+Where one of them is not installed, its tests say so and are skipped.
+"""
+
+import numpy as np
+import pytest
+
+import outcore
+
+
+def rmat(scale, factor, seed):
+    """The edges of an R-MAT graph with Graph500's probabilities."""
+    random = np.random.default_rng(seed)
+    edges = np.zeros((factor << scale, 2), dtype="<u4")
+    for _ in range(scale):
+        quarter = random.choice(4, size=len(edges), p=[0.57, 0.19, 0.19, 0.05])
+        edges = edges << 1 | np.stack([quarter >> 1, quarter & 1], axis=1).astype("<u4")
+    return edges
+
+
+def graph_of(tmp_path, edges, vertices, **how):
+    edges.astype("<u4").tofile(tmp_path / "edges.u32")
+    return outcore.graph.convert(
+        tmp_path / "edges.u32", tmp_path / "g", vertices=vertices, memory="64MiB", force=True, **how
+    )
+
+
+def scipy_graph(edges, vertices):
+    sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
+    ones = np.ones(len(edges))
+    return sparse.coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(vertices, vertices)).tocsr()
+
+
+@pytest.mark.parametrize("scale", [10, 13])
+def test_components_and_levels_are_those_of_scipy(tmp_path, scale):
+    vertices = 1 << scale
+    edges = rmat(scale, 2, seed=scale)
+    matrix = scipy_graph(edges, vertices)
+    from scipy.sparse import csgraph
+
+    g = graph_of(tmp_path, edges, vertices)
+    assert (g.vertices, g.edges, g.directed) == (vertices, len(edges), True)
+    _, labels = csgraph.connected_components(matrix, connection="weak")
+    smallest = np.full(labels.max() + 1, vertices)
+    np.minimum.at(smallest, labels, np.arange(vertices))
+    assert (g.components() == smallest[labels]).all()
+    source = int(edges[0, 0])
+    far = csgraph.shortest_path(matrix, unweighted=True, indices=source)
+    assert (g.bfs(source) == np.where(np.isinf(far), -1, far)).all()
+    parents = g.bfs(source, parents=True)
+    levels = g.bfs(source)
+    reached = (levels > 0).nonzero()[0]
+    assert (levels[parents[reached]] == levels[reached] - 1).all()
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+def test_ranks_are_those_of_power_iteration(tmp_path, undirected):
+    vertices = 1 << 12
+    edges = rmat(12, 8, seed=2)
+    matrix = scipy_graph(edges, vertices)
+    if undirected:
+        back = edges[edges[:, 0] != edges[:, 1]][:, ::-1]
+        matrix = matrix + scipy_graph(back, vertices)
+    out = np.asarray(matrix.sum(axis=1)).ravel()
+    ranks = np.full(vertices, 1 / vertices)
+    for _ in range(300):
+        flows = np.divide(ranks, out, where=out > 0, out=np.zeros(vertices))
+        dangling = ranks[out == 0].sum() / vertices
+        ranks = 0.85 * (matrix.T @ flows + dangling) + 0.15 / vertices
+    g = graph_of(tmp_path, edges, vertices, undirected=undirected)
+    found = g.pagerank(tol=1e-15, max_iter=500)
+    assert np.abs(found - ranks).max() < 1e-9
+    assert abs(found.sum() - 1) < 1e-9
+
+
+def test_core_numbers_and_ranks_are_those_of_networkx(tmp_path):
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    vertices = 1 << 10
+    edges = rmat(10, 8, seed=5)
+    other = networkx.Graph()
+    other.add_nodes_from(range(vertices))
+    other.add_edges_from((int(a), int(b)) for a, b in edges if a != b)
+    g = graph_of(tmp_path, edges, vertices, undirected=True, dedup=True, drop_loops=True)
+    wanted = networkx.core_number(other)
+    cores = g.core_number()
+    assert cores.tolist() == [wanted[vertex] for vertex in range(vertices)]
+    assert g.k_core(5).tolist() == [wanted[vertex] >= 5 for vertex in range(vertices)]
+    assert g.degrees().tolist() == [other.degree(vertex) for vertex in range(vertices)]
+    ranks = networkx.pagerank(other, tol=1e-12)
+    found = g.pagerank(tol=1e-12)
+    assert max(abs(found[vertex] - ranks[vertex]) for vertex in range(vertices)) < 1e-9
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+def test_a_matrix_of_scipy_comes_back(tmp_path, undirected):
+    sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
+    matrix = sparse.random_array((300, 300), density=0.02, format="csr", dtype="f4", rng=3)
+    if undirected:
+        matrix = (matrix + matrix.T).tocsr()
+    g = outcore.graph.from_scipy(
+        matrix, tmp_path / "g", undirected=undirected, weights=True, memory="64MiB"
+    )
+    assert g.weighted
+    back = g.to_scipy()
+    assert abs(back - matrix).max() == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["g"]
+
+
+def test_ids_of_any_size_keep_their_names_and_bad_lines_are_told(tmp_path):
+    (tmp_path / "e.txt").write_text("# far apart\n900000000000 7\n7 42\n")
+    g = outcore.graph.convert(tmp_path / "e.txt", tmp_path / "g", relabel=True, memory="64MiB")
+    names = g.names()
+    assert names is not None and names.tolist() == [7, 42, 900000000000]
+    assert g.bfs(2).tolist() == [1, 2, 0]
+    assert repr(g).endswith("3 vertices, 2 edges, directed>")
+    with pytest.raises(outcore.UsageError, match="no vertex"):
+        g.bfs(3)
+    (tmp_path / "bad.txt").write_text("0 1\n0 x\n")
+    with pytest.raises(outcore.CorruptError, match="line 2"):
+        outcore.graph.convert(tmp_path / "bad.txt", tmp_path / "h", memory="64MiB")
+    assert not (tmp_path / "h").exists()
