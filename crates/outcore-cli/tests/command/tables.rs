@@ -457,3 +457,155 @@ fn first_rows_are_printed_and_parts_are_written_together() {
     std::fs::remove_file(place.path("lines")).unwrap();
     assert_eq!(place.names(), before);
 }
+
+#[test]
+fn tables_that_cannot_be_read_or_sorted_are_named_and_nothing_is_left() {
+    let place = TestDir::new();
+    let dir = place.make_dir("logs");
+    write(&dir.join("1.parquet"), &batch(2_000));
+    // A file of other columns: named, and with --union null where they are missing.
+    let more: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
+    let other = batch(50);
+    let columns = [
+        ("name", Arc::clone(other.column(0))),
+        ("number", Arc::clone(other.column(1))),
+        ("more", more),
+    ];
+    write(
+        &dir.join("2.parquet"),
+        &RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)))
+            .unwrap(),
+    );
+    place
+        .run(&["sort", "logs", "-o", "s.parquet", "--by", "number"])
+        .fails(2, &["`more`", "2.parquet"], "");
+    place
+        .run(&[
+            "sort",
+            "logs",
+            "-o",
+            "s.parquet",
+            "--by",
+            "number",
+            "--union",
+        ])
+        .ok();
+    assert_eq!(read(&place.path("s.parquet")).len(), 2_050);
+    std::fs::remove_file(place.path("s.parquet")).unwrap();
+    // Types that differ: both are named.
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+    let columns = [("name", Arc::clone(&texts)), ("number", texts)];
+    write(
+        &dir.join("2.parquet"),
+        &RecordBatch::try_from_iter(columns).unwrap(),
+    );
+    place
+        .run(&["dedup", "logs", "-o", "s.parquet", "--union"])
+        .fails(2, &["`number`", "Utf8", "Int64", "2.parquet"], "");
+    std::fs::remove_file(dir.join("2.parquet")).unwrap();
+    // A file that ends too early, one that is overwritten in the middle, and one that is empty.
+    let bytes = std::fs::read(dir.join("1.parquet")).unwrap();
+    let mut torn = bytes.clone();
+    let end = torn.len() / 2;
+    torn[16..end].fill(0xFF);
+    for (name, bytes) in [
+        ("cut", &bytes[..bytes.len() / 2]),
+        ("torn", &torn),
+        ("empty", &[]),
+    ] {
+        let name = format!("{name}.parquet");
+        place.write(&name, bytes);
+        for job in [
+            &["sort", "--by", "number"][..],
+            &["shuffle"],
+            &["unique"],
+            &["dedup"],
+            &["convert"],
+            &["filter", "number > 0"],
+            &["map", "a = number"],
+            &["sample", "-n", "20"],
+        ] {
+            let answer = place.run(&[job, &[name.as_str(), "-o", "s.parquet"]].concat());
+            assert!(matches!(answer.code, Some(2 | 4)), "{job:?} {answer:?}");
+            assert!(answer.stderr.contains(&name), "{job:?} {answer:?}");
+        }
+        std::fs::remove_file(place.path(&name)).unwrap();
+    }
+    // A row group that is above what the memory has room for.
+    let wide: ArrayRef = Arc::new(StringArray::from_iter_values((0..60).map(|row| {
+        let mut text = String::new();
+        for word in 0..200_000_u64 {
+            text += &(word.wrapping_mul(row + 0x9E37_79B9_7F4A_7C15)).to_string();
+        }
+        text
+    })));
+    write(
+        &place.path("wide.parquet"),
+        &RecordBatch::try_from_iter([("wide", wide)]).unwrap(),
+    );
+    let few = [
+        "sort",
+        "wide.parquet",
+        "-o",
+        "s.parquet",
+        "--by",
+        "wide",
+        "--memory",
+        "8MiB",
+    ];
+    place.run(&few).fails(6, &["wide.parquet"], "--memory");
+    std::fs::remove_file(place.path("wide.parquet")).unwrap();
+    assert_eq!(place.names(), ["logs"]);
+}
+
+#[test]
+fn memory_stays_within_64_mib_of_what_is_allowed() {
+    let place = TestDir::new();
+    // 120 MB of texts that do not compress much.
+    let rows = 400_000_u64;
+    let mut word = 1_u64;
+    let text = StringArray::from_iter_values((0..rows).map(|_| {
+        let mut text = String::new();
+        while text.len() < 280 {
+            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            text += &word.to_string();
+        }
+        text
+    }));
+    let key = Int64Array::from_iter_values((0..rows as i64).map(|row| row * 7919 % 300_007));
+    let columns: [(&str, ArrayRef); 2] = [("text", Arc::new(text)), ("key", Arc::new(key))];
+    let table = RecordBatch::try_from_iter(columns).unwrap();
+    let file = std::fs::File::create(place.path("t.parquet")).unwrap();
+    let groups = parquet::file::properties::WriterProperties::builder()
+        .set_max_row_group_row_count(Some(50_000))
+        .build();
+    let mut writer = ArrowWriter::try_new(file, table.schema(), Some(groups)).unwrap();
+    writer.write(&table).unwrap();
+    writer.close().unwrap();
+    drop(table);
+    for memory_mib in [64, 256] {
+        for job in [
+            &["sort", "--by", "text"][..],
+            &["shuffle"],
+            &["dedup", "--by", "key"],
+            &["filter", "key % 2 == 0"],
+        ] {
+            let memory = format!("{memory_mib}MiB");
+            let more = [
+                "t.parquet",
+                "-o",
+                "o.parquet",
+                "--force",
+                "--json",
+                "--memory",
+                &memory,
+            ];
+            let summary = place.run(&[job, &more].concat()).ok().event("summary");
+            let peak_bytes = summary["peak_rss_bytes"].as_u64().unwrap();
+            assert!(
+                peak_bytes <= (memory_mib + 64) << 20,
+                "{job:?} {memory}: {peak_bytes}"
+            );
+        }
+    }
+}

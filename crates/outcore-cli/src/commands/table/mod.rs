@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Streams};
 use outcore_table::input::is_directory_of_tables;
+use outcore_table::output::TableFormat;
 use outcore_table::rows::KeyColumn;
 
 use crate::cli::tables::TableArgs;
@@ -52,6 +53,11 @@ pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
     if !first.is_file() {
         // A stream, a dataset, or nothing: what is none of these is told by who reads it.
         return Ok(false);
+    }
+    // An empty file is none, whatever it was meant to be; its name says what.
+    let is_empty = first.metadata().is_ok_and(|facts| facts.len() == 0);
+    if is_empty && TableFormat::of_name(first).is_some() {
+        return Ok(true);
     }
     let sources = inputs::find(std::slice::from_ref(first), Streams::Taken, &context.files)?;
     match sources.first() {
