@@ -216,9 +216,11 @@ impl<P: Producer> Source for Made<'_, P> {
                 budget,
                 ..shared.job.clone()
             };
-            // Where memory is little, as many threads as it is enough for.
-            let threads = job.budget.limit_bytes() / least_bytes.max(1);
-            job.options.threads = job.options.threads.clamp(1, threads.max(1) as usize);
+            // Where memory is little, as many threads as it is enough for, and never more than the plan of the sort
+            // has buffers for.
+            let enough = job.budget.limit_bytes() / least_bytes.max(1);
+            let threads = job.options.threads.min(shared.plan.size.threads);
+            job.options.threads = threads.clamp(1, enough.max(1) as usize);
             let volume = Arc::clone(&ends.volume);
             let pass = Pass::open_on(volume, &job, &leaves, Lanes::Drives, self.demand())?;
             pass.begin_phase("distribute", Forecast::NOTHING);

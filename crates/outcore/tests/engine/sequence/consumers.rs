@@ -290,6 +290,28 @@ fn groups_are_the_same_by_hash_and_by_sort() {
     }
 }
 
+/// A plan takes fewer threads than it may have where memory is small, and whoever feeds it has to do so too.
+#[test]
+fn more_threads_than_the_memory_has_buffers_for_still_group_items() {
+    let u64s = RecordFormat::parse_type("u64").unwrap();
+    for (threads, memory_kib) in [(3, 6 << 10), (4, 8 << 10), (6, 10 << 10), (12, 10 << 10)] {
+        let (device, job) = ram_job(threads, memory_kib, 1);
+        let mut items = numbers(1_500_000, 9);
+        device.put("/d0/in", bytes_of(&items));
+        let input = [Input::raw("/d0/in")];
+        let what = format!("{threads} threads in {memory_kib} KiB");
+        let output = file("/d0/unique");
+        let done = unique(&job, &read::<u64>(&input), &u64s, (&output, true)).expect(&what);
+        assert_eq!(done.by, GroupedBy::Sort, "{what}");
+        items.sort_unstable();
+        items.dedup();
+        assert!(device.get("/d0/unique") == Some(bytes_of(&items)), "{what}");
+        let output = file("/d0/counts");
+        let done = count_by(&job, &read::<u64>(&input), &u64s, (&output, true)).expect(&what);
+        assert_eq!(done.pass.records, items.len() as u64, "{what}");
+    }
+}
+
 #[test]
 fn a_plan_says_from_a_sample_which_way_items_are_counted() {
     let u64s = RecordFormat::parse_type("u64").unwrap();
