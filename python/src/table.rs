@@ -138,9 +138,12 @@ impl TableJob {
 
     fn writes(&self, path: &PathBuf) -> Result<OutputOptions> {
         let format = TableFormat::of_name(path).ok_or_else(|| {
-            Error::usage("create output", "its name says no format of tables")
-                .path(path)
-                .hint("let it end in .parquet, .arrow, .feather or .arrows")
+            Error::usage(
+                "create output",
+                "its name does not say which format the table gets",
+            )
+            .path(path)
+            .hint("let it end in .parquet, .arrow, .feather or .arrows")
         })?;
         let mut writes = OutputOptions::new(format);
         if let Some(codec) = &self.codec {

@@ -59,7 +59,7 @@ REFUSED: dict[str, Refused] = {
         sort("in", "out", key="0:4"), outcore.UsageError, "key= without record=",
     ),
     "records that are cut": (
-        sort("in", "out", record=(7, "0:7")), outcore.UsageError, "are left over",
+        sort("in", "out", record=(7, "0:7")), outcore.UsageError, "left over",
     ),
     "no input": (sort([], "out", dtype="u64"), outcore.UsageError, "no input is named"),
     "missing input": (

@@ -462,7 +462,9 @@ pub fn wait_behind(port: &mut Port) -> Result<()> {
 
 /// The error for a pool that has no buffer although nobody can be holding one.
 pub fn no_buffer() -> Error {
-    Error::new(Kind::Memory, "take a buffer", "the pool is empty").hint("a bug: please report it")
+    Error::new(Kind::Memory, "take a buffer", "the pool is empty").hint(
+        "this is a bug in outcore: please report it; more --memory or fewer --threads may avoid it",
+    )
 }
 
 /// Reads that have been asked for through a port that others use too, each with what it is for.

@@ -28,6 +28,7 @@ use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
 use outcore_io::port::{Port, Volume};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
+use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
 /// Largest read: beyond it the drives gain nothing.
@@ -196,7 +197,10 @@ fn block_bytes(job: &Job, record_bytes: usize) -> Result<usize> {
     if slot_bytes < least_bytes {
         let needed_bytes = least_bytes * 2 * threads * WINDOW as u64;
         let cause = format!(
-            "{threads} threads need at least {needed_bytes} bytes, {limit_bytes} are allowed"
+            "{} need at least {}, and {} are free",
+            units::counted(threads, "thread"),
+            units::bytes(needed_bytes),
+            units::bytes(limit_bytes)
         );
         return Err(Error::new(Kind::Memory, "plan verify", cause)
             .hint("allow more with --memory, or use fewer --threads"));
@@ -206,7 +210,9 @@ fn block_bytes(job: &Job, record_bytes: usize) -> Result<usize> {
 }
 
 fn no_buffer() -> Error {
-    Error::new(Kind::Memory, "take a buffer", "the pool is empty").hint("a bug: please report it")
+    Error::new(Kind::Memory, "take a buffer", "the pool is empty").hint(
+        "this is a bug in outcore: please report it; more --memory or fewer --threads may avoid it",
+    )
 }
 
 /// Stretches of the stream that have been checked, by the position of their first record; each
@@ -246,7 +252,7 @@ impl Checked {
             return whole.finish();
         }
         let cause = "not every block of the input was seen";
-        Err(Error::new(Kind::Io, "verify", cause).hint("a bug: please report it"))
+        Err(Error::new(Kind::Io, "verify", cause).hint("this is a bug in outcore: please report it; more --memory or fewer --threads may avoid it"))
     }
 }
 

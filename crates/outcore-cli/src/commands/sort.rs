@@ -139,7 +139,7 @@ fn is_lines(context: &Context, args: &SortArgs) -> Result<bool> {
             false => Ok(true),
             true => Err(Error::usage(
                 "read arguments",
-                "a type of records beside options for lines",
+                "--type, --record and --key are for records, and other options given are for lines",
             )
             .hint("leave out --type and --record to sort lines, or the options of lines")),
         };

@@ -32,7 +32,7 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     }
     let is_of_tables = args.part_bytes.is_some() || args.train.is_some();
     if is_of_tables || args.codec.is_some() || !args.columns.is_empty() {
-        let cause = "options of tables, and the input is no table";
+        let cause = "options that are for tables, and the input is not one";
         return Err(Error::usage("read arguments", cause)
             .hint("split lines and records with -n or --by-lines"));
     }

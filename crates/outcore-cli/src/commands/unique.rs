@@ -46,7 +46,8 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
     let sources = find(context, &args.files.inputs)?;
     if let Some(format) = format_of(&args.record.to_request(), &sources, recognition)? {
         if is_ordered {
-            let cause = "a type of records beside options for lines";
+            let cause =
+                "--type, --record and --key are for records, and other options given are for lines";
             return Err(Error::usage("read arguments", cause)
                 .hint("leave out --type and --record, or the options of lines"));
         }

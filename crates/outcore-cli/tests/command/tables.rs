@@ -201,7 +201,7 @@ fn what_tables_cannot_have_is_named_and_nothing_is_left() {
         (&["-o", "s.parquet", "--by", "nmae"][..], "nmae", "`name`"),
         (&["-o", "s.parquet", "-k1,1"], "table", "--by"),
         (&["-o", "s.parquet", "--check"], "", ""),
-        (&["-o", "s.csv"], "no format of tables", ".parquet"),
+        (&["-o", "s.csv"], "does not say which format", ".parquet"),
         (&[], "standard output", "-o"),
         (&["-o", "t.parquet"], "input", "--replace"),
         (&["-o", "s.parquet", "--codec", "zip"], "codec", "zstd"),
@@ -215,7 +215,7 @@ fn what_tables_cannot_have_is_named_and_nothing_is_left() {
     }
     place
         .run(&["sort", "lines", "--codec", "zstd"])
-        .fails(2, &["no table"], "--codec");
+        .fails(2, &["for tables"], "--codec");
     let bytes = place.read("t.parquet");
     place.write("cut.parquet", &bytes[..bytes.len() - 20]);
     place
@@ -453,7 +453,7 @@ fn first_rows_are_printed_and_parts_are_written_together() {
     place.write("lines", b"a\nb\n");
     place
         .run(&["split", "lines", "--train", "0.5", "-o", "{part}.txt"])
-        .fails(2, &["no table"], "-n");
+        .fails(2, &["for tables"], "-n");
     std::fs::remove_file(place.path("lines")).unwrap();
     assert_eq!(place.names(), before);
 }

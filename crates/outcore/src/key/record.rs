@@ -16,6 +16,7 @@
 
 use std::fmt;
 
+use outcore_io::units;
 use outcore_io::{Error, Result};
 
 /// The largest record, in bytes: a record must fit many times into the smallest I/O block.
@@ -328,8 +329,9 @@ impl RecordFormat {
         Err(Error::usage(
             "count records",
             format!(
-                "{file_bytes} bytes are no whole number of {record_bytes}-byte records ({self}): \
-                 {rest} bytes are left over"
+                "its size, {}, is not a multiple of the {record_bytes}-byte record ({self}): {} left over",
+                units::counted(file_bytes, "byte"),
+                units::counted(rest, "byte")
             ),
         )
         .hint("check the type, or whether the file is complete"))
@@ -521,7 +523,7 @@ pub(crate) mod tests {
         assert_eq!(format.records_in(0).unwrap(), 0);
         assert_eq!(format.records_in(300).unwrap(), 3);
         let text = format.records_in(1007).unwrap_err().to_string();
-        assert!(text.contains("7 bytes are left over"), "{text}");
+        assert!(text.contains("7 bytes left over"), "{text}");
     }
 
     proptest! {

@@ -204,5 +204,7 @@ impl<'a> Partition<'a> {
 
 /// A pool that its plan did not make large enough.
 pub(crate) fn no_buffer() -> Error {
-    Error::new(Kind::Memory, "take a buffer", "the pool is empty").hint("a bug: please report it")
+    Error::new(Kind::Memory, "take a buffer", "the pool is empty").hint(
+        "this is a bug in outcore: please report it; more --memory or fewer --threads may avoid it",
+    )
 }

@@ -128,6 +128,7 @@ impl Hold {
 }
 
 fn no_room() -> Error {
-    Error::new(Kind::Memory, "hold results back", "the pool is empty")
-        .hint("a bug: please report it")
+    Error::new(Kind::Memory, "hold results back", "the pool is empty").hint(
+        "this is a bug in outcore: please report it; more --memory or fewer --threads may avoid it",
+    )
 }

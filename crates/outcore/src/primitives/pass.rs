@@ -158,9 +158,10 @@ impl Geometry {
             } else {
                 let needed_bytes = needed(&sizes).div_ceil(7) * 8;
                 let cause = format!(
-                    "{threads} threads need at least {} for this, {} are allowed",
-                    units::bytes_exact(needed_bytes),
-                    units::bytes_exact(free_bytes)
+                    "{} need at least {}, and {} are free",
+                    units::counted(threads as u64, "thread"),
+                    units::bytes(needed_bytes),
+                    units::bytes(free_bytes)
                 );
                 return Err(Error::new(Kind::Memory, "plan pass", cause)
                     .hint("allow more with --memory, or use fewer --threads"));

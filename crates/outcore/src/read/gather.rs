@@ -76,7 +76,9 @@ impl<'a> GatherPlan<'a> {
         let element = element_bytes as u64;
         let count: u64 = parts.iter().map(|part| part.data_len_bytes / element).sum();
         if let Some((position, place)) = wanted.last().filter(|(last, _)| *last >= count) {
-            let cause = format!("position {position} (number {place} of those wanted)");
+            let cause = format!(
+                "position {position}, which is entry {place} of those asked for, is past the last record"
+            );
             return Err(Error::usage("gather", cause)
                 .hint(format!("there are {count} records, counted from 0")));
         }

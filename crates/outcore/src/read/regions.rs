@@ -217,7 +217,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         let read_to = block_ceil(part.data_at_bytes + range.end);
         let mut buf = self.pool.take().ok_or_else(|| {
             Error::new(Kind::Memory, "take a buffer", "the pool is empty")
-                .hint("a bug: please report it")
+                .hint("this is a bug in outcore: please report it; more --memory or fewer --threads may avoid it")
         })?;
         let buf = buf.split_to((read_to - read_from) as usize);
         let token = REGION_TOKENS | self.next_token;
@@ -437,7 +437,9 @@ impl<'a, F: Framing> RegionReader<'a, F> {
 }
 
 fn nothing_read() -> Error {
-    Error::new(Kind::Corrupt, "read input", "a block is missing").hint("a bug: please report it")
+    Error::new(Kind::Corrupt, "read input", "a block is missing").hint(
+        "this is a bug in outcore: please report it; more --memory or fewer --threads may avoid it",
+    )
 }
 
 #[cfg(test)]

@@ -223,7 +223,9 @@ impl Fetcher {
 pub(super) fn slot_bytes(set: &RunSet, blocks: usize) -> usize {
     let nominal_bytes = set.shape.block_bytes();
     let longest_bytes = set.longest_block_bytes().min(LONG_BLOCKS * nominal_bytes);
-    (blocks * nominal_bytes).max(longest_bytes) + slack_bytes(set.shape.is_aligned())
+    let bytes = (blocks * nominal_bytes).max(longest_bytes) + slack_bytes(set.shape.is_aligned());
+    // As a pool rounds them, so that what is planned is what is taken.
+    bytes.next_multiple_of(BLOCK_BYTES)
 }
 
 /// Blocks of lines that are longer than so many are read to memory of their own.

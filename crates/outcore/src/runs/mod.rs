@@ -64,6 +64,7 @@ use crate::job::{Control, Job};
 use crate::key::record::RecordFormat;
 use outcore_io::memory::{Pool, Reservation};
 use outcore_io::port::Volume;
+use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
 /// Slots of a reader beyond two a run, for what will be needed first.
@@ -329,7 +330,10 @@ impl ViewReader {
         let needed_bytes = needed_bytes(&set);
         if memory_bytes < needed_bytes {
             let cause = format!(
-                "a reader of {runs} runs needs {needed_bytes} bytes and {memory_bytes} are there"
+                "reading {} takes {}, and {} are free",
+                units::counted(runs as u64, "run"),
+                units::bytes(needed_bytes),
+                units::bytes(memory_bytes)
             );
             return Err(Error::new(Kind::Memory, "open reader", cause)
                 .hint("allow more with --memory, or use fewer --threads"));

@@ -447,5 +447,7 @@ impl Worker<'_> {
 }
 
 fn no_area() -> Error {
-    Error::new(Kind::Memory, "take an area", "the pool is empty").hint("a bug: please report it")
+    Error::new(Kind::Memory, "take an area", "the pool is empty").hint(
+        "this is a bug in outcore: please report it; more --memory or fewer --threads may avoid it",
+    )
 }

@@ -73,11 +73,10 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
             let steps = vec![Step::Merge { by: None, options }];
             write::write(context, (&args.input, &args.output), "merge", steps)
         }
-        SequenceCommand::Zip(args) if args.input.zip.is_empty() => Err(Error::usage(
-            "read arguments",
-            "nothing is named to stand beside the input",
-        )
-        .hint("name it with --zip; several inputs in a row are read as one")),
+        SequenceCommand::Zip(args) if args.input.zip.is_empty() => {
+            Err(Error::usage("read arguments", "zip needs a second file")
+                .hint("name it with --zip; several inputs in a row are read as one"))
+        }
         SequenceCommand::Zip(args) => {
             write::write(context, (&args.input, &args.output), "zip", Vec::new())
         }

@@ -84,10 +84,11 @@ fn check_local(name: &Path) -> Result<()> {
 pub(crate) fn check_no_table(tables: &TableArgs) -> Result<()> {
     match tables.is_given() {
         false => Ok(()),
-        true => Err(
-            Error::usage(READ, "options of tables, and the input is no table")
-                .hint("leave --columns, --union, --codec, --group-rows, --bloom and --parts out"),
-        ),
+        true => Err(Error::usage(
+            READ,
+            "options that are for tables, and the input is not one",
+        )
+        .hint("leave --columns, --union, --codec, --group-rows, --bloom and --parts out")),
     }
 }
 

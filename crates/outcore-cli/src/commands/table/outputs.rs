@@ -36,7 +36,7 @@ pub(super) fn outputs_of(
                 .hint("name a directory"));
         }
         (None, None) => {
-            return Err(Error::usage("create output", "its name says no format of tables")
+            return Err(Error::usage("create output", "its name does not say which format the table gets")
                 .path(&name)
                 .hint("let it end in .parquet, .arrow, .feather or .arrows, or name a directory and --parts"));
         }

@@ -181,7 +181,9 @@ impl Drop for ProbedDrive {
 }
 
 fn no_buffer() -> Error {
-    Error::new(Kind::Memory, PROBE, "the pool is empty").hint("a bug: please report it")
+    Error::new(Kind::Memory, PROBE, "the pool is empty").hint(
+        "this is a bug in outcore: please report it; more --memory or fewer --threads may avoid it",
+    )
 }
 
 /// Large blocks, one after another.
