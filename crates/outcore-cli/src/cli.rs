@@ -8,6 +8,7 @@ pub(crate) mod commands;
 pub(crate) mod dedup;
 pub(crate) mod gnu;
 pub(crate) mod graph;
+pub(crate) mod group;
 pub(crate) mod help;
 pub(crate) mod lines;
 pub(crate) mod sequence;
@@ -161,6 +162,7 @@ pub(crate) enum Command {
     Shuffle(Box<ShuffleArgs>),
     Unique(Box<UniqueArgs>),
     Dedup(Box<dedup::DedupArgs>),
+    GroupBy(Box<group::GroupByArgs>),
     Convert(Box<tables::ConvertArgs>),
     Info(tables::InfoArgs),
     Split(Box<SplitArgs>),

@@ -16,8 +16,8 @@ const GROUPS: [(&str, &[&str]); 7] = [
     (
         "Files of lines, records or tables",
         &[
-            "sort", "shuffle", "unique", "dedup", "split", "head", "sample", "verify", "convert",
-            "info", "gen",
+            "sort", "shuffle", "unique", "dedup", "group-by", "split", "head", "sample", "verify",
+            "convert", "info", "gen",
         ],
     ),
     (

@@ -46,6 +46,10 @@ const COMMANDS: &[(&str, Run)] = &[
         With(&["text", "--count text", "text -o o --force --json"]),
     ),
     ("dedup", With(&["t.parquet -o d.parquet --json"])),
+    (
+        "group-by",
+        With(&["t.parquet -o g.parquet --by name --json"]),
+    ),
     ("split", With(&["text -n 2 -o p-{part} --force --json"])),
     (
         "head",

@@ -609,3 +609,50 @@ fn memory_stays_within_64_mib_of_what_is_allowed() {
         }
     }
 }
+
+#[test]
+fn groups_of_a_table_come_in_order_with_what_is_computed_of_each() {
+    let place = TestDir::new();
+    let all = batch(4_000);
+    write(&place.path("t.parquet"), &all);
+    let arguments =
+        "group-by t.parquet -o g.parquet --by name --agg count --agg number=sum(number) --json";
+    let answer = place.run(&arguments.split(' ').collect::<Vec<_>>()).ok();
+    assert_eq!(answer.event("summary")["rows_in"], json!(4_000));
+    let mut expected: Vec<(Option<String>, i64)> = Vec::new();
+    for (name, number) in rows_of(&all) {
+        match expected.iter_mut().find(|group| group.0 == name) {
+            Some(group) => group.1 += number,
+            None => expected.push((name, number)),
+        }
+    }
+    expected.sort_by_key(|(name, _)| (name.is_none(), name.clone()));
+    assert!(read(&place.path("g.parquet")) == expected);
+    let refused = [
+        (&["--by", "nmae"][..], "nmae", "`name`"),
+        (
+            &["--by", "name", "--agg", "sum(name)"],
+            "sum(name)",
+            "count",
+        ),
+        (
+            &["--by", "name", "--agg", "total(number)"],
+            "`total`",
+            "sum(C)",
+        ),
+        (&["--by", "name", "--parts", "2"], "", ""),
+    ];
+    for (arguments, cause, hint) in refused {
+        let common = ["group-by", "t.parquet", "-o", "x"];
+        let suffix = if arguments.contains(&"--parts") {
+            "x"
+        } else {
+            "x.parquet"
+        };
+        let common = [common[0], common[1], common[2], suffix];
+        place
+            .run(&[&common, arguments].concat())
+            .fails(2, &[cause], hint);
+    }
+    assert_eq!(place.names(), ["g.parquet", "t.parquet"]);
+}

@@ -9,6 +9,7 @@
 //! | [`sort`](fn@sort) | the columns of the order | by their bytes, or as they came |
 //! | [`unique`](fn@unique) | the same | the first that came |
 //! | [`dedup`](fn@dedup) | the same, and nothing else of the row | one is kept, where it was |
+//! | [`group_by`] | the columns of the groups | put together as aggregates |
 //! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place | - |
 //!
 //! Decoding and encoding, the greater part of the work, are done by all threads: pieces of the input side by side, and
@@ -20,6 +21,7 @@
 
 mod copy;
 mod dedup;
+mod group;
 mod part;
 mod random;
 mod rows_in;
@@ -37,6 +39,7 @@ use crate::output::OutputOptions;
 
 pub use copy::copy;
 pub use dedup::{DedupSummary, Keep, dedup};
+pub use group::{Aggregate, AggregateKind, group_by};
 pub use part::{halves, head, sample};
 pub use random::shuffle;
 pub use select::{Selection, select};

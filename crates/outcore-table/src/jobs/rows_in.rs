@@ -28,7 +28,7 @@ use crate::rows::{RowCodec, key_of};
 const SAMPLE_PIECES: usize = 32;
 const SAMPLE_ROWS: usize = 2048;
 /// Pieces from which whole rows are sampled, and rows of each.
-const LEN_PIECES: usize = 4;
+pub(super) const LEN_PIECES: usize = 4;
 const LEN_ROWS: usize = 4096;
 /// Bytes of a sampled key that are kept.
 const KEY_BYTES_MAX: usize = 256;
@@ -104,10 +104,10 @@ pub(super) struct RowsIn<'a> {
 
 /// What was seen before the job.
 #[derive(Debug, Default)]
-struct Sample {
-    keys: Vec<Vec<u8>>,
+pub(super) struct Sample {
+    pub(super) keys: Vec<Vec<u8>>,
     /// Of some rows, without their keys.
-    payload_lens_bytes: Vec<usize>,
+    pub(super) payload_lens_bytes: Vec<usize>,
     /// Of those rows with their keys and lengths, on average.
     row_bytes: f64,
 }
@@ -150,7 +150,7 @@ impl<'a> RowsIn<'a> {
 }
 
 /// Every so many of `pieces`, so that there are `count` at most.
-fn spread(pieces: &[Piece], count: usize) -> impl Iterator<Item = Piece> {
+pub(super) fn spread(pieces: &[Piece], count: usize) -> impl Iterator<Item = Piece> {
     let chosen = count.min(pieces.len());
     (0..chosen).map(move |index| pieces[(2 * index + 1) * pieces.len() / (2 * chosen)])
 }
@@ -196,7 +196,12 @@ impl Sample {
     }
 
     /// Reads the columns of the key.
-    fn see_keys(&mut self, input: &TableInput, codec: &RowCodec, reader_bytes: u64) -> Result<()> {
+    pub(super) fn see_keys(
+        &mut self,
+        input: &TableInput,
+        codec: &RowCodec,
+        reader_bytes: u64,
+    ) -> Result<()> {
         let (narrow, codec) = codec.keys_alone()?;
         let narrow = input.narrowed(&narrow, &alone(input.job(), reader_bytes))?;
         let mut reader = narrow.reader(reader_bytes)?;
@@ -222,6 +227,26 @@ impl Sample {
         Ok(())
     }
 
+    /// Shows what was seen to the engine.
+    pub(super) fn show(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        let mut lens = self.payload_lens_bytes.iter().cycle();
+        let mut rows = RowBatch::default();
+        let mut row = Vec::new();
+        for keys in self.keys.chunks(SHOWN_ROWS) {
+            rows.clear();
+            for key in keys {
+                row.clear();
+                row.extend_from_slice(&(key.len() as u32).to_le_bytes());
+                row.extend_from_slice(key);
+                let len_bytes = lens.next().copied().unwrap_or(0);
+                row.resize(key.len() + len_bytes.max(size_of::<u32>()), 0);
+                rows.push(&row)?;
+            }
+            take(&rows, 0)?;
+        }
+        Ok(())
+    }
+
     /// Random numbers are all over, too.
     fn draw_keys(&mut self, seed: u64) {
         let keys = 0..(SAMPLE_PIECES * SAMPLE_ROWS) as u64;
@@ -241,22 +266,7 @@ impl RowSource for RowsIn<'_> {
     }
 
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
-        let mut lens = self.sample.payload_lens_bytes.iter().cycle();
-        let mut rows = RowBatch::default();
-        let mut row = Vec::new();
-        for keys in self.sample.keys.chunks(SHOWN_ROWS) {
-            rows.clear();
-            for key in keys {
-                row.clear();
-                row.extend_from_slice(&(key.len() as u32).to_le_bytes());
-                row.extend_from_slice(key);
-                let len_bytes = lens.next().copied().unwrap_or(0);
-                row.resize(key.len() + len_bytes.max(size_of::<u32>()), 0);
-                rows.push(&row)?;
-            }
-            take(&rows, 0)?;
-        }
-        Ok(())
+        self.sample.show(take)
     }
 
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
@@ -295,7 +305,7 @@ pub(super) fn piece_and_place(position: u64) -> (usize, u64) {
 }
 
 /// The position of the first row of a piece.
-fn position_of(piece: usize) -> Result<u64> {
+pub(super) fn position_of(piece: usize) -> Result<u64> {
     let piece = u64::try_from(piece).ok();
     let is_held = |piece: &u64| piece.leading_zeros() >= PLACE_BITS;
     let position = piece.filter(is_held).map(|piece| piece << PLACE_BITS);

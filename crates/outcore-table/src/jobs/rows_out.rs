@@ -36,24 +36,33 @@ pub(super) struct RowsOut<'a> {
     part_bytes: u64,
 }
 
+/// Bytes of the rows of a part, where all of them are about `data_bytes`, of `row_bytes` each on average.
+pub(super) fn part_bytes(
+    output: &TableOutput,
+    shape: WriteShape,
+    (data_bytes, row_bytes): (u64, f64),
+) -> u64 {
+    let group_bytes = output.group_bytes().saturating_mul(SHRINK);
+    let by_rows = (output.group_rows_max() as f64 * row_bytes) as u64;
+    let wanted_bytes = group_bytes.min(by_rows).max(1);
+    let parts = data_bytes.div_ceil(wanted_bytes).max(1);
+    let parts = parts.next_multiple_of(shape.writers_count as u64);
+    data_bytes.div_ceil(parts).max(1)
+}
+
 impl<'a> RowsOut<'a> {
     /// For about `data_bytes` of rows, of `row_bytes` each on average.
     pub(super) fn new(
         output: &'a TableOutput,
         codec: &'a RowCodec,
         shape: WriteShape,
-        (data_bytes, row_bytes): (u64, f64),
+        amount: (u64, f64),
     ) -> Self {
-        let group_bytes = output.group_bytes().saturating_mul(SHRINK);
-        let by_rows = (output.group_rows_max() as f64 * row_bytes) as u64;
-        let wanted_bytes = group_bytes.min(by_rows).max(1);
-        let parts = data_bytes.div_ceil(wanted_bytes).max(1);
-        let parts = parts.next_multiple_of(shape.writers_count as u64);
         RowsOut {
             output,
             codec,
             shape,
-            part_bytes: data_bytes.div_ceil(parts).max(1),
+            part_bytes: part_bytes(output, shape, amount),
         }
     }
 

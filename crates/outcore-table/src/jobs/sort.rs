@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use arrow_schema::SchemaRef;
 use outcore::Job;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::sort::lines::rows::RowSource;
@@ -117,7 +118,7 @@ impl Rows<'_> {
         outputs: &[PathBuf],
         writes: &OutputOptions,
     ) -> Result<TableSummary> {
-        let (reads_shape, writes_shape) = self.shapes(job, writes);
+        let (reads_shape, writes_shape) = shapes(job, self.input, (self.input.schema(), writes));
         let rows_count = (!self.is_unique).then(|| self.input.rows_count());
         let own = Job {
             budget: Budget::new(writes_shape.output_bytes),
@@ -148,25 +149,27 @@ impl Rows<'_> {
         let read_bytes = (sample_bytes, self.input.read_bytes());
         Ok(TableSummary::of_sort(done, read_bytes, lens_bytes))
     }
+}
 
-    /// As many threads as the memory is enough for, with a quarter of it, or what they need at least.
-    fn shapes(&self, job: &Job, writes: &OutputOptions) -> (ReadShape, WriteShape) {
-        let memory_bytes = job.budget.free_bytes();
-        let group_bytes = writes.group_min_bytes(self.input.schema()).max(1);
-        let by_writers = (memory_bytes / 2).saturating_sub(SINK_BYTES) / group_bytes;
-        let reads = read_shape(
-            job,
-            self.input,
-            usize::try_from(by_writers).unwrap_or(usize::MAX),
-        );
-        let output_bytes = group_bytes * reads.readers_count as u64 + SINK_BYTES;
-        let writes = WriteShape {
-            writers_count: reads.readers_count,
-            output_bytes: output_bytes.max(memory_bytes / 4),
-            batch_bytes: reads.batch_bytes,
-        };
-        (reads, writes)
-    }
+/// As many threads as the memory is enough for, with a quarter of it, or what they need at least: to read `input`, and to
+/// write a table of a schema.
+pub(super) fn shapes(
+    job: &Job,
+    input: &TableInput,
+    (schema, writes): (&SchemaRef, &OutputOptions),
+) -> (ReadShape, WriteShape) {
+    let memory_bytes = job.budget.free_bytes();
+    let group_bytes = writes.group_min_bytes(schema).max(1);
+    let by_writers = (memory_bytes / 2).saturating_sub(SINK_BYTES) / group_bytes;
+    let writers_max = usize::try_from(by_writers).unwrap_or(usize::MAX);
+    let reads = read_shape(job, input, writers_max);
+    let output_bytes = group_bytes * reads.readers_count as u64 + SINK_BYTES;
+    let writes = WriteShape {
+        writers_count: reads.readers_count,
+        output_bytes: output_bytes.max(memory_bytes / 4),
+        batch_bytes: reads.batch_bytes,
+    };
+    (reads, writes)
 }
 
 /// Scratch goes beside the output, where the job names no drives.

@@ -14,6 +14,7 @@ mod common;
 
 mod faults;
 mod files;
+mod groups;
 mod interop;
 mod jobs;
 mod parts;

@@ -8,6 +8,7 @@
 
 mod convert;
 mod dedup;
+mod group;
 mod info;
 mod order;
 mod outputs;
@@ -34,6 +35,7 @@ use run::run;
 
 pub(crate) use convert::convert;
 pub(crate) use dedup::dedup;
+pub(crate) use group::group_by;
 pub(crate) use info::info;
 pub(crate) use order::{shuffle, sort, unique};
 pub(crate) use part::{head, sample, split};

@@ -19,6 +19,8 @@ pub(super) struct Done {
     /// The word for it, as in "sorted 7 rows".
     what: &'static str,
     table: TableSummary,
+    /// How many of what, where that is not rows out of rows.
+    amount: Option<String>,
     /// What this job says besides: in the summary,
     more: Vec<(&'static str, Value)>,
     /// and in lines of their own.
@@ -30,9 +32,16 @@ impl Done {
         Done {
             what,
             table,
+            amount: None,
             more: Vec::new(),
             notes: Vec::new(),
         }
+    }
+
+    /// The same, said of something else than rows.
+    pub(super) fn of(mut self, amount: String) -> Self {
+        self.amount = Some(amount);
+        self
     }
 
     /// The same with a further value in the summary.
@@ -91,8 +100,9 @@ impl Done {
             ),
         };
         reporter.human(&format!(
-            "{} {rows}, {} out, in {}: {}",
+            "{} {}, {} out, in {}: {}",
             self.what,
+            self.amount.unwrap_or(rows),
             units::bytes(out_bytes),
             units::seconds(seconds),
             rate_text(self.table.read_bytes, seconds),

@@ -28,6 +28,8 @@ pub(super) struct TableLines {
     pub(super) lines: u64,
     /// With terminators.
     pub(super) bytes: u64,
+    /// The bucket's lines have the key of those of the bucket in front of it, which was split.
+    pub(super) is_continuation: bool,
 }
 
 /// All lines of one range of keys.

@@ -144,6 +144,12 @@ pub trait RowSink: Sync {
     /// Bytes of the rows of a part, about: a part ends with the bucket that has the last of them.
     fn part_bytes(&self) -> u64;
 
+    /// Whether all rows of a key go to one part. Then a key with very many rows makes a long part, which one thread
+    /// takes. Not for orders that descend.
+    fn keeps_keys_together(&self) -> bool {
+        false
+    }
+
     /// Begins part `number`; each number from 0 on comes once. Before its rows come `rows_before`, if that
     /// is known: with [`unique`](super::RowSortOptions::unique) it is not.
     ///

@@ -110,13 +110,20 @@ pub(super) fn sort_buckets(
         // What is too large for all threads at once is sorted by one.
         let needs = |task: &BucketTask<_>| task.bucket.space(!context.is_whole());
         let too_large = |space: &Space| !sizes.space.holds(space);
-        let alone: Vec<Option<Space>> = list
+        let mut alone: Vec<Option<Space>> = list
             .iter()
             .map(|task| Some(needs(task)).filter(too_large))
             .collect();
+        // Of each bucket, whether it goes with the one in front of it.
+        let keeps_keys = context.rows.is_some_and(RowSink::keeps_keys_together);
+        let is_with_last: Vec<bool> = list
+            .iter()
+            .map(|task| keeps_keys && task.bucket.kind.is_continuation)
+            .collect();
+        share_space(&mut alone, &is_with_last);
         let parts = context
             .rows
-            .map(|sink| Parts::of(context, sink, &list, &alone));
+            .map(|sink| Parts::of(context, sink, &list, (&alone, &is_with_last)));
         let ends = parts.iter().flat_map(|parts| parts.ends.iter().copied());
         let tasks = Tasks::new(list, sink, context.is_unique()).in_parts(ends.collect());
         let done = Done::default();
@@ -124,7 +131,7 @@ pub(super) fn sort_buckets(
         let mut from = 0;
         while from < alone.len() {
             let (to, sizes, threads) = match alone[from] {
-                Some(space) => (from + 1, sizes.alone(space), 1),
+                Some(space) => (run_end(&is_with_last, from), sizes.alone(space), 1),
                 None => {
                     let rest = alone[from..].iter();
                     let many = rest.take_while(|space| space.is_none()).count();
@@ -143,6 +150,29 @@ pub(super) fn sort_buckets(
         let items = done.lines.load(Ordering::Relaxed);
         Ok(Written { items, bytes })
     })
+}
+
+/// The end of the buckets that go together, of which `from` is the first.
+fn run_end(is_with_last: &[bool], from: usize) -> usize {
+    let more = is_with_last.iter().skip(from + 1);
+    from + 1 + more.take_while(|is_with| **is_with).count()
+}
+
+/// Where one of the buckets that go together is sorted alone, all of them are, in the space of the largest.
+fn share_space(alone: &mut [Option<Space>], is_with_last: &[bool]) {
+    let mut from = 0;
+    while from < alone.len() {
+        let to = run_end(is_with_last, from);
+        let together = &mut alone[from..to];
+        let spaces = together.iter().flatten().copied();
+        let largest = spaces.reduce(|one, other| Space {
+            area_bytes: one.area_bytes.max(other.area_bytes),
+            lines: one.lines.max(other.lines),
+            key_bytes: one.key_bytes.max(other.key_bytes),
+        });
+        together.fill(largest);
+        from = to;
+    }
 }
 
 /// What has come out of all workers.
@@ -168,7 +198,7 @@ impl<'a> Parts<'a> {
         context: &Context<'_>,
         sink: &'a dyn RowSink,
         list: &[BucketTask<TableLines>],
-        alone: &[Option<Space>],
+        (alone, is_with_last): (&[Option<Space>], &[bool]),
     ) -> Self {
         let mut ends = Vec::new();
         let mut rows_before = vec![0];
@@ -178,7 +208,8 @@ impl<'a> Parts<'a> {
             rows += task.bucket.counts.items;
             let is_border =
                 alone[index].is_some() || alone.get(index + 1).is_none_or(Option::is_some);
-            if is_border || part_bytes >= sink.part_bytes() {
+            let goes_on = is_with_last.get(index + 1) == Some(&true);
+            if !goes_on && (is_border || part_bytes >= sink.part_bytes()) {
                 ends.push(index + 1);
                 rows_before.push(rows);
                 part_bytes = 0;

@@ -126,11 +126,15 @@ fn split(
         parts
     };
     if is_equal {
-        parts.iter_mut().for_each(|part| part.is_equal = true);
         // The whole list is turned around at the end where the order descends.
         let is_turned = tie == Tie::BytesDescending;
         if is_turned != context.order.is_descending() {
             parts.reverse();
+        }
+        // A first part without lines goes; then the next one seems to continue what is in front of it, which does no harm.
+        for (index, part) in parts.iter_mut().enumerate() {
+            part.is_equal = true;
+            part.kind.is_continuation = index > 0 || bucket.kind.is_continuation;
         }
     }
     Ok(parts)

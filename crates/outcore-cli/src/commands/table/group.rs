@@ -1,0 +1,38 @@
+//! `outcore group-by`: a row of aggregates for each group of a table.
+//!
+//! Contract: as the folder's.
+
+use outcore::Result;
+use outcore_io::units;
+use outcore_table::jobs::{self, Aggregate};
+
+use super::{Done, Request, check_tables, keys_of, run};
+use crate::cli::group::GroupByArgs;
+use crate::context::Context;
+use crate::resources;
+
+pub(crate) fn group_by(context: &Context, args: &GroupByArgs) -> Result<u8> {
+    let files = &args.files;
+    let no_table = (
+        "group-by takes tables only, and this is none",
+        "`outcore count-by` counts values of records, and `outcore unique --count` lines",
+    );
+    check_tables(context, &files.inputs, no_table)?;
+    let limit_bytes = files.scratch.limit_bytes;
+    let (flags, drives) = (&files.resources, &files.drives);
+    let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
+    let keys = keys_of(&args.by, false)?;
+    let mut aggregates = Vec::new();
+    for list in &args.aggregates {
+        aggregates.extend(Aggregate::parse_list(list)?);
+    }
+    if aggregates.is_empty() {
+        aggregates.push(Aggregate::count());
+    }
+    run(context, &Request::of(files), resources, |job, ends| {
+        let done = jobs::group_by(job, ends, &keys, &aggregates)?;
+        let groups = units::counted(done.rows_out, "group");
+        let rows = units::counted(done.rows_in, "row");
+        Ok(Done::new("made", done).of(format!("{groups} of {rows}")))
+    })
+}

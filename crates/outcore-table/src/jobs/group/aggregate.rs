@@ -1,0 +1,206 @@
+//! What is asked of groups: which value of which column, and of which type it is.
+//!
+//! Contract: [`Aggregate::parse`] reads an aggregate as people write it; [`Output::of`] settles its type for a column of a
+//! table, or says why there is none. Types follow SQL as DuckDB has it, where Parquet has the type: sums of integers have 64
+//! bits, sums of decimals 38 digits, and what does not fit in is an error, never wrapped.
+
+use arrow_schema::{DataType, Field};
+use outcore_io::{Error, Result};
+
+pub(super) const GROUP: &str = "group rows";
+
+/// A value of a group.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum AggregateKind {
+    /// Rows, or with a column those where it is not null.
+    Count,
+    /// The sum of values that are not null; null if there are none.
+    Sum,
+    /// Their mean, as a float.
+    Mean,
+    /// The least value that is not null; NaN is larger than all numbers.
+    Min,
+    /// The greatest.
+    Max,
+    /// The value of the group's first row in the input, null or not.
+    First,
+    /// The value of the last row.
+    Last,
+    /// Distinct values that are not null.
+    CountDistinct,
+    /// The value below which this part (from 0 to 1) of the values lies, between two values in a straight line.
+    Quantile(f64),
+}
+
+/// An aggregate of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Aggregate {
+    /// What is wanted.
+    pub kind: AggregateKind,
+    /// Of which column; nothing to count rows.
+    pub column: Option<String>,
+    /// What the column of results is called.
+    pub name: String,
+}
+
+impl Aggregate {
+    /// Rows of each group, as a column called `count`.
+    pub fn count() -> Self {
+        Aggregate {
+            kind: AggregateKind::Count,
+            column: None,
+            name: "count".to_owned(),
+        }
+    }
+
+    /// An aggregate as people write it: `count`, `sum(bytes)`, `quantile(ms,0.9)`, or with a name of its own
+    /// `total=sum(bytes)`. Without one it is called as it is written.
+    ///
+    /// # Errors
+    /// Usage: no such aggregate, no column, a quantile that is not between 0 and 1.
+    pub fn parse(text: &str) -> Result<Self> {
+        let text = text.trim();
+        let wrong = |cause: String| {
+            Error::usage("read aggregates", cause).hint(
+                "write count, sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C), median(C) or \
+                 quantile(C,0.9), and NAME=sum(C) for another name",
+            )
+        };
+        let (head, column) = match text.split_once('(') {
+            None => (text, None),
+            Some((head, rest)) => {
+                let inner = rest.strip_suffix(')');
+                let inner = inner.ok_or_else(|| wrong(format!("`{text}` has no `)`")))?;
+                (head, Some(inner.trim()))
+            }
+        };
+        let (name, word) = match head.split_once('=') {
+            Some((name, word)) => (name.trim(), word.trim()),
+            None => (text, head.trim()),
+        };
+        let (column, part) = match (word, column) {
+            ("quantile", Some(inner)) => {
+                let (column, part) = inner
+                    .rsplit_once(',')
+                    .ok_or_else(|| wrong(format!("`{text}` does not say which quantile")))?;
+                let part: Option<f64> = part.trim().parse().ok();
+                let part = part.filter(|part| (0.0..=1.0).contains(part));
+                let part =
+                    part.ok_or_else(|| wrong(format!("`{text}`: not a number from 0 to 1")))?;
+                (Some(column.trim()), part)
+            }
+            (_, column) => (column, 0.5),
+        };
+        let kind = match word {
+            "count" => AggregateKind::Count,
+            "sum" => AggregateKind::Sum,
+            "mean" | "avg" => AggregateKind::Mean,
+            "min" => AggregateKind::Min,
+            "max" => AggregateKind::Max,
+            "first" => AggregateKind::First,
+            "last" => AggregateKind::Last,
+            "count_distinct" => AggregateKind::CountDistinct,
+            "median" | "quantile" => AggregateKind::Quantile(part),
+            _ => return Err(wrong(format!("there is no aggregate `{word}`"))),
+        };
+        let column = column.filter(|column| !column.is_empty());
+        if column.is_none() && kind != AggregateKind::Count {
+            return Err(wrong(format!("`{text}` names no column")));
+        }
+        if name.is_empty() {
+            return Err(wrong(format!("`{text}` has no name in front of `=`")));
+        }
+        Ok(Aggregate {
+            kind,
+            column: column.map(str::to_owned),
+            name: name.to_owned(),
+        })
+    }
+
+    /// Several, with commas between them.
+    ///
+    /// # Errors
+    /// As [`Aggregate::parse`].
+    pub fn parse_list(text: &str) -> Result<Vec<Self>> {
+        let mut depth = 0_i32;
+        let parts = text.split(|letter| {
+            depth += match letter {
+                '(' => 1,
+                ')' => -1,
+                _ => 0,
+            };
+            letter == ',' && depth == 0
+        });
+        parts.map(Aggregate::parse).collect()
+    }
+
+    /// The field of its results, of a column of type `data_type`.
+    ///
+    /// # Errors
+    /// Usage: there is no such aggregate of that type.
+    pub(super) fn field(&self, data_type: Option<&DataType>) -> Result<Field> {
+        let (result, is_nullable) = match (self.kind, data_type) {
+            (AggregateKind::Count | AggregateKind::CountDistinct, _) | (_, None) => {
+                (DataType::Int64, false)
+            }
+            (AggregateKind::Sum, Some(of)) => (self.sum_type(of)?, true),
+            (AggregateKind::Mean, Some(of)) => match self.sum_type(of)? {
+                DataType::Duration(_) => return Err(self.unfit(of)),
+                _ => (DataType::Float64, true),
+            },
+            (AggregateKind::Quantile(_), Some(of)) if of.is_numeric() => (DataType::Float64, true),
+            (AggregateKind::Quantile(_), Some(of)) => return Err(self.unfit(of)),
+            (_, Some(of)) => (of.clone(), true),
+        };
+        Ok(Field::new(&self.name, result, is_nullable))
+    }
+
+    fn sum_type(&self, of: &DataType) -> Result<DataType> {
+        Ok(match of {
+            DataType::Boolean => DataType::Int64,
+            of if of.is_signed_integer() => DataType::Int64,
+            of if of.is_unsigned_integer() => DataType::UInt64,
+            of if of.is_floating() => DataType::Float64,
+            DataType::Decimal32(_, scale)
+            | DataType::Decimal64(_, scale)
+            | DataType::Decimal128(_, scale) => DataType::Decimal128(38, *scale),
+            DataType::Decimal256(_, scale) => DataType::Decimal256(76, *scale),
+            DataType::Duration(unit) => DataType::Duration(*unit),
+            of => return Err(self.unfit(of)),
+        })
+    }
+
+    fn unfit(&self, of: &DataType) -> Error {
+        let column = self.column.as_deref().unwrap_or_default();
+        let cause = format!("`{}`: column `{column}` is of type {of}", self.name);
+        Error::usage(GROUP, cause)
+            .hint("choose a column of numbers, or min, max, first, last, count or count_distinct")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aggregates_are_read_as_people_write_them() {
+        let list = Aggregate::parse_list("count, sum(a b),p=quantile(x,0.9), median(y)").unwrap();
+        let names: Vec<&str> = list.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["count", "sum(a b)", "p", "median(y)"]);
+        assert_eq!(list[1].column.as_deref(), Some("a b"));
+        assert_eq!(list[2].kind, AggregateKind::Quantile(0.9));
+        assert_eq!(list[3].kind, AggregateKind::Quantile(0.5));
+        for wrong in [
+            "",
+            "sum",
+            "sum()",
+            "sum(x",
+            "total(x)",
+            "quantile(x)",
+            "quantile(x,2)",
+            "=sum(x)",
+        ] {
+            assert!(Aggregate::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Groups of rows, and a row of aggregates for each, in the order of the key.
+//!
+//! Contract: rows of equal keys are a group. Nulls are equal to each other, so are all NaNs, and 0.0 and -0.0 (within nested
+//! columns floats go by their bits). The output has the columns of the key and one a result, sorted by the key; dictionary
+//! columns come out as what they stand for. It depends on the input, its row groups included, and on nothing else:
+//! not on memory, not on threads.
+//!
+//! First each thread puts rows together in a small table ([`source`]); then partial states go through the engine's sort of
+//! rows, and are put together group by group ([`sink`]). So where groups are few, hardly anything is sorted, and where they are
+//! many, the table is given up after some thousand rows of a piece.
+//!
+//! Source: Larson, "Data reduction by partial preaggregation" (ICDE 2002), for the table in front of the sort.
+//!
+//! Bounds: one read of the columns, one more of those of the key for the sample; partial states to scratch and back as far as
+//! they do not fit.
+
+mod aggregate;
+mod plan;
+mod sink;
+mod source;
+mod states;
+mod table;
+
+use std::sync::atomic::AtomicU64;
+
+use outcore::Job;
+use outcore::key::sort_key::Tie;
+use outcore::sort::lines::{RowSortOptions, sort_rows};
+use outcore_io::Result;
+use outcore_io::memory::Budget;
+
+use super::rows_out::part_bytes;
+use super::sort::{KeyInFront, open, scratch_dir, shapes};
+use super::{TableEnds, TableSummary};
+use crate::output::{OutputOptions, TableOutput, WriterShape};
+use crate::rows::KeyColumn;
+use plan::Plan;
+use sink::GroupSink;
+use source::GroupSource;
+
+pub use aggregate::{Aggregate, AggregateKind};
+
+/// Groups the rows of a table by `keys`, in whose order groups come, and makes `aggregates` of each.
+///
+/// # Errors
+/// As [`sort`](super::sort()); usage: no key, an aggregate that a column's type does not have, a sum that its type does not
+/// hold, several outputs, since the number of rows is not known before.
+pub fn group_by(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    keys: &[KeyColumn],
+    aggregates: &[Aggregate],
+) -> Result<TableSummary> {
+    let whole = open(job, ends)?;
+    let plan = Plan::of(whole.schema(), keys, aggregates)?;
+    let input = whole.narrowed(&plan.reads, whole.job())?;
+    let writes = OutputOptions {
+        sorted_by: keys.to_vec(),
+        ..ends.writes.clone()
+    };
+    let (reads_shape, writes_shape) = shapes(job, &input, (&plan.schema, &writes));
+    let own = Job {
+        budget: Budget::new(writes_shape.output_bytes),
+        ..job.clone()
+    };
+    let shape = WriterShape {
+        writers_count: writes_shape.writers_count,
+        memory_bytes: writes_shape.output_bytes,
+        rows_count: None,
+    };
+    let output = TableOutput::create(&own, ends.outputs, &plan.schema, &writes, shape)?;
+    job.control.begin_phase("sample", 0);
+    let source = GroupSource::open(&input, &plan, reads_shape)?;
+    let sample_bytes = input.read_bytes();
+    let sink = GroupSink {
+        part_bytes: part_bytes(&output, writes_shape, source.amount()),
+        output: &output,
+        plan: &plan,
+        shape: writes_shape,
+        written: AtomicU64::new(0),
+    };
+    let mut sorting = job.clone();
+    sorting.options.threads = writes_shape.writers_count;
+    let options = RowSortOptions {
+        unique: false,
+        scratch_dir: scratch_dir(ends.outputs),
+    };
+    let order = KeyInFront { tie: Tie::Bytes };
+    let done = sort_rows(&sorting, &source, &sink, &order, &options)?;
+    let rows_out = sink.written.into_inner();
+    input.check_unchanged()?;
+    job.control.begin_phase("publish", 0);
+    let lens_bytes = output.publish()?;
+    let read_bytes = (sample_bytes, input.read_bytes());
+    let summary = TableSummary::of_sort(done, read_bytes, lens_bytes);
+    Ok(TableSummary {
+        rows_in: input.rows_count(),
+        rows_out,
+        ..summary
+    })
+}

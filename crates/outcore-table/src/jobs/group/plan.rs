@@ -1,0 +1,237 @@
+//! What a job on groups is about: columns of the key, aggregates, and the columns that these are made of.
+
+use std::sync::Arc;
+
+use arrow_array::types::{Float16Type, Float32Type, Float64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray};
+use arrow_row::{RowConverter, Rows, SortField};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, SortOptions};
+use outcore_io::{Error, Result};
+
+use super::aggregate::{Aggregate, AggregateKind, GROUP};
+use super::states::{States, Values};
+use crate::fault;
+use crate::rows::KeyColumn;
+use crate::schema::{check_names, column_index};
+
+/// See the module.
+pub(super) struct Plan {
+    pub(super) keys: Vec<KeyColumn>,
+    /// Of the columns of the key, among those that are read.
+    key_places: Vec<usize>,
+    pub(super) key_converter: RowConverter,
+    pub(super) aggregates: Vec<Aggregate>,
+    /// Columns that aggregates are made of, each once.
+    pub(super) values: Vec<ValueColumn>,
+    /// Of each aggregate: its place among those.
+    pub(super) value_of: Vec<Option<usize>>,
+    /// Columns that are read.
+    pub(super) reads: Vec<String>,
+    /// The columns of the key, and one for each aggregate.
+    pub(super) schema: SchemaRef,
+}
+
+/// A column that aggregates are made of.
+pub(super) struct ValueColumn {
+    place: usize,
+    pub(super) data_type: DataType,
+    /// Makes bytes of its values, where somebody wants them.
+    pub(super) converter: Option<RowConverter>,
+    /// Somebody wants its values in order.
+    pub(super) is_ordered: bool,
+}
+
+impl Plan {
+    /// For a table of `schema`.
+    ///
+    /// # Errors
+    /// Usage: no column of the key, no such column, an aggregate that a type does not have, two results of one name.
+    pub(super) fn of(
+        schema: &SchemaRef,
+        keys: &[KeyColumn],
+        aggregates: &[Aggregate],
+    ) -> Result<Self> {
+        if keys.is_empty() {
+            return Err(Error::usage(GROUP, "no column says which rows are a group")
+                .hint("name columns to group by"));
+        }
+        let mut reads: Vec<String> = Vec::new();
+        let mut place_of = |name: &str| {
+            reads
+                .iter()
+                .position(|read| read == name)
+                .unwrap_or_else(|| {
+                    reads.push(name.to_owned());
+                    reads.len() - 1
+                })
+        };
+        let mut fields: Vec<FieldRef> = Vec::new();
+        let (mut key_places, mut sort_fields) = (Vec::new(), Vec::new());
+        for key in keys {
+            let field = schema.field(column_index(schema, &key.name, GROUP)?);
+            let options = SortOptions {
+                descending: key.is_descending,
+                nulls_first: key.is_nulls_first,
+            };
+            sort_fields.push(SortField::new_with_options(
+                field.data_type().clone(),
+                options,
+            ));
+            key_places.push(place_of(&key.name));
+            fields.push(Arc::new(plain_field(field)));
+        }
+        let (mut values, mut value_of) = (Vec::<ValueColumn>::new(), Vec::new());
+        for aggregate in aggregates {
+            let Some(name) = &aggregate.column else {
+                value_of.push(None);
+                fields.push(Arc::new(aggregate.field(None)?));
+                continue;
+            };
+            let field = schema.field(column_index(schema, name, GROUP)?);
+            let data_type = plain_type(field.data_type());
+            fields.push(Arc::new(aggregate.field(Some(&data_type))?));
+            let place = place_of(name);
+            let known = values.iter().position(|value| value.place == place);
+            let at = known.unwrap_or_else(|| {
+                values.push(ValueColumn {
+                    place,
+                    data_type: data_type.clone(),
+                    converter: None,
+                    is_ordered: false,
+                });
+                values.len() - 1
+            });
+            let value = &mut values[at];
+            let is_ordered = matches!(
+                aggregate.kind,
+                AggregateKind::CountDistinct | AggregateKind::Quantile(_)
+            );
+            let is_in_bytes =
+                is_ordered || matches!(States::of(aggregate, Some(&data_type)), States::Picked(_));
+            value.is_ordered |= is_ordered;
+            if is_in_bytes && value.converter.is_none() {
+                value.converter = Some(converter(vec![SortField::new(data_type)], name)?);
+            }
+            value_of.push(Some(at));
+        }
+        let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
+        let schema = Arc::new(Schema::new(fields));
+        check_names(&schema)
+            .map_err(|error| error.hint("give results names of their own: NAME=sum(C)"))?;
+        Ok(Plan {
+            key_converter: converter(sort_fields, &names.join("`, `"))?,
+            keys: keys.to_vec(),
+            key_places,
+            aggregates: aggregates.to_vec(),
+            values,
+            value_of,
+            reads,
+            schema,
+        })
+    }
+
+    /// States for each aggregate.
+    pub(super) fn states(&self) -> Vec<States> {
+        let all = self.aggregates.iter().zip(&self.value_of);
+        let all = all.map(|(aggregate, value)| {
+            States::of(aggregate, value.map(|value| &self.values[value].data_type))
+        });
+        all.collect()
+    }
+
+    /// Of the rows of a batch of the columns that are read: the keys, and what aggregates are made of.
+    pub(super) fn take_apart(&self, batch: &RecordBatch) -> Result<(Rows, Vec<Values>)> {
+        let arrow = |error| fault::arrow(GROUP, &error);
+        let keys: Vec<ArrayRef> = self
+            .key_places
+            .iter()
+            .map(|&place| with_one_zero(batch.column(place)))
+            .collect();
+        let keys = self.key_converter.convert_columns(&keys).map_err(arrow)?;
+        let values = self.values.iter().map(|value| {
+            let array = with_one_zero(&plain(batch.column(value.place))?);
+            let rows = value.converter.as_ref();
+            let rows = rows.map(|converter| converter.convert_columns(&[Arc::clone(&array)]));
+            Ok(Values {
+                rows: rows.transpose().map_err(arrow)?,
+                array,
+            })
+        });
+        Ok((keys, values.collect::<Result<_>>()?))
+    }
+}
+
+fn converter(fields: Vec<SortField>, names: &str) -> Result<RowConverter> {
+    if !RowConverter::supports_fields(&fields) {
+        let types: Vec<String> = fields.iter().map(|field| format!("{field:?}")).collect();
+        let cause = format!(
+            "`{names}` has values without an order: {}",
+            types.join(", ")
+        );
+        return Err(Error::usage(GROUP, cause).hint("choose other columns"));
+    }
+    RowConverter::new(fields).map_err(|error| fault::arrow(GROUP, &error))
+}
+
+/// The type with dictionaries' values in their places, inside of nested types, too.
+pub(super) fn plain_type(data_type: &DataType) -> DataType {
+    let inner = |field: &FieldRef| Arc::new(plain_field(field));
+    match data_type {
+        DataType::Dictionary(_, values) => plain_type(values),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::List(field) => DataType::List(inner(field)),
+        DataType::LargeList(field) => DataType::LargeList(inner(field)),
+        DataType::FixedSizeList(field, count) => DataType::FixedSizeList(inner(field), *count),
+        DataType::Map(field, is_sorted) => DataType::Map(inner(field), *is_sorted),
+        other => other.clone(),
+    }
+}
+
+fn plain_field(field: &Field) -> Field {
+    field.clone().with_data_type(plain_type(field.data_type()))
+}
+
+/// The values of a dictionary, row by row.
+fn plain(array: &ArrayRef) -> Result<ArrayRef> {
+    crate::schema::retyped(array, &plain_type(array.data_type()))
+}
+
+/// Of floats: -0.0 is 0.0, and all NaNs are one.
+pub(in crate::jobs) fn with_one_zero(array: &ArrayRef) -> ArrayRef {
+    let real = |value: f64| match value {
+        value if value.is_nan() => f64::NAN,
+        value => value + 0.0,
+    };
+    match array.data_type() {
+        DataType::Float64 => Arc::new(
+            array
+                .as_primitive::<Float64Type>()
+                .unary::<_, Float64Type>(real),
+        ),
+        DataType::Float32 => {
+            let single = |value: f32| match value {
+                value if value.is_nan() => f32::NAN,
+                value => value + 0.0,
+            };
+            Arc::new(
+                array
+                    .as_primitive::<Float32Type>()
+                    .unary::<_, Float32Type>(single),
+            )
+        }
+        DataType::Float16 => {
+            type Half = <Float16Type as arrow_array::ArrowPrimitiveType>::Native;
+            let half = |value: Half| match value {
+                value if value.is_nan() => Half::NAN,
+                value if value == Half::ZERO => Half::ZERO,
+                value => value,
+            };
+            Arc::new(
+                array
+                    .as_primitive::<Float16Type>()
+                    .unary::<_, Float16Type>(half),
+            )
+        }
+        _ => Arc::clone(array),
+    }
+}

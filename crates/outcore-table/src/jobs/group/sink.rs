@@ -1,0 +1,207 @@
+//! Partial states of groups in order, on their way into a table.
+//!
+//! Contract: [`GroupSink`] takes the rows that [`super::source`] makes, all of a group in one part, puts its states together
+//! in the order of the input, looks at its values in order, and writes a row for each group. A part is a section of the
+//! output.
+//!
+//! Bounds: the output's row groups; beside them the states of some thousand groups a thread, and for each of these the
+//! longest values that it is asked for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_array::RecordBatch;
+use outcore::sort::lines::rows::{RowPart, RowSink};
+use outcore_io::Result;
+
+use super::aggregate::{AggregateKind, GROUP};
+use super::plan::Plan;
+use super::states::{States, cut_short, place_of_quantile};
+use super::table::KeyTable;
+use crate::fault;
+use crate::jobs::rows_out::WriteShape;
+use crate::output::{Section, TableOutput};
+use crate::rows::key_of;
+
+/// Groups that become rows at once, at most.
+const GROUPS_AT_ONCE: usize = 4096;
+
+/// See the module.
+pub(super) struct GroupSink<'a> {
+    pub(super) output: &'a TableOutput,
+    pub(super) plan: &'a Plan,
+    pub(super) shape: WriteShape,
+    pub(super) part_bytes: u64,
+    /// Groups that were written.
+    pub(super) written: AtomicU64,
+}
+
+impl RowSink for GroupSink<'_> {
+    fn memory_bytes(&self) -> u64 {
+        // States, and the arrays that they become.
+        let held_bytes = 4 * self.shape.batch_bytes * self.shape.writers_count as u64;
+        self.shape.output_bytes + held_bytes
+    }
+
+    fn part_bytes(&self) -> u64 {
+        self.part_bytes
+    }
+
+    fn keeps_keys_together(&self) -> bool {
+        true
+    }
+
+    fn begin(&self, number: usize, _: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
+        Ok(Box::new(GroupPart {
+            sink: self,
+            section: self.output.section(number as u64, 0),
+            groups: KeyTable::default(),
+            states: self.plan.states(),
+            ordered: self
+                .plan
+                .values
+                .iter()
+                .map(|_| Ordered::default())
+                .collect(),
+            held_bytes: 0,
+        }))
+    }
+}
+
+/// What is known of the values of one column, in order, of the group that is being taken.
+#[derive(Default)]
+struct Ordered {
+    seen: i64,
+    last: Vec<u8>,
+}
+
+struct GroupPart<'a> {
+    sink: &'a GroupSink<'a>,
+    section: Section<'a>,
+    /// Their keys; the last one is being taken.
+    groups: KeyTable,
+    states: Vec<States>,
+    ordered: Vec<Ordered>,
+    /// Bytes of all rows that they came from.
+    held_bytes: usize,
+}
+
+impl GroupPart<'_> {
+    fn add(&mut self, row: &[u8]) -> Result<()> {
+        let key = key_of(row).ok_or_else(cut_short)?;
+        let payload = &row[size_of::<u32>() + key.len()..];
+        let count = self.groups.len();
+        if count == 0 || self.groups.key(count - 1) != key {
+            let is_full = self.held_bytes as u64 >= self.sink.shape.batch_bytes;
+            if is_full || count == GROUPS_AT_ONCE {
+                self.write()?;
+            }
+            self.groups.push(key);
+            let count = self.groups.len();
+            self.states.iter_mut().for_each(|states| states.grow(count));
+            for ordered in &mut self.ordered {
+                ordered.seen = 0;
+                ordered.last.clear();
+            }
+        }
+        self.held_bytes += row.len();
+        let (tag, mut state) = payload.split_first_chunk().ok_or_else(cut_short)?;
+        match u32::from_be_bytes(*tag) {
+            0 => {
+                state = state.get(size_of::<u64>()..).ok_or_else(cut_short)?;
+                let group = self.groups.len() - 1;
+                let aggregates = self.sink.plan.aggregates.iter();
+                for (states, aggregate) in self.states.iter_mut().zip(aggregates) {
+                    states.merge(aggregate, group, &mut state)?;
+                }
+                match state.is_empty() {
+                    true => Ok(()),
+                    false => Err(cut_short()),
+                }
+            }
+            place => self.see(place as usize - 1, state),
+        }
+    }
+
+    /// Looks at a value, and how often it is there.
+    fn see(&mut self, place: usize, value: &[u8]) -> Result<()> {
+        let (value, times) = value.split_last_chunk().ok_or_else(cut_short)?;
+        let times = i64::try_from(u64::from_be_bytes(*times)).map_err(|_| cut_short())?;
+        let group = self.groups.len() - 1;
+        let ordered = self.ordered.get_mut(place).ok_or_else(cut_short)?;
+        let is_new = ordered.seen == 0 || ordered.last != value;
+        let seen = ordered.seen..ordered.seen + times;
+        let plan = self.sink.plan;
+        let aggregates = plan.aggregates.iter().zip(&plan.value_of);
+        for (states, (aggregate, of)) in self.states.iter_mut().zip(aggregates) {
+            if *of != Some(place) {
+                continue;
+            }
+            match (states, aggregate.kind) {
+                (States::Distinct(counts), _) => counts[group] += i64::from(is_new),
+                (States::Quantile { counts, low, high }, AggregateKind::Quantile(part)) => {
+                    let (wanted, _) = place_of_quantile(part, counts[group]);
+                    if seen.contains(&wanted) {
+                        low[group] = value.to_vec();
+                    }
+                    if seen.contains(&(wanted + 1)) {
+                        high[group] = value.to_vec();
+                    }
+                }
+                _ => {}
+            }
+        }
+        ordered.seen = seen.end;
+        if is_new {
+            ordered.last.clear();
+            ordered.last.extend_from_slice(value);
+        }
+        Ok(())
+    }
+
+    /// Writes what is known of all groups.
+    fn write(&mut self) -> Result<()> {
+        let plan = self.sink.plan;
+        let batch = fault::guarded(GROUP, || {
+            let parser = plan.key_converter.parser();
+            let keys = (0..self.groups.len()).map(|group| parser.parse(self.groups.key(group)));
+            let columns = plan.key_converter.convert_rows(keys);
+            let mut columns = columns.map_err(|error| fault::arrow(GROUP, &error))?;
+            let aggregates = self
+                .states
+                .iter()
+                .zip(plan.aggregates.iter().zip(&plan.value_of));
+            let fields = plan.schema.fields().iter().skip(columns.len());
+            for ((states, (aggregate, of)), field) in aggregates.zip(fields) {
+                let of = of.map(|of| &plan.values[of]);
+                let types = (of.map(|of| &of.data_type), field.data_type());
+                let converter = of.and_then(|of| of.converter.as_ref());
+                columns.push(states.finish(aggregate, types, converter)?);
+            }
+            let batch = RecordBatch::try_new(plan.schema.clone(), columns);
+            batch.map_err(|error| fault::arrow(GROUP, &error))
+        })?;
+        self.section.write(&batch)?;
+        let count = self.groups.len() as u64;
+        self.sink.written.fetch_add(count, Ordering::Relaxed);
+        self.groups.clear();
+        self.states.iter_mut().for_each(States::clear);
+        self.held_bytes = 0;
+        Ok(())
+    }
+}
+
+impl RowPart for GroupPart<'_> {
+    fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
+        for row in rows {
+            self.add(row)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        if self.groups.len() > 0 {
+            self.write()?;
+        }
+        self.section.finish()
+    }
+}

@@ -1,0 +1,349 @@
+//! Partial states of groups on their way into the engine.
+//!
+//! Contract: threads take pieces of the input. Rows of a piece are put together in a table as long as that is small and worth it;
+//! what it holds goes on as rows:
+//!
+//! | row | payload |
+//! |---|---|
+//! | states of a group | 0, the position of its first row (8 bytes, the largest first), the states of all aggregates |
+//! | a value of a column that is wanted in order | 1 and up, the value as arrow-row has it, how often (8 bytes) |
+//!
+//! The key of both is that of the group, so that in the order of bytes the states come first, in the order of the input, and
+//! then each column's values in order.
+//!
+//! **Determinism.** When a table is emptied depends on the rows of the piece alone, not on memory or threads, so sums of
+//! floats are the same for any of them. They do depend on row groups.
+//!
+//! Bounds: a reader, a batch and [`TABLE_BYTES`] a thread.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow_array::RecordBatch;
+use arrow_row::Rows;
+use outcore::sort::lines::rows::{RowBatch, RowSource, TakeRows};
+use outcore_io::Result;
+
+use super::plan::Plan;
+use super::states::{States, Values};
+use super::table::KeyTable;
+use crate::input::TableInput;
+use crate::jobs::rows_in::{LEN_PIECES, ReadShape, Sample, position_of, spread};
+use crate::rows::{RowCodec, key_of};
+
+/// The tables of a thread are emptied when they hold so much.
+const TABLE_BYTES: usize = 2 << 20;
+/// So many rows of a piece say whether tables are worth it.
+const PROBE_ROWS: usize = 8192;
+/// Beside what states hold of any length, what a group's state takes, about.
+const STATE_BYTES: usize = 32;
+/// Tables are looked at after so many rows at most, and so many bytes of rows, about: a number that the input alone gives.
+const STEP_ROWS: usize = 2048;
+const STEP_BYTES: f64 = (256 << 10) as f64;
+/// Of sampled keys, where each occurs so often, nearly all keys are known.
+const SEEN_TIMES: usize = 4;
+
+/// See the module.
+pub(super) struct GroupSource<'a> {
+    input: &'a TableInput,
+    plan: &'a Plan,
+    shape: ReadShape,
+    sample: Sample,
+    data_bytes: u64,
+    row_bytes: f64,
+    step_rows: usize,
+    next: AtomicUsize,
+    begun: AtomicUsize,
+}
+
+impl<'a> GroupSource<'a> {
+    /// The groups of `input`, of which nothing but the columns of `plan` is read.
+    ///
+    /// # Errors
+    /// What the reader fails with.
+    pub(super) fn open(input: &'a TableInput, plan: &'a Plan, shape: ReadShape) -> Result<Self> {
+        let mut sample = Sample::default();
+        let codec = RowCodec::new(input.schema(), &plan.keys)?;
+        sample.see_keys(input, &codec, shape.reader_bytes)?;
+        let (mut rows_in, mut made, mut made_bytes) = (0_u64, 0_usize, 0_usize);
+        let mut reader = input.reader(shape.reader_bytes)?;
+        for piece in spread(input.pieces(), LEN_PIECES) {
+            let Some(batch) = reader.open(piece)?.next().transpose()? else {
+                continue;
+            };
+            let batch = batch.slice(0, batch.num_rows().min(STEP_ROWS));
+            let mut worker = Worker::new(plan);
+            worker.is_apart = true;
+            worker.add(&batch, 0)?;
+            let rows = &mut RowBatch::default();
+            worker.empty(rows)?;
+            rows_in += batch.num_rows() as u64;
+            made += rows.len();
+            made_bytes += rows.bytes();
+            let payload = |row: &[u8]| row.len() - key_of(row).map_or(0, <[u8]>::len);
+            sample.payload_lens_bytes.extend(rows.iter().map(payload));
+        }
+        let row_bytes = made_bytes as f64 / made.max(1) as f64;
+        let bytes_a_row = made_bytes as f64 / rows_in.max(1) as f64;
+        let rows_count = input.rows_count();
+        let is_ordered = plan.values.iter().any(|value| value.is_ordered);
+        let rows_made = match is_ordered {
+            true => rows_count,
+            false => groups_expected(&sample.keys, input.pieces().len())
+                .map_or(rows_count, |groups| groups.min(rows_count)),
+        };
+        Ok(GroupSource {
+            input,
+            plan,
+            shape,
+            sample,
+            data_bytes: (rows_made as f64 * bytes_a_row) as u64,
+            row_bytes,
+            step_rows: ((STEP_BYTES / bytes_a_row.max(1.0)) as usize).clamp(1, STEP_ROWS),
+            next: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
+        })
+    }
+}
+
+impl GroupSource<'_> {
+    /// Bytes of all rows that are made, about, and of one on average.
+    pub(super) fn amount(&self) -> (u64, f64) {
+        (self.data_bytes, self.row_bytes)
+    }
+}
+
+/// Partial states that all pieces make, if tables hold all groups.
+fn groups_expected(keys: &[Vec<u8>], pieces: usize) -> Option<u64> {
+    let mut table = KeyTable::default();
+    keys.iter().for_each(|key| {
+        table.number_of(key);
+    });
+    let is_known = table.len() * SEEN_TIMES <= keys.len() && table.held_bytes() < TABLE_BYTES / 2;
+    // Some have not been seen.
+    is_known.then_some(2 * table.len() as u64 * pieces as u64)
+}
+
+/// What a thread holds of a piece.
+struct Worker<'p> {
+    plan: &'p Plan,
+    groups: KeyTable,
+    /// Of each group: where its first row is.
+    firsts: Vec<u64>,
+    states: Vec<States>,
+    /// Rows up to the number of times, of values that are wanted in order.
+    values: KeyTable,
+    times: Vec<u64>,
+    /// Bytes of states beyond those that all have.
+    more_bytes: usize,
+    /// Rows of the piece that have been seen.
+    seen: usize,
+    /// Each row is a group by itself: there are few that would be put together.
+    is_apart: bool,
+    numbers: Vec<u32>,
+    row: Vec<u8>,
+}
+
+impl<'p> Worker<'p> {
+    fn new(plan: &'p Plan) -> Self {
+        Worker {
+            plan,
+            groups: KeyTable::default(),
+            firsts: Vec::new(),
+            states: plan.states(),
+            values: KeyTable::default(),
+            times: Vec::new(),
+            more_bytes: 0,
+            seen: 0,
+            is_apart: false,
+            numbers: Vec::new(),
+            row: Vec::new(),
+        }
+    }
+
+    /// Adds the rows of a batch, the first of which is at `position`.
+    fn add(&mut self, batch: &RecordBatch, position: u64) -> Result<()> {
+        let (keys, values) = self.plan.take_apart(batch)?;
+        self.number(&keys, position);
+        for (states, (aggregate, value)) in self
+            .states
+            .iter_mut()
+            .zip(self.plan.aggregates.iter().zip(&self.plan.value_of))
+        {
+            states.grow(self.groups.len());
+            let of = value.map(|value| &values[value]);
+            self.more_bytes += states.update(aggregate, &self.numbers, of)?;
+        }
+        self.add_values(&keys, &values);
+        self.seen += batch.num_rows();
+        Ok(())
+    }
+
+    /// The groups of the rows.
+    fn number(&mut self, keys: &Rows, position: u64) {
+        self.numbers.clear();
+        for (row, key) in keys.iter().enumerate() {
+            let (number, is_new) = match self.is_apart {
+                true => {
+                    self.groups.push(key.data());
+                    (self.groups.len() as u32 - 1, true)
+                }
+                false => self.groups.number_of(key.data()),
+            };
+            self.numbers.push(number);
+            if is_new {
+                self.firsts.push(position + row as u64);
+            }
+        }
+    }
+
+    /// Counts the values that are wanted in order.
+    fn add_values(&mut self, keys: &Rows, values: &[Values]) {
+        for (place, (column, values)) in self.plan.values.iter().zip(values).enumerate() {
+            let Some(bytes) = values.rows.as_ref().filter(|_| column.is_ordered) else {
+                continue;
+            };
+            let nulls = values.array.logical_nulls();
+            for row in 0..bytes.num_rows() {
+                if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+                    continue;
+                }
+                let key = keys.row(row);
+                self.row.clear();
+                self.row
+                    .extend_from_slice(&(key.data().len() as u32).to_le_bytes());
+                self.row.extend_from_slice(key.data());
+                self.row
+                    .extend_from_slice(&(place as u32 + 1).to_be_bytes());
+                self.row.extend_from_slice(bytes.row(row).data());
+                match self.is_apart {
+                    true => {
+                        self.values.push(&self.row);
+                        self.times.push(1);
+                    }
+                    false => {
+                        let (number, is_new) = self.values.number_of(&self.row);
+                        match is_new {
+                            true => self.times.push(1),
+                            false => self.times[number as usize] += 1,
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether there is so much that it must go on.
+    fn is_full(&self) -> bool {
+        let states_bytes = self.groups.len() * self.states.len() * STATE_BYTES;
+        let held_bytes = self.groups.held_bytes() + self.values.held_bytes();
+        held_bytes + states_bytes + self.more_bytes >= TABLE_BYTES
+    }
+
+    /// Whether tables are not worth it, after enough rows.
+    fn looks_apart(&self) -> bool {
+        let held = self.groups.len().max(self.values.len());
+        self.seen >= PROBE_ROWS && self.seen < 2 * PROBE_ROWS && held * 2 > self.seen
+    }
+
+    /// Gives all that it holds.
+    fn empty(&mut self, rows: &mut RowBatch) -> Result<()> {
+        let mut bytes = std::mem::take(&mut self.row);
+        let mut lens_bytes = Vec::with_capacity(self.groups.len() + self.values.len());
+        bytes.clear();
+        for group in 0..self.groups.len() {
+            let from = bytes.len();
+            let key = self.groups.key(group);
+            bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(key);
+            bytes.extend_from_slice(&0_u32.to_be_bytes());
+            bytes.extend_from_slice(&self.firsts[group].to_be_bytes());
+            for states in &self.states {
+                states.append(group, &mut bytes);
+            }
+            lens_bytes.push(bytes.len() - from);
+        }
+        for (value, times) in self.times.iter().enumerate() {
+            let from = bytes.len();
+            bytes.extend_from_slice(self.values.key(value));
+            bytes.extend_from_slice(&times.to_be_bytes());
+            lens_bytes.push(bytes.len() - from);
+        }
+        let mut starts = Vec::new();
+        let out = rows.push_zeros(&lens_bytes, &mut starts)?;
+        let mut rest = &bytes[..];
+        for (&start, &len_bytes) in starts.iter().zip(&lens_bytes) {
+            let (row, behind) = rest.split_at(len_bytes);
+            out[start..start + len_bytes].copy_from_slice(row);
+            rest = behind;
+        }
+        self.groups.clear();
+        self.firsts.clear();
+        self.states.iter_mut().for_each(States::clear);
+        self.values.clear();
+        self.times.clear();
+        self.more_bytes = 0;
+        bytes.clear();
+        self.row = bytes;
+        Ok(())
+    }
+}
+
+impl RowSource for GroupSource<'_> {
+    fn data_bytes(&self) -> u64 {
+        self.data_bytes
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        // A table is written out as rows at once.
+        let held_bytes = 2 * TABLE_BYTES as u64 + 2 * STEP_BYTES as u64;
+        (self.shape.reader_bytes + held_bytes) * self.shape.readers_count as u64
+    }
+
+    fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        self.sample.show(take)
+    }
+
+    fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        if self.begun.fetch_add(1, Ordering::Relaxed) >= self.shape.readers_count {
+            return Ok(());
+        }
+        let mut reader = self.input.reader(self.shape.reader_bytes)?;
+        let mut rows = RowBatch::default();
+        let mut worker = Worker::new(self.plan);
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(&piece) = self.input.pieces().get(number) else {
+                return Ok(());
+            };
+            let mut position = position_of(number)?;
+            (worker.seen, worker.is_apart) = (0, false);
+            let mut give = |worker: &mut Worker<'_>| {
+                rows.clear();
+                worker.empty(&mut rows)?;
+                match rows.is_empty() {
+                    true => Ok(()),
+                    false => take(&rows, 0),
+                }
+            };
+            for batch in reader.open(piece)? {
+                let batch = batch?;
+                let mut from = 0;
+                while from < batch.num_rows() {
+                    // Steps end at the same rows, however the reader cuts batches.
+                    let step = self.step_rows - worker.seen % self.step_rows;
+                    let part = batch.slice(from, step.min(batch.num_rows() - from));
+                    worker.add(&part, position)?;
+                    from += part.num_rows();
+                    position += part.num_rows() as u64;
+                    let is_step = worker.seen.is_multiple_of(self.step_rows);
+                    let is_apart = worker.is_apart || is_step && worker.looks_apart();
+                    if is_apart || is_step && worker.is_full() {
+                        give(&mut worker)?;
+                        worker.is_apart = is_apart;
+                    }
+                }
+            }
+            give(&mut worker)?;
+        }
+    }
+}

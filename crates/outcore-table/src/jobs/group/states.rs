@@ -1,0 +1,581 @@
+//! What is known of many groups, for one aggregate: a column of states.
+//!
+//! Contract: [`States::update`] adds rows of a batch, each to its group; [`States::append`] writes the state of a group as
+//! bytes, and [`States::merge`] adds such bytes to a group, in the order of the rows that they stand for; [`States::finish`]
+//! makes the column of results. Integers and decimals are added in 128 bits (or 256) and looked at when the result is
+//! made, so a sum overflows only if the result does. Floats are added in the order in which rows and states come, which is
+//! the caller's to fix.
+//!
+//! | state | bytes |
+//! |---|---|
+//! | count | a varint |
+//! | sum, mean of integers and decimals | the sum as a zigzag varint (32 bytes for 256 bits), the number of values as a varint |
+//! | sum, mean of floats | 8 bytes, a varint |
+//! | min, max, first, last | the length as a varint, and the value as arrow-row has it; no bytes: none yet |
+//! | quantile | the number of values, a varint |
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type};
+use arrow_array::{
+    Array, ArrayRef, Decimal128Array, Decimal256Array, Float64Array, Int64Array, UInt64Array,
+    make_array,
+};
+use arrow_buffer::i256;
+use arrow_row::{RowConverter, Rows};
+use arrow_schema::DataType;
+use outcore_io::{Error, Result};
+
+use super::aggregate::{Aggregate, AggregateKind, GROUP};
+use crate::fault;
+
+/// A column of a batch that aggregates are made of.
+pub(super) struct Values {
+    pub(super) array: ArrayRef,
+    /// Its values as bytes in order, where somebody wants them.
+    pub(super) rows: Option<Rows>,
+}
+
+/// See the module.
+pub(super) enum States {
+    /// Rows where the column, if there is one, is not null.
+    Count(Vec<i64>),
+    Whole(Vec<i128>, Vec<i64>),
+    Wide(Vec<i256>, Vec<i64>),
+    Real(Vec<f64>, Vec<i64>),
+    Picked(Vec<Vec<u8>>),
+    /// Counted by who sees the values in order.
+    Distinct(Vec<i64>),
+    /// Values, and the two that the result lies between, found by who sees them in order.
+    Quantile {
+        counts: Vec<i64>,
+        low: Vec<Vec<u8>>,
+        high: Vec<Vec<u8>>,
+    },
+}
+
+impl States {
+    /// None yet, for an aggregate of a column of this type.
+    pub(super) fn of(aggregate: &Aggregate, data_type: Option<&DataType>) -> Self {
+        match (aggregate.kind, data_type) {
+            (AggregateKind::Count, _) | (_, None) => States::Count(Vec::new()),
+            (AggregateKind::CountDistinct, _) => States::Distinct(Vec::new()),
+            (AggregateKind::Quantile(_), _) => States::Quantile {
+                counts: Vec::new(),
+                low: Vec::new(),
+                high: Vec::new(),
+            },
+            (AggregateKind::Sum | AggregateKind::Mean, Some(of)) => match of {
+                DataType::Decimal256(..) => States::Wide(Vec::new(), Vec::new()),
+                of if of.is_floating() => States::Real(Vec::new(), Vec::new()),
+                _ => States::Whole(Vec::new(), Vec::new()),
+            },
+            _ => States::Picked(Vec::new()),
+        }
+    }
+
+    /// Has so many groups; those that are new have seen nothing.
+    pub(super) fn grow(&mut self, groups: usize) {
+        match self {
+            States::Count(counts) | States::Distinct(counts) => counts.resize(groups, 0),
+            States::Whole(sums, counts) => {
+                sums.resize(groups, 0);
+                counts.resize(groups, 0);
+            }
+            States::Wide(sums, counts) => {
+                sums.resize(groups, i256::ZERO);
+                counts.resize(groups, 0);
+            }
+            States::Real(sums, counts) => {
+                // -0.0 is what adds nothing: 0.0 would turn a sum of -0.0 into 0.0.
+                sums.resize(groups, -0.0);
+                counts.resize(groups, 0);
+            }
+            States::Picked(values) => values.resize(groups, Vec::new()),
+            States::Quantile { counts, low, high } => {
+                counts.resize(groups, 0);
+                low.resize(groups, Vec::new());
+                high.resize(groups, Vec::new());
+            }
+        }
+    }
+
+    /// Forgets all groups; the memory stays.
+    pub(super) fn clear(&mut self) {
+        self.grow(0);
+    }
+
+    /// Adds each row of `values` to its group. Gives by how much the states have become longer.
+    ///
+    /// # Errors
+    /// Usage: a sum that 128 bits do not hold.
+    pub(super) fn update(
+        &mut self,
+        aggregate: &Aggregate,
+        groups: &[u32],
+        values: Option<&Values>,
+    ) -> Result<usize> {
+        let Some(values) = values else {
+            if let States::Count(counts) = self {
+                groups.iter().for_each(|&group| counts[group as usize] += 1);
+            }
+            return Ok(0);
+        };
+        let array = &values.array;
+        let nulls = array.logical_nulls();
+        let valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        let rows = groups.iter().map(|&group| group as usize).enumerate();
+        let mut present = rows.clone().filter(|(row, _)| valid(*row));
+        let too_large = || overflow(aggregate, "the type of sums");
+        match self {
+            States::Count(counts) | States::Quantile { counts, .. } => {
+                present.for_each(|(_, group)| counts[group] += 1);
+            }
+            States::Distinct(_) => {}
+            States::Whole(sums, counts) => each_whole(array, |read| {
+                present.try_for_each(|(row, group)| {
+                    let sum = sums[group].checked_add(read(row));
+                    sums[group] = sum.ok_or_else(too_large)?;
+                    counts[group] += 1;
+                    Ok(())
+                })
+            })?,
+            States::Wide(sums, counts) => {
+                let array = array.as_primitive::<arrow_array::types::Decimal256Type>();
+                present.try_for_each(|(row, group)| {
+                    let sum = sums[group].checked_add(array.value(row));
+                    sums[group] = sum.ok_or_else(too_large)?;
+                    counts[group] += 1;
+                    Ok::<_, Error>(())
+                })?;
+            }
+            States::Real(sums, counts) => each_real(array, |read| {
+                present.for_each(|(row, group)| {
+                    sums[group] += read(row);
+                    counts[group] += 1;
+                });
+            }),
+            States::Picked(states) => {
+                let Some(bytes) = &values.rows else {
+                    return Ok(0);
+                };
+                let mut grown = 0;
+                let mut take = |group: usize, row: usize| {
+                    let found = bytes.row(row);
+                    if is_picked(aggregate.kind, &states[group], found.data()) {
+                        let state = &mut states[group];
+                        grown += found.data().len().saturating_sub(state.len());
+                        state.clear();
+                        state.extend_from_slice(found.data());
+                    }
+                };
+                match aggregate.kind {
+                    AggregateKind::First | AggregateKind::Last => {
+                        rows.for_each(|(row, group)| take(group, row));
+                    }
+                    _ => present.for_each(|(row, group)| take(group, row)),
+                }
+                return Ok(grown);
+            }
+        }
+        Ok(0)
+    }
+
+    /// Writes the state of a group.
+    pub(super) fn append(&self, group: usize, out: &mut Vec<u8>) {
+        match self {
+            States::Count(counts) | States::Quantile { counts, .. } => {
+                put_varint(counts[group] as u128, out);
+            }
+            States::Distinct(_) => {}
+            States::Whole(sums, counts) => {
+                let sum = sums[group];
+                put_varint(((sum << 1) ^ (sum >> 127)) as u128, out);
+                put_varint(counts[group] as u128, out);
+            }
+            States::Wide(sums, counts) => {
+                out.extend_from_slice(&sums[group].to_le_bytes());
+                put_varint(counts[group] as u128, out);
+            }
+            States::Real(sums, counts) => {
+                out.extend_from_slice(&sums[group].to_bits().to_le_bytes());
+                put_varint(counts[group] as u128, out);
+            }
+            States::Picked(values) => {
+                put_varint(values[group].len() as u128, out);
+                out.extend_from_slice(&values[group]);
+            }
+        }
+    }
+
+    /// Adds what [`States::append`] wrote to a group, and takes it off the front of `state`.
+    ///
+    /// # Errors
+    /// Corrupt: it did not. Usage: a sum that 128 bits do not hold.
+    pub(super) fn merge(
+        &mut self,
+        aggregate: &Aggregate,
+        group: usize,
+        state: &mut &[u8],
+    ) -> Result<()> {
+        let too_large = || overflow(aggregate, "the type of sums");
+        match self {
+            States::Count(counts) | States::Quantile { counts, .. } => {
+                counts[group] += take_count(state)?;
+            }
+            States::Distinct(_) => {}
+            States::Whole(sums, counts) => {
+                let word = take_varint(state)?;
+                let sum = (word >> 1) as i128 ^ -((word & 1) as i128);
+                sums[group] = sums[group].checked_add(sum).ok_or_else(too_large)?;
+                counts[group] += take_count(state)?;
+            }
+            States::Wide(sums, counts) => {
+                let sum = i256::from_le_bytes(take_array(state)?);
+                sums[group] = sums[group].checked_add(sum).ok_or_else(too_large)?;
+                counts[group] += take_count(state)?;
+            }
+            States::Real(sums, counts) => {
+                let sum = f64::from_bits(u64::from_le_bytes(take_array(state)?));
+                sums[group] += sum;
+                counts[group] += take_count(state)?;
+            }
+            States::Picked(values) => {
+                let len_bytes = take_count(state)? as usize;
+                let found = state.split_at_checked(len_bytes).ok_or_else(cut_short)?;
+                *state = found.1;
+                if !found.0.is_empty() && is_picked(aggregate.kind, &values[group], found.0) {
+                    values[group].clear();
+                    values[group].extend_from_slice(found.0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The results, as a column of type `result`; `converter` is for values of the column as bytes, of type `of`.
+    ///
+    /// # Errors
+    /// Usage: a sum that is larger than its type holds. Corrupt: bytes that are no value.
+    pub(super) fn finish(
+        &self,
+        aggregate: &Aggregate,
+        (of, result): (Option<&DataType>, &DataType),
+        converter: Option<&RowConverter>,
+    ) -> Result<ArrayRef> {
+        let scale = match of {
+            Some(
+                DataType::Decimal32(_, scale)
+                | DataType::Decimal64(_, scale)
+                | DataType::Decimal128(_, scale)
+                | DataType::Decimal256(_, scale),
+            ) => 10_f64.powi(i32::from(*scale)),
+            _ => 1.0,
+        };
+        let is_mean = aggregate.kind == AggregateKind::Mean;
+        Ok(match self {
+            States::Count(counts) | States::Distinct(counts) => {
+                Arc::new(Int64Array::from(counts.clone()))
+            }
+            States::Whole(sums, counts) if is_mean => {
+                let of = sums.iter().zip(counts);
+                let mean =
+                    of.map(|(&sum, &count)| (count > 0).then(|| sum as f64 / scale / count as f64));
+                Arc::new(mean.collect::<Float64Array>())
+            }
+            States::Wide(sums, counts) if is_mean => {
+                let of = sums.iter().zip(counts);
+                let mean = of.map(|(&sum, &count)| {
+                    (count > 0).then(|| wide_to_real(sum) / scale / count as f64)
+                });
+                Arc::new(mean.collect::<Float64Array>())
+            }
+            States::Real(sums, counts) => {
+                let of = sums.iter().zip(counts);
+                let divided = |sum: f64, count: i64| if is_mean { sum / count as f64 } else { sum };
+                let all = of.map(|(&sum, &count)| (count > 0).then(|| divided(sum, count)));
+                Arc::new(all.collect::<Float64Array>())
+            }
+            States::Whole(sums, counts) => whole_sums(aggregate, result, sums, counts)?,
+            States::Wide(sums, counts) => {
+                const DIGITS: u32 = 76;
+                let end = i256::from_i128(10).wrapping_pow(DIGITS);
+                let of = sums.iter().zip(counts);
+                let all = of.map(|(&sum, &count)| {
+                    let is_held = sum < end && sum > end.wrapping_neg();
+                    let held = is_held.then_some((count > 0).then_some(sum));
+                    held.ok_or_else(|| overflow(aggregate, result))
+                });
+                let all: Decimal256Array = all.collect::<Result<_>>()?;
+                retyped_as(Arc::new(all), result)?
+            }
+            States::Picked(values) => picked(values, result, converter)?,
+            States::Quantile { low, high, .. } => {
+                let AggregateKind::Quantile(part) = aggregate.kind else {
+                    return Err(cut_short());
+                };
+                self.quantiles(part, (low, high), (of, scale), converter)?
+            }
+        })
+    }
+
+    fn quantiles(
+        &self,
+        part: f64,
+        (low, high): (&[Vec<u8>], &[Vec<u8>]),
+        (of, scale): (Option<&DataType>, f64),
+        converter: Option<&RowConverter>,
+    ) -> Result<ArrayRef> {
+        let States::Quantile { counts, .. } = self else {
+            return Err(cut_short());
+        };
+        let of = of.ok_or_else(cut_short)?;
+        let (low, high) = (picked(low, of, converter)?, picked(high, of, converter)?);
+        let (low, high) = (reals(&low, scale), reals(&high, scale));
+        let all = counts.iter().zip(low.into_iter().zip(high));
+        let all = all.map(|(&count, (low, high))| {
+            (count > 0).then(|| {
+                let (_, share) = place_of_quantile(part, count);
+                match low == high || share == 0.0 {
+                    true => low,
+                    false => low + (high - low) * share,
+                }
+            })
+        });
+        Ok(Arc::new(all.collect::<Float64Array>()))
+    }
+}
+
+/// Of so many values in order: the place in front of a quantile, and how far it lies on the way to the next.
+pub(super) fn place_of_quantile(part: f64, count: i64) -> (i64, f64) {
+    let place = part * (count - 1) as f64;
+    let low = place.floor();
+    (low as i64, place - low)
+}
+
+/// Whether a value takes the place of that which is held, if any is.
+fn is_picked(kind: AggregateKind, held: &[u8], found: &[u8]) -> bool {
+    held.is_empty()
+        || match kind {
+            AggregateKind::Min => found < held,
+            AggregateKind::Max => found > held,
+            AggregateKind::First => false,
+            _ => true,
+        }
+}
+
+fn whole_sums(
+    aggregate: &Aggregate,
+    result: &DataType,
+    sums: &[i128],
+    counts: &[i64],
+) -> Result<ArrayRef> {
+    let of = || sums.iter().zip(counts);
+    let too_large = || overflow(aggregate, result);
+    Ok(match result {
+        DataType::UInt64 => {
+            let all = of().map(|(&sum, &count)| {
+                let sum = u64::try_from(sum).map_err(|_| too_large())?;
+                Ok((count > 0).then_some(sum))
+            });
+            Arc::new(all.collect::<Result<UInt64Array>>()?)
+        }
+        DataType::Decimal128(..) => {
+            const DIGITS: u32 = 38;
+            let end = 10_i128.pow(DIGITS);
+            let all = of().map(|(&sum, &count)| {
+                let is_held = sum < end && sum > -end;
+                let held = is_held.then_some((count > 0).then_some(sum));
+                held.ok_or_else(too_large)
+            });
+            retyped_as(Arc::new(all.collect::<Result<Decimal128Array>>()?), result)?
+        }
+        _ => {
+            let all = of().map(|(&sum, &count)| {
+                let sum = i64::try_from(sum).map_err(|_| too_large())?;
+                Ok((count > 0).then_some(sum))
+            });
+            retyped_as(Arc::new(all.collect::<Result<Int64Array>>()?), result)?
+        }
+    })
+}
+
+/// Values from their bytes; null where there are none.
+fn picked(
+    values: &[Vec<u8>],
+    result: &DataType,
+    converter: Option<&RowConverter>,
+) -> Result<ArrayRef> {
+    let converter = converter.ok_or_else(cut_short)?;
+    let parser = converter.parser();
+    let none = arrow_array::new_null_array(result, 1);
+    let none = converter.convert_columns(&[none]);
+    let none = none.map_err(|error| fault::arrow(GROUP, &error))?;
+    let none = none.row(0);
+    let rows = values.iter().map(|bytes| match bytes.is_empty() {
+        true => parser.parse(none.data()),
+        false => parser.parse(bytes),
+    });
+    let columns = converter.convert_rows(rows);
+    let mut columns = columns.map_err(|error| fault::arrow(GROUP, &error))?;
+    columns.pop().ok_or_else(cut_short)
+}
+
+/// The same buffers as another type of that width.
+fn retyped_as(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    let data = array.to_data().into_builder().data_type(data_type.clone());
+    let data = data.build().map_err(|error| fault::arrow(GROUP, &error))?;
+    Ok(make_array(data))
+}
+
+/// Calls `work` with a function that reads integers, booleans and decimals of at most 128 bits.
+fn each_whole<T>(
+    array: &ArrayRef,
+    work: impl FnOnce(&dyn Fn(usize) -> i128) -> Result<T>,
+) -> Result<T> {
+    macro_rules! read {
+        ($($kind:ident),*) => {
+            match array.data_type() {
+                DataType::Boolean => {
+                    let array = array.as_boolean();
+                    work(&|row| i128::from(array.value(row)))
+                }
+                $(of if *of == arrow_array::types::$kind::DATA_TYPE => {
+                    let values = array.as_primitive::<arrow_array::types::$kind>().values();
+                    work(&|row| i128::from(values[row]))
+                })*
+                DataType::Decimal32(..) => {
+                    let values = array.as_primitive::<arrow_array::types::Decimal32Type>().values();
+                    work(&|row| i128::from(values[row]))
+                }
+                DataType::Decimal64(..) => {
+                    let values = array.as_primitive::<arrow_array::types::Decimal64Type>().values();
+                    work(&|row| i128::from(values[row]))
+                }
+                DataType::Decimal128(..) => {
+                    let values = array.as_primitive::<arrow_array::types::Decimal128Type>().values();
+                    work(&|row| values[row])
+                }
+                of => {
+                    let cause = format!("numbers of type {of}");
+                    Err(Error::usage(GROUP, cause).hint("a bug: please report it"))
+                }
+            }
+        };
+    }
+    read!(
+        Int8Type,
+        Int16Type,
+        Int32Type,
+        Int64Type,
+        UInt8Type,
+        UInt16Type,
+        UInt32Type,
+        UInt64Type,
+        DurationSecondType,
+        DurationMillisecondType,
+        DurationMicrosecondType,
+        DurationNanosecondType
+    )
+}
+
+/// Calls `work` with a function that reads floats.
+fn each_real(array: &ArrayRef, work: impl FnOnce(&dyn Fn(usize) -> f64)) {
+    match array.data_type() {
+        DataType::Float16 => {
+            let values = array.as_primitive::<Float16Type>().values();
+            work(&|row| values[row].to_f64());
+        }
+        DataType::Float32 => {
+            let values = array.as_primitive::<Float32Type>().values();
+            work(&|row| f64::from(values[row]));
+        }
+        _ => {
+            let values = array.as_primitive::<Float64Type>().values();
+            work(&|row| values[row]);
+        }
+    }
+}
+
+/// Numbers of any type as floats; nulls are nothing in particular.
+fn reals(array: &ArrayRef, scale: f64) -> Vec<f64> {
+    let count = array.len();
+    let mut out = Vec::with_capacity(count);
+    if array.data_type().is_floating() {
+        each_real(array, |read| out.extend((0..count).map(read)));
+        return out;
+    }
+    if let Some(array) = array.as_primitive_opt::<arrow_array::types::Decimal256Type>() {
+        out.extend(
+            array
+                .values()
+                .iter()
+                .map(|&value| wide_to_real(value) / scale),
+        );
+        return out;
+    }
+    let read = each_whole(array, |read| {
+        out.extend((0..count).map(|row| read(row) as f64 / scale));
+        Ok(())
+    });
+    if read.is_err() {
+        out.resize(count, f64::NAN);
+    }
+    out
+}
+
+/// The nearest float.
+fn wide_to_real(value: i256) -> f64 {
+    value.to_i128().map_or_else(
+        || {
+            let (low, high) = value.to_parts();
+            high as f64 * 2_f64.powi(128) + low as f64
+        },
+        |value| value as f64,
+    )
+}
+
+fn overflow(aggregate: &Aggregate, result: impl std::fmt::Display) -> Error {
+    let cause = format!(
+        "`{}` of a group is larger than {result} holds",
+        aggregate.name
+    );
+    Error::usage(GROUP, cause).hint("take the mean, or make the column a float first")
+}
+
+pub(super) fn cut_short() -> Error {
+    Error::corrupt(GROUP, "a state is cut short").hint("a bug, or scratch was changed: run again")
+}
+
+/// Seven bits a byte, the lowest first; the last byte has its highest bit clear.
+pub(super) fn put_varint(mut number: u128, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn take_varint(bytes: &mut &[u8]) -> Result<u128> {
+    let mut number = 0;
+    for shift in (0..u128::BITS).step_by(7) {
+        let (&byte, rest) = bytes.split_first().ok_or_else(cut_short)?;
+        *bytes = rest;
+        number |= u128::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Ok(number);
+        }
+    }
+    Err(cut_short())
+}
+
+fn take_count(bytes: &mut &[u8]) -> Result<i64> {
+    i64::try_from(take_varint(bytes)?).map_err(|_| cut_short())
+}
+
+fn take_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
+    let (array, rest) = bytes.split_first_chunk().ok_or_else(cut_short)?;
+    *bytes = rest;
+    Ok(*array)
+}

@@ -1,0 +1,74 @@
+//! Distinct strings of bytes with numbers, in the order in which they came.
+//!
+//! Bounds: the strings one after another, and some 32 bytes for each.
+
+use hashbrown::HashTable;
+use twox_hash::XxHash3_64;
+
+/// Beside its bytes, what a string takes, about.
+const ENTRY_BYTES: usize = 32;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct KeyTable {
+    table: HashTable<u32>,
+    bytes: Vec<u8>,
+    /// Of each string: where it ends, and its hash.
+    entries: Vec<(usize, u64)>,
+}
+
+impl KeyTable {
+    /// The number of `key`, and whether it is new.
+    pub(super) fn number_of(&mut self, key: &[u8]) -> (u32, bool) {
+        let hash = XxHash3_64::oneshot(key);
+        let (bytes, entries) = (&self.bytes, &self.entries);
+        let is_same = |number: &u32| {
+            entries[*number as usize].1 == hash && key_at(bytes, entries, *number as usize) == key
+        };
+        if let Some(number) = self.table.find(hash, is_same) {
+            return (*number, false);
+        }
+        let number = self.entries.len() as u32;
+        self.bytes.extend_from_slice(key);
+        self.entries.push((self.bytes.len(), hash));
+        let entries = &self.entries;
+        self.table
+            .insert_unique(hash, number, |number| entries[*number as usize].1);
+        (number, true)
+    }
+
+    /// Adds `key` without looking whether it is there: for tables that are only gone through.
+    pub(super) fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.entries.push((self.bytes.len(), 0));
+    }
+
+    /// The string of a number.
+    pub(super) fn key(&self, number: usize) -> &[u8] {
+        key_at(&self.bytes, &self.entries, number)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The memory that it takes, about.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.len() + self.entries.len() * ENTRY_BYTES
+    }
+
+    /// Forgets all strings; the memory stays.
+    pub(super) fn clear(&mut self) {
+        self.table.clear();
+        self.bytes.clear();
+        self.entries.clear();
+    }
+}
+
+fn key_at<'b>(bytes: &'b [u8], entries: &[(usize, u64)], number: usize) -> &'b [u8] {
+    let from = match number {
+        0 => 0,
+        _ => entries[number - 1].0,
+    };
+    &bytes[from..entries[number].0]
+}
