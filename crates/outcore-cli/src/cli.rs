@@ -14,6 +14,7 @@ pub(crate) mod lines;
 pub(crate) mod sequence;
 pub(crate) mod store;
 pub(crate) mod tables;
+pub(crate) mod vectors;
 pub(crate) mod view;
 pub(crate) mod volume;
 
@@ -172,6 +173,9 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     #[command(flatten)]
     Sequence(SequenceCommand),
+    #[command(subcommand)]
+    Vector(vectors::VectorCommand),
+    Knn(Box<vectors::KnnArgs>),
     #[command(subcommand)]
     View(Box<view::ViewCommand>),
     #[command(subcommand)]

@@ -10,7 +10,7 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 /// Each package, by its folder, and the packages of ours that it may use.
-const PACKAGES: [(&str, &[&str]); 16] = [
+const PACKAGES: [(&str, &[&str]); 17] = [
     ("crates/outcore-io", &[]),
     ("crates/outcore-store", &["outcore-io"]),
     ("crates/outcore", ENGINE_BELOW),
@@ -23,6 +23,7 @@ const PACKAGES: [(&str, &[&str]); 16] = [
     ("lab/outcore-gen", ENGINE),
     ("crates/outcore-table", ENGINE),
     ("crates/outcore-graph", ENGINE),
+    ("crates/outcore-vector", ENGINE),
     ("crates/outcore-front", BELOW_FRONT),
     ("crates/outcore-mount", BELOW_MOUNT),
     ("lab/outcore-bench", BELOW_BENCH),
@@ -44,6 +45,7 @@ const BELOW_FRONT: &[&str] = &[
     "outcore",
     "outcore-table",
     "outcore-graph",
+    "outcore-vector",
 ];
 const BELOW_MOUNT: &[&str] = &[
     "outcore-io",
@@ -51,6 +53,7 @@ const BELOW_MOUNT: &[&str] = &[
     "outcore",
     "outcore-table",
     "outcore-graph",
+    "outcore-vector",
     "outcore-front",
 ];
 const BELOW_BENCH: &[&str] = &[
@@ -59,6 +62,7 @@ const BELOW_BENCH: &[&str] = &[
     "outcore",
     "outcore-table",
     "outcore-graph",
+    "outcore-vector",
     "outcore-chart",
     "outcore-front",
     "outcore-gen",
@@ -72,6 +76,7 @@ const BELOW_CLI: &[&str] = &[
     "outcore",
     "outcore-table",
     "outcore-graph",
+    "outcore-vector",
     "outcore-chart",
     "outcore-front",
     "outcore-gen",
@@ -84,7 +89,7 @@ const BELOW_CLI: &[&str] = &[
 const FUZZ: &str = "fuzz";
 const FOR_TEST: &str = "dev-dependencies";
 const KINDS: [&str; 3] = ["dependencies", FOR_TEST, "build-dependencies"];
-const WHY: &str = "io < store < engine < table, graph < front < mount < lab < cli, python; io < sim, traces, chart: \
+const WHY: &str = "io < store < engine < table, graph, vector < front < mount < lab < cli, python; io < sim, traces, chart: \
                    each crate must make sense to a reader of those below it alone";
 
 /// Checks every package manifest.

@@ -8,7 +8,7 @@ use super::rust::{Source, Sources};
 use super::{Finding, Severity};
 
 /// Files and folders (ending in `/`) that may hold unsafe code, and what for.
-const PLACES: [(&str, &str); 14] = [
+const PLACES: [(&str, &str); 15] = [
     ("python/src/capsule.rs", "streams of other Python libraries"),
     ("crates/outcore-io/src/memory.rs", "aligned buffers"),
     ("crates/outcore-io/src/memory/", "aligned buffers"),
@@ -48,6 +48,10 @@ const PLACES: [(&str, &str); 14] = [
     (
         "lab/outcore-sim/src/hot.rs",
         "hints to the processor's caches",
+    ),
+    (
+        "crates/outcore-vector/src/product.rs",
+        "the call of the matrix product",
     ),
     ("python/src/", "where PyO3 asks for it"),
 ];

@@ -41,6 +41,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "gather",
         ],
     ),
+    ("Vectors", &["vector", "knn"]),
     (
         "Sorted views and datasets",
         &["view", "volume", "put", "get", "ls", "rm", "cp"],

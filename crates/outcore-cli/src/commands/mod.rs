@@ -23,6 +23,7 @@ pub(crate) mod split;
 pub(crate) mod store;
 pub(crate) mod table;
 pub(crate) mod unique;
+pub(crate) mod vectors;
 pub(crate) mod verify;
 pub(crate) mod view;
 pub(crate) mod volume;

@@ -35,6 +35,7 @@ mod support;
 mod tables;
 mod threads;
 mod traces;
+mod vectors;
 mod verify;
 mod view;
 mod view_csv;

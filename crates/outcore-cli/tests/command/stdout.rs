@@ -45,6 +45,9 @@ const COMMANDS: &[(&str, Run)] = &[
         "unique",
         With(&["text", "--count text", "text -o o --force --json"]),
     ),
+    ("vector info", With(&["v.fbin", "v.fbin --json"])),
+    ("vector convert", With(&["v.fbin -o v.npy --json"])),
+    ("knn", With(&["v.fbin v.npy -k 2 -o n.ibin --json"])),
     ("dedup", With(&["t.parquet -o d.parquet --json"])),
     (
         "group-by",
@@ -286,6 +289,7 @@ fn place() -> TestDir {
     place.write("in", &random_u64(1000, 5));
     place.write("text", b"b\na\n");
     place.write("edges.txt", b"0 1\n1 2\n");
+    place.write("v.fbin", &crate::vectors::fbin(&[1.0, 2.0, 4.0, 8.0], 2));
     place.write("at", &7_u64.to_le_bytes());
     tables::write(&place.path("t.parquet"), &tables::batch(100));
     place

@@ -1,0 +1,140 @@
+//! The flags of the commands on vectors.
+//!
+//! Contract: as [`super`].
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+
+use super::{RecordArgs, ResourceArgs, parse_count};
+
+const CONVERT_EXAMPLES: &str = "\
+Examples:
+  outcore vector convert sift_base.fvecs -o sift.fbin
+  outcore vector convert embeddings.npy -o embeddings.f16bin
+  outcore vector convert points.bin --type f32x32 -o points.npy";
+
+const INFO_EXAMPLES: &str = "\
+Examples:
+  outcore vector info base.1B.fbin
+  outcore vector info embeddings.npy --json";
+
+const KNN_EXAMPLES: &str = "\
+Examples:
+  outcore knn base.fbin queries.fbin -k 100 -o gt.ibin --distances gt.fbin
+  outcore knn embeddings.npy queries.npy -k 10 --metric cos -o ids.npy
+  outcore knn points.npy --self -k 16 -o graph.npy";
+
+/// Convert files of vectors, and tell what they hold
+///
+/// Names of files tell their formats: .npy, .fvecs, .bvecs and .ivecs, .fbin, .f16bin, .u8bin,
+/// .i8bin and .ibin; others hold bare numbers and need a type.
+#[derive(Debug, Subcommand)]
+pub(crate) enum VectorCommand {
+    Convert(VectorConvertArgs),
+    Info(VectorInfoArgs),
+}
+
+/// Convert vectors to another format or kind of number
+///
+/// Numbers stay as they are, or become the nearest that the new kind has; one outside its range is
+/// an error. OUT appears whole or not at all.
+#[derive(Debug, Args)]
+#[command(after_long_help = CONVERT_EXAMPLES)]
+pub(crate) struct VectorConvertArgs {
+    #[command(flatten)]
+    pub(crate) input: VectorInputArgs,
+    /// Output; its name tells the format, bare numbers if it tells none
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// Kind of number of OUT: f32, f16, f64, i8, u8, i32 or i64. Default: as its name tells, or as
+    /// in the input
+    #[arg(long, value_name = "KIND")]
+    pub(crate) to: Option<String>,
+    #[command(flatten)]
+    pub(crate) run: VectorRunArgs,
+}
+
+/// Print the format, type and number of vectors of a file
+///
+/// Reads only the header, and checks it against the length of the file.
+#[derive(Debug, Args)]
+#[command(after_long_help = INFO_EXAMPLES)]
+pub(crate) struct VectorInfoArgs {
+    #[command(flatten)]
+    pub(crate) input: VectorInputArgs,
+}
+
+/// A file of vectors.
+#[derive(Debug, Args)]
+pub(crate) struct VectorInputArgs {
+    /// File of vectors
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
+    pub(crate) input: PathBuf,
+    /// Type of bare numbers, such as f32x768
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) type_name: Option<String>,
+}
+
+/// What a run of a command on vectors may use.
+#[derive(Debug, Args)]
+pub(crate) struct VectorRunArgs {
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+    /// Replace existing outputs
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
+}
+
+/// What is near.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MetricName {
+    /// The square of the Euclidean distance
+    L2,
+    /// The inner product, largest first
+    Ip,
+    /// One minus the cosine
+    Cos,
+}
+
+/// Find the exact nearest neighbours of vectors
+///
+/// Reads the base once, or a few times where the queries do not fit into the memory. The result is
+/// that of a search of all pairs in double precision, equal distances by row: the same bytes on any
+/// processor, for any number of threads and any memory.
+#[derive(Debug, Args)]
+#[command(after_long_help = KNN_EXAMPLES)]
+pub(crate) struct KnnArgs {
+    /// File of the vectors that are searched
+    #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
+    pub(crate) base: PathBuf,
+    /// File of the vectors whose neighbours are looked for
+    #[arg(value_name = "QUERIES", value_hint = ValueHint::FilePath, required_unless_present = "is_self", conflicts_with = "is_self")]
+    pub(crate) queries: Option<PathBuf>,
+    /// Neighbours of each query
+    #[arg(short, value_name = "K", value_parser = parse_count, default_value = "10")]
+    pub(crate) k: u64,
+    /// What is near
+    #[arg(long, value_enum, default_value = "l2")]
+    pub(crate) metric: MetricName,
+    /// Rows of the base that are nearest to each query, the nearest first: .ibin, .ivecs, .npy, or
+    /// bare i64
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// Their distances: .fbin, .fvecs, .npy, or bare f32
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) distances: Option<PathBuf>,
+    /// Find the neighbours of every row of the base among the others
+    #[arg(long = "self")]
+    pub(crate) is_self: bool,
+    /// Search only rows with a value other than 0 in this file: an array of bool or u8
+    #[arg(long, value_name = "MASK", value_hint = ValueHint::FilePath)]
+    pub(crate) subset: Option<PathBuf>,
+    /// Type of bare numbers in both files, such as f32x768
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) type_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) run: VectorRunArgs,
+}

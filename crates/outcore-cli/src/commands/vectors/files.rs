@@ -1,0 +1,80 @@
+//! `outcore vector`: files of vectors converted, and what they hold.
+//!
+//! Contract: as the folder's; `info` reads nothing but the header.
+
+use outcore::{Error, Result};
+use outcore_io::units;
+use outcore_vector::convert::convert;
+use outcore_vector::format::{Container, Element, VectorFile};
+use serde_json::json;
+
+use super::Run;
+use crate::cli::vectors::{VectorCommand, VectorConvertArgs, VectorInfoArgs};
+use crate::context::Context;
+use crate::measure::{Summary, rate_text};
+
+/// Runs the subcommand.
+pub(crate) fn run(context: &Context, command: &VectorCommand) -> Result<u8> {
+    match command {
+        VectorCommand::Convert(args) => run_convert(context, args),
+        VectorCommand::Info(args) => info(context, args),
+    }
+}
+
+fn run_convert(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
+    let element = args.to.as_deref().map(|name| {
+        Element::named(name).ok_or_else(|| {
+            Error::usage("read arguments", format!("`{name}` is no kind of number"))
+                .hint("--to takes f32, f16, f64, i8, u8, i32 or i64")
+        })
+    });
+    let element = element.transpose()?;
+    let from = VectorFile::open(&args.input.input, args.input.type_name.as_deref())?;
+    let run = Run::begin(context, &args.run, (&[&from.path], &[&args.output]))?;
+    let output = (args.output.as_path(), args.run.force);
+    let (to, done) = run.watch(|job| convert(job, &from, output, element))?;
+    let mut summary = run.summary(to.rows, done.read_bytes, 1);
+    summary.written_bytes = done.written_bytes;
+    let seconds = summary.seconds;
+    context
+        .reporter
+        .summary(&summary.with("type", json!(to.type_name())));
+    context.reporter.human(&format!(
+        "converted {} of {} to {} in {}: {}",
+        units::counted(to.rows, "vector"),
+        from.type_name(),
+        to.type_name(),
+        units::seconds(seconds),
+        rate_text(from.data_bytes(), seconds),
+    ));
+    Ok(0)
+}
+
+fn info(context: &Context, args: &VectorInfoArgs) -> Result<u8> {
+    let file = VectorFile::open(&args.input.input, args.input.type_name.as_deref())?;
+    let format = match file.container {
+        Container::Npy => "npy",
+        Container::Vecs => "vecs",
+        Container::Bin => "bin",
+        Container::Raw => "raw",
+    };
+    context.reporter.data(&format!(
+        "{} of {} ({format}), {} of numbers behind a header of {} bytes\n",
+        units::counted(file.rows, "vector"),
+        file.type_name(),
+        units::bytes(file.rows * (file.dimension * file.element.bytes()) as u64),
+        file.header_bytes,
+    ));
+    let summary = Summary {
+        records: file.rows,
+        ..Summary::default()
+    };
+    let summary = summary
+        .with("type", json!(file.type_name()))
+        .with("dimension", json!(file.dimension))
+        .with("format", json!(format))
+        .with("header_bytes", json!(file.header_bytes))
+        .with("row_bytes", json!(file.row_bytes()));
+    context.reporter.summary(&summary);
+    Ok(0)
+}

@@ -1,0 +1,77 @@
+//! `outcore knn`: the exact nearest neighbours of vectors.
+//!
+//! Contract: as the folder's. Distances are written before rows, so that a file of rows is never without the distances
+//! that were asked for.
+
+use std::path::Path;
+
+use outcore::Result;
+use outcore_io::units;
+use outcore_vector::knn::{self, KnnOptions, Metric};
+use outcore_vector::results::{self, Array};
+use serde_json::json;
+
+use super::{Run, open};
+use crate::cli::vectors::{KnnArgs, MetricName};
+use crate::context::Context;
+use crate::measure::rate_text;
+
+/// Runs it.
+pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
+    let base = open(&args.base, args.type_name.as_deref())?;
+    let queries = match &args.queries {
+        Some(path) => open(path, args.type_name.as_deref())?,
+        None => base.clone(),
+    };
+    let metric = match args.metric {
+        MetricName::L2 => Metric::L2,
+        MetricName::Ip => Metric::Ip,
+        MetricName::Cos => Metric::Cos,
+    };
+    let options = KnnOptions {
+        excludes_self: args.is_self,
+        subset: args.subset.clone(),
+        ..KnnOptions::new(usize::try_from(args.k).unwrap_or(usize::MAX), metric)
+    };
+    let mut read: Vec<&Path> = vec![&base.path, &queries.path];
+    read.extend(args.subset.as_deref());
+    let mut written: Vec<&Path> = vec![&args.output];
+    written.extend(args.distances.as_deref());
+    let run = Run::begin(context, &args.run, (&read, &written))?;
+    let found = run.watch(|job| {
+        let found = knn::knn(job, &base, &queries, &options)?;
+        let force = args.run.force;
+        if let Some(path) = &args.distances {
+            let numbers = &found.distances;
+            let wide = false;
+            results::write(
+                job,
+                (path, force),
+                Array::Floats { numbers, wide },
+                Some(found.k),
+            )?;
+        }
+        let ids = Array::Ids(&found.ids);
+        results::write(job, (&args.output, force), ids, Some(found.k))?;
+        Ok(found)
+    })?;
+    let summary = run.summary(queries.rows, found.read_bytes, found.passes);
+    let seconds = summary.seconds;
+    let summary = summary
+        .with("output", json!(args.output.display().to_string()))
+        .with("base_rows", json!(base.rows))
+        .with("dimension", json!(base.dimension))
+        .with("k", json!(found.k))
+        .with("measured", json!(found.measured));
+    context.reporter.summary(&summary);
+    context.reporter.human(&format!(
+        "found the {} nearest of {} for {} in {} and {}: {}",
+        found.k,
+        units::counted(base.rows, "vector"),
+        units::counted(queries.rows, "query").replace("querys", "queries"),
+        units::counted(found.passes.into(), "pass").replace("passs", "passes"),
+        units::seconds(seconds),
+        rate_text(base.data_bytes() * u64::from(found.passes), seconds),
+    ));
+    Ok(0)
+}

@@ -1,0 +1,134 @@
+//! Vectors: files of them converted, searched and clustered.
+//!
+//! Contract: thin over [`outcore_vector`]. Each command settles its files, then works with a [`Run`] on them: outputs that
+//! exist or are inputs are refused before anything is read.
+
+mod files;
+mod knn;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use outcore::{Error, Job, Result};
+use outcore_front::inputs;
+use outcore_vector::format::VectorFile;
+use serde_json::json;
+
+use crate::cli::DriveArgs;
+use crate::cli::vectors::VectorRunArgs;
+use crate::context::Context;
+use crate::measure::Summary;
+use crate::progress::watch;
+use crate::recorder::Kept;
+use crate::resources;
+
+pub(crate) use files::run as vector;
+pub(crate) use knn::knn;
+
+/// A run of a command on vectors.
+struct Run<'a> {
+    context: &'a Context,
+    started: Instant,
+    job: Job,
+}
+
+impl<'a> Run<'a> {
+    /// Checks that no output is an input or exists without leave, and says that the run begins.
+    fn begin(
+        context: &'a Context,
+        args: &VectorRunArgs,
+        (read, written): (&[&Path], &[&Path]),
+    ) -> Result<Self> {
+        let started = Instant::now();
+        let key = |path: &Path| {
+            std::fs::metadata(path)
+                .ok()
+                .map(|facts| inputs::key_of(&facts))
+        };
+        for (index, path) in written.iter().enumerate() {
+            let is_input = key(path).is_some() && read.iter().any(|input| key(input) == key(path));
+            let cause = match (is_input, written[..index].contains(path)) {
+                (true, _) => Some(("it is an input", "name another file")),
+                (_, true) => Some(("two outputs have this name", "name another file")),
+                _ if path.exists() && !args.force => {
+                    Some(("it exists", "replace it with --force, or name another file"))
+                }
+                _ => None,
+            };
+            if let Some((cause, hint)) = cause {
+                return Err(Error::usage("create output", cause).path(path).hint(hint));
+            }
+        }
+        let resources = resources::load(
+            &args.resources,
+            &DriveArgs::default(),
+            None,
+            resources::SEED,
+        )?;
+        let files: Vec<PathBuf> = read
+            .iter()
+            .chain(written)
+            .map(|path| path.to_path_buf())
+            .collect();
+        let kept = Kept {
+            files: &files,
+            force: args.force,
+            ..Kept::default()
+        };
+        let resources = context.start(resources, &args.record_io, kept)?;
+        let names = |paths: &[&Path]| -> Vec<String> {
+            paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect()
+        };
+        context.reporter.event(
+            "begin",
+            json!({
+                "inputs": names(read),
+                "output": names(written).first(),
+                "type": "vectors",
+                "memory_bytes": resources.config.memory_bytes.value,
+                "threads": resources.config.threads.value,
+                "io": resources.config.io.value.name(),
+            }),
+        );
+        let beside = written
+            .first()
+            .or(read.first())
+            .map_or(Path::new("."), |path| path);
+        let job = resources.job_at(Vec::new(), beside);
+        Ok(Run {
+            context,
+            started,
+            job,
+        })
+    }
+
+    /// Works while progress is shown.
+    fn watch<T>(&self, work: impl FnOnce(&Job) -> Result<T>) -> Result<T> {
+        let (reporter, interrupt) = (&self.context.reporter, &self.context.interrupt);
+        watch(reporter, interrupt, &self.job.control, &[], || {
+            work(&self.job)
+        })
+    }
+
+    /// What every command says of itself in the end.
+    fn summary(&self, records: u64, read_bytes: u64, passes: u32) -> Summary {
+        Summary {
+            records,
+            read_bytes,
+            passes,
+            seconds: self.started.elapsed().as_secs_f64(),
+            ..Summary::default()
+        }
+    }
+}
+
+/// Opens a file of vectors; `type_name` is for those that do not tell their type.
+fn open(path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
+    match VectorFile::open(path, None) {
+        Err(_) if type_name.is_some() => VectorFile::open(path, type_name),
+        opened => opened,
+    }
+}

@@ -1,0 +1,137 @@
+//! Vectors from the command line: converted, searched, and what is wrong with them.
+//!
+//! Contract: results are those of loops over all pairs, in integers, which are exact.
+
+use crate::support::*;
+
+/// A file of big-ann's format.
+pub(crate) fn fbin(numbers: &[f32], dimension: usize) -> Vec<u8> {
+    let rows = (numbers.len() / dimension) as u32;
+    let mut bytes = [rows, dimension as u32].map(u32::to_le_bytes).concat();
+    bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    bytes
+}
+
+fn whole(rows: usize, dimension: usize, seed: u64) -> Vec<f32> {
+    let bytes = random_u64(rows * dimension, seed);
+    bytes
+        .chunks_exact(8)
+        .map(|number| f32::from(number[0]))
+        .collect()
+}
+
+#[test]
+fn ground_truth_is_that_of_all_pairs_for_any_memory_and_threads() {
+    let place = TestDir::new();
+    let (base, queries) = (whole(900, 8, 1), whole(20, 8, 2));
+    place.write("base.fbin", &fbin(&base, 8));
+    place.write("queries.fbin", &fbin(&queries, 8));
+    let words = [
+        "knn",
+        "base.fbin",
+        "queries.fbin",
+        "-k",
+        "5",
+        "-o",
+        "gt.ibin",
+        "--distances",
+        "d.fbin",
+    ];
+    let summary = place
+        .run(&[&words[..], &["--json"]].concat())
+        .ok()
+        .event("summary");
+    assert_eq!(
+        (&summary["records"], &summary["passes"]),
+        (&20.into(), &1.into())
+    );
+    let mut ids = [20_u32, 5].map(u32::to_le_bytes).concat();
+    let mut distances = ids.clone();
+    for query in queries.chunks_exact(8) {
+        let squares = base.chunks_exact(8).map(|row| {
+            let pairs = row.iter().zip(query);
+            pairs.map(|(a, b)| ((a - b) * (a - b)) as u64).sum::<u64>()
+        });
+        let mut all: Vec<(u64, u32)> = squares.zip(0..).collect();
+        all.sort_unstable();
+        for (square, id) in &all[..5] {
+            ids.extend(id.to_le_bytes());
+            distances.extend((*square as f32).to_le_bytes());
+        }
+    }
+    assert_eq!(place.read("gt.ibin"), ids);
+    assert_eq!(place.read("d.fbin"), distances);
+    place
+        .run(&words)
+        .fails(2, &["gt.ibin", "exists"], "--force");
+    let limits = ["--force", "--memory", "1MiB", "--threads", "1"];
+    place.run(&[&words[..], &limits].concat()).ok();
+    assert_eq!(place.read("gt.ibin"), ids);
+}
+
+#[test]
+fn vectors_are_converted_and_described() {
+    let place = TestDir::new();
+    let numbers = whole(50, 3, 4);
+    place.write("a.fbin", &fbin(&numbers, 3));
+    place
+        .run(&["vector", "convert", "a.fbin", "-o", "a.u8bin"])
+        .ok();
+    place
+        .run(&["vector", "convert", "a.u8bin", "-o", "raw", "--to", "f32"])
+        .ok();
+    assert_eq!(place.read("raw"), place.read("a.fbin")[8..]);
+    let told = place
+        .run(&["vector", "info", "raw", "--type", "f32x3"])
+        .ok()
+        .text();
+    assert!(told.starts_with("50 vectors of f32x3 (raw)"), "{told}");
+    let told = place
+        .run(&["vector", "info", "a.u8bin", "--json"])
+        .ok()
+        .event("summary");
+    assert_eq!(
+        (&told["type"], &told["dimension"]),
+        (&"u8x3".into(), &3.into())
+    );
+}
+
+#[test]
+fn what_is_wrong_with_vectors_is_named_and_nothing_is_left() {
+    let place = TestDir::new();
+    let mut numbers = whole(50, 4, 5);
+    place.write("a.fbin", &fbin(&numbers, 4));
+    place.write("b.fbin", &fbin(&numbers[..6], 3));
+    numbers[9] = f32::INFINITY;
+    place.write("inf.fbin", &fbin(&numbers, 4));
+    let mut lie = fbin(&numbers, 4);
+    lie[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+    place.write("lie.fbin", &lie);
+    let before = place.names();
+    let cases = [
+        ("a.fbin b.fbin", 2, "3", "made as the base"),
+        ("inf.fbin a.fbin", 2, "row 2 has inf in column 1", "remove"),
+        ("lie.fbin a.fbin", 4, "promises", "complete"),
+        ("a.fbin a.fbin -k 51", 2, "50 rows", "-k"),
+        ("missing a.fbin", 2, "missing", ""),
+        (
+            "a.fbin a.fbin --distances o.ibin",
+            2,
+            "two outputs",
+            "another",
+        ),
+        ("a.fbin a.fbin --subset b.fbin", 2, "b.fbin", "bool or u8"),
+        ("a.fbin --self -k 50", 2, "49 rows", "-k"),
+    ];
+    for (words, code, cause, hint) in cases {
+        let words: Vec<&str> = ["knn", "-o", "o.ibin"]
+            .into_iter()
+            .chain(words.split(' '))
+            .collect();
+        place.run(&words).fails(code, &[cause], hint);
+        assert_eq!(place.names(), before, "{words:?}");
+    }
+    place
+        .run(&["knn", "a.fbin", "a.fbin", "-o", "a.fbin", "--force"])
+        .fails(2, &["a.fbin", "input"], "another");
+}

@@ -1,0 +1,138 @@
+//! Vectors from one format to another.
+//!
+//! Contract: one pass of the engine's writer: each row is written at its place, with the same numbers, or the nearest that the
+//! new kind has. A number outside the range of the new kind is an error with its row, and so is one that is none. The output
+//! is absent or whole.
+//!
+//! Bounds: one read and one write; memory is the engine's window of pieces and one row a thread.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::producer::{Emit, Produced, Producer};
+use outcore::primitives::write::produce;
+use outcore::primitives::{Batch, Summary};
+use outcore::{Error, Input, Job, MakeHeader, Output, Result};
+
+use crate::format::{Element, VectorFile};
+
+/// Writes the vectors of `from` to `path`, whose name tells the format; bare numbers if it tells none. The kind of number is
+/// that of the name, or `element`, or that of `from`.
+///
+/// # Errors
+/// Usage: a number that is none or outside the range of the new kind, a name that `element` does not fit, an output that exists
+/// and may not be replaced. What reading and writing fail with.
+pub fn convert(
+    job: &Job,
+    from: &VectorFile,
+    (path, replace): (&Path, bool),
+    element: Option<Element>,
+) -> Result<(VectorFile, Summary)> {
+    let told = VectorFile::element_of_name(path);
+    let element = element.or(told).unwrap_or(from.element);
+    let to = VectorFile::to_write(path, element, from.dimension, from.rows)?;
+    let header = to.header();
+    let header: Option<MakeHeader> = match header.is_empty() {
+        true => None,
+        false => Some(Arc::new(move |_| header.clone())),
+    };
+    let output = Output::File {
+        path: path.to_path_buf(),
+        header,
+    };
+    let rows = Converted { from, to: &to };
+    let summary = produce(job, &rows, &output, replace)?;
+    Ok((to, summary))
+}
+
+/// The rows of one file as those of another.
+struct Converted<'f> {
+    from: &'f VectorFile,
+    to: &'f VectorFile,
+}
+
+impl Converted<'_> {
+    fn refused(&self, row: u64, value: f64) -> Error {
+        let cause = match value.is_finite() {
+            true => format!(
+                "row {row} has {value}, which {} does not reach",
+                self.to.element.name()
+            ),
+            false => format!("row {row} has {value}"),
+        };
+        Error::usage("convert vectors", cause)
+            .path(&self.from.path)
+            .hint("choose a wider kind of number, or remove such vectors")
+    }
+}
+
+impl Producer for Converted<'_> {
+    type Space = Vec<f64>;
+
+    fn leaves(&self) -> Vec<Leaf> {
+        vec![Leaf {
+            inputs: vec![Input {
+                path: self.from.path.clone(),
+                header_bytes: self.from.header_bytes,
+                data_bytes: Some(self.from.data_bytes()),
+            }],
+            element_bytes: self.from.row_bytes(),
+            align_bytes: 1,
+            count: 0,
+        }]
+    }
+
+    fn yields(&self) -> Yield {
+        Yield::One
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.to.row_bytes()
+    }
+
+    fn align_bytes(&self) -> usize {
+        1
+    }
+
+    fn space(&self) -> Vec<f64> {
+        vec![0.0; self.from.dimension]
+    }
+
+    fn space_bytes(&self) -> usize {
+        self.from.dimension * size_of::<f64>()
+    }
+
+    fn produce(
+        &self,
+        wide: &mut Vec<f64>,
+        batch: Batch<'_>,
+        out: &mut Emit<'_>,
+    ) -> Result<Produced> {
+        let item_bytes = self.item_bytes();
+        if !out.reserve(batch.count * item_bytes)? {
+            return Ok(Produced::Overflow);
+        }
+        let lead = self.to.lead();
+        let rows = batch.bytes(0).chunks_exact(self.from.row_bytes());
+        let places = out.free()[..batch.count * item_bytes].chunks_exact_mut(item_bytes);
+        for (row, (bytes, place)) in (batch.first..).zip(rows.zip(places)) {
+            let numbers = self.from.numbers(row, bytes)?;
+            let (before, place) = place.split_at_mut(lead.len());
+            before.copy_from_slice(&lead);
+            self.from.element.decode_f64(numbers, wide);
+            let places = place.chunks_exact_mut(self.to.element.bytes());
+            for (value, place) in wide.iter().zip(places) {
+                if !value.is_finite() || !self.to.element.encode(*value, place) {
+                    return Err(self.refused(row, *value));
+                }
+            }
+        }
+        out.filled(batch.count * item_bytes);
+        Ok(Produced::All)
+    }
+
+    fn steps(&self) -> String {
+        "read -> convert".to_string()
+    }
+}

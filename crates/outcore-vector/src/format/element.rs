@@ -1,0 +1,154 @@
+//! The numbers that vectors are made of, and their bytes.
+//!
+//! Contract: all are little-endian. Every kind but f64 becomes f32 without loss; f64 is rounded to the nearest f32 where
+//! f32 is asked for, and to infinity beyond its range. Conversions to a narrower kind round to the nearest, ties to even, and
+//! fail where the value is outside its range.
+
+use half::f16;
+
+/// A kind of number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Element {
+    /// 32-bit float.
+    F32,
+    /// 16-bit float.
+    F16,
+    /// 64-bit float.
+    F64,
+    /// Signed byte.
+    I8,
+    /// Byte.
+    U8,
+    /// 32-bit integer: ids rather than coordinates.
+    I32,
+    /// 64-bit integer: ids.
+    I64,
+}
+
+/// All kinds with their names, and the names that NumPy has for them.
+const NAMES: [(Element, &str, &str); 7] = [
+    (Element::F32, "f32", "'<f4'"),
+    (Element::F16, "f16", "'<f2'"),
+    (Element::F64, "f64", "'<f8'"),
+    (Element::I8, "i8", "'|i1'"),
+    (Element::U8, "u8", "'|u1'"),
+    (Element::I32, "i32", "'<i4'"),
+    (Element::I64, "i64", "'<i8'"),
+];
+
+/// Calls `$each` with the f64 of every number in `$bytes`.
+macro_rules! decode {
+    ($bytes:expr, $kind:ty, $out:expr, $from:expr) => {
+        for (place, number) in $out.iter_mut().zip($bytes.as_chunks().0) {
+            *place = $from(<$kind>::from_le_bytes(*number));
+        }
+    };
+}
+
+impl Element {
+    /// Its name, as in types of records.
+    pub fn name(self) -> &'static str {
+        let known = NAMES.iter().find(|(element, ..)| *element == self);
+        known.map_or("", |(_, name, _)| name)
+    }
+
+    /// NumPy's name for it, as headers write it.
+    pub(super) fn descr(self) -> &'static str {
+        let known = NAMES.iter().find(|(element, ..)| *element == self);
+        known.map_or("", |(_, _, descr)| descr)
+    }
+
+    /// The kind of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        let known = NAMES.iter().find(|(_, known, _)| *known == name);
+        known.map(|(element, ..)| *element)
+    }
+
+    /// The kind that NumPy calls `descr`.
+    pub(super) fn of_descr(descr: &str) -> Option<Self> {
+        let plain = descr.trim_matches(['\'', '"']);
+        let known = |(_, _, known): &&(Element, &str, &str)| {
+            let known = known.trim_matches('\'');
+            known == plain
+                || known[1..] == plain[1..] && matches!(plain, "<i1" | "<u1" | "=i1" | "=u1")
+        };
+        NAMES.iter().find(known).map(|(element, ..)| *element)
+    }
+
+    /// Bytes of a number.
+    pub fn bytes(self) -> usize {
+        match self {
+            Element::F64 | Element::I64 => 8,
+            Element::F32 | Element::I32 => 4,
+            Element::F16 => 2,
+            Element::I8 | Element::U8 => 1,
+        }
+    }
+
+    /// Whether it is for ids rather than coordinates.
+    pub(crate) fn is_id(self) -> bool {
+        matches!(self, Element::I32 | Element::I64)
+    }
+
+    /// The numbers in `bytes` as f32.
+    pub(crate) fn decode_f32(self, bytes: &[u8], out: &mut [f32]) {
+        match self {
+            Element::F32 => decode!(bytes, f32, out, |number: f32| number),
+            Element::F16 => decode!(bytes, f16, out, f16::to_f32),
+            Element::F64 => decode!(bytes, f64, out, |number: f64| number as f32),
+            Element::I8 => decode!(bytes, i8, out, f32::from),
+            Element::U8 => decode!(bytes, u8, out, f32::from),
+            Element::I32 => decode!(bytes, i32, out, |number: i32| number as f32),
+            Element::I64 => decode!(bytes, i64, out, |number: i64| number as f32),
+        }
+    }
+
+    /// The numbers in `bytes` as f64: exactly, but for integers beyond 2^53.
+    pub(crate) fn decode_f64(self, bytes: &[u8], out: &mut [f64]) {
+        match self {
+            Element::F32 => decode!(bytes, f32, out, f64::from),
+            Element::F16 => decode!(bytes, f16, out, f16::to_f64),
+            Element::F64 => decode!(bytes, f64, out, |number: f64| number),
+            Element::I8 => decode!(bytes, i8, out, f64::from),
+            Element::U8 => decode!(bytes, u8, out, f64::from),
+            Element::I32 => decode!(bytes, i32, out, f64::from),
+            Element::I64 => decode!(bytes, i64, out, |number: i64| number as f64),
+        }
+    }
+
+    /// Writes `value` to `out`; false where the kind has no number near it.
+    pub(crate) fn encode(self, value: f64, out: &mut [u8]) -> bool {
+        let rounded = value.round_ties_even();
+        let within = |least: f64, most: f64| (least..=most).contains(&rounded);
+        match self {
+            Element::F32 => {
+                out.copy_from_slice(&(value as f32).to_le_bytes());
+                (value as f32).is_finite() || !value.is_finite()
+            }
+            Element::F16 => {
+                out.copy_from_slice(&f16::from_f64(value).to_le_bytes());
+                f16::from_f64(value).is_finite() || !value.is_finite()
+            }
+            Element::F64 => {
+                out.copy_from_slice(&value.to_le_bytes());
+                true
+            }
+            Element::I8 => {
+                out.copy_from_slice(&(rounded as i8).to_le_bytes());
+                within(-128.0, 127.0)
+            }
+            Element::U8 => {
+                out.copy_from_slice(&(rounded as u8).to_le_bytes());
+                within(0.0, 255.0)
+            }
+            Element::I32 => {
+                out.copy_from_slice(&(rounded as i32).to_le_bytes());
+                within(f64::from(i32::MIN), f64::from(i32::MAX))
+            }
+            Element::I64 => {
+                out.copy_from_slice(&(rounded as i64).to_le_bytes());
+                within(-9_007_199_254_740_992.0, 9_007_199_254_740_992.0)
+            }
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Files of vectors: what they hold, told by their names and headers, and headers for new ones.
+//!
+//! | ending | layout | source |
+//! |---|---|---|
+//! | `.npy` | NumPy's header, then rows; f32, f16, f64, i8, u8, i32 | numpy/lib/format.py |
+//! | `.fvecs` `.bvecs` `.ivecs` | before each row its dimension, as i32 | corpus-texmex.irisa.fr |
+//! | `.fbin` `.f16bin` `.u8bin` `.i8bin` `.ibin` | two u32, rows and dimension, then rows | big-ann-benchmarks.com |
+//! | others | bare numbers, with a type such as `f32x768` | |
+//!
+//! Contract: [`VectorFile::open`] reads the header and checks it against the length of the file, so nothing is ever
+//! allocated for rows that are not there. Every row of `.fvecs` and its kin has the same dimension; each is checked when it is
+//! read. All numbers are little-endian.
+
+mod element;
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use outcore::{Error, NpyHeader, Result};
+use outcore_io::units;
+
+pub use element::Element;
+
+/// Vectors have no more dimensions than this.
+pub const DIMENSION_MAX: usize = 1 << 20;
+/// Bytes of the header of big-ann's files.
+const BIN_HEADER_BYTES: usize = 8;
+/// Bytes of the dimension before a row of texmex' files.
+const ROW_HEADER_BYTES: usize = 4;
+/// How much of a file is read to find its header.
+const PREFIX_BYTES: u64 = 64 << 10;
+
+/// Where the numbers lie in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Container {
+    /// NumPy's.
+    Npy,
+    /// Texmex': fvecs, bvecs, ivecs.
+    Vecs,
+    /// Big-ann's: fbin and its kin.
+    Bin,
+    /// Bare numbers.
+    Raw,
+}
+
+/// The endings of names: container and the kind of number that follows from them.
+const ENDINGS: [(&str, Container, Option<Element>); 9] = [
+    ("npy", Container::Npy, None),
+    ("fvecs", Container::Vecs, Some(Element::F32)),
+    ("bvecs", Container::Vecs, Some(Element::U8)),
+    ("ivecs", Container::Vecs, Some(Element::I32)),
+    ("fbin", Container::Bin, Some(Element::F32)),
+    ("f16bin", Container::Bin, Some(Element::F16)),
+    ("u8bin", Container::Bin, Some(Element::U8)),
+    ("i8bin", Container::Bin, Some(Element::I8)),
+    ("ibin", Container::Bin, Some(Element::I32)),
+];
+
+/// The container and the kind of number that a name tells.
+fn told_by(path: &Path) -> (Container, Option<Element>) {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    let known = ENDINGS.iter().find(|(known, ..)| Some(*known) == ending);
+    known.map_or((Container::Raw, None), |(_, container, element)| {
+        (*container, *element)
+    })
+}
+
+/// A type such as `f32x768`: kind and dimension.
+///
+/// # Errors
+/// Usage: it is none.
+pub fn parse_type(text: &str) -> Result<(Element, usize)> {
+    let (name, dimension) = text.split_once('x').unwrap_or((text, "1"));
+    let element = Element::named(name);
+    let dimension = dimension.parse::<usize>().ok();
+    let dimension = dimension.filter(|dimension| (1..=DIMENSION_MAX).contains(dimension));
+    element.zip(dimension).ok_or_else(|| {
+        Error::usage("read type", format!("`{text}` is no type of vectors"))
+            .hint("a kind of number (f32, f16, f64, i8, u8 or i32) and a dimension, as in f32x768")
+    })
+}
+
+/// A file of vectors and what its header says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VectorFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How it is laid out.
+    pub container: Container,
+    /// Its numbers.
+    pub element: Element,
+    /// Numbers of a vector.
+    pub dimension: usize,
+    /// Vectors.
+    pub rows: u64,
+    /// Bytes before the first row.
+    pub header_bytes: u64,
+    /// Number of the first row in the whole file, of which this may be a part.
+    pub first_row: u64,
+}
+
+impl VectorFile {
+    /// Reads the header of `path`; `type_name`, such as `f32x768`, is for bare numbers.
+    ///
+    /// # Errors
+    /// Usage: a file whose name and content tell no type, or another than the one given. Corrupt: a header that does
+    /// not fit the length of the file. I/O.
+    pub fn open(path: &Path, type_name: Option<&str>) -> Result<Self> {
+        let given = type_name.map(parse_type).transpose()?;
+        let fault = |error: &std::io::Error| Error::io("read vectors", error).path(path);
+        let mut file = File::open(path).map_err(|error| fault(&error))?;
+        let facts = file.metadata().map_err(|error| fault(&error))?;
+        if facts.is_dir() {
+            let error = Error::usage("read vectors", "it is a directory");
+            return Err(error.path(path).hint("name a file of vectors"));
+        }
+        let file_bytes = file.seek(SeekFrom::End(0)).map_err(|error| fault(&error))?;
+        file.rewind().map_err(|error| fault(&error))?;
+        let mut prefix = Vec::new();
+        let mut start = (&file).take(PREFIX_BYTES);
+        start
+            .read_to_end(&mut prefix)
+            .map_err(|error| fault(&error))?;
+        let opened = Self::of_prefix(path, &prefix, file_bytes, given);
+        opened.map_err(|error| match error.file_path() {
+            Some(_) => error,
+            None => error.path(path),
+        })
+    }
+
+    fn of_prefix(
+        path: &Path,
+        prefix: &[u8],
+        file_bytes: u64,
+        given: Option<(Element, usize)>,
+    ) -> Result<Self> {
+        let (mut container, mut element) = told_by(path);
+        if container == Container::Raw && NpyHeader::is_npy(prefix) {
+            container = Container::Npy;
+        }
+        let word = |at: usize| {
+            let bytes = prefix.get(at..at + 4)?;
+            Some(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+        };
+        let short = || {
+            corrupt(format!(
+                "it ends after {file_bytes} bytes, inside its header"
+            ))
+        };
+        let (header_bytes, dimension, rows) = match container {
+            Container::Npy => {
+                let header = read_npy(prefix)?;
+                element = Some(header.element);
+                (header.bytes, header.columns, Some(header.rows))
+            }
+            Container::Vecs if file_bytes == 0 => return Err(empty()),
+            Container::Vecs => (0, u64::from(word(0).ok_or_else(short)?), None),
+            Container::Bin => {
+                let (rows, dimension) = word(0).zip(word(4)).ok_or_else(short)?;
+                let header_bytes = BIN_HEADER_BYTES as u64;
+                (header_bytes, dimension.into(), Some(u64::from(rows)))
+            }
+            Container::Raw => {
+                let Some((kind, dimension)) = given else {
+                    let cause = "its name and content do not tell what its vectors are";
+                    return Err(Error::usage("read vectors", cause)
+                        .hint("say it with --type, for example --type f32x768"));
+                };
+                element = Some(kind);
+                (0, dimension as u64, None)
+            }
+        };
+        let Some(element) = element else {
+            return Err(Error::usage(
+                "read vectors",
+                "its kind of number is unknown",
+            ));
+        };
+        if dimension == 0 || dimension > DIMENSION_MAX as u64 {
+            let cause = format!(
+                "its header says {dimension} dimensions; 1 to {DIMENSION_MAX} are possible"
+            );
+            return Err(corrupt(cause));
+        }
+        let dimension = dimension as usize;
+        if let Some((kind, wanted)) = given.filter(|given| *given != (element, dimension)) {
+            let (kind, found) = (kind.name(), element.name());
+            let cause = format!("its vectors are {found}x{dimension}, not {kind}x{wanted}");
+            return Err(Error::usage("read vectors", cause).hint("leave --type out"));
+        }
+        let mut opened = VectorFile {
+            path: path.to_path_buf(),
+            container,
+            element,
+            dimension,
+            rows: 0,
+            header_bytes,
+            first_row: 0,
+        };
+        let row_bytes = opened.row_bytes() as u64;
+        let data_bytes = file_bytes.saturating_sub(header_bytes);
+        opened.rows = match rows {
+            Some(rows) => {
+                if rows.checked_mul(row_bytes) != Some(data_bytes) {
+                    return Err(corrupt(format!(
+                        "its header promises {} of {row_bytes} bytes, and {} are there",
+                        units::counted(rows, "vector"),
+                        units::bytes_exact(data_bytes),
+                    )));
+                }
+                rows
+            }
+            None if data_bytes % row_bytes != 0 => {
+                return Err(corrupt(format!(
+                    "{data_bytes} bytes are no whole number of vectors of {row_bytes} bytes"
+                )));
+            }
+            None => data_bytes / row_bytes,
+        };
+        match opened.rows {
+            0 => Err(empty()),
+            _ => Ok(opened),
+        }
+    }
+
+    /// `rows` of its rows, from the `from`th on.
+    ///
+    /// # Panics
+    /// Where it has fewer.
+    #[must_use]
+    pub(crate) fn part(&self, from: u64, rows: u64) -> Self {
+        assert!(from + rows <= self.rows);
+        VectorFile {
+            rows,
+            header_bytes: self.header_bytes + from * self.row_bytes() as u64,
+            first_row: self.first_row + from,
+            ..self.clone()
+        }
+    }
+
+    /// Bytes from one row to the next.
+    pub fn row_bytes(&self) -> usize {
+        self.lead_bytes() + self.dimension * self.element.bytes()
+    }
+
+    /// Bytes of all rows.
+    pub fn data_bytes(&self) -> u64 {
+        self.rows * self.row_bytes() as u64
+    }
+
+    /// Bytes in each row before its numbers.
+    pub(crate) fn lead_bytes(&self) -> usize {
+        match self.container {
+            Container::Vecs => ROW_HEADER_BYTES,
+            _ => 0,
+        }
+    }
+
+    /// The type of its vectors, such as `f32x768`.
+    pub fn type_name(&self) -> String {
+        format!("{}x{}", self.element.name(), self.dimension)
+    }
+
+    /// The bytes of the numbers of a row.
+    ///
+    /// # Errors
+    /// Corrupt: the row says another dimension than the first.
+    pub(crate) fn numbers<'r>(&self, row: u64, bytes: &'r [u8]) -> Result<&'r [u8]> {
+        let (lead, numbers) = bytes.split_at(self.lead_bytes());
+        if let [a, b, c, d] = *lead {
+            let said = u32::from_le_bytes([a, b, c, d]);
+            if u64::from(said) != self.dimension as u64 {
+                let dimension = self.dimension;
+                let cause = format!("row {row} has dimension {said}, and row 0 has {dimension}");
+                return Err(corrupt(cause).path(&self.path));
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// The file that `path` becomes for so many rows, as its name tells; of bare numbers if it tells nothing.
+    ///
+    /// # Errors
+    /// Usage: the name tells another kind of number, or the format has no room for so many rows.
+    pub fn to_write(path: &Path, element: Element, dimension: usize, rows: u64) -> Result<Self> {
+        let (container, told) = told_by(path);
+        if let Some(told) = told.filter(|told| *told != element) {
+            let (told, kind) = (told.name(), element.name());
+            let cause = format!("a file of this name holds {told}, and the vectors are {kind}");
+            return Err(Error::usage("create output", cause)
+                .path(path)
+                .hint("choose a name that fits, such as one that ends in .npy"));
+        }
+        if container == Container::Bin && rows > u64::from(u32::MAX) {
+            let cause = format!("its format counts rows in 32 bits, and there are {rows}");
+            return Err(Error::usage("create output", cause)
+                .path(path)
+                .hint("write .npy"));
+        }
+        let mut file = VectorFile {
+            path: path.to_path_buf(),
+            container,
+            element,
+            dimension,
+            rows,
+            header_bytes: 0,
+            first_row: 0,
+        };
+        file.header_bytes = file.header().len() as u64;
+        Ok(file)
+    }
+
+    /// The kind of number that a name asks for.
+    pub fn element_of_name(path: &Path) -> Option<Element> {
+        told_by(path).1
+    }
+
+    /// The bytes before its first row.
+    pub(crate) fn header(&self) -> Vec<u8> {
+        match self.container {
+            Container::Npy => npy_header(self.element, self.rows, Some(self.dimension)),
+            Container::Bin => [self.rows as u32, self.dimension as u32]
+                .map(u32::to_le_bytes)
+                .concat(),
+            Container::Vecs | Container::Raw => Vec::new(),
+        }
+    }
+
+    /// The header of an array of one dimension.
+    pub(crate) fn flat_header(&self) -> Vec<u8> {
+        npy_header(self.element, self.rows * self.dimension as u64, None)
+    }
+
+    /// The bytes in each row before its numbers.
+    pub(crate) fn lead(&self) -> Vec<u8> {
+        let lead = (self.dimension as u32).to_le_bytes();
+        lead[..self.lead_bytes()].to_vec()
+    }
+}
+
+/// A header of NumPy's for an array of one or two dimensions.
+fn npy_header(element: Element, rows: u64, columns: Option<usize>) -> Vec<u8> {
+    let shape = match columns {
+        Some(columns) => format!("({rows}, {columns})"),
+        None => format!("({rows},)"),
+    };
+    let descr = element.descr();
+    let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}");
+    let whole_bytes = (10 + text.len() + 1).next_multiple_of(64);
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend(((whole_bytes - 10) as u16).to_le_bytes());
+    bytes.extend(text.as_bytes());
+    bytes.resize(whole_bytes - 1, b' ');
+    bytes.push(b'\n');
+    bytes
+}
+
+/// What NumPy's header says of an array of vectors.
+struct Npy {
+    element: Element,
+    bytes: u64,
+    rows: u64,
+    columns: u64,
+}
+
+/// The header of a `.npy` file. Half-precision numbers, which the engine's records lack, are read as integers of their size.
+fn read_npy(prefix: &[u8]) -> Result<Npy> {
+    let refused = |cause: String, hint: &str| Error::usage("read vectors", cause).hint(hint);
+    let half = b"'<f2'";
+    let at = prefix.windows(half.len()).position(|bytes| bytes == half);
+    let mut known = prefix.to_vec();
+    if let Some(at) = at.filter(|at| *at < 256) {
+        known[at..at + half.len()].copy_from_slice(b"'<u2'");
+    }
+    let header = NpyHeader::parse(&known)?;
+    let descr = match at {
+        Some(_) => "'<f2'",
+        None => header.descr(),
+    };
+    let element = Element::of_descr(descr).ok_or_else(|| {
+        let cause = format!("vectors of {descr} are not supported");
+        refused(
+            cause,
+            "save it with a dtype of float32, float16, float64, int8 or uint8",
+        )
+    })?;
+    let columns = header.columns().unwrap_or(1);
+    let bytes = header.header_bytes as u64;
+    Ok(Npy {
+        element,
+        bytes,
+        rows: header.rows,
+        columns,
+    })
+}
+
+fn corrupt(cause: impl Into<String>) -> Error {
+    Error::corrupt("read vectors", cause)
+        .hint("check whether the file is complete, and whether its name tells its format")
+}
+
+fn empty() -> Error {
+    Error::usage("read vectors", "it has no vectors").hint("name a file with at least one")
+}

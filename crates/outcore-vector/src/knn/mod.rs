@@ -1,0 +1,372 @@
+//! The exact nearest neighbours of queries, in one pass over the base, or a few.
+//!
+//! Contract: [`knn`] gives each query the `k` rows of the base with the least distance in f64 ([`crate::exact`]), equal
+//! distances by row; the result depends on the two files alone. A product in f32 of all queries with a tile of rows leaves out
+//! every row that is farther than the `k`th best so far even if the product is off by all that [`cut`] allows; the rows that
+//! are left, some `k ln(N / k)` a query, are measured in f64 at once, while they are in memory. Threads tell each other the
+//! distance of their `k`th best, which only ever leaves out more.
+//!
+//! Distances: the square of the Euclidean distance; the inner product, the largest being nearest; one minus the cosine.
+//!
+//! Bounds: one read of the base for each group of queries, and the fewest groups that fit into the memory. Memory is
+//! 12 bytes a number of a query, 16 bytes a neighbour for each thread and for the result, and the scan's.
+
+mod cut;
+mod nearest;
+mod queries;
+
+use std::path::PathBuf;
+
+use outcore::{Error, Job, Kind, Result};
+use outcore_io::units;
+
+use crate::format::{Element, VectorFile};
+use crate::scan::{Piece, Scan, TILE_ROWS, Tile};
+
+use nearest::{Nearest, Worst};
+use queries::Queries;
+
+/// What is near.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metric {
+    /// The square of the Euclidean distance.
+    L2,
+    /// The inner product; the largest is nearest.
+    Ip,
+    /// One minus the cosine of the angle.
+    Cos,
+}
+
+impl Metric {
+    /// The metric of a name: `l2`, `ip` or `cos`.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "l2" => Some(Metric::L2),
+            "ip" => Some(Metric::Ip),
+            "cos" => Some(Metric::Cos),
+            _ => None,
+        }
+    }
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnnOptions {
+    /// Neighbours of each query.
+    pub k: usize,
+    /// What is near.
+    pub metric: Metric,
+    /// The queries are rows of the base, from the first on: none is its own neighbour.
+    pub excludes_self: bool,
+    /// A file with a byte for each row of the base (an array of u8 or bool): those with 0 are no neighbours.
+    pub subset: Option<PathBuf>,
+}
+
+impl KnnOptions {
+    /// The `k` nearest of all rows.
+    pub fn new(k: usize, metric: Metric) -> Self {
+        KnnOptions {
+            k,
+            metric,
+            excludes_self: false,
+            subset: None,
+        }
+    }
+}
+
+/// The neighbours of all queries, query by query, the nearest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Neighbours {
+    /// Neighbours of each query.
+    pub k: usize,
+    /// Rows of the base.
+    pub ids: Vec<u64>,
+    /// Their distances.
+    pub distances: Vec<f64>,
+    /// Passes over the base.
+    pub passes: u32,
+    /// Bytes that were read.
+    pub read_bytes: u64,
+    /// Distances that were measured in f64.
+    pub measured: u64,
+}
+
+/// Queries that are multiplied at a time.
+const QUERIES_AT_ONCE: usize = 256;
+/// A group of fewer queries is not split for the sake of more threads.
+const GROUP_MIN: usize = 64;
+/// More would be a table, not a search.
+const K_MAX: usize = 1 << 16;
+
+/// The `k` nearest rows of `base` of each row of `queries`.
+///
+/// # Errors
+/// Usage: dimensions that differ, more neighbours than rows, a number that is none, a zero vector whose cosine is asked
+/// for. Memory: not even one query fits. What reading fails with.
+pub fn knn(
+    job: &Job,
+    base: &VectorFile,
+    queries: &VectorFile,
+    options: &KnnOptions,
+) -> Result<Neighbours> {
+    let allowed = options.subset.as_deref();
+    let allowed = allowed
+        .map(|path| Subset::read(job, path, base))
+        .transpose()?;
+    check(base, queries, options, allowed.as_ref())?;
+    let (k, count) = (options.k, queries.rows as usize);
+    let result_bytes = (count as u64).saturating_mul(k as u64 * 16);
+    let _result = job.budget.reserve("neighbours", result_bytes)?;
+    let mut found = Neighbours {
+        k,
+        ids: Vec::with_capacity(count * k),
+        distances: Vec::with_capacity(count * k),
+        passes: 0,
+        read_bytes: 0,
+        measured: 0,
+    };
+    let mut from = 0;
+    while from < count {
+        let (group, scan) = plan(job, base, queries, (count - from, k))?;
+        let part = queries.part(from as u64, group as u64);
+        let group = Group {
+            queries: Queries::load(job, &part, options.metric)?,
+            worst: Worst::new(group),
+            allowed: allowed.as_ref(),
+            first_query: options.excludes_self.then_some(from as u64),
+            k,
+        };
+        group.search(job, &scan, &mut found)?;
+        from += group.queries.count();
+    }
+    Ok(found)
+}
+
+/// The queries of the next pass, and that pass.
+fn plan<'b>(
+    job: &Job,
+    base: &'b VectorFile,
+    queries: &VectorFile,
+    (left, k): (usize, usize),
+) -> Result<(usize, Scan<'b>)> {
+    let mut group = left;
+    loop {
+        let shared_bytes = Queries::memory_bytes(queries, group);
+        let beside_bytes =
+            Searcher::memory_bytes(group, k) + shared_bytes / job.options.threads as u64;
+        let planned = Scan::plan(job, base, beside_bytes);
+        match planned {
+            Ok(scan) if scan.threads() >= job.options.threads || group <= GROUP_MIN => {
+                // With fewer threads each bears more of what they share.
+                let whole_bytes = (scan.memory_bytes() + Searcher::memory_bytes(group, k))
+                    * scan.threads() as u64;
+                if whole_bytes + shared_bytes <= job.budget.free_bytes() {
+                    return Ok((group, scan));
+                }
+            }
+            Ok(scan) if base.data_bytes() < (scan.threads() as u64 + 1) << 20 => {
+                return Ok((group, scan));
+            }
+            Err(error) if error.kind() != Kind::Memory || group == 1 => return Err(error),
+            _ => {}
+        }
+        if group == 1 {
+            let cause = "not even one query fits beside a piece of the base";
+            return Err(Error::new(Kind::Memory, "plan a search", cause)
+                .hint("allow more with --memory, or use fewer --threads"));
+        }
+        group = group.div_ceil(2);
+    }
+}
+
+fn check(
+    base: &VectorFile,
+    queries: &VectorFile,
+    options: &KnnOptions,
+    allowed: Option<&Subset>,
+) -> Result<()> {
+    let refused =
+        |cause: String, hint: &str| Err(Error::usage("search neighbours", cause).hint(hint));
+    for file in [base, queries] {
+        if file.element.is_id() {
+            let cause = format!("it holds ids ({}), not vectors", file.element.name());
+            return Err(Error::usage("search neighbours", cause)
+                .path(&file.path)
+                .hint("convert it to f32 with `outcore vector convert`"));
+        }
+    }
+    if base.dimension != queries.dimension {
+        let cause = format!(
+            "the base has {} dimensions, and the queries have {}",
+            base.dimension, queries.dimension
+        );
+        return refused(cause, "name queries that were made as the base was");
+    }
+    let rows = allowed.map_or(base.rows, |subset| subset.count);
+    let others = rows.saturating_sub(u64::from(options.excludes_self));
+    if options.k == 0 || options.k as u64 > others || options.k > K_MAX {
+        let cause = format!(
+            "{} neighbours were asked for, and there are {}",
+            options.k,
+            units::counted(others, "row")
+        );
+        return refused(
+            cause,
+            "choose -k between 1 and the number of rows, at most 65536",
+        );
+    }
+    Ok(())
+}
+
+/// The rows that may be neighbours, a bit each.
+struct Subset {
+    bits: Vec<u64>,
+    count: u64,
+}
+
+impl Subset {
+    fn read(job: &Job, path: &std::path::Path, base: &VectorFile) -> Result<Self> {
+        let mut mask =
+            VectorFile::open(path, None).or_else(|_| VectorFile::open(path, Some("u8")))?;
+        if (mask.dimension, mask.element.bytes()) == (1, 1) {
+            mask.element = Element::U8;
+        }
+        if mask.rows != base.rows || mask.dimension != 1 || mask.element != Element::U8 {
+            let cause = format!(
+                "it has {} of {}, and the base has {} rows",
+                units::counted(mask.rows, "row"),
+                mask.type_name(),
+                units::count(base.rows)
+            );
+            return Err(Error::usage("read subset", cause)
+                .path(path)
+                .hint("give an array of bool or u8 with a value for each row of the base"));
+        }
+        // The mask is read as f64, twice in memory for a moment.
+        let _loading = job.budget.reserve("subset", 17 * mask.rows)?;
+        let values = crate::scan::load(job, &mask)?;
+        let mut bits = vec![0; values.len().div_ceil(64)];
+        for (row, value) in values.iter().enumerate() {
+            bits[row / 64] |= u64::from(*value != 0.0) << (row % 64);
+        }
+        let count = bits
+            .iter()
+            .map(|word: &u64| u64::from(word.count_ones()))
+            .sum();
+        Ok(Subset { bits, count })
+    }
+
+    fn has(&self, row: u64) -> bool {
+        self.bits[(row / 64) as usize] >> (row % 64) & 1 == 1
+    }
+}
+
+/// Queries that are searched for in one pass.
+struct Group<'a> {
+    queries: Queries,
+    worst: Worst,
+    allowed: Option<&'a Subset>,
+    /// The row of the base that is the first query, if they are rows of the base.
+    first_query: Option<u64>,
+    k: usize,
+}
+
+/// What a thread searches with.
+struct Searcher {
+    tile: Tile,
+    scores: Vec<f32>,
+    nearest: Nearest,
+    /// Of each row of a tile, an upper bound of its norm and its part of the comparison.
+    bounds: Vec<(f32, f32)>,
+    measured: u64,
+    _held: outcore_io::memory::Reservation,
+}
+
+impl Searcher {
+    fn memory_bytes(count: usize, k: usize) -> u64 {
+        let scores = QUERIES_AT_ONCE.min(count) * TILE_ROWS * size_of::<f32>();
+        (scores + TILE_ROWS * size_of::<(f32, f32)>()) as u64 + Nearest::memory_bytes(count, k)
+    }
+}
+
+impl Group<'_> {
+    fn search(&self, job: &Job, scan: &Scan<'_>, found: &mut Neighbours) -> Result<()> {
+        let (count, k) = (self.queries.count(), self.k);
+        let state = || {
+            let held_bytes = Searcher::memory_bytes(count, k) + Tile::memory_bytes(scan.file());
+            Ok(Searcher {
+                _held: job.budget.reserve("search", held_bytes)?,
+                tile: Tile::new(scan.file()),
+                scores: vec![0.0; QUERIES_AT_ONCE.min(count) * TILE_ROWS],
+                nearest: Nearest::new(&self.queries, k),
+                bounds: vec![(0.0, 0.0); TILE_ROWS],
+                measured: 0,
+            })
+        };
+        let passed = scan.run(job, "search", state, |state, piece| {
+            self.visit(state, piece)
+        })?;
+        found.passes += 1;
+        found.read_bytes += passed.read_bytes;
+        found.measured += passed
+            .states
+            .iter()
+            .map(|state| state.measured)
+            .sum::<u64>();
+        let each = passed.states.into_iter().map(|state| state.nearest);
+        nearest::merge(each.collect(), &self.queries, k, found);
+        Ok(())
+    }
+
+    fn visit(&self, state: &mut Searcher, piece: Piece<'_>) -> Result<()> {
+        let Searcher {
+            tile,
+            scores,
+            nearest,
+            bounds,
+            measured,
+            ..
+        } = state;
+        nearest.learn(&self.queries, &self.worst);
+        tile.each(piece, |rows, wide| {
+            let count = rows.matrix.rows;
+            cut::bound_rows(
+                self.queries.metric,
+                rows.matrix.dimension,
+                rows.squares,
+                bounds,
+            );
+            self.queries.check_rows(&rows, wide)?;
+            for from in (0..self.queries.count()).step_by(QUERIES_AT_ONCE) {
+                let block = self.queries.block(from, QUERIES_AT_ONCE);
+                let scores = &mut scores[..block.rows * count];
+                crate::product::products(block, rows.matrix, scores);
+                let mut row = 0;
+                while let Some(hit) =
+                    nearest.next_hit(from..from + block.rows, scores, &bounds[..count], row)
+                {
+                    row = hit + 1;
+                    let id = rows.first + hit as u64;
+                    if self.allowed.is_some_and(|allowed| !allowed.has(id)) {
+                        continue;
+                    }
+                    rows.exact(hit, wide);
+                    let products = &scores[hit * block.rows..][..block.rows];
+                    for (at, product) in products.iter().enumerate() {
+                        let query = from + at;
+                        let is_self = self
+                            .first_query
+                            .is_some_and(|first| first + query as u64 == id);
+                        if is_self || !nearest.may_take(query, *product, bounds[hit]) {
+                            continue;
+                        }
+                        *measured += 1;
+                        let distance = self.queries.distance(query, wide);
+                        nearest.offer((query, distance, id), &self.queries, &self.worst);
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,169 @@
+//! The nearest rows so far, of each query: a heap a thread, and what threads tell each other of them.
+//!
+//! Contract: a heap keeps the `k` least of (distance, row). [`Worst`] has, of each query, the least of all threads' `k`th
+//! distances: at least `k` rows are as near, so whatever is farther is no neighbour. Its order of updates changes what is
+//! measured, never what is found.
+
+use std::collections::BinaryHeap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Neighbours;
+use super::cut::{Cut, is_kept, next_kept};
+use super::queries::Queries;
+
+/// Distances as integers in the same order.
+fn key(distance: f64) -> u64 {
+    let bits = (distance + 0.0).to_bits();
+    match bits >> 63 {
+        0 => bits | 1 << 63,
+        _ => !bits,
+    }
+}
+
+fn distance_of(key: u64) -> f64 {
+    f64::from_bits(match key >> 63 {
+        0 => !key,
+        _ => key & !(1 << 63),
+    })
+}
+
+/// What threads tell each other.
+pub(super) struct Worst(Vec<AtomicU64>);
+
+impl Worst {
+    pub(super) fn new(count: usize) -> Self {
+        let nothing = key(f64::INFINITY);
+        Worst((0..count).map(|_| AtomicU64::new(nothing)).collect())
+    }
+}
+
+/// One thread's neighbours.
+pub(super) struct Nearest {
+    heaps: Vec<BinaryHeap<(u64, u64)>>,
+    /// The distance, as a key, that each cut was made of.
+    known: Vec<u64>,
+    factors: Vec<f32>,
+    levels: Vec<f32>,
+    k: usize,
+}
+
+impl Nearest {
+    pub(super) fn memory_bytes(count: usize, k: usize) -> u64 {
+        let heap = size_of::<BinaryHeap<(u64, u64)>>() + (k + 1) * size_of::<(u64, u64)>();
+        (count * (heap + size_of::<u64>() + 2 * size_of::<f32>())) as u64
+    }
+
+    pub(super) fn new(queries: &Queries, k: usize) -> Self {
+        let count = queries.count();
+        let mut nearest = Nearest {
+            heaps: (0..count)
+                .map(|_| BinaryHeap::with_capacity(k + 1))
+                .collect(),
+            known: vec![key(f64::INFINITY); count],
+            factors: vec![0.0; count],
+            levels: vec![0.0; count],
+            k,
+        };
+        for query in 0..count {
+            nearest.cut(queries, query);
+        }
+        nearest
+    }
+
+    fn cut(&mut self, queries: &Queries, query: usize) {
+        let distance = distance_of(self.known[query]);
+        let cut = Cut::of(
+            queries.metric,
+            queries.dimension,
+            queries.norm(query),
+            distance,
+        );
+        (self.factors[query], self.levels[query]) = (cut.factor, cut.level);
+    }
+
+    /// Takes over what other threads have found.
+    pub(super) fn learn(&mut self, queries: &Queries, worst: &Worst) {
+        for query in 0..self.known.len() {
+            let told = worst.0[query].load(Ordering::Relaxed);
+            if told < self.known[query] {
+                self.known[query] = told;
+                self.cut(queries, query);
+            }
+        }
+    }
+
+    /// The next row that some of the queries cannot leave out; see [`next_kept`].
+    pub(super) fn next_hit(
+        &self,
+        queries: Range<usize>,
+        products: &[f32],
+        bounds: &[(f32, f32)],
+        from: usize,
+    ) -> Option<usize> {
+        let cuts = (&self.factors[queries.clone()], &self.levels[queries]);
+        next_kept(cuts, products, bounds, from)
+    }
+
+    /// Whether a query cannot leave out a row.
+    pub(super) fn may_take(&self, query: usize, product: f32, bounds: (f32, f32)) -> bool {
+        is_kept((self.factors[query], self.levels[query]), product, bounds)
+    }
+
+    /// Keeps a row if it is among the nearest so far.
+    pub(super) fn offer(
+        &mut self,
+        (query, distance, id): (usize, f64, u64),
+        queries: &Queries,
+        worst: &Worst,
+    ) {
+        let heap = &mut self.heaps[query];
+        let offered = (key(distance), id);
+        if heap.len() == self.k {
+            match heap.peek() {
+                Some(last) if *last <= offered => return,
+                _ => heap.pop(),
+            };
+        }
+        heap.push(offered);
+        let last = heap.peek().filter(|_| heap.len() == self.k);
+        if let Some((last, _)) = last.copied()
+            && last < self.known[query]
+        {
+            self.known[query] = last.min(worst.0[query].fetch_min(last, Ordering::Relaxed));
+            self.cut(queries, query);
+        }
+    }
+}
+
+/// Adds the nearest of all threads to `found`, query by query.
+pub(super) fn merge(each: Vec<Nearest>, queries: &Queries, k: usize, found: &mut Neighbours) {
+    for query in 0..queries.count() {
+        let heaps = each.iter().flat_map(|nearest| nearest.heaps[query].iter());
+        let mut all: Vec<(u64, u64)> = heaps.copied().collect();
+        all.sort_unstable();
+        for (key, id) in all.into_iter().take(k) {
+            found.ids.push(id);
+            found.distances.push(queries.shown(distance_of(key)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_the_order_of_distances() {
+        let mut distances = [3.5, -2.0, 0.0, f64::INFINITY, 1e-300, -1e300, -0.0];
+        distances.sort_by(f64::total_cmp);
+        let keys = distances.map(key);
+        assert!(keys.is_sorted());
+        assert_eq!(key(-0.0), key(0.0));
+        assert!(
+            distances
+                .iter()
+                .all(|distance| distance_of(key(*distance)) == *distance)
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! Queries in memory: as f64, to measure with, and as f32, to multiply with.
+//!
+//! Contract: under the cosine, the f32 are those of the query scaled to norm 1.
+
+use outcore::{Error, Job, Result};
+use outcore_io::memory::Reservation;
+
+use super::Metric;
+use crate::exact::{dot, squared_distance};
+use crate::format::VectorFile;
+use crate::product::{Matrix, vectorized};
+use crate::scan::{Rows, load};
+
+/// See the module.
+pub(super) struct Queries {
+    pub(super) metric: Metric,
+    pub(super) dimension: usize,
+    wide: Vec<f64>,
+    narrow: Vec<f32>,
+    norms: Vec<f64>,
+    _held: Reservation,
+}
+
+impl Queries {
+    /// What `count` queries take, while they are loaded too.
+    pub(super) fn memory_bytes(file: &VectorFile, count: usize) -> u64 {
+        let number_bytes = 2 * size_of::<f64>() + size_of::<f32>();
+        (count as u64) * (file.dimension * number_bytes + size_of::<f64>()) as u64
+    }
+
+    /// The vectors of `file`.
+    ///
+    /// # Errors
+    /// Usage: a zero vector under the cosine. What reading fails with.
+    pub(super) fn load(job: &Job, file: &VectorFile, metric: Metric) -> Result<Self> {
+        let held = job
+            .budget
+            .reserve("queries", Self::memory_bytes(file, file.rows as usize))?;
+        let wide = load(job, file)?;
+        let dimension = file.dimension;
+        let each = || wide.chunks_exact(dimension);
+        let norms: Vec<f64> = each().map(|query| dot(query, query).sqrt()).collect();
+        if metric == Metric::Cos
+            && let Some(row) = norms.iter().position(|norm| *norm == 0.0)
+        {
+            return Err(zero_vector(file.first_row + row as u64, file));
+        }
+        let scales = norms.iter().map(|norm| match metric {
+            Metric::Cos => 1.0 / norm,
+            Metric::L2 | Metric::Ip => 1.0,
+        });
+        let scaled = each().zip(scales);
+        let narrow = scaled
+            .flat_map(|(query, scale)| query.iter().map(move |number| (number * scale) as f32));
+        Ok(Queries {
+            metric,
+            dimension,
+            narrow: narrow.collect(),
+            wide,
+            norms,
+            _held: held,
+        })
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.norms.len()
+    }
+
+    /// The norm of what is multiplied for a query.
+    pub(super) fn norm(&self, query: usize) -> f64 {
+        match self.metric {
+            Metric::Cos => 1.0,
+            Metric::L2 | Metric::Ip => self.norms[query],
+        }
+    }
+
+    /// Some of them, to be multiplied.
+    pub(super) fn block(&self, from: usize, most: usize) -> Matrix<'_> {
+        let all = Matrix::dense(&self.narrow, self.dimension);
+        all.part(from, most.min(self.count() - from))
+    }
+
+    /// The distance of `row` from a query, which is smaller for what is nearer.
+    pub(super) fn distance(&self, query: usize, row: &[f64]) -> f64 {
+        let wide = &self.wide[query * self.dimension..][..self.dimension];
+        vectorized(|| match self.metric {
+            Metric::L2 => squared_distance(wide, row),
+            Metric::Ip => 0.0 - dot(wide, row),
+            Metric::Cos => 1.0 - dot(wide, row) / (self.norms[query] * dot(row, row).sqrt()),
+        })
+    }
+
+    /// The distance as it is given out.
+    pub(super) fn shown(&self, distance: f64) -> f64 {
+        match self.metric {
+            Metric::Ip => 0.0 - distance,
+            Metric::L2 | Metric::Cos => distance,
+        }
+    }
+
+    /// Fails for a zero vector whose cosine is asked for.
+    pub(super) fn check_rows(&self, rows: &Rows<'_>, wide: &mut [f64]) -> Result<()> {
+        if self.metric != Metric::Cos {
+            return Ok(());
+        }
+        for (index, _) in rows
+            .squares
+            .iter()
+            .enumerate()
+            .filter(|(_, square)| **square == 0.0)
+        {
+            rows.exact(index, wide);
+            if wide.iter().all(|number| *number == 0.0) {
+                return Err(zero_vector(rows.first + index as u64, rows.file()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn zero_vector(row: u64, file: &VectorFile) -> Error {
+    let cause = format!("row {row} is a zero vector, which has no direction");
+    Error::usage("search neighbours", cause)
+        .path(&file.path)
+        .hint("remove zero vectors, or use --metric l2 or ip")
+}

@@ -1,0 +1,43 @@
+//! Vectors for outcore: exact nearest neighbours, k-means and lookups over files far larger than memory.
+//!
+//! Every job is a pass or a few over a file of vectors ([`format`](mod@format)): pieces are read ahead on all threads
+//! ([`scan`]) and multiplied with what stands in memory (queries or centroids) by a register-blocked product. Products are
+//! in f32; whatever they cannot decide beyond their proven rounding error is decided in f64, so results depend on the data
+//! alone: not on the processor, the number of threads or the memory.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`format`](mod@format) | files of vectors: NumPy's, fvecs and its kin, big-ann's, bare numbers |
+//! | [`scan`] | one pass over a file on all threads |
+//! | [`exact`] | distances in f64 with one order of summation, and the bound on the error of f32 products |
+//! | [`knn`] | the exact nearest neighbours of queries |
+//! | [`convert`](mod@convert) | from one format to another |
+//! | [`results`] | small results as files |
+//!
+//! ```
+//! use outcore::{IoMode, Job, JobOptions};
+//! use outcore_vector::format::VectorFile;
+//! use outcore_vector::knn::{KnnOptions, Metric, knn};
+//!
+//! # fn main() -> outcore::Result<()> {
+//! # let dir = tempfile::tempdir().map_err(|e| outcore::Error::io("make a directory", &e))?;
+//! # let (base, queries) = (dir.path().join("base.f32"), dir.path().join("queries.f32"));
+//! # std::fs::write(&base, [0.0_f32, 0.0, 3.0, 4.0].map(f32::to_le_bytes).concat())
+//! #     .and_then(|()| std::fs::write(&queries, [3.0_f32, 0.0].map(f32::to_le_bytes).concat()))
+//! #     .map_err(|e| outcore::Error::io("write input", &e))?;
+//! let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+//! let base = VectorFile::open(&base, Some("f32x2"))?;
+//! let queries = VectorFile::open(&queries, Some("f32x2"))?;
+//! let found = knn(&job, &base, &queries, &KnnOptions::new(2, Metric::L2))?;
+//! assert_eq!((found.ids, found.distances), (vec![0, 1], vec![9.0, 16.0]));
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod convert;
+pub mod exact;
+pub mod format;
+pub mod knn;
+mod product;
+pub mod results;
+pub mod scan;

@@ -1,0 +1,145 @@
+//! The register-blocked product of two sets of vectors, in f32, and loops that are compiled for the processor at hand.
+//!
+//! Contract: [`products`] gives the inner product of each vector on the left with each on the right, on the calling thread.
+//! The kernel is that of the `gemm-f32` crate, which chooses AVX-512, FMA, NEON or plain code when it first runs. The order
+//! of summation is the processor's; callers allow for it (see [`crate::exact`]).
+//!
+//! Invariants: every address that the kernel is given lies inside its slice, which is checked here.
+#![allow(unsafe_code)]
+
+use gemm_common::Parallelism;
+use gemm_f32::gemm::f32::get_gemm_fn;
+
+/// Vectors one after another, each `stride` numbers behind the one before.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrix<'a> {
+    /// All numbers, from the first one of the first vector.
+    pub(crate) numbers: &'a [f32],
+    /// Vectors.
+    pub(crate) rows: usize,
+    /// Numbers of a vector.
+    pub(crate) dimension: usize,
+    /// Numbers from one vector to the next.
+    pub(crate) stride: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// Vectors without gaps.
+    pub(crate) fn dense(numbers: &'a [f32], dimension: usize) -> Self {
+        Matrix {
+            numbers,
+            rows: numbers.len() / dimension,
+            dimension,
+            stride: dimension,
+        }
+    }
+
+    /// One of the vectors.
+    pub(crate) fn row(&self, index: usize) -> &'a [f32] {
+        &self.numbers[index * self.stride..][..self.dimension]
+    }
+
+    /// Some of the vectors.
+    pub(crate) fn part(&self, from: usize, rows: usize) -> Self {
+        Matrix {
+            numbers: &self.numbers[from * self.stride..],
+            rows,
+            ..*self
+        }
+    }
+
+    /// Whether all vectors lie inside the numbers.
+    fn is_inside(&self) -> bool {
+        self.rows > 0
+            && self.dimension <= self.stride
+            && (self.rows - 1) * self.stride + self.dimension <= self.numbers.len()
+    }
+}
+
+/// Puts the product of vector `l` on the left and `r` on the right at `r * left.rows + l` of `out`.
+///
+/// # Panics
+/// Where the dimensions differ, or a side is empty or does not lie inside its numbers, or `out` has another length.
+pub(crate) fn products(left: Matrix<'_>, right: Matrix<'_>, out: &mut [f32]) {
+    assert!(left.is_inside() && right.is_inside());
+    assert_eq!(left.dimension, right.dimension);
+    assert_eq!(out.len(), left.rows * right.rows);
+    // SAFETY: all vectors lie inside their slices and the result inside `out`, as was just asserted. The slice `out` is
+    // borrowed mutably, so it overlaps neither side. Strides are numbers of elements and below isize::MAX.
+    unsafe {
+        get_gemm_fn()(
+            left.rows,
+            right.rows,
+            left.dimension,
+            out.as_mut_ptr(),
+            left.rows as isize,
+            1,
+            false,
+            left.numbers.as_ptr(),
+            1,
+            left.stride as isize,
+            right.numbers.as_ptr(),
+            right.stride as isize,
+            1,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            Parallelism::None,
+        );
+    }
+}
+
+/// Runs `work`, compiled for what the processor has.
+#[inline(always)]
+pub(crate) fn vectorized<T>(work: impl FnOnce() -> T) -> T {
+    pulp::Arch::new().dispatch(work)
+}
+
+/// The sum of squares of a vector, in f32.
+#[inline(always)]
+pub(crate) fn sum_of_squares(vector: &[f32]) -> f32 {
+    const LANES: usize = 16;
+    let mut lanes = [0.0_f32; LANES];
+    let (chunks, rest) = vector.as_chunks::<LANES>();
+    for chunk in chunks {
+        for lane in 0..LANES {
+            lanes[lane] += chunk[lane] * chunk[lane];
+        }
+    }
+    for (lane, value) in lanes.iter_mut().zip(rest) {
+        *lane += value * value;
+    }
+    lanes.iter().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_are_those_of_all_pairs_with_gaps_and_odd_sizes() {
+        for (left, right, dimension) in [(1, 1, 1), (3, 5, 7), (17, 33, 32), (64, 200, 9)] {
+            let stride = dimension + 1;
+            let a: Vec<f32> = (0..left * dimension).map(|at| (at % 13) as f32).collect();
+            let b: Vec<f32> = (0..right * stride).map(|at| (at % 11) as f32).collect();
+            let b_rows = Matrix {
+                numbers: &b[1..],
+                rows: right,
+                dimension,
+                stride,
+            };
+            let a_rows = Matrix::dense(&a, dimension);
+            let mut found = vec![f32::NAN; left * right];
+            products(a_rows, b_rows, &mut found);
+            for r in 0..right {
+                for l in 0..left {
+                    let pairs = a_rows.row(l).iter().zip(b_rows.row(r));
+                    let product: f32 = pairs.map(|(a, b)| a * b).sum();
+                    assert_eq!(found[r * left + l], product, "{left} {right} {dimension}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Small results as files: ids, distances, labels and centroids, in the formats that vectors have.
+//!
+//! Contract: a result is an array in memory and becomes one file, absent or whole, through the engine's writer. The name tells the
+//! format. Ids are written as the integers that the format has; one that does not fit is an error before anything is
+//! written.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use outcore::primitives::Summary;
+use outcore::primitives::gather::InMemory;
+use outcore::primitives::write::produce;
+use outcore::{Error, Job, MakeHeader, Output, Result};
+
+use crate::format::{Container, Element, VectorFile};
+
+/// A row of an array.
+#[derive(Debug, Clone, Copy)]
+pub enum Array<'a> {
+    /// Ids: i64 in `.npy` and bare numbers, i32 elsewhere.
+    Ids(&'a [u64]),
+    /// Labels: i32.
+    Labels(&'a [i32]),
+    /// Numbers: f64 in `.npy` if they are `wide`, f32 elsewhere.
+    Floats {
+        /// The numbers.
+        numbers: &'a [f64],
+        /// Whether a format that has f64 gets them.
+        wide: bool,
+    },
+}
+
+impl Array<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Array::Ids(ids) => ids.len(),
+            Array::Labels(labels) => labels.len(),
+            Array::Floats { numbers, .. } => numbers.len(),
+        }
+    }
+
+    fn element(&self, path: &Path) -> Element {
+        match (VectorFile::element_of_name(path), self) {
+            (Some(told), _) => told,
+            (None, Array::Ids(_)) => Element::I64,
+            (None, Array::Labels(_)) => Element::I32,
+            (None, Array::Floats { wide: true, .. }) => Element::F64,
+            (None, Array::Floats { wide: false, .. }) => Element::F32,
+        }
+    }
+}
+
+/// Writes `array` to `path` in rows of `dimension`; as an array of one dimension where that is none.
+///
+/// # Errors
+/// Usage: a name whose format is for other numbers, ids that do not fit, an output that exists and may not be replaced.
+/// Memory. What writing fails with.
+pub fn write(
+    job: &Job,
+    (path, replace): (&Path, bool),
+    array: Array<'_>,
+    dimension: Option<usize>,
+) -> Result<Summary> {
+    let element = array.element(path);
+    let is_fitting = match array {
+        Array::Ids(_) | Array::Labels(_) => element.is_id(),
+        Array::Floats { .. } => !element.is_id(),
+    };
+    if !is_fitting {
+        let cause = format!("a file of this name holds {}", element.name());
+        return Err(Error::usage("create output", cause)
+            .path(path)
+            .hint("for ids use .ibin, .ivecs or .npy; for distances .fbin, .fvecs or .npy"));
+    }
+    let columns = dimension.unwrap_or(1);
+    let rows = (array.len() / columns) as u64;
+    let file = VectorFile::to_write(path, element, columns, rows)?;
+    let _held = job.budget.reserve("results", file.data_bytes())?;
+    let bytes = encoded(&file, array)?;
+    let header = match (file.container, dimension) {
+        (Container::Npy, None) => file.flat_header(),
+        _ => file.header(),
+    };
+    let header: Option<MakeHeader> = match header.is_empty() {
+        true => None,
+        false => Some(Arc::new(move |_| header.clone())),
+    };
+    let output = Output::File {
+        path: path.to_path_buf(),
+        header,
+    };
+    let items = InMemory {
+        bytes: &bytes,
+        item_bytes: file.row_bytes(),
+    };
+    produce(job, &items, &output, replace)
+}
+
+fn encoded(file: &VectorFile, array: Array<'_>) -> Result<Vec<u8>> {
+    let lead = file.lead();
+    let mut bytes = Vec::with_capacity(file.data_bytes() as usize);
+    let element_bytes = file.element.bytes();
+    let mut number = [0; 8];
+    for index in 0..array.len() {
+        if index % file.dimension == 0 {
+            bytes.extend_from_slice(&lead);
+        }
+        match (array, file.element) {
+            (Array::Ids(ids), Element::I64) => number = ids[index].to_le_bytes(),
+            (Array::Ids(ids), _) => {
+                let id = i32::try_from(ids[index]).map_err(|_| too_large(file, ids[index]))?;
+                number[..4].copy_from_slice(&id.to_le_bytes());
+            }
+            (Array::Labels(labels), Element::I64) => {
+                number = i64::from(labels[index]).to_le_bytes();
+            }
+            (Array::Labels(labels), _) => {
+                number[..4].copy_from_slice(&labels[index].to_le_bytes());
+            }
+            (Array::Floats { numbers, .. }, element) => {
+                // What is out of range becomes infinite, as a distance may.
+                element.encode(numbers[index], &mut number[..element_bytes]);
+            }
+        }
+        bytes.extend_from_slice(&number[..element_bytes]);
+    }
+    Ok(bytes)
+}
+
+fn too_large(file: &VectorFile, id: u64) -> Error {
+    let cause = format!("its format has ids of 32 bits, and {id} is one of them");
+    Error::usage("create output", cause)
+        .path(&file.path)
+        .hint("write .npy, which has 64 bits")
+}

@@ -1,0 +1,374 @@
+//! One pass over a file of vectors, on all threads.
+//!
+//! Contract (PALID, SPAA 2025, section 3, file streamer): [`Scan::run`] reads the file ahead and gives each piece of it once,
+//! whole rows, to some thread, in no order. What a thread finds is kept in a state of its own, and all states are given back.
+//! The file may not change meanwhile. Numbers that are none (NaN) and infinite ones are errors with file and row, found by
+//! [`Tile`] from the norm of each row, which every job needs.
+//!
+//! Bounds: one read of the file; memory is [`Scan::memory_bytes`] a thread, reserved under "pieces of vectors".
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use outcore::read::source::{Block, Blocks, InputPart};
+use outcore::{Error, Job, Kind, Result};
+use outcore_io::drive::Access;
+use outcore_io::memory::Pool;
+use outcore_io::port::{Port, Volume};
+use outcore_io::threads;
+use outcore_io::transfers::{Arrival, ReadRange, Transfers};
+
+use crate::format::{Element, VectorFile};
+use crate::product::{Matrix, sum_of_squares, vectorized};
+
+/// One read, if rows are not longer.
+const PIECE_BYTES: usize = 1 << 20;
+/// Pieces that a thread has in memory.
+const WINDOW: usize = 6;
+/// Pieces of the smallest memory.
+const WINDOW_MIN: usize = 2;
+const PIECE_BYTES_MIN: usize = 64 << 10;
+/// Rows that are multiplied at a time.
+pub(crate) const TILE_ROWS: usize = 512;
+const PURPOSE: &str = "pieces of vectors";
+
+/// A pass that is planned.
+#[derive(Debug, Clone, Copy)]
+pub struct Scan<'f> {
+    file: &'f VectorFile,
+    piece_bytes: usize,
+    window: usize,
+    threads: usize,
+}
+
+/// Neighbouring rows of a file, in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Piece<'a> {
+    /// The file.
+    pub file: &'a VectorFile,
+    /// Number of the first row.
+    pub first: u64,
+    /// The rows, as they are in the file.
+    pub bytes: &'a [u8],
+}
+
+impl<'f> Scan<'f> {
+    /// A pass over `file` beside which so much memory is needed for each thread.
+    ///
+    /// # Errors
+    /// Memory: not even small pieces fit.
+    pub fn plan(job: &Job, file: &'f VectorFile, beside_bytes: u64) -> Result<Self> {
+        let row_bytes = file.row_bytes();
+        let pieces = file
+            .data_bytes()
+            .div_ceil(PIECE_BYTES.max(row_bytes) as u64);
+        let useful = usize::try_from(pieces).unwrap_or(usize::MAX);
+        let threads = job.options.threads.min(useful).max(1);
+        let mut scan = Scan {
+            file,
+            piece_bytes: PIECE_BYTES.max(row_bytes),
+            window: WINDOW,
+            threads,
+        };
+        let free_bytes = job.budget.free_bytes();
+        let wanted = |scan: &Scan<'_>| (scan.memory_bytes() + beside_bytes) * scan.threads as u64;
+        while wanted(&scan) > free_bytes {
+            if scan.window > WINDOW_MIN {
+                scan.window -= 1;
+            } else if scan.piece_bytes > PIECE_BYTES_MIN.max(row_bytes) {
+                scan.piece_bytes = (scan.piece_bytes / 2).max(row_bytes);
+            } else if scan.threads > 1 {
+                scan.threads -= 1;
+            } else {
+                let cause = format!("{} bytes are needed, {free_bytes} are free", wanted(&scan));
+                return Err(Error::new(Kind::Memory, "plan a pass over vectors", cause)
+                    .path(&file.path)
+                    .hint("allow more with --memory"));
+            }
+        }
+        Ok(scan)
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> &'f VectorFile {
+        self.file
+    }
+
+    /// Threads that take part.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn slot_bytes(&self) -> usize {
+        // Reads begin and end on borders of blocks.
+        self.piece_bytes.next_multiple_of(4096) + 2 * 4096
+    }
+
+    /// Memory of a thread: what is being read, and a tile.
+    pub fn memory_bytes(&self) -> u64 {
+        Pool::total_bytes(self.slot_bytes(), self.window) + Tile::memory_bytes(self.file)
+    }
+
+    /// Reads the file, and gives each piece to `visit` with the state that `state` made for the thread.
+    ///
+    /// # Errors
+    /// What `state`, `visit` and reading fail with; corrupt for a file that changes.
+    pub fn run<S: Send>(
+        &self,
+        job: &Job,
+        phase: &str,
+        state: impl Fn() -> Result<S> + Sync,
+        visit: impl Fn(&mut S, Piece<'_>) -> Result<()> + Sync,
+    ) -> Result<Passed<S>> {
+        let file = self.file;
+        let volume = Volume::new(Arc::clone(&job.device), &[])?;
+        let opened = volume.open(&file.path, Access::Read)?;
+        if opened.facts.len_bytes < file.header_bytes + file.data_bytes() {
+            return Err(changed(file));
+        }
+        let part = InputPart {
+            file: opened.clone(),
+            data_at_bytes: file.header_bytes,
+            data_len_bytes: file.data_bytes(),
+            first_position: file.first_row,
+        };
+        job.control.begin_phase(phase, file.data_bytes());
+        let blocks = Blocks::new(vec![part], file.row_bytes(), self.piece_bytes);
+        let stopped = AtomicBool::new(false);
+        let check = || match stopped.load(Ordering::Relaxed) {
+            true => Err(Error::interrupted()),
+            false => job.control.check(),
+        };
+        let work = |_| {
+            let mut state = state()?;
+            let pool = Pool::new(&job.budget, PURPOSE, self.slot_bytes(), self.window)?;
+            let mut reads: Transfers<Block> = Transfers::new(&volume)?;
+            let next = |port: &Port| {
+                let block = blocks.next(port)?;
+                Some(ReadRange {
+                    file: &blocks.parts()[block.part].file,
+                    at_bytes: block.read_at_bytes,
+                    len_bytes: block.read_len_bytes,
+                    what: block,
+                })
+            };
+            let take = |read: Arrival<Block>| {
+                let block = &read.what;
+                let end = block.skip_bytes + block.payload_bytes;
+                if read.len_bytes < end {
+                    return Err(changed(file));
+                }
+                let piece = Piece {
+                    file,
+                    first: block.position,
+                    bytes: &read.buf[block.skip_bytes..end],
+                };
+                visit(&mut state, piece)?;
+                job.control.advance(block.payload_bytes as u64);
+                job.control.watch(&volume);
+                Ok(())
+            };
+            reads.read_each(&pool, check, next, take)?;
+            Ok(state)
+        };
+        let guarded = |thread| work(thread).inspect_err(|_| stopped.store(true, Ordering::Relaxed));
+        let results = match self.threads {
+            1 => vec![guarded(0)],
+            threads => threads::together("outcore-vector", threads, guarded)?,
+        };
+        let states = first_failure(results)?;
+        volume.check_unchanged(&opened, false)?;
+        let read_bytes = volume.traffic_bytes().0;
+        volume.close(&opened);
+        Ok(Passed { states, read_bytes })
+    }
+}
+
+/// What a pass has found.
+#[derive(Debug)]
+pub struct Passed<S> {
+    /// The state of each thread.
+    pub states: Vec<S>,
+    /// Bytes that were read.
+    pub read_bytes: u64,
+}
+
+/// All results, or the failure that made the others stop.
+pub(crate) fn first_failure<T>(results: Vec<Result<T>>) -> Result<Vec<T>> {
+    let failures = || results.iter().filter_map(|result| result.as_ref().err());
+    let cause = failures().find(|error| error.kind() != Kind::Interrupted);
+    match cause.or(failures().next()) {
+        Some(error) => Err(error.clone()),
+        None => results.into_iter().collect(),
+    }
+}
+
+fn changed(file: &VectorFile) -> Error {
+    Error::corrupt("read vectors", "the file became shorter while it was read")
+        .path(&file.path)
+        .hint("work on a copy that nobody changes")
+}
+
+/// Space of a thread in which rows become f32 with their norms.
+pub(crate) struct Tile {
+    numbers: Vec<f32>,
+    /// The sum of squares of each row.
+    squares: Vec<f32>,
+    wide: Vec<f64>,
+}
+
+/// Some rows as f32.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    /// Number of the first.
+    pub(crate) first: u64,
+    /// Their numbers.
+    pub(crate) matrix: Matrix<'a>,
+    /// The sum of squares of each, in f32; finite unless the vector is beyond f32's range.
+    pub(crate) squares: &'a [f32],
+    piece: Piece<'a>,
+    from: usize,
+}
+
+impl Tile {
+    /// What a tile takes.
+    pub(crate) fn memory_bytes(file: &VectorFile) -> u64 {
+        (TILE_ROWS * (file.dimension + 1) * size_of::<f32>() + file.dimension * size_of::<f64>())
+            as u64
+    }
+
+    pub(crate) fn new(file: &VectorFile) -> Self {
+        Tile {
+            numbers: Vec::new(),
+            squares: vec![0.0; TILE_ROWS],
+            wide: vec![0.0; file.dimension],
+        }
+    }
+
+    /// Gives the rows of `piece` to `work`, a tile at a time, with space for one row as f64.
+    ///
+    /// # Errors
+    /// Usage: a number that is none or infinite. Corrupt: a row of another dimension. What `work` fails with.
+    pub(crate) fn each(
+        &mut self,
+        piece: Piece<'_>,
+        mut work: impl FnMut(Rows<'_>, &mut [f64]) -> Result<()>,
+    ) -> Result<()> {
+        let file = piece.file;
+        let (row_bytes, dimension) = (file.row_bytes(), file.dimension);
+        let rows = piece.bytes.len() / row_bytes;
+        if file.lead_bytes() > 0 {
+            for row in 0..rows {
+                file.numbers(
+                    piece.first + row as u64,
+                    &piece.bytes[row * row_bytes..][..row_bytes],
+                )?;
+            }
+        }
+        let in_place = match (file.element, cfg!(target_endian = "little")) {
+            (Element::F32, true) => bytemuck::try_cast_slice::<u8, f32>(piece.bytes).ok(),
+            _ => None,
+        };
+        let mut from = 0;
+        while from < rows {
+            let count = TILE_ROWS.min(rows - from);
+            let matrix = match in_place {
+                Some(numbers) => Matrix {
+                    numbers: &numbers[from * row_bytes / 4 + file.lead_bytes() / 4..],
+                    rows: count,
+                    dimension,
+                    stride: row_bytes / 4,
+                },
+                None => {
+                    self.numbers.resize(count * dimension, 0.0);
+                    for (row, out) in self.numbers.chunks_exact_mut(dimension).enumerate() {
+                        let bytes = &piece.bytes[(from + row) * row_bytes..][..row_bytes];
+                        file.element.decode_f32(&bytes[file.lead_bytes()..], out);
+                    }
+                    Matrix::dense(&self.numbers, dimension)
+                }
+            };
+            let squares = &mut self.squares[..count];
+            vectorized(|| {
+                for (row, square) in squares.iter_mut().enumerate() {
+                    *square = sum_of_squares(matrix.row(row));
+                }
+            });
+            let rows = Rows {
+                first: piece.first + from as u64,
+                matrix,
+                squares,
+                piece,
+                from,
+            };
+            let strange = squares.iter().position(|square| !square.is_finite());
+            if let Some(at) = strange {
+                rows.check_finite(at, &mut self.wide)?;
+            }
+            work(rows, &mut self.wide)?;
+            from += count;
+        }
+        Ok(())
+    }
+}
+
+impl Rows<'_> {
+    /// The file that they are of.
+    pub(crate) fn file(&self) -> &VectorFile {
+        self.piece.file
+    }
+
+    /// One of the rows as f64, exactly as it is in the file.
+    pub(crate) fn exact(&self, index: usize, out: &mut [f64]) {
+        let (file, row_bytes) = (self.piece.file, self.piece.file.row_bytes());
+        let bytes = &self.piece.bytes[(self.from + index) * row_bytes..][..row_bytes];
+        file.element.decode_f64(&bytes[file.lead_bytes()..], out);
+    }
+
+    /// Fails for the first row, from `at` on, that has a number which is none or infinite.
+    fn check_finite(&self, at: usize, wide: &mut [f64]) -> Result<()> {
+        for index in at..self.matrix.rows {
+            self.exact(index, wide);
+            if let Some(column) = wide.iter().position(|number| !number.is_finite()) {
+                let row = self.first + index as u64;
+                let cause = format!("row {row} has {} in column {column}", wide[column]);
+                return Err(Error::usage("read vectors", cause)
+                    .path(&self.piece.file.path)
+                    .hint("replace or remove vectors that are not all finite numbers"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All vectors of a file, in memory as f64; their memory is the caller's to reserve.
+///
+/// # Errors
+/// As [`Scan::run`] and [`Tile::each`].
+pub(crate) fn load(job: &Job, file: &VectorFile) -> Result<Vec<f64>> {
+    let scan = Scan::plan(job, file, 0)?;
+    let state = || Ok((Tile::new(file), Vec::new()));
+    let passed = scan.run(job, "read vectors", state, |(tile, found), piece| {
+        let mut all = Vec::with_capacity(piece.bytes.len() / file.row_bytes() * file.dimension);
+        tile.each(piece, |rows, wide| {
+            for index in 0..rows.matrix.rows {
+                rows.exact(index, wide);
+                all.extend_from_slice(wide);
+            }
+            Ok(())
+        })?;
+        found.push((piece.first, all));
+        Ok(())
+    })?;
+    let mut pieces: Vec<(u64, Vec<f64>)> = passed
+        .states
+        .into_iter()
+        .flat_map(|(_, found)| found)
+        .collect();
+    pieces.sort_by_key(|(first, _)| *first);
+    let mut vectors = Vec::with_capacity(file.rows as usize * file.dimension);
+    pieces
+        .iter()
+        .for_each(|(_, numbers)| vectors.extend_from_slice(numbers));
+    Ok(vectors)
+}

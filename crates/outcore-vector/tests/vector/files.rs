@@ -1,0 +1,155 @@
+//! Formats of files are read as their definitions say, and what is wrong with a file is named.
+
+use outcore::Kind;
+use outcore_vector::convert::convert;
+use outcore_vector::format::{Container, Element, VectorFile};
+use outcore_vector::results::{Array, write};
+
+use crate::common::*;
+
+#[test]
+fn vectors_survive_every_format_and_back() {
+    let place = Place::new();
+    let numbers: Vec<f32> = (0..300 * 7).map(|at| (at % 128) as f32).collect();
+    let first = place.fbin("first.fbin", &numbers, 7);
+    let job = job(64 << 20, 2);
+    let names = [
+        ("a.npy", None, 84 * 100 + 128),
+        ("a.fvecs", None, 300 * 32),
+        ("a.bvecs", None, 300 * 11),
+        ("a.u8bin", None, 300 * 7 + 8),
+        ("a.i8bin", None, 300 * 7 + 8),
+        ("a.f16bin", None, 300 * 14 + 8),
+        ("half.npy", Some(Element::F16), 300 * 14 + 128),
+        ("wide.npy", Some(Element::F64), 300 * 56 + 128),
+        ("bytes.npy", Some(Element::U8), 300 * 7 + 128),
+        ("raw", Some(Element::I8), 300 * 7),
+        ("a.ivecs", None, 300 * 32),
+    ];
+    let mut from = first.clone();
+    for (name, element, len_bytes) in names {
+        let path = place.path(name);
+        let (to, _) = convert(&job, &from, (&path, false), element).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), len_bytes, "{name}");
+        let type_name = (to.container == Container::Raw).then(|| to.type_name());
+        from = VectorFile::open(&path, type_name.as_deref()).unwrap();
+        assert_eq!(from, to);
+    }
+    let (_, _) = convert(&job, &from, (&place.path("last.fbin"), false), None).unwrap();
+    let same =
+        std::fs::read(place.path("last.fbin")).unwrap() == std::fs::read(&first.path).unwrap();
+    assert!(same);
+}
+
+#[test]
+fn what_the_new_kind_of_number_lacks_is_an_error_and_leaves_nothing() {
+    let place = Place::new();
+    for (value, cause) in [(300.0, "row 2 has 300"), (f32::NAN, "row 2 has NaN")] {
+        let mut numbers = vec![1.0; 30];
+        numbers[7] = value;
+        let file = place.fbin("base.fbin", &numbers, 3);
+        let error = convert(
+            &job(64 << 20, 2),
+            &file,
+            (&place.path("out.u8bin"), false),
+            None,
+        )
+        .unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
+        assert!(error.cause().contains(cause), "{}", error.cause());
+        assert_eq!(place.names(), ["base.fbin"]);
+    }
+}
+
+#[test]
+fn headers_that_lie_and_files_of_nothing_are_named() {
+    let place = Place::new();
+    let words = |words: &[u32]| {
+        words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect::<Vec<u8>>()
+    };
+    let cases = [
+        (
+            "a.fbin",
+            words(&[1_000_000_000, 100, 7]),
+            Kind::Corrupt,
+            "promises",
+        ),
+        (
+            "b.fbin",
+            words(&[u32::MAX, u32::MAX]),
+            Kind::Corrupt,
+            "dimensions",
+        ),
+        ("c.fbin", words(&[3]), Kind::Corrupt, "inside its header"),
+        ("d.fbin", words(&[0, 4]), Kind::Usage, "no vectors"),
+        (
+            "e.fvecs",
+            words(&[2, 1, 1, 2, 5]),
+            Kind::Corrupt,
+            "no whole number",
+        ),
+        ("f.fvecs", Vec::new(), Kind::Usage, "no vectors"),
+        ("g.fvecs", words(&[0, 0]), Kind::Corrupt, "0 dimensions"),
+        ("h.bin", words(&[1, 2]), Kind::Usage, "do not tell"),
+        ("i.npy", words(&[1, 2]), Kind::Corrupt, "npy"),
+    ];
+    for (name, bytes, kind, cause) in cases {
+        let path = place.write(name, &bytes);
+        let error = VectorFile::open(&path, None).unwrap_err();
+        assert_eq!(error.kind(), kind, "{name}: {error}");
+        assert!(error.to_string().contains(cause), "{name}: {error}");
+        assert_eq!(error.file_path(), Some(path.as_path()), "{name}");
+    }
+    let path = place.write("j.fvecs", &words(&[1, 7, 2, 7, 1, 7]));
+    let file = VectorFile::open(&path, None).unwrap();
+    let error = convert(
+        &job(64 << 20, 1),
+        &file,
+        (&place.path("j.npy"), false),
+        None,
+    )
+    .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("row 1 has dimension 2, and row 0 has 1"),
+        "{error}"
+    );
+}
+
+#[test]
+fn ids_are_written_as_their_format_has_them() {
+    let place = Place::new();
+    let job = job(64 << 20, 1);
+    let ids = [5, 1 << 40];
+    let error = write(
+        &job,
+        (&place.path("a.ibin"), false),
+        Array::Ids(&ids),
+        Some(2),
+    )
+    .unwrap_err();
+    assert!(error.cause().contains("32 bits"), "{error}");
+    write(
+        &job,
+        (&place.path("a.npy"), false),
+        Array::Ids(&ids),
+        Some(2),
+    )
+    .unwrap();
+    let written = std::fs::read(place.path("a.npy")).unwrap();
+    assert_eq!(written[128..], ids.map(u64::to_le_bytes).concat());
+    write(
+        &job,
+        (&place.path("b.ivecs"), false),
+        Array::Labels(&[3, 4]),
+        Some(2),
+    )
+    .unwrap();
+    let written = std::fs::read(place.path("b.ivecs")).unwrap();
+    assert_eq!(written, [2_u32, 3, 4].map(u32::to_le_bytes).concat());
+    assert_eq!(place.names(), ["a.npy", "b.ivecs"]);
+}

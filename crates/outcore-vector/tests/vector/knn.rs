@@ -1,0 +1,217 @@
+//! Nearest neighbours are those that a loop over all pairs finds in f64.
+
+use outcore::Kind;
+use outcore_vector::exact::{dot, squared_distance};
+use outcore_vector::knn::{KnnOptions, Metric, Neighbours, knn};
+
+use crate::common::*;
+
+/// All distances of a query, sorted, ties by row.
+fn naive(
+    base: &[f32],
+    query: &[f32],
+    metric: Metric,
+    keeps: impl Fn(u64) -> bool,
+) -> Vec<(f64, u64)> {
+    let wide = |row: &[f32]| {
+        row.iter()
+            .map(|number| f64::from(*number))
+            .collect::<Vec<_>>()
+    };
+    let query = wide(query);
+    let rows = base
+        .chunks_exact(query.len())
+        .zip(0..)
+        .filter(|(_, id)| keeps(*id));
+    let mut all: Vec<(f64, u64)> = rows
+        .map(|(row, id)| {
+            let row = wide(row);
+            let distance = match metric {
+                Metric::L2 => squared_distance(&query, &row),
+                Metric::Ip => -dot(&query, &row),
+                Metric::Cos => {
+                    1.0 - dot(&query, &row) / (dot(&query, &query).sqrt() * dot(&row, &row).sqrt())
+                }
+            };
+            (distance, id)
+        })
+        .collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    all
+}
+
+fn check(
+    found: &Neighbours,
+    base: &[f32],
+    queries: &[f32],
+    dimension: usize,
+    metric: Metric,
+    what: &str,
+) {
+    for (query, numbers) in queries.chunks_exact(dimension).enumerate() {
+        let wanted = naive(base, numbers, metric, |_| true);
+        let ids = &found.ids[query * found.k..][..found.k];
+        let distances = &found.distances[query * found.k..][..found.k];
+        for place in 0..found.k {
+            let sign = if metric == Metric::Ip { -1.0 } else { 1.0 };
+            let (distance, id) = wanted[place];
+            assert_eq!(
+                (ids[place], distances[place] * sign),
+                (id, distance),
+                "{what}, query {query}, place {place}"
+            );
+        }
+    }
+}
+
+#[test]
+fn neighbours_are_those_of_all_pairs_in_f64_for_any_metric_threads_and_memory() {
+    for (spread, dimension) in SPREADS
+        .iter()
+        .flat_map(|spread| [(spread, 3), (spread, 32), (spread, 100)])
+    {
+        let (rows, k) = (3_000, 10);
+        let mut base = vectors(spread, rows, dimension, 1);
+        // No zero vectors: they have no cosine.
+        base.iter_mut()
+            .step_by(dimension)
+            .for_each(|number| *number += 1.0);
+        let mut queries = vectors(spread, 7, dimension, 2);
+        queries[..dimension].copy_from_slice(&base[5 * dimension..6 * dimension]);
+        queries
+            .iter_mut()
+            .step_by(dimension)
+            .for_each(|number| *number += 1.0);
+        let place = Place::new();
+        let (base_file, query_file) = (
+            place.fbin("base.fbin", &base, dimension),
+            place.fbin("queries.fbin", &queries, dimension),
+        );
+        for metric in [Metric::L2, Metric::Ip, Metric::Cos] {
+            let options = KnnOptions::new(k, metric);
+            let found = knn(&job(64 << 20, 2), &base_file, &query_file, &options).unwrap();
+            let what = format!("{spread} x {dimension}, {metric:?}");
+            check(&found, &base, &queries, dimension, metric, &what);
+            let small = knn(&job(1 << 20, 1), &base_file, &query_file, &options).unwrap();
+            assert_eq!(
+                (&small.ids, &small.distances),
+                (&found.ids, &found.distances),
+                "{what}"
+            );
+        }
+    }
+}
+
+#[test]
+fn queries_that_do_not_fit_take_several_passes_and_give_the_same() {
+    let (dimension, k) = (16, 20);
+    let base = vectors("gaussian", 5_000, dimension, 3);
+    let queries = vectors("gaussian", 3_000, dimension, 4);
+    let place = Place::new();
+    let base_file = place.fbin("base.fbin", &base, dimension);
+    let query_file = place.fbin("queries.fbin", &queries, dimension);
+    let options = KnnOptions::new(k, Metric::L2);
+    let once = knn(&job(64 << 20, 2), &base_file, &query_file, &options).unwrap();
+    let often = knn(&job(3 << 20, 2), &base_file, &query_file, &options).unwrap();
+    assert_eq!(once.passes, 1);
+    assert!(often.passes > 1);
+    assert!((&once.ids, &once.distances) == (&often.ids, &often.distances));
+    assert!(once.measured < 3_000 * 600, "{}", once.measured);
+}
+
+#[test]
+fn numbers_beyond_and_below_the_range_of_f32_are_still_exact() {
+    let place = Place::new();
+    let scales = [1.0, 1e200, 1e-200, 1e30, 1e-30, 1e18, 1e-40];
+    let mut random = Random(9);
+    let numbers: Vec<f64> = (0..70 * 4)
+        .map(|at| random.gauss() * scales[at / 4 % 7])
+        .collect();
+    let bytes: Vec<u8> = numbers
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .collect();
+    let path = place.write("base.f64", &bytes);
+    let file = outcore_vector::format::VectorFile::open(&path, Some("f64x4")).unwrap();
+    for metric in [Metric::L2, Metric::Ip] {
+        let found = knn(&job(64 << 20, 1), &file, &file, &KnnOptions::new(5, metric)).unwrap();
+        for (query, wide) in numbers.chunks_exact(4).enumerate() {
+            let mut all: Vec<(f64, u64)> = (0..)
+                .zip(numbers.chunks_exact(4))
+                .map(|(id, row)| match metric {
+                    Metric::L2 => (squared_distance(wide, row), id),
+                    _ => (0.0 - dot(wide, row), id),
+                })
+                .collect();
+            all.sort_by(|a, b| (a.0 + 0.0).total_cmp(&(b.0 + 0.0)).then(a.1.cmp(&b.1)));
+            let wanted: Vec<u64> = all[..5].iter().map(|(_, id)| *id).collect();
+            assert_eq!(
+                found.ids[query * 5..][..5],
+                wanted,
+                "{metric:?} {query} {all:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_subset_and_the_query_itself_are_left_out() {
+    let (dimension, k, rows) = (8, 4, 400);
+    let base = vectors("duplicates", rows, dimension, 5);
+    let place = Place::new();
+    let file = place.fbin("base.fbin", &base, dimension);
+    let mask: Vec<u8> = (0..rows).map(|row| u8::from(row % 3 == 0)).collect();
+    let options = KnnOptions {
+        excludes_self: true,
+        subset: Some(place.write("mask", &mask)),
+        ..KnnOptions::new(k, Metric::L2)
+    };
+    let found = knn(&job(64 << 20, 2), &file, &file, &options).unwrap();
+    for (query, numbers) in base.chunks_exact(dimension).enumerate() {
+        let wanted = naive(&base, numbers, Metric::L2, |id| {
+            id % 3 == 0 && id != query as u64
+        });
+        let wanted: Vec<u64> = wanted[..k].iter().map(|(_, id)| *id).collect();
+        assert_eq!(found.ids[query * k..][..k], wanted, "{query}");
+    }
+}
+
+#[test]
+fn what_cannot_be_searched_is_named() {
+    let place = Place::new();
+    let mut base = vectors("gaussian", 50, 4, 6);
+    let good = place.fbin("base.fbin", &base, 4);
+    let other = place.fbin("other.fbin", &base[..5], 5);
+    base[13] = f32::NAN;
+    let bad = place.fbin("nan.fbin", &base, 4);
+    base[12..16].fill(0.0);
+    let zero = place.fbin("zero.fbin", &base, 4);
+    let l2 = KnnOptions::new(5, Metric::L2);
+    let fails = |base, queries, options: &KnnOptions, cause: &str| {
+        let error = knn(&job(64 << 20, 2), base, queries, options).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage, "{error}");
+        assert!(error.cause().contains(cause), "{}: {cause}", error.cause());
+        assert!(error.next_step().is_some());
+    };
+    fails(&good, &other, &l2, "4 dimensions, and the queries have 5");
+    fails(&bad, &good, &l2, "row 3 has NaN in column 1");
+    fails(&good, &bad, &l2, "row 3 has NaN in column 1");
+    fails(
+        &good,
+        &good,
+        &KnnOptions::new(51, Metric::L2),
+        "there are 50 rows",
+    );
+    fails(
+        &good,
+        &good,
+        &KnnOptions::new(0, Metric::L2),
+        "0 neighbours",
+    );
+    let cos = KnnOptions::new(5, Metric::Cos);
+    fails(&zero, &good, &cos, "row 3 is a zero vector");
+    fails(&good, &zero, &cos, "row 3 is a zero vector");
+    assert!(knn(&job(64 << 20, 2), &zero, &good, &l2).is_ok());
+    let error = knn(&job(1 << 10, 1), &good, &good, &l2).unwrap_err();
+    assert_eq!(error.kind(), Kind::Memory);
+}
