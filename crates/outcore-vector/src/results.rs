@@ -50,17 +50,11 @@ impl Array<'_> {
     }
 }
 
-/// Writes `array` to `path` in rows of `dimension`; as an array of one dimension where that is none.
+/// The type of numbers that a file of this name gets for such an array; to be asked before the work that makes it.
 ///
 /// # Errors
-/// Usage: a name whose format is for other numbers, ids that do not fit, an output that exists and may not be replaced.
-/// Memory. What writing fails with.
-pub fn write(
-    job: &Job,
-    (path, replace): (&Path, bool),
-    array: Array<'_>,
-    dimension: Option<usize>,
-) -> Result<Summary> {
+/// Usage: a name whose format is for other numbers.
+pub fn check_name(path: &Path, array: Array<'_>) -> Result<Element> {
     let element = array.element(path);
     let is_fitting = match array {
         Array::Ids(_) | Array::Labels(_) => element.is_id(),
@@ -72,6 +66,21 @@ pub fn write(
             .path(path)
             .hint("for ids use .ibin, .ivecs or .npy; for distances .fbin, .fvecs or .npy"));
     }
+    Ok(element)
+}
+
+/// Writes `array` to `path` in rows of `dimension`; as an array of one dimension where that is none.
+///
+/// # Errors
+/// Usage: a name whose format is for other numbers, ids that do not fit, an output that exists and may not be replaced.
+/// Memory. What writing fails with.
+pub fn write(
+    job: &Job,
+    (path, replace): (&Path, bool),
+    array: Array<'_>,
+    dimension: Option<usize>,
+) -> Result<Summary> {
+    let element = check_name(path, array)?;
     let columns = dimension.unwrap_or(1);
     let rows = (array.len() / columns) as u64;
     let file = VectorFile::to_write(path, element, columns, rows)?;

@@ -19,6 +19,8 @@ use crate::product::vectorized;
 
 /// Queries with a larger norm are beyond what f32 can tell.
 const NORM_MAX: f64 = 1e15;
+/// A square that is less than so many times what may underflow in it says too little about a norm: 2^26.
+const BLURRED: f32 = 67_108_864.0;
 /// The unit roundoff of f32.
 const UNIT: f64 = 1.0 / 16_777_216.0;
 
@@ -64,7 +66,7 @@ impl Cut {
     }
 }
 
-/// Of each row, an upper bound of its norm, and h.
+/// Of each row, an upper bound of its norm, and h; of a row whose norm f32 cannot tell well enough for a cosine, NaN.
 pub(super) fn bound_rows(
     metric: Metric,
     dimension: usize,
@@ -77,13 +79,19 @@ pub(super) fn bound_rows(
         (1.0 - error - 8.0 * UNIT) as f32,
     );
     let tiny = round_up(tiny);
+    // With a positive cosine the factor is negative, so a bound that is far above the norm would leave rows out. Below
+    // this square, `tiny` is no longer small beside it; above the largest number, it is infinite.
+    let floor = tiny * BLURRED;
     vectorized(|| {
         for (square, out) in squares.iter().zip(out) {
             let h = match metric {
                 Metric::L2 => 0.5 * square * lower - tiny,
                 Metric::Ip | Metric::Cos => 0.0,
             };
-            *out = ((square * upper + tiny).sqrt() * upper, h);
+            let is_blurred = metric == Metric::Cos && !(floor..=f32::MAX).contains(square);
+            let norm = (square * upper + tiny).sqrt() * upper;
+            // No comparison with what is not a number leaves a row out.
+            *out = (if is_blurred { f32::NAN } else { norm }, h);
         }
     });
 }

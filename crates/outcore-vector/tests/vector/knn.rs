@@ -155,6 +155,25 @@ fn numbers_beyond_and_below_the_range_of_f32_are_still_exact() {
 }
 
 #[test]
+fn cosines_of_rows_of_any_scale_are_exact() {
+    let place = Place::new();
+    for dimension in [4, 96] {
+        let rows = vectors("gaussian", 300, dimension, 11);
+        let query = vectors("gaussian", 3, dimension, 12);
+        let queries = place.fbin("queries.fbin", &query, dimension);
+        for exponent in [-37, -25, -19, -18, -17, -10, 0, 10, 17, 18, 19, 20, 25, 34] {
+            let scale = 10.0_f32.powi(exponent);
+            let base: Vec<f32> = rows.iter().map(|number| number * scale).collect();
+            let file = place.fbin("base.fbin", &base, dimension);
+            let options = KnnOptions::new(9, Metric::Cos);
+            let found = knn(&job(64 << 20, 2), &file, &queries, &options).unwrap();
+            let what = format!("scale 1e{exponent}, {dimension} dimensions");
+            check(&found, &base, &query, dimension, Metric::Cos, &what);
+        }
+    }
+}
+
+#[test]
 fn a_subset_and_the_query_itself_are_left_out() {
     let (dimension, k, rows) = (8, 4, 400);
     let base = vectors("duplicates", rows, dimension, 5);
