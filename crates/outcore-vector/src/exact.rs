@@ -48,7 +48,7 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// The factor of `r_q r_x` by which a product in f32 may be off: g(n + 16).
-pub fn error_factor(dimension: usize) -> f64 {
+pub(crate) fn error_factor(dimension: usize) -> f64 {
     let unit = 2.0_f64.powi(-24);
     let steps = (dimension + 16) as f64 * unit;
     steps / (1.0 - steps)

@@ -12,7 +12,7 @@ use clap::Command;
 const WIDTH: usize = 100;
 
 /// The commands, in groups.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 8] = [
     (
         "Files of lines, records or tables",
         &[

@@ -23,7 +23,7 @@ use outcore_io::units;
 pub use element::Element;
 
 /// Vectors have no more dimensions than this.
-pub const DIMENSION_MAX: usize = 1 << 20;
+pub(crate) const DIMENSION_MAX: usize = 1 << 20;
 /// Bytes of the header of big-ann's files.
 const BIN_HEADER_BYTES: usize = 8;
 /// Bytes of the dimension before a row of texmex' files.
@@ -283,7 +283,12 @@ impl VectorFile {
     ///
     /// # Errors
     /// Usage: the name tells another kind of number, or the format has no room for so many rows.
-    pub fn to_write(path: &Path, element: Element, dimension: usize, rows: u64) -> Result<Self> {
+    pub(crate) fn to_write(
+        path: &Path,
+        element: Element,
+        dimension: usize,
+        rows: u64,
+    ) -> Result<Self> {
         let (container, told) = told_by(path);
         if let Some(told) = told.filter(|told| *told != element) {
             let (told, kind) = (told.name(), element.name());
@@ -312,7 +317,7 @@ impl VectorFile {
     }
 
     /// The kind of number that a name asks for.
-    pub fn element_of_name(path: &Path) -> Option<Element> {
+    pub(crate) fn element_of_name(path: &Path) -> Option<Element> {
         told_by(path).1
     }
 

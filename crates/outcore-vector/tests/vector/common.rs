@@ -1,4 +1,6 @@
-//! What the tests share: vectors of every kind from seeds, files of them, and jobs.
+//! What the tests of vectors share.
+//!
+//! Contract: files are made of seeded numbers in a directory of their own, which goes with its owner.
 
 use std::path::PathBuf;
 

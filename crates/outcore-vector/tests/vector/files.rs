@@ -1,4 +1,6 @@
-//! Formats of files are read as their definitions say, and what is wrong with a file is named.
+//! Files of vectors hold what was written, whatever their format.
+//!
+//! Contract: each format is compared with bytes made here; what is damaged or lies about itself is an error that names it.
 
 use outcore::Kind;
 use outcore_vector::convert::convert;

@@ -1,4 +1,7 @@
 //! What a job on groups is about: columns of the key, aggregates, and the columns that these are made of.
+//!
+//! Contract: everything that can be wrong with a request (a column that is not there, an aggregate that its type does not have)
+//! is an error here, before a row is read. No I/O; memory for names and types alone.
 
 use std::sync::Arc;
 

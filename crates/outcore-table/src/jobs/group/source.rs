@@ -40,7 +40,7 @@ const STATE_BYTES: usize = 32;
 const STEP_ROWS: usize = 2048;
 const STEP_BYTES: f64 = (256 << 10) as f64;
 /// Of sampled keys, where each occurs so often, nearly all keys are known.
-const SEEN_TIMES: usize = 4;
+const KEY_REPEATS_MIN: usize = 4;
 
 /// See the module.
 pub(super) struct GroupSource<'a> {
@@ -118,7 +118,8 @@ fn groups_expected(keys: &[Vec<u8>], pieces: usize) -> Option<u64> {
     keys.iter().for_each(|key| {
         table.number_of(key);
     });
-    let is_known = table.len() * SEEN_TIMES <= keys.len() && table.held_bytes() < TABLE_BYTES / 2;
+    let is_known =
+        table.len() * KEY_REPEATS_MIN <= keys.len() && table.held_bytes() < TABLE_BYTES / 2;
     // Some have not been seen.
     is_known.then_some(2 * table.len() as u64 * pieces as u64)
 }
@@ -132,7 +133,7 @@ struct Worker<'p> {
     states: Vec<States>,
     /// Rows up to the number of times, of values that are wanted in order.
     values: KeyTable,
-    times: Vec<u64>,
+    occurrences: Vec<u64>,
     /// Bytes of states beyond those that all have.
     more_bytes: usize,
     /// Rows of the piece that have been seen.
@@ -151,7 +152,7 @@ impl<'p> Worker<'p> {
             firsts: Vec::new(),
             states: plan.states(),
             values: KeyTable::default(),
-            times: Vec::new(),
+            occurrences: Vec::new(),
             more_bytes: 0,
             seen: 0,
             is_apart: false,
@@ -218,13 +219,13 @@ impl<'p> Worker<'p> {
                 match self.is_apart {
                     true => {
                         self.values.push(&self.row);
-                        self.times.push(1);
+                        self.occurrences.push(1);
                     }
                     false => {
                         let (number, is_new) = self.values.number_of(&self.row);
                         match is_new {
-                            true => self.times.push(1),
-                            false => self.times[number as usize] += 1,
+                            true => self.occurrences.push(1),
+                            false => self.occurrences[number as usize] += 1,
                         }
                     }
                 }
@@ -262,7 +263,7 @@ impl<'p> Worker<'p> {
             }
             lens_bytes.push(bytes.len() - from);
         }
-        for (value, times) in self.times.iter().enumerate() {
+        for (value, times) in self.occurrences.iter().enumerate() {
             let from = bytes.len();
             bytes.extend_from_slice(self.values.key(value));
             bytes.extend_from_slice(&times.to_be_bytes());
@@ -280,7 +281,7 @@ impl<'p> Worker<'p> {
         self.firsts.clear();
         self.states.iter_mut().for_each(States::clear);
         self.values.clear();
-        self.times.clear();
+        self.occurrences.clear();
         self.more_bytes = 0;
         bytes.clear();
         self.row = bytes;
