@@ -113,13 +113,14 @@ fn what_is_wrong_with_vectors_is_named_and_nothing_is_left() {
         ("inf.fbin a.fbin", 2, "row 2 has inf in column 1", "remove"),
         ("lie.fbin a.fbin", 4, "promises", "complete"),
         ("a.fbin a.fbin -k 51", 2, "50 rows", "-k"),
-        ("missing a.fbin", 2, "missing", ""),
+        ("missing a.fbin", 3, "missing", ""),
         (
             "a.fbin a.fbin --distances o.ibin",
             2,
             "two outputs",
             "another",
         ),
+        ("a.fbin a.fbin --distances d.ibin", 2, "d.ibin", ".fbin"),
         ("a.fbin a.fbin --subset b.fbin", 2, "b.fbin", "bool or u8"),
         ("a.fbin --self -k 50", 2, "49 rows", "-k"),
     ];

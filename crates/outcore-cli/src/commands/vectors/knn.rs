@@ -37,12 +37,12 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     read.extend(args.subset.as_deref());
     let mut written: Vec<&Path> = vec![&args.output];
     written.extend(args.distances.as_deref());
+    let run = Run::begin(context, &args.run, (&read, &written))?;
     results::check_name(&args.output, Array::Ids(&[]))?;
     if let Some(path) = &args.distances {
         let (numbers, wide) = (&[][..], false);
         results::check_name(path, Array::Floats { numbers, wide })?;
     }
-    let run = Run::begin(context, &args.run, (&read, &written))?;
     let found = run.watch(|job| {
         let found = knn::knn(job, &base, &queries, &options)?;
         let force = args.run.force;
