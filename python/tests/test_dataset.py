@@ -306,7 +306,7 @@ def test_a_plan_says_whether_values_are_counted_by_hash_or_by_a_sort(
     assert "by hash" in keys.map("x % 100").count_by().explain()
     assert "by hash" in keys.map("x % 100").unique().map("x + 1").explain()
     small = outcore.open("keys-*.bin", dtype="u64", memory="4MiB", threads=1)
-    assert "written and sorted" in small.unique().explain()
+    assert "sorted, equal ones side by side" in small.unique().explain()
     assert "predicted" in keys.sort().explain() and "permute" in keys.shuffle(1).explain()
     # What does not exist yet cannot be looked at.
     later = keys.sort().map("x % 100").count_by().filter("count > 1").explain().splitlines()
