@@ -104,7 +104,7 @@ class Graph:
     def _vertex(self, vertex: SupportsIndex) -> int:
         number = whole("source", vertex)
         if number >= self.vertices:
-            raise usage("search", f"{number} is no vertex", f"there are {self.vertices}")
+            raise usage("search", f"{number} is not a vertex", f"there are {self.vertices}")
         return number
 
     def names(self) -> npt.NDArray[np.uint64] | None:

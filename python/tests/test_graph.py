@@ -114,7 +114,7 @@ def test_ids_of_any_size_keep_their_names_and_bad_lines_are_told(tmp_path):
     assert names is not None and names.tolist() == [7, 42, 900000000000]
     assert g.bfs(2).tolist() == [1, 2, 0]
     assert repr(g).endswith("3 vertices, 2 edges, directed>")
-    with pytest.raises(outcore.UsageError, match="no vertex"):
+    with pytest.raises(outcore.UsageError, match="not a vertex"):
         g.bfs(3)
     (tmp_path / "bad.txt").write_text("0 1\n0 x\n")
     with pytest.raises(outcore.CorruptError, match="line 2"):

@@ -275,7 +275,7 @@ fn vertex_of(name: u64, graph: &Graph, names: Option<&[u64]>) -> Result<u32> {
         let count = units::count(graph.vertices() as u64);
         Error::usage(
             READ,
-            format!("{name} is no vertex of the graph, which has {count}"),
+            format!("{name} is not a vertex of the graph, which has {count}"),
         )
         .hint("--source takes an id as it was in the edges")
     })

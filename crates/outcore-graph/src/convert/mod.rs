@@ -106,7 +106,7 @@ impl Drop for NewDir<'_> {
 /// Converts the edges in `inputs` to a graph in the directory `dir`.
 ///
 /// # Errors
-/// [`Kind::Usage`] for a graph that is there and for ids that are too large, [`Kind::Corrupt`] for what is no edge,
+/// [`Kind::Usage`] for a graph that is there and for ids that are too large, [`Kind::Corrupt`] for what is not an edge,
 /// [`Kind::Memory`] if the plan does not fit; what reading and writing fail with. Nothing is left behind.
 pub fn convert(
     job: &Job,

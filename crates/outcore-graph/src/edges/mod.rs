@@ -2,7 +2,7 @@
 //!
 //! Contract: [`read_edges`] gives files of pairs of numbers, with a weight behind where there is one. What is such a
 //! file already is read where it is; all else is parsed once, in parallel, into files in a private directory that goes
-//! when [`EdgeFiles`] is dropped. A line that is no edge, an id beyond the limit, a weight that is no number and a
+//! when [`EdgeFiles`] is dropped. A line that is not an edge, an id beyond the limit, a weight that is not a number and a
 //! file that is cut short are errors that say where.
 //!
 //! | file | reads |
@@ -59,7 +59,7 @@ pub(crate) struct EdgeFiles {
 ///
 /// # Errors
 /// [`outcore::Kind::Usage`] for files of several formats and names that say none, [`outcore::Kind::Corrupt`] for what
-/// is no edge; what reading and writing fail with.
+/// is not an edge; what reading and writing fail with.
 pub(crate) fn read_edges(
     job: &Job,
     files: &[PathBuf],

@@ -101,7 +101,7 @@ impl<T: Item> Lists<'_, T> {
             let target = match u64::try_from(word[0]) {
                 Ok(target) if target < self.serial.vertices => target,
                 _ => {
-                    let cause = format!("the neighbour {} is no vertex", word[0]);
+                    let cause = format!("the neighbour {} is not a vertex", word[0]);
                     fail(Error::corrupt(READ, cause).path(self.path));
                 }
             };

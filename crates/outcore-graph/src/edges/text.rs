@@ -31,7 +31,7 @@ pub(crate) struct Syntax {
     first_id: u64,
 }
 
-/// Why a line is no edge, and where in it.
+/// Why a line is not an edge, and where in it.
 struct Fault(String);
 
 impl Syntax {
@@ -126,8 +126,8 @@ impl Syntax {
             (_, Ok(_)) if text.bytes().all(|byte| byte.is_ascii_digit()) && self.first_id == 0 => {
                 format!("the id {text} is not below 2^48")
             }
-            _ if self.first_id == 1 => format!("`{text}` is no id from 1 to 2^48"),
-            _ => format!("`{text}` is no id: ids are whole numbers from 0 on"),
+            _ if self.first_id == 1 => format!("`{text}` is not an id from 1 to 2^48"),
+            _ => format!("`{text}` is not an id: ids are whole numbers from 0 on"),
         })
     }
 }
@@ -200,8 +200,8 @@ impl<T: Item> Lines<'_, T> {
     fn error(&self, fault: Fault, at_bytes: u64) -> Error {
         let at_bytes = self.input.header_bytes + at_bytes;
         let line = match line_number(self.path, at_bytes) {
-            Some(number) => format!("line {number} is no edge: {}", fault.0),
-            None => format!("a line is no edge: {}", fault.0),
+            Some(number) => format!("line {number} is not an edge: {}", fault.0),
+            None => format!("a line is not an edge: {}", fault.0),
         };
         Error::corrupt(READ, line)
             .path(self.path)
@@ -375,7 +375,10 @@ mod tests {
         assert_eq!(edge(csv, "\"1\",2,x,4"), Ok(Some((1, 2, 4.0))));
         let one = Syntax::blanks(false).counted_from_one();
         assert_eq!(edge(one, "1 2"), Ok(Some((0, 1, 1.0))));
-        assert_eq!(edge(one, "0 2"), Err("`0` is no id from 1 to 2^48".into()));
+        assert_eq!(
+            edge(one, "0 2"),
+            Err("`0` is not an id from 1 to 2^48".into())
+        );
         for (line, why) in [
             ("1", "it has fewer than two ids"),
             ("1 -2", "the id -2 is negative"),
@@ -383,8 +386,11 @@ mod tests {
                 "281474976710656 1",
                 "the id 281474976710656 is not below 2^48",
             ),
-            ("a b", "`a` is no id: ids are whole numbers from 0 on"),
-            ("1.5 2", "`1.5` is no id: ids are whole numbers from 0 on"),
+            ("a b", "`a` is not an id: ids are whole numbers from 0 on"),
+            (
+                "1.5 2",
+                "`1.5` is not an id: ids are whole numbers from 0 on",
+            ),
         ] {
             assert_eq!(edge(plain, line), Err(why.into()));
         }

@@ -31,12 +31,12 @@ pub struct Search {
 /// Searches from `source`.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for a source that is no vertex, [`outcore::Kind::Memory`] if the state does not fit; what
+/// [`outcore::Kind::Usage`] for a source that is not a vertex, [`outcore::Kind::Memory`] if the state does not fit; what
 /// reading fails with.
 pub fn bfs(job: &Job, graph: &Graph, source: u32) -> Result<Search> {
     let vertices = graph.vertices();
     if source as usize >= vertices {
-        let cause = format!("the source {source} is no vertex: there are {vertices}");
+        let cause = format!("the source {source} is not a vertex: there are {vertices}");
         return Err(Error::usage("breadth-first search", cause));
     }
     let beside_bytes = Frontiers::bytes(vertices);

@@ -1,4 +1,4 @@
-//! The same edges in every format make the same graph; what is no edge is refused by its place.
+//! The same edges in every format make the same graph; what is not an edge is refused by its place.
 //!
 //! Contract: whole graphs are compared, byte for byte; nothing is left of a conversion that is refused.
 
@@ -159,19 +159,19 @@ fn what_is_no_edge_is_refused_by_file_and_line_and_nothing_is_left() {
             "a.txt",
             "0 1\nx 2\n".into(),
             &plain,
-            "line 2 is no edge: `x` is no id",
+            "line 2 is not an edge: `x` is not an id",
         ),
         (
             "b.txt",
             "0 1\n\n1 -2".into(),
             &plain,
-            "line 3 is no edge: the id -2 is negative",
+            "line 3 is not an edge: the id -2 is negative",
         ),
         (
             "c.txt",
             format!("{long}7"),
             &plain,
-            "line 300001 is no edge: it has fewer than two ids",
+            "line 300001 is not an edge: it has fewer than two ids",
         ),
         (
             "d.txt",
@@ -183,7 +183,7 @@ fn what_is_no_edge_is_refused_by_file_and_line_and_nothing_is_left() {
             "e.txt",
             "0 1 2\n0 1\n".into(),
             &weighted,
-            "line 2 is no edge: it has no weight",
+            "line 2 is not an edge: it has no weight",
         ),
         (
             "f.wel",
@@ -195,7 +195,7 @@ fn what_is_no_edge_is_refused_by_file_and_line_and_nothing_is_left() {
             "g.csv",
             "a,b,w\n1,2\n".into(),
             &weighted,
-            "line 2 is no edge: it has no weight",
+            "line 2 is not an edge: it has no weight",
         ),
         (
             "h.mtx",

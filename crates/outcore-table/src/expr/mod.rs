@@ -106,7 +106,7 @@ impl Expr {
     /// The type of its values over tables of `schema`.
     ///
     /// # Errors
-    /// Usage: a column that is not there, types that do not go together, a text that is no date.
+    /// Usage: a column that is not there, types that do not go together, a text that is not a date.
     pub fn check(&self, schema: &SchemaRef) -> Result<DataType> {
         for name in self.columns() {
             column_index(schema, name, COMPUTE)?;

@@ -381,7 +381,7 @@ impl<'a> Parser<'a> {
             false => text.parse::<f64>().is_ok(),
         };
         if !is_known || rest[len..].starts_with(is_in_name) {
-            return Err(self.wrong("this is no number"));
+            return Err(self.wrong("this is not a number"));
         }
         self.at += len;
         Ok(match is_whole {

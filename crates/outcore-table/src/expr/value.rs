@@ -107,7 +107,7 @@ impl Value {
     /// A number with a point.
     pub(super) fn number(text: &str) -> Result<Self> {
         let number = text.parse::<f64>();
-        let number = number.map_err(|_| wrong(format!("`{text}` is no number")))?;
+        let number = number.map_err(|_| wrong(format!("`{text}` is not a number")))?;
         Ok(Value {
             array: Arc::new(Float64Array::from(vec![number])),
             is_scalar: true,

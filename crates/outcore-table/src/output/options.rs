@@ -52,7 +52,7 @@ impl Codec {
     /// As people write it: a name, and for some a level behind a colon, as in `zstd:9`.
     ///
     /// # Errors
-    /// Usage: another name; a level that is no number or where there is none.
+    /// Usage: another name; a level that is not a number or where there is none.
     pub fn parse(text: &str) -> Result<Self> {
         let (name, level) = match text.split_once(':') {
             Some((name, level)) => (name, Some(level)),
@@ -64,7 +64,7 @@ impl Codec {
         };
         let number = match level.map(str::parse::<u32>).transpose() {
             Ok(number) => number,
-            Err(_) => return wrong(format!("the level of `{text}` is no number")),
+            Err(_) => return wrong(format!("the level of `{text}` is not a number")),
         };
         match (name, number) {
             ("zstd", level) => Ok(Codec::Zstd(level.unwrap_or(1) as i32)),

@@ -277,7 +277,7 @@ fn what_means_nothing_is_named_before_a_row_is_read() {
         ("n in 3", "`(` is missing"),
         ("s == 'de", "closing quote"),
         ("1 < n < 3", "do not chain"),
-        ("3x > 1", "no number"),
+        ("3x > 1", "not a number"),
         ("nn > 3", "no column `nn`"),
         ("n > 'a'", "cannot be compared"),
         ("s + 1", "`+` does not work on Utf8 and Int64"),

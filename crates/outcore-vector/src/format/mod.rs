@@ -213,7 +213,7 @@ impl VectorFile {
             }
             None if data_bytes % row_bytes != 0 => {
                 return Err(corrupt(format!(
-                    "{data_bytes} bytes are no whole number of vectors of {row_bytes} bytes"
+                    "{data_bytes} bytes are not a multiple of the {row_bytes} bytes of a vector"
                 )));
             }
             None => data_bytes / row_bytes,

@@ -91,7 +91,7 @@ fn headers_that_lie_and_files_of_nothing_are_named() {
             "e.fvecs",
             words(&[2, 1, 1, 2, 5]),
             Kind::Corrupt,
-            "no whole number",
+            "not a multiple",
         ),
         ("f.fvecs", Vec::new(), Kind::Usage, "no vectors"),
         ("g.fvecs", words(&[0, 0]), Kind::Corrupt, "0 dimensions"),
