@@ -3,6 +3,7 @@
 //! Contract: one pass, no backtracking. Nesting and the number of parts are limited, so that neither reading a text nor
 //! walking a tree exhausts the stack. Errors name the place as a count of characters from 1.
 
+use outcore::key::expr::{Cursor, is_in_name};
 use outcore_io::{Error, Result};
 
 use super::{Node, Operator};
@@ -11,8 +12,8 @@ use super::{Node, Operator};
 const DEPTH_MAX: usize = 100;
 /// Most parts of an expression.
 const PARTS_MAX: usize = 1000;
-/// Most characters that an error shows on either side of the place.
-const AROUND_MAX: usize = 40;
+/// What errors advise.
+const HINT: &str = "write for example: price * n > 100 and country in ('de', 'fr')";
 
 /// Operators: text, meaning, how tightly they bind.
 const BINARY: [(&str, Operator, u8); 19] = [
@@ -39,7 +40,7 @@ const BINARY: [(&str, Operator, u8); 19] = [
 const NOT: u8 = 3;
 const COMPARE: u8 = 4;
 const SIGN: u8 = 7;
-/// Words that are no columns.
+/// Words that are not columns.
 const WORDS: [&str; 8] = ["and", "or", "not", "in", "is", "null", "true", "false"];
 
 /// A whole text.
@@ -56,15 +57,18 @@ pub(super) fn assignments(text: &str) -> Result<Vec<(String, Node)>> {
     let mut made = Vec::new();
     loop {
         let named = parser.name()?;
-        let is_assigned = parser.take("=") && !parser.rest().starts_with('=');
+        let is_assigned = parser.cursor.take("=") && !parser.cursor.rest().starts_with('=');
         let name = named.filter(|_| is_assigned);
         let name = name.ok_or_else(|| {
             let cause = "a computed column needs a name";
-            Error::usage("read expression", format!("{cause}: `{}`", parser.shown()))
-                .hint("write name = expression, for example total = price * n")
+            Error::usage(
+                "read expression",
+                format!("{cause}: `{}`", parser.cursor.shown()),
+            )
+            .hint("write name = expression, for example total = price * n")
         })?;
         made.push((name, parser.expression(0)?));
-        if !parser.take(",") {
+        if !parser.cursor.take(",") {
             parser.end()?;
             return Ok(made);
         }
@@ -72,8 +76,7 @@ pub(super) fn assignments(text: &str) -> Result<Vec<(String, Node)>> {
 }
 
 struct Parser<'a> {
-    text: &'a str,
-    at: usize,
+    cursor: Cursor<'a>,
     depth: usize,
     parts: usize,
 }
@@ -81,97 +84,33 @@ struct Parser<'a> {
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Self {
         Parser {
-            text,
-            at: 0,
+            cursor: Cursor::new(text, HINT),
             depth: 0,
             parts: 0,
         }
     }
 
-    fn rest(&self) -> &'a str {
-        &self.text[self.at..]
-    }
-
-    fn skip_space(&mut self) {
-        self.at = self.text.len() - self.rest().trim_start().len();
-    }
-
     fn end(&mut self) -> Result<()> {
-        self.skip_space();
-        match self.rest().is_empty() {
+        self.cursor.skip_space();
+        match self.cursor.rest().is_empty() {
             true => Ok(()),
-            false => Err(self.wrong("an operator is missing")),
+            false => Err(self.cursor.wrong("an operator is missing")),
         }
-    }
-
-    fn wrong(&self, cause: &str) -> Error {
-        let place = self.text[..self.at].chars().count() + 1;
-        let shown = self.shown();
-        let found = match self.rest().chars().next() {
-            Some(found) => format!("at `{found}`, character {place} of `{shown}`"),
-            None => format!("at the end of `{shown}`"),
-        };
-        Error::usage("read expression", format!("{cause} {found}"))
-            .hint("write for example: price * n > 100 and country in ('de', 'fr')")
-    }
-
-    /// The text, or what is around the place of a long one.
-    fn shown(&self) -> String {
-        let (before, after) = self.text.split_at(self.at);
-        let skipped = before.chars().count().saturating_sub(AROUND_MAX);
-        let head: String = before.chars().skip(skipped).collect();
-        let tail: String = after.chars().take(AROUND_MAX).collect();
-        let dots = |is_cut| if is_cut { "..." } else { "" };
-        let is_cut = tail.len() < after.len();
-        format!("{}{head}{tail}{}", dots(skipped > 0), dots(is_cut))
-    }
-
-    fn take(&mut self, token: &str) -> bool {
-        self.skip_space();
-        let is_there = self.rest().starts_with(token);
-        if is_there {
-            self.at += token.len();
-        }
-        is_there
-    }
-
-    /// A word, which ends where words end.
-    fn take_word(&mut self, word: &str) -> bool {
-        self.skip_space();
-        let front = self.rest().get(..word.len());
-        let is_word = front.is_some_and(|front| front.eq_ignore_ascii_case(word));
-        let is_there = is_word && !self.rest()[word.len()..].starts_with(is_in_name);
-        if is_there {
-            self.at += word.len();
-        }
-        is_there
     }
 
     fn expect(&mut self, token: &str) -> Result<()> {
-        match self.take(token) {
+        match self.cursor.take(token) {
             true => Ok(()),
-            false => Err(self.wrong(&format!("`{token}` is missing"))),
+            false => Err(self.cursor.wrong(&format!("`{token}` is missing"))),
         }
-    }
-
-    /// The operator that comes next: the longest text that fits.
-    fn operator(&mut self) -> Option<(&'static str, Operator, u8)> {
-        self.skip_space();
-        let rest = self.rest();
-        let fits = |(text, _, _): &&(&'static str, Operator, u8)| {
-            let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic());
-            let front = rest.get(..text.len());
-            front.is_some_and(|front| front.eq_ignore_ascii_case(text))
-                && !(is_word && rest[text.len()..].starts_with(is_in_name))
-        };
-        let found = BINARY.iter().filter(fits);
-        found.max_by_key(|(text, _, _)| text.len()).copied()
     }
 
     fn expression(&mut self, least: u8) -> Result<Node> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(self.wrong(&format!("it is nested more than {DEPTH_MAX} deep")));
+            return Err(self
+                .cursor
+                .wrong(&format!("it is nested more than {DEPTH_MAX} deep")));
         }
         let mut left = self.operand(least)?;
         let mut is_compared = false;
@@ -183,7 +122,7 @@ impl<'a> Parser<'a> {
                 is_compared = true;
                 continue;
             }
-            let Some((text, operator, binds)) = self.operator() else {
+            let Some((text, operator, binds)) = self.cursor.operator(&BINARY) else {
                 break;
             };
             if binds < least {
@@ -191,10 +130,11 @@ impl<'a> Parser<'a> {
             }
             if binds == COMPARE && std::mem::replace(&mut is_compared, true) {
                 return Err(self
+                    .cursor
                     .wrong("comparisons do not chain")
                     .hint("write a < b and b < c"));
             }
-            self.at += text.len();
+            self.cursor.advance(text.len());
             self.count()?;
             let right = self.expression(binds + 1)?;
             left = Node::Binary(operator, Box::new(left), Box::new(right));
@@ -206,32 +146,32 @@ impl<'a> Parser<'a> {
     /// `is null`, `in (...)` and their opposites, behind an operand.
     fn test(&mut self, left: &Node) -> Result<Option<Node>> {
         let of = || Box::new(left.clone());
-        if self.take_word("is") {
-            let is_so = !self.take_word("not");
-            return match self.take_word("null") {
+        if self.cursor.take_word("is") {
+            let is_so = !self.cursor.take_word("not");
+            return match self.cursor.take_word("null") {
                 true => Ok(Some(Node::IsNull(of(), is_so))),
-                false => Err(self.wrong("`null` is missing")),
+                false => Err(self.cursor.wrong("`null` is missing")),
             };
         }
-        let before = self.at;
-        let is_so = !self.take_word("not");
-        if self.take_word("in") {
+        let before = self.cursor.at();
+        let is_so = !self.cursor.take_word("not");
+        if self.cursor.take_word("in") {
             self.expect("(")?;
             let values = self.list(")")?;
             return Ok(Some(Node::IsIn(of(), values, is_so)));
         }
-        self.at = before;
+        self.cursor.set_back(before);
         Ok(None)
     }
 
     fn list(&mut self, close: &str) -> Result<Vec<Node>> {
         let mut values = Vec::new();
-        if self.take(close) {
+        if self.cursor.take(close) {
             return Ok(values);
         }
         loop {
             values.push(self.expression(0)?);
-            if self.take(close) {
+            if self.cursor.take(close) {
                 return Ok(values);
             }
             self.expect(",")?;
@@ -241,20 +181,22 @@ impl<'a> Parser<'a> {
     fn count(&mut self) -> Result<()> {
         self.parts += 1;
         match self.parts > PARTS_MAX {
-            true => Err(self.wrong(&format!("it has more than {PARTS_MAX} parts"))),
+            true => Err(self
+                .cursor
+                .wrong(&format!("it has more than {PARTS_MAX} parts"))),
             false => Ok(()),
         }
     }
 
     fn operand(&mut self, least: u8) -> Result<Node> {
         self.count()?;
-        if self.take_word("not") || self.take_not() {
+        if self.cursor.take_word("not") || self.take_not() {
             if least > NOT {
-                return Err(self.wrong("`not` needs brackets around it"));
+                return Err(self.cursor.wrong("`not` needs brackets around it"));
             }
             return Ok(Node::Not(Box::new(self.expression(NOT)?)));
         }
-        if self.take("-") {
+        if self.cursor.take("-") {
             return Ok(match self.expression(SIGN)? {
                 Node::Integer(number) => Node::Integer(-number),
                 Node::Number(number) if !number.starts_with('-') => {
@@ -263,13 +205,13 @@ impl<'a> Parser<'a> {
                 node => Node::Negative(Box::new(node)),
             });
         }
-        if self.take("(") {
+        if self.cursor.take("(") {
             let node = self.expression(0)?;
             self.expect(")")?;
             return Ok(node);
         }
-        self.skip_space();
-        let rest = self.rest();
+        self.cursor.skip_space();
+        let rest = self.cursor.rest();
         match rest.chars().next() {
             Some('\'' | '"') => self.text().map(Node::Text),
             Some(first) if first.is_ascii_digit() || first == '.' => self.number(),
@@ -279,30 +221,30 @@ impl<'a> Parser<'a> {
 
     /// `!` that is not part of `!=`.
     fn take_not(&mut self) -> bool {
-        self.skip_space();
-        let is_there = self.rest().starts_with('!') && !self.rest().starts_with("!=");
-        self.at += usize::from(is_there);
+        self.cursor.skip_space();
+        let is_there = self.cursor.rest().starts_with('!') && !self.cursor.rest().starts_with("!=");
+        self.cursor.advance(usize::from(is_there));
         is_there
     }
 
     /// A word, a column or a call.
     fn named(&mut self) -> Result<Node> {
-        let is_quoted = self.rest().starts_with('`');
+        let is_quoted = self.cursor.rest().starts_with('`');
         if !is_quoted {
-            if self.take_word("null") {
+            if self.cursor.take_word("null") {
                 return Ok(Node::Null);
             }
-            if self.take_word("true") {
+            if self.cursor.take_word("true") {
                 return Ok(Node::Boolean(true));
             }
-            if self.take_word("false") {
+            if self.cursor.take_word("false") {
                 return Ok(Node::Boolean(false));
             }
         }
         let Some(name) = self.name()? else {
-            return Err(self.wrong("a value is missing"));
+            return Err(self.cursor.wrong("a value is missing"));
         };
-        if !is_quoted && self.take("(") {
+        if !is_quoted && self.cursor.take("(") {
             return Ok(Node::Call(name, self.list(")")?));
         }
         Ok(Node::Column(name))
@@ -310,13 +252,13 @@ impl<'a> Parser<'a> {
 
     /// A name, in backquotes if it is none of letters, digits and `_`.
     fn name(&mut self) -> Result<Option<String>> {
-        self.skip_space();
-        let rest = self.rest();
+        self.cursor.skip_space();
+        let rest = self.cursor.rest();
         if let Some(quoted) = rest.strip_prefix('`') {
             let Some((name, _)) = quoted.split_once('`') else {
-                return Err(self.wrong("the second backquote is missing"));
+                return Err(self.cursor.wrong("the second backquote is missing"));
             };
-            self.at += name.len() + 2;
+            self.cursor.advance(name.len() + 2);
             return Ok(Some(name.to_owned()));
         }
         let len = rest.find(|c| !is_in_name(c)).unwrap_or(rest.len());
@@ -325,13 +267,13 @@ impl<'a> Parser<'a> {
         if name.is_empty() || is_word || name.starts_with(|c: char| c.is_ascii_digit()) {
             return Ok(None);
         }
-        self.at += len;
+        self.cursor.advance(len);
         Ok(Some(name.to_owned()))
     }
 
     /// A text in quotes, which are written twice inside of it.
     fn text(&mut self) -> Result<String> {
-        let mut chars = self.rest().char_indices();
+        let mut chars = self.cursor.rest().char_indices();
         let quote = chars.next().map_or('\'', |(_, quote)| quote);
         let mut text = String::new();
         while let Some((at, c)) = chars.next() {
@@ -345,14 +287,16 @@ impl<'a> Parser<'a> {
                 chars = ahead;
                 continue;
             }
-            self.at += at + c.len_utf8();
+            self.cursor.advance(at + c.len_utf8());
             return Ok(text);
         }
-        Err(self.wrong("the closing quote is missing for the text"))
+        Err(self
+            .cursor
+            .wrong("the closing quote is missing for the text"))
     }
 
     fn number(&mut self) -> Result<Node> {
-        let rest = self.rest();
+        let rest = self.cursor.rest();
         let bytes = rest.as_bytes();
         let digits = |from: usize| {
             let is_digit = |byte: &&u8| byte.is_ascii_digit() || **byte == b'_';
@@ -381,16 +325,12 @@ impl<'a> Parser<'a> {
             false => text.parse::<f64>().is_ok(),
         };
         if !is_known || rest[len..].starts_with(is_in_name) {
-            return Err(self.wrong("this is not a number"));
+            return Err(self.cursor.wrong("this is not a number"));
         }
-        self.at += len;
+        self.cursor.advance(len);
         Ok(match is_whole {
             true => Node::Integer(text.parse().unwrap_or(0)),
             false => Node::Number(text),
         })
     }
-}
-
-fn is_in_name(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
 }

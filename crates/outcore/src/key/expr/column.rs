@@ -498,7 +498,7 @@ impl Step {
     }
 }
 
-/// Gathers `n` values, `width` of each record: neighbours, or of what is no vector the same one.
+/// Gathers `n` values, `width` of each record: neighbours, or of what is not a vector the same one.
 fn load(
     to: &mut [u64],
     bytes: &[u8],

@@ -26,6 +26,7 @@
 //! | `u8` to `u64`, `i8` to `i64`, `f32`, `f64`, `bool` | casts |
 
 mod column;
+mod cursor;
 mod divide;
 mod parse;
 mod program;
@@ -42,6 +43,7 @@ use super::record::{Endian, KeyKind, Number, NumberType, RecordFormat};
 use outcore_io::{Error, Result};
 
 pub use column::{Column, Rows, Space};
+pub use cursor::{Cursor, is_in_name};
 pub use program::Program;
 
 pub(crate) use column::{BATCH_ROWS, with_type};

@@ -2,18 +2,18 @@
 //!
 //! Contract: one pass, no backtracking. Nesting and the number of values are limited, so that
 //! neither reading a text nor walking or dropping what was read exhausts the stack: a chain of
-//! operators is a tree as deep as it has values. Errors name the place as a count of characters
-//! from 1, and show no more of a long text than what is around it.
+//! operators is a tree as deep as it has values. Errors are those of [`Cursor`].
 
+use super::cursor::{Cursor, is_in_name};
 use super::{Binary, Expr, Unary};
-use outcore_io::{Error, Result};
+use outcore_io::Result;
 
 /// Deepest nesting of brackets, operators and calls.
 const DEPTH_MAX: usize = 128;
 /// Most values, operators with one operand and calls of an expression.
 const PARTS_MAX: usize = 1000;
-/// Most characters that an error shows on either side of the place.
-const AROUND_MAX: usize = 40;
+/// What errors advise.
+const HINT: &str = "write as in Python: x * 2 + 1, x > 10 and x % 2 == 0";
 /// What to do about an expression beyond the limits.
 const SPLIT: &str = "split it into several steps, each of which calls what it makes x";
 
@@ -51,96 +51,43 @@ const POWER: u8 = 12;
 /// Reads a whole text.
 pub(super) fn parse(text: &str) -> Result<Expr> {
     let mut parser = Parser {
-        text,
-        at: 0,
+        cursor: Cursor::new(text, HINT),
         depth: 0,
         parts: 0,
     };
     let expr = parser.expression(0)?;
-    parser.skip_space();
-    if parser.at < text.len() {
-        return Err(parser.wrong("an operator is missing"));
+    parser.cursor.skip_space();
+    if !parser.cursor.is_at_end() {
+        return Err(parser.cursor.wrong("an operator is missing"));
     }
     Ok(expr)
 }
 
 struct Parser<'a> {
-    text: &'a str,
-    at: usize,
+    cursor: Cursor<'a>,
     depth: usize,
     parts: usize,
 }
 
-impl<'a> Parser<'a> {
-    fn rest(&self) -> &'a str {
-        &self.text[self.at..]
-    }
-
-    fn skip_space(&mut self) {
-        self.at = self.text.len() - self.rest().trim_start().len();
-    }
-
-    fn wrong(&self, cause: &str) -> Error {
-        let place = self.text[..self.at].chars().count() + 1;
-        let shown = self.shown();
-        let found = match self.rest().chars().next() {
-            Some(found) => format!("at `{found}`, character {place} of `{shown}`"),
-            None => format!("at the end of `{shown}`"),
-        };
-        Error::usage("read expression", format!("{cause} {found}"))
-            .hint("write as in Python: x * 2 + 1, x > 10 and x % 2 == 0")
-    }
-
-    /// The text, or what is around the place of a long one.
-    fn shown(&self) -> String {
-        let (before, after) = self.text.split_at(self.at);
-        let from = before.char_indices().rev().nth(AROUND_MAX);
-        let to = after.char_indices().nth(AROUND_MAX);
-        let from = from.map_or(0, |(at, c)| at + c.len_utf8());
-        let to = self.at + to.map_or(after.len(), |(at, _)| at);
-        let dots = |is_cut| if is_cut { "..." } else { "" };
-        let (head, tail) = (dots(from > 0), dots(to < self.text.len()));
-        format!("{head}{}{tail}", &self.text[from..to])
-    }
-
-    fn take(&mut self, token: &str) -> bool {
-        self.skip_space();
-        let is_there = self.rest().starts_with(token);
-        if is_there {
-            self.at += token.len();
-        }
-        is_there
-    }
-
-    /// The operator that comes next: the longest text that fits; words end where words end.
-    fn operator(&mut self) -> Option<(&'static str, Binary, u8)> {
-        self.skip_space();
-        let rest = self.rest();
-        let fits = |(text, _, _): &&(&'static str, Binary, u8)| {
-            let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic());
-            rest.strip_prefix(*text)
-                .is_some_and(|behind| !is_word || !behind.starts_with(is_name))
-        };
-        let found = BINARY.iter().filter(fits);
-        found.max_by_key(|(text, _, _)| text.len()).copied()
-    }
-
+impl Parser<'_> {
     fn expression(&mut self, least: u8) -> Result<Expr> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             let cause = format!("it is nested more than {DEPTH_MAX} deep");
-            return Err(self.wrong(&cause).hint(SPLIT));
+            return Err(self.cursor.wrong(&cause).hint(SPLIT));
         }
         let mut left = self.operand(least)?;
         let mut compared = false;
-        while let Some((text, operator, binds)) = self.operator() {
+        while let Some((text, operator, binds)) = self.cursor.operator(&BINARY) {
             if binds < least {
                 break;
             }
             if binds == COMPARE && std::mem::replace(&mut compared, true) {
-                return Err(self.wrong("comparisons cannot be chained, join them with `and`"));
+                return Err(self
+                    .cursor
+                    .wrong("comparisons cannot be chained, join them with `and`"));
             }
-            self.at += text.len();
+            self.cursor.advance(text.len());
             // Powers bind from the right: 2 ** 3 ** 2 is 2 ** 9.
             let right = self.expression(if binds == POWER { SIGN } else { binds + 1 })?;
             left = Expr::Binary(operator, Box::new(left), Box::new(right));
@@ -150,55 +97,55 @@ impl<'a> Parser<'a> {
     }
 
     fn operand(&mut self, least: u8) -> Result<Expr> {
-        self.skip_space();
+        self.cursor.skip_space();
         self.parts += 1;
         if self.parts > PARTS_MAX {
             let cause = format!("it has more than {PARTS_MAX} values");
-            return Err(self.wrong(&cause).hint(SPLIT));
+            return Err(self.cursor.wrong(&cause).hint(SPLIT));
         }
         let unary = |operator, inner| Ok(Expr::Unary(operator, Box::new(inner)));
-        if self.take("-") {
+        if self.cursor.take("-") {
             return match self.expression(SIGN)? {
                 Expr::Int(value) => Ok(Expr::Int(-value)),
                 Expr::Float(value) => Ok(Expr::Float(-value)),
                 inner => unary(Unary::Negate, inner),
             };
         }
-        if self.take("+") {
+        if self.cursor.take("+") {
             return self.expression(SIGN);
         }
-        if self.take("~") {
+        if self.cursor.take("~") {
             let inner = self.expression(SIGN)?;
             return unary(Unary::Invert, inner);
         }
-        if self.rest().starts_with('!') && !self.rest().starts_with("!=") {
-            self.at += 1;
+        if self.cursor.rest().starts_with('!') && !self.cursor.rest().starts_with("!=") {
+            self.cursor.advance(1);
             let inner = self.expression(NOT.max(least))?;
             return unary(Unary::Not, inner);
         }
-        if self.take("(") {
+        if self.cursor.take("(") {
             let inner = self.expression(0)?;
-            if !self.take(")") {
-                return Err(self.wrong("`)` is missing"));
+            if !self.cursor.take(")") {
+                return Err(self.cursor.wrong("`)` is missing"));
             }
             return Ok(inner);
         }
-        match self.rest().chars().next() {
+        match self.cursor.rest().chars().next() {
             Some(c) if c.is_ascii_digit() || c == '.' => self.number(),
-            Some(c) if is_name(c) => self.word(least),
-            _ => Err(self.wrong("a value is missing")),
+            Some(c) if is_in_name(c) => self.word(least),
+            _ => Err(self.cursor.wrong("a value is missing")),
         }
     }
 
     fn word(&mut self, least: u8) -> Result<Expr> {
-        let rest = self.rest();
+        let rest = self.cursor.rest();
         let len = rest
-            .find(|c: char| !is_name(c) && c != '.')
+            .find(|c: char| !is_in_name(c) && c != '.')
             .unwrap_or(rest.len());
         let word = &rest[..len];
-        self.at += len;
+        self.cursor.advance(len);
         match word {
-            "not" => {
+            _ if word.eq_ignore_ascii_case("not") => {
                 let inner = self.expression(NOT.max(least))?;
                 return Ok(Expr::Unary(Unary::Not, Box::new(inner)));
             }
@@ -206,32 +153,34 @@ impl<'a> Parser<'a> {
             "false" | "False" => return Ok(Expr::Bool(false)),
             _ => {}
         }
-        if self.take("(") {
+        if self.cursor.take("(") {
             let mut arguments = Vec::new();
-            while !self.take(")") {
-                if !arguments.is_empty() && !self.take(",") {
-                    return Err(self.wrong("`)` or `,` is missing"));
+            while !self.cursor.take(")") {
+                if !arguments.is_empty() && !self.cursor.take(",") {
+                    return Err(self.cursor.wrong("`)` or `,` is missing"));
                 }
                 arguments.push(self.expression(0)?);
             }
             return Ok(Expr::Call(word.to_string(), arguments));
         }
-        if !self.take("[") {
+        if !self.cursor.take("[") {
             return Ok(Expr::Name(word.to_string(), None));
         }
-        self.skip_space();
-        match (self.number()?, self.take("]")) {
+        self.cursor.skip_space();
+        match (self.number()?, self.cursor.take("]")) {
             (Expr::Int(element), true) => {
                 let element =
-                    usize::try_from(element).map_err(|_| self.wrong("no such element"))?;
+                    usize::try_from(element).map_err(|_| self.cursor.wrong("no such element"))?;
                 Ok(Expr::Name(word.to_string(), Some(element)))
             }
-            _ => Err(self.wrong("an element is a number in brackets, as in x[0],")),
+            _ => Err(self
+                .cursor
+                .wrong("an element is a number in brackets, as in x[0],")),
         }
     }
 
     fn number(&mut self) -> Result<Expr> {
-        let rest = self.rest();
+        let rest = self.cursor.rest();
         let mut len = 0;
         let bytes = rest.as_bytes();
         let is_hex = rest.starts_with("0x") || rest.starts_with("0X");
@@ -251,18 +200,14 @@ impl<'a> Parser<'a> {
             Some(hex) => i128::from_str_radix(hex, 16).ok().map(Expr::Int),
             None => match digits.parse() {
                 Ok(value) => Some(Expr::Int(value)),
-                // Words such as `inf` begin with a letter and are no numbers here.
+                // Words such as `inf` begin with a letter and are not numbers here.
                 Err(_) => digits.parse().ok().map(Expr::Float),
             },
         };
-        let value = value.ok_or_else(|| self.wrong("no number that is understood"))?;
-        self.at += len;
+        let value = value.ok_or_else(|| self.cursor.wrong("this is not a number"))?;
+        self.cursor.advance(len);
         Ok(value)
     }
-}
-
-fn is_name(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
 }
 
 #[cfg(test)]

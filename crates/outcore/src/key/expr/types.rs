@@ -117,7 +117,7 @@ pub(super) fn check_fits(value: i128, kind: ColumnType) -> Result<()> {
     if (least..=greatest).contains(&value) && !is_wide {
         return Ok(());
     }
-    Err(wrong(format!("{value} is no {kind}")))
+    Err(wrong(format!("{value} is not a {kind}")))
 }
 
 /// One of them `u64`, the other signed: the operator with the unsigned one first.

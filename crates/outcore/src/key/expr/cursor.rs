@@ -1,0 +1,125 @@
+//! A place in the text of an expression: what the parsers of numbers' and of columns' expressions share.
+//!
+//! Contract: moves only forwards unless it is set back by its owner. Errors name the place as a count of
+//! characters from 1, and show no more of a long text than what is around it.
+
+use outcore_io::Error;
+
+/// Most characters that an error shows on either side of the place.
+const AROUND_MAX: usize = 40;
+
+/// A text and how far it has been read.
+#[derive(Debug)]
+pub struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+    hint: &'static str,
+}
+
+impl<'a> Cursor<'a> {
+    /// The beginning of `text`; errors advise `hint`.
+    pub fn new(text: &'a str, hint: &'static str) -> Self {
+        Cursor { text, at: 0, hint }
+    }
+
+    /// How much was read, in bytes.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Goes back to where [`Cursor::at`] was `at`.
+    pub fn set_back(&mut self, at: usize) {
+        self.at = at;
+    }
+
+    /// What has not been read.
+    pub fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    /// Whether all was read.
+    pub fn is_at_end(&self) -> bool {
+        self.rest().is_empty()
+    }
+
+    /// Reads `len` bytes, which end where a character ends.
+    pub fn advance(&mut self, len: usize) {
+        self.at += len;
+    }
+
+    /// Reads blanks.
+    pub fn skip_space(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start().len();
+    }
+
+    /// Reads blanks, and `token` if it comes next.
+    pub fn take(&mut self, token: &str) -> bool {
+        self.skip_space();
+        let is_there = self.rest().starts_with(token);
+        if is_there {
+            self.at += token.len();
+        }
+        is_there
+    }
+
+    /// Reads blanks, and `word`, in letters of either case, if it comes next and ends there.
+    pub fn take_word(&mut self, word: &str) -> bool {
+        self.skip_space();
+        let is_there = self.has_word(word);
+        if is_there {
+            self.at += word.len();
+        }
+        is_there
+    }
+
+    /// Reads blanks; of `operators` (text, meaning, how tightly it binds) the one that comes next, which is not read:
+    /// the longest that fits. Words end where words end.
+    pub fn operator<T: Copy>(
+        &mut self,
+        operators: &[(&'static str, T, u8)],
+    ) -> Option<(&'static str, T, u8)> {
+        self.skip_space();
+        let fits = |(text, _, _): &&(&'static str, T, u8)| match text
+            .starts_with(|c: char| c.is_ascii_alphabetic())
+        {
+            true => self.has_word(text),
+            false => self.rest().starts_with(text),
+        };
+        let found = operators.iter().filter(fits);
+        found.max_by_key(|(text, _, _)| text.len()).copied()
+    }
+
+    fn has_word(&self, word: &str) -> bool {
+        let front = self.rest().get(..word.len());
+        let is_word = front.is_some_and(|front| front.eq_ignore_ascii_case(word));
+        is_word && !self.rest()[word.len()..].starts_with(is_in_name)
+    }
+
+    /// A usage error of `cause` at this place.
+    pub fn wrong(&self, cause: &str) -> Error {
+        let place = self.text[..self.at].chars().count() + 1;
+        let shown = self.shown();
+        let found = match self.rest().chars().next() {
+            Some(found) => format!("at `{found}`, character {place} of `{shown}`"),
+            None => format!("at the end of `{shown}`"),
+        };
+        Error::usage("read expression", format!("{cause} {found}")).hint(self.hint)
+    }
+
+    /// The text, or what is around the place of a long one.
+    pub fn shown(&self) -> String {
+        let (before, after) = self.text.split_at(self.at);
+        let from = before.char_indices().rev().nth(AROUND_MAX);
+        let to = after.char_indices().nth(AROUND_MAX);
+        let from = from.map_or(0, |(at, c)| at + c.len_utf8());
+        let to = self.at + to.map_or(after.len(), |(at, _)| at);
+        let dots = |is_cut| if is_cut { "..." } else { "" };
+        let (head, tail) = (dots(from > 0), dots(to < self.text.len()));
+        format!("{head}{}{tail}", &self.text[from..to])
+    }
+}
+
+/// Whether names and words may hold a character.
+pub fn is_in_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
