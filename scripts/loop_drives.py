@@ -128,7 +128,7 @@ def _build_drive(directory: Path, index: int, size_bytes: int) -> Drive:
     descriptor = os.open(image, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, size_bytes)
-        # Room alone is no memory yet: the first write that is measured would fetch each page, from a hypervisor even.
+        # Room alone is not memory yet: the first write that is measured would fetch each page, from a hypervisor even.
         zeros = bytes(ZEROS_BYTES)
         for offset in range(0, size_bytes, ZEROS_BYTES):
             os.pwrite(descriptor, zeros[: size_bytes - offset], offset)
@@ -257,7 +257,7 @@ def parse_bytes(text: str) -> int:
     """`50MB`, `2GiB`, `4096`."""
     match = re.fullmatch(r"([0-9]+)([A-Za-z]*)", text.strip())
     if not match or match.group(2).upper() not in _SIZE_UNITS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 50MB, 2GiB or 4096")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size: write 50MB, 2GiB or 4096")
     return int(match.group(1)) * _SIZE_UNITS[match.group(2).upper()]
 
 

@@ -113,7 +113,7 @@ def lint() -> Tally:
     tally.add(step("cargo xtask tidy", ["cargo", "xtask", "tidy"]))
     # Minutes to compile, so only where they are already: `make deny` installs both.
     if is_there("cargo", "deny", "--version"):
-        # Advisories need the network, and a new one is no fault of the change: `make deny` asks for them.
+        # Advisories need the network, and a new one is not a fault of the change: `make deny` asks for them.
         deny = ["cargo", "deny", "--all-features", "check", "licenses", "bans", "sources"]
         tally.add(step("cargo deny", deny))
     else:

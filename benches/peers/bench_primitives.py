@@ -38,7 +38,7 @@ BENCH = session.Bench(
 def _program(text: str) -> Path:
     path = Path(text)
     if not os.access(path, os.X_OK):
-        raise argparse.ArgumentTypeError(f"{text} is no program that can be run")
+        raise argparse.ArgumentTypeError(f"{text} is not a program that can be run")
     return path.resolve()
 
 

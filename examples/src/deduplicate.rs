@@ -14,7 +14,7 @@ use outcore_front::text::json::JsonFields;
 /// Writes the first document of `from` with each value of `field` (`.text`) to `to`; gives their number.
 ///
 /// # Errors
-/// A line that is no JSON or has no such field, by number; what the sort fails with.
+/// A line that is not JSON or has no such field, by number; what the sort fails with.
 pub fn deduplicate(job: &Job, from: &Path, field: &str, to: &Path) -> Result<u64> {
     let by_field = JsonFields::new(&[field.to_string()], false, true)?;
     let options = LineSortOptions {

@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 fn run(job: &Job, arguments: &[String]) -> outcore::Result<String> {
     let number = |text: &str| {
         text.parse::<u64>()
-            .map_err(|_| Error::usage("read arguments", format!("`{text}` is no number")))
+            .map_err(|_| Error::usage("read arguments", format!("`{text}` is not a number")))
     };
     let context = Context::of_job(job);
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();

@@ -62,7 +62,7 @@ fn patched(whole: &[u8], mut patches: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Metadata whose body is what `change` makes of it, whole by its checksum; nothing if that is no JSON.
+/// Metadata whose body is what `change` makes of it, whole by its checksum; nothing if that is not JSON.
 fn resealed(
     kind: &'static str,
     whole: &[u8],

@@ -577,7 +577,7 @@ class Dataset(Lazy):
 
         at = numpy.asarray(positions)
         if at.size and (at.dtype.kind not in "ui" or at.min() < 0):
-            raise usage("gather", "a position that is no whole number from 0 on", "give integers")
+            raise usage("gather", "a position that is not a whole number from 0 on", "give integers")
         with telling(None, ("gather",)) as tell:
             data = _outcore.gather(self._request, at.astype(numpy.uint64).tobytes(), tell)
         return numpy.frombuffer(data, self._dtype)

@@ -282,7 +282,7 @@ class Lines(Lazy):
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
         """Refused: lines have no one length, and may be more than memory holds."""
         hint = "take them in lists: for lines in dataset, or head()"
-        raise usage("make array", "lines are no array", hint)
+        raise usage("make array", "lines cannot be an array", hint)
 
     def head(
         self,

@@ -1,7 +1,7 @@
 """What the records are: from the ways in which a Python program says it to the engine's two.
 
 The engine knows names of its own (`u64`, `f32x32`, `gensort`) and dtypes as the header of a `.npy`
-file writes them. NumPy is asked only for dtypes that are no text, so a program without NumPy can
+file writes them. NumPy is asked only for dtypes that are not text, so a program without NumPy can
 sort too. `u8` and `i8` mean one byte to the engine and eight to NumPy, and are refused as text.
 """
 
@@ -59,7 +59,7 @@ def _keys(key: str | Iterable[str] | None) -> list[str]:
     for one in keys:
         if not isinstance(one, str):
             raise usage(
-                "read key", f"{one!r} is no text", "write a field's name or OFFSET:LEN[:TYPE][:desc]"
+                "read key", f"{one!r} is not text", "write a field's name or OFFSET:LEN[:TYPE][:desc]"
             )
     return keys
 

@@ -20,7 +20,7 @@ def whole(name: str, value: SupportsIndex) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise usage(f"read {name}", f"{value!r} is no whole number", "give one") from None
+        raise usage(f"read {name}", f"{value!r} is not a whole number", "give one") from None
     if number < 0 or number >= 1 << 128:
         raise usage(f"read {name}", f"{number} is out of range", "give a number from 0 on")
     return number

@@ -160,7 +160,7 @@ pub(crate) fn open_lines(
 
 /// Nothing here is written to a pipe: [`Streams::Refused`] has refused it before.
 pub(crate) fn no_pipe(_path: Option<&Path>) -> Result<Sink> {
-    Err(Error::usage("create output", "it is no regular file").hint("write a file"))
+    Err(Error::usage("create output", "it is not a regular file").hint("write a file"))
 }
 
 /// What `record_io` asks for.

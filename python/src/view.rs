@@ -142,7 +142,7 @@ const READERS: usize = 4;
 /// Builds a view as `request` says, and opens it.
 pub(crate) fn build(mut request: request::ViewBuild, run: &Run) -> Result<View> {
     if Named::is_mark(&request.output) && !request.output.is_dir() {
-        return Err(Error::usage("build view", "a view is no dataset")
+        return Err(Error::usage("build view", "a view is not a dataset")
             .path(&request.output)
             .hint("name a directory; its inputs may be datasets"));
     }

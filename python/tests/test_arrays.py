@@ -67,7 +67,7 @@ def test_more_than_the_memory_is_refused_before_it_is_read(here: Path) -> None:
 
 def test_lines_are_no_array(here: Path) -> None:
     Path("lines.txt").write_text("b\na\n")
-    with pytest.raises(outcore.UsageError, match="lines are no array"):
+    with pytest.raises(outcore.UsageError, match="lines cannot be"):
         np.asarray(outcore.open("lines.txt", lines=True))
 
 

@@ -96,7 +96,7 @@ def test_names_of_outputs_promise_what_they_hold(here: Path) -> None:
             outcore.open("x.txt", lines=True).sort().write(name)
         with pytest.raises(outcore.UsageError, match="lines"):
             outcore.shuffle("x.txt", name, lines=True)
-    with pytest.raises(outcore.UsageError, match="no placeholder"):
+    with pytest.raises(outcore.UsageError, match="not a placeholder"):
         outcore.sort("x.bin", "y-{drives}.bin", dtype="u64")
     assert sorted(path.name for path in here.iterdir()) == ["x.bin", "x.txt"]
     outcore.open("x.txt", lines=True).sort().write("x.csv")

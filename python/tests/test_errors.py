@@ -43,7 +43,7 @@ REFUSED: dict[str, Refused] = {
         sort("in", "out", dtype="u64", record=(8, "0:8")), outcore.UsageError, "one of the two",
     ),
     "a key that is none": (
-        sort("in", "out", record=(8, 3)), outcore.UsageError, "3 is no text",
+        sort("in", "out", record=(8, 3)), outcore.UsageError, "3 is not text",
     ),
     "a key beyond the record": (
         sort("in", "out", record=(8, "4:8")), outcore.UsageError, "4:8",
@@ -70,7 +70,7 @@ REFUSED: dict[str, Refused] = {
     ),
     "a pipe as input": (sort("pipe", "out", dtype="u64"), outcore.UsageError, "it is a stream"),
     "a pipe as output": (
-        sort("in", "pipe", dtype="u64"), outcore.UsageError, "it is no regular file",
+        sort("in", "pipe", dtype="u64"), outcore.UsageError, "it is not a regular file",
     ),
     "a directory as output": (
         sort("in", "dir", dtype="u64"), outcore.UsageError, "it is a directory",
@@ -93,7 +93,7 @@ REFUSED: dict[str, Refused] = {
         sort("in", "no/where", dtype="u64"), outcore.NotFoundError, "make the directory first",
     ),
     "a drive that is none": (
-        sort("in", "out", dtype="u64", drives="in"), outcore.UsageError, "it is no directory",
+        sort("in", "out", dtype="u64", drives="in"), outcore.UsageError, "it is not a directory",
     ),
     "shards without drives": (
         sort("in", "{drive}", dtype="u64"), outcore.UsageError, "needs drives",
@@ -108,7 +108,7 @@ REFUSED: dict[str, Refused] = {
     "a negative size": (sort("in", "out", dtype="u64", memory=-1), outcore.UsageError, "from 0 on"),
     "no threads": (sort("in", "out", dtype="u64", threads=0), outcore.UsageError, "0 threads"),
     "half a thread": (
-        sort("in", "out", dtype="u64", threads=0.5), outcore.UsageError, "no whole number",
+        sort("in", "out", dtype="u64", threads=0.5), outcore.UsageError, "not a whole number",
     ),
     "too large a seed": (
         sort("in", "out", dtype="u64", seed=1 << 64), outcore.UsageError, "out of range",

@@ -173,7 +173,7 @@ def test_what_cannot_be_a_dataset_or_is_damaged_has_its_name(
         outcore.sort("@in", "@in", dtype="u64", volume=drives)
     with pytest.raises(outcore.UsageError, match="sealed"):
         outcore.sort("@in", "@in", dtype="u64", volume=drives, replace=True)
-    with pytest.raises(outcore.UsageError, match="no dataset"):
+    with pytest.raises(outcore.UsageError, match="not a dataset"):
         outcore.sort_view("@in", "@view", dtype="u64", volume=drives)
     with pytest.raises(outcore.OutcoreError) as wrong:
         outcore.sort("@in", "out", dtype="f32x3", volume=drives)

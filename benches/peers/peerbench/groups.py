@@ -170,7 +170,7 @@ class Group:
 
 
 def remove_groups(paths: Iterable[Path]) -> None:
-    """Ends the processes in each group directory and removes it. An absent directory is no error."""
+    """Ends the processes in each group directory and removes it. An absent directory is not an error."""
     for path in list(paths):
         deadline = time.monotonic() + REMOVAL_TIMEOUT_S
         while path.exists():

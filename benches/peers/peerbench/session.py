@@ -249,7 +249,7 @@ def _failed(result: Json) -> bool:
 
 def _write_docs(bench: Bench, result: Json) -> None:
     if result["scale"] != "1":
-        raise ValueError(f"a run at scale {result['scale']} is no result for the documentation")
+        raise ValueError(f"a run at scale {result['scale']} is not a result for the documentation")
     report.write_docs(result, REPOSITORY / "docs" / "benchmarks.md", bench.judge)
 
 

@@ -35,10 +35,10 @@ def parse_size(text: str) -> int:
     """Bytes of `512MiB`, `50MB`, `4096`. Raises ValueError with the accepted forms."""
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
     if not match or match.group(2).lower() not in _UNITS:
-        raise ValueError(f"{text!r} is no size: write 4096, 512MiB (2^20) or 50MB (10^6)")
+        raise ValueError(f"{text!r} is not a size: write 4096, 512MiB (2^20) or 50MB (10^6)")
     exact = Fraction(match.group(1)) * _UNITS[match.group(2).lower()]
     if exact.denominator != 1:
-        raise ValueError(f"{text!r} is no whole number of bytes")
+        raise ValueError(f"{text!r} is not a whole number of bytes")
     return int(exact)
 
 
@@ -47,7 +47,7 @@ def parse_scale(text: str) -> Fraction:
     try:
         scale = Fraction(text)
     except (ValueError, ZeroDivisionError):
-        raise ValueError(f"{text!r} is no scale: write 1/16 or 0.125") from None
+        raise ValueError(f"{text!r} is not a scale: write 1/16 or 0.125") from None
     if not 0 < scale <= 1:
         raise ValueError(f"scale {text} is not in (0, 1]")
     return scale

@@ -63,7 +63,7 @@ def raw_chunks(paths: list[str], unit_bytes: int, digest) -> Iterator[bytes]:
                 if digest:
                     digest.update(chunk)
                 if len(chunk) % unit_bytes:
-                    raise SystemExit(f"{path}: size is no multiple of {unit_bytes} bytes")
+                    raise SystemExit(f"{path}: size is not a multiple of {unit_bytes} bytes")
                 yield chunk
 
 

@@ -275,12 +275,12 @@ pub(crate) struct TypeArgs {
     /// carry their type
     #[arg(long = "type", value_name = "TYPE", conflicts_with_all = ["record_bytes", "keys"], value_parser = RecordFormat::parse_type)]
     pub(crate) format: Option<RecordFormat>,
-    /// Record size in bytes, for records without a type of their own; needs --key
-    #[arg(long = "record", value_name = "SIZE", requires = "keys", value_parser = parse_record_bytes)]
+    /// Record size in bytes, for records without a type of their own
+    #[arg(long = "record", value_name = "SIZE", value_parser = parse_record_bytes)]
     pub(crate) record_bytes: Option<usize>,
     /// Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number
     /// type; for structured .npy the name of a field, NAME[:desc]. Repeat for secondary keys;
-    /// most significant first
+    /// most significant first. Default: the whole record
     #[arg(long = "key", value_name = "KEY")]
     pub(crate) keys: Vec<String>,
 }

@@ -50,7 +50,7 @@ use datasets::Files;
 use report::Reporter;
 use signals::Interrupt;
 
-/// What `sort --version` says. It is no GNU sort, and does not say so to whoever looks for one.
+/// What `sort --version` says. It is not a GNU sort, and does not say so to whoever looks for one.
 const SORT_VERSION: &str = concat!(
     "sort (outcore) ",
     env!("CARGO_PKG_VERSION"),

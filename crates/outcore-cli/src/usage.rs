@@ -1,6 +1,6 @@
 //! What clap has to say about the arguments, in the command's own form.
 //!
-//! Contract: help and version go to standard output and are no errors. Everything else becomes an
+//! Contract: help and version go to standard output and are not errors. Everything else becomes an
 //! [`Error`] of kind usage: one line with the cause, one with the next step.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -1,7 +1,7 @@
 //! What the user named as input, made into files with a header, data and an identity.
 //!
 //! Contract: [`find`] expands manifests and plain names into [`Source`]s and refuses what can be no
-//! input (directories, block devices). Sources that are no regular file are streams; a caller that
+//! input (directories, block devices). Sources that are not regular files are streams; a caller that
 //! takes them ([`Streams::Taken`]) copies them to scratch first, and `-` is standard input to it.
 //! [`look`] opens each file once and reads its first bytes, which say what it holds
 //! ([`crate::content`]): what begins like a `.npy` file is one, and what is named like one must be one.
@@ -49,7 +49,7 @@ pub fn key_of(facts: &Metadata) -> FileKey {
     (facts.dev(), facts.ino())
 }
 
-/// Whether the caller can take what is no file.
+/// Whether the caller can take what is not a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streams {
     /// `-` is standard input, pipes and character devices are streams.
@@ -75,7 +75,7 @@ pub struct Source {
     pub sealed: Option<Sealed>,
 }
 
-/// What names mean that are no files of the system.
+/// What names mean that are not names of the system's files.
 pub trait Names {
     /// The input that `name` means; nothing if it is the name of a file.
     ///

@@ -111,7 +111,7 @@ pub fn check_placeholders(name: &Path, known: &[&str]) -> Result<()> {
         }
         let meant = known.first().copied().unwrap_or(PLACEHOLDER);
         return Err(
-            Error::usage(CREATE, format!("{placeholder} is no placeholder"))
+            Error::usage(CREATE, format!("{placeholder} is not a placeholder"))
                 .path(name)
                 .hint(format!("did you mean {meant}? or give another name")),
         );
@@ -238,7 +238,7 @@ fn file_or_pipe(name: &Path, streams: Streams) -> Result<Target> {
     if kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device()) {
         return match streams {
             Streams::Taken => Ok(Target::Pipe(Some(name.to_path_buf()))),
-            Streams::Refused => Err(Error::usage(CREATE, "it is no regular file")
+            Streams::Refused => Err(Error::usage(CREATE, "it is not a regular file")
                 .path(name)
                 .hint("write a file; the command writes pipes: outcore sort -o -")),
         };
@@ -250,7 +250,7 @@ fn file_or_pipe(name: &Path, streams: Streams) -> Result<Target> {
 /// leads to is replaced, not the link.
 ///
 /// # Errors
-/// Usage, named as `operation`, for what is no file.
+/// Usage, named as `operation`, for what is not a file.
 pub(crate) fn file_at(operation: &str, name: &Path) -> Result<PathBuf> {
     let is_link = fs::symlink_metadata(name).is_ok_and(|facts| facts.is_symlink());
     let Ok(facts) = fs::metadata(name) else {
@@ -268,7 +268,7 @@ pub(crate) fn file_at(operation: &str, name: &Path) -> Result<PathBuf> {
     }
     if !facts.is_file() {
         return Err(
-            Error::usage(operation, "it is no regular file but a device or socket")
+            Error::usage(operation, "it is not a regular file but a device or socket")
                 .path(name)
                 .hint("write a file, or use `-o -` and a program that may write there"),
         );

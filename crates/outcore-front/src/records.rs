@@ -57,7 +57,12 @@ pub fn named(request: &TypeRequest) -> Result<Option<Decided>> {
         .hint("give the keys with --record SIZE, or a structured dtype and the names of fields")),
         (Some(format), _) => Ok(Some(format.clone().into())),
         (None, Some(bytes)) => {
-            RecordFormat::parse_record(bytes, &request.keys).map(|format| Some(format.into()))
+            let whole = [format!("0:{bytes}")];
+            let keys = match request.keys.as_slice() {
+                [] => &whole,
+                keys => keys,
+            };
+            RecordFormat::parse_record(bytes, keys).map(|format| Some(format.into()))
         }
         (None, None) => Ok(None),
     }
@@ -107,7 +112,7 @@ pub fn numbered(item: &Decided) -> Result<Decided> {
 /// The format of all inputs.
 ///
 /// # Errors
-/// Usage if it is unknown, if files disagree, or if a file holds no whole number of records.
+/// Usage if it is unknown, if files disagree, or if a file does not hold a whole number of records.
 pub fn decide(request: &TypeRequest, inputs: &[ResolvedInput]) -> Result<Decided> {
     let from_caller = named(request)?;
     for input in inputs {
@@ -208,7 +213,7 @@ fn unknown(inputs: &[ResolvedInput]) -> Error {
             "it is empty; give the --type that its records would have".to_string()
         }
         [] => format!(
-            "its {size} bytes are no whole number of u32, u64 or gensort records; \
+            "its {size} bytes are not a whole number of u32, u64 or gensort records; \
              give --record SIZE and --key OFFSET:LEN[:TYPE]"
         ),
         _ => format!(

@@ -23,7 +23,7 @@ use outcore_io::drive::testing::{FaultDevice, FaultPlan};
 use crate::inputs::{FilesOnly, Names};
 use crate::record_cost::compute_costs;
 
-/// A variable that the command reads itself, for tests: known everywhere, so that it is no error.
+/// A variable that the command reads itself, for tests: known everywhere, so that it is not an error.
 pub const FAULT_VARIABLE: &str = "OUTCORE_FAULT";
 /// The variables that the command reads itself.
 const KNOWN_VARIABLES: [&str; 2] = [FAULT_VARIABLE, crate::volumes::VOLUME_VARIABLE];
@@ -366,7 +366,7 @@ pub fn default_scratch_dir(beside: &Path) -> Result<PathBuf> {
 pub fn check_dir(operation: &str, dir: &Path) -> Result<()> {
     match std::fs::metadata(dir) {
         Ok(facts) if facts.is_dir() => Ok(()),
-        Ok(_) => Err(Error::usage(operation, "it is no directory")
+        Ok(_) => Err(Error::usage(operation, "it is not a directory")
             .path(dir)
             .hint("name a directory")),
         Err(error) => Err(Error::io(operation, &error)

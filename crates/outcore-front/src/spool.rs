@@ -110,7 +110,7 @@ impl Spool {
     /// Unpacks a compressed file of lines; gives the copy as a source.
     ///
     /// # Errors
-    /// A stream that is torn or broken, with its offset; what is no lines; what the drive fails with.
+    /// A stream that is torn or broken, with its offset; what is not lines; what the drive fails with.
     pub fn unpack(
         &mut self,
         job: &Job,

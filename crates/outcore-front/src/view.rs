@@ -96,7 +96,7 @@ pub fn key_of(text: &str, what: &ViewType) -> Result<Vec<u8>> {
 /// Usage for anything else.
 pub fn range(text: &str, records: u64) -> Result<Range<u64>> {
     let wrong = || {
-        Error::usage(RANGE, format!("`{text}` is no range"))
+        Error::usage(RANGE, format!("`{text}` is not a range"))
             .hint("write I..J, I.. or ..J, counted from 0; -5.. are the last five")
     };
     let (from, to) = text.split_once("..").ok_or_else(wrong)?;
@@ -195,7 +195,7 @@ fn fill_number(value: &str, number: Number, element: &mut [u8]) -> Result<()> {
         }
     };
     let bits = bits.ok_or_else(|| {
-        Error::usage(KEY, format!("`{value}` is no {number}")).hint("give a number of that type")
+        Error::usage(KEY, format!("`{value}` is not a {number}")).hint("give a number of that type")
     })?;
     let bytes = bits.to_le_bytes();
     element.copy_from_slice(&bytes[..element.len()]);

@@ -513,7 +513,7 @@ pub fn bench(
         limit_bytes: striped.len_bytes(),
         seed: 1,
     };
-    // Blocks that were never written are no measure of a drive.
+    // Blocks that were never written say nothing of a drive.
     load::run(&striped, &whole, resources.watch.check)?;
     let measure = |(workload, op, is_random, block_bytes): (_, Op, bool, usize)| -> Result<_> {
         let wanted = VolumeLoad {

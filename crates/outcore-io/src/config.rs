@@ -286,9 +286,12 @@ fn first<T>(
 }
 
 fn parse_threads(text: &str) -> Result<usize> {
-    text.trim()
-        .parse()
-        .map_err(|_| Error::usage("read threads", format!("`{text}` is no number of threads")))
+    text.trim().parse().map_err(|_| {
+        Error::usage(
+            "read threads",
+            format!("`{text}` is not a number of threads"),
+        )
+    })
 }
 
 fn check_threads(threads: &Setting<usize>) -> Result<()> {

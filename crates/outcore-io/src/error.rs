@@ -18,7 +18,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Kind {
     /// A check that the user asked for was answered with no (`verify`, `sort --check`).
     CheckFailed,
-    /// The request itself is wrong: an unknown type, a size that is no multiple of the record.
+    /// The request itself is wrong: an unknown type, a size that is not a multiple of the record.
     Usage,
     /// The operating system refused or failed an operation.
     Io,

@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::error::{Error, Kind, Result};
+use crate::units;
 
 use ledger::{Answer, Opened, defect};
 
@@ -118,9 +119,10 @@ impl Budget {
             return Err(checked(defect(purpose, bytes, &cause)));
         }
         let cause = format!(
-            "{bytes} bytes asked for, {} of {} left",
-            self.free_bytes(),
-            self.limit_bytes()
+            "it needs {}, and {} of {} is free",
+            units::bytes(bytes),
+            units::bytes(self.free_bytes()),
+            units::bytes(self.limit_bytes())
         );
         let operation = format!("reserve memory for {purpose}");
         Err(Error::new(Kind::Memory, operation, cause).hint("allow more with --memory"))

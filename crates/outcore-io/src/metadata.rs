@@ -117,7 +117,7 @@ impl Form {
     /// The bytes of a file that belongs to `owner` and says `body`.
     ///
     /// # Errors
-    /// A body that is no JSON, which no caller has.
+    /// A body that is not JSON, which no caller has.
     pub fn seal<B: Serialize>(&self, owner: Owner<'_>, body: &B) -> Result<Vec<u8>> {
         let written = Written {
             outcore: self.kind,
@@ -256,7 +256,7 @@ pub(crate) fn read_file(path: &Path, len_bytes_max: u64) -> io::Result<Vec<u8>> 
         .custom_flags(flags)
         .open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(len_bytes_max + 1).read_to_end(&mut bytes)?;
@@ -383,6 +383,6 @@ mod tests {
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         let error = read(&pipe);
-        assert!(error.cause().contains("no regular file"), "{error}");
+        assert!(error.cause().contains("not a regular file"), "{error}");
     }
 }

@@ -6,7 +6,7 @@
 //! [`Transfers::read_each`] and [`Transfers::read_in_order`] turn a whole list of ranges: as many reads are
 //! in flight as the pool has buffers. Writes whose buffer is all that their owner wants back are written
 //! behind ([`Transfers::write_behind`], [`WRITE_BEHIND`]): each goes back to its pool as soon as it is on the
-//! drive, and [`Transfers::buffer`] waits for the next. A read that stops short is no error here: who asked
+//! drive, and [`Transfers::buffer`] waits for the next. A read that stops short is not an error here: who asked
 //! compares [`Arrival::len_bytes`] with what is wanted, since only the asker can say which input became shorter.
 //!
 //! A [`ReadAhead`] is the bookkeeping alone, for who shares a port with others and settles by token.

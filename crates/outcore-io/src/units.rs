@@ -151,13 +151,13 @@ fn find<'a>(units: &'a [(&str, u64)], name: &str) -> Option<&'a u64> {
         .map(|(_, value)| value)
 }
 
-/// `number` times `unit`, exactly, rounded down; the reason if it is no number or too large.
+/// `number` times `unit`, exactly, rounded down; the reason if it is not a number or too large.
 fn scale(number: &str, unit: u64) -> std::result::Result<u64, String> {
     let no_number = || {
         if number.is_empty() {
             "no number".to_string()
         } else {
-            format!("`{number}` is no number")
+            format!("`{number}` is not a number")
         }
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

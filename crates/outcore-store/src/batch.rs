@@ -152,7 +152,7 @@ impl DriveState {
             && run.class == span.class
             && run.offset_bytes + run.len_bytes as u64 == span.offset_bytes
             && run.len_bytes + span.len_bytes <= bytes_max;
-        // What is over is no run any more.
+        // What is over is not a run any more.
         if is_next && self.pending > 0 {
             run.len_bytes += span.len_bytes;
             return true;

@@ -77,8 +77,8 @@ impl StripeMap {
     /// Lays stripes of `stripe_bytes` over `members`, the first on `start_drive` (modulo their number).
     ///
     /// # Errors
-    /// Usage: a stripe that is no power of two from 4 KiB to 4 MiB, no drives or more than 64, a weight
-    /// that is no positive number, no room for a single stripe.
+    /// Usage: a stripe that is not a power of two from 4 KiB to 4 MiB, no drives or more than 64, a weight
+    /// that is not a positive number, no room for a single stripe.
     pub fn new(members: &[StripeMember], stripe_bytes: u64, start_drive: usize) -> Result<Self> {
         let is_size = stripe_bytes.is_power_of_two()
             && (STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&stripe_bytes);
@@ -95,7 +95,10 @@ impl StripeMap {
         }
         let is_weight = |weight: f64| weight.is_finite() && weight > 0.0;
         if !members.iter().all(|member| is_weight(member.weight)) {
-            return Err(Error::usage(MAP, "a drive's weight is no positive number"));
+            return Err(Error::usage(
+                MAP,
+                "a drive's weight is not a positive number",
+            ));
         }
         let mut map = StripeMap {
             stripe_shift: stripe_bytes.trailing_zeros(),

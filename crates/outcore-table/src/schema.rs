@@ -2,7 +2,7 @@
 //!
 //! Contract: names are matched to the letter; one that is missing is answered with the nearest that is
 //! there. [`agree`] says of two schemas which column differs and how, in words that name both types. Metadata
-//! of a schema and of fields are no difference, nor is what lists call their elements. [`united`] has the columns of all, in the order in which they are
+//! of a schema and of fields make no difference, nor is what lists call their elements. [`united`] has the columns of all, in the order in which they are
 //! first met; a column that some lack may be null.
 
 use std::collections::HashMap;

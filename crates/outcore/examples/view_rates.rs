@@ -23,7 +23,7 @@ fn main() -> Result<()> {
         return Err(Error::usage("read arguments", "DIR MEMORY THREADS SEEKS"));
     };
     let number = |text: &String| {
-        let wrong = |_| Error::usage("read arguments", format!("`{text}` is no number"));
+        let wrong = |_| Error::usage("read arguments", format!("`{text}` is not a number"));
         text.parse::<u64>().map_err(wrong)
     };
     let (threads, seeks) = (number(threads)?, number(seeks)?);

@@ -321,7 +321,7 @@ pub(crate) fn open_inputs(
         let left_over_bytes = data_len_bytes % element_bytes as u64;
         if left_over_bytes != 0 {
             let cause = format!(
-                "{data_len_bytes} bytes are no multiple of the record's {element_bytes}: \
+                "{data_len_bytes} bytes are not a multiple of the record's {element_bytes}: \
                  {left_over_bytes} are left over"
             );
             return Err(Error::usage("read input", cause)
@@ -339,7 +339,7 @@ pub(crate) fn open_inputs(
     Ok(parts)
 }
 
-/// Fails for what the system knows and is no plain file: opening a named pipe would wait for ever,
+/// Fails for what the system knows and is not a plain file: opening a named pipe would wait for ever,
 /// and directories and devices have no length to plan with.
 fn check_is_file(path: &Path) -> Result<()> {
     let Ok(facts) = std::fs::metadata(path) else {
@@ -351,7 +351,10 @@ fn check_is_file(path: &Path) -> Result<()> {
         kind if kind.is_file() => ("its length is not known", "pipe it in: -"),
         kind if kind.is_dir() => ("it is a directory", "name the files in it"),
         kind if kind.is_fifo() => ("it is a pipe", "read it as standard input: -"),
-        _ => ("it is no plain file", "copy it to a file, or pipe it in: -"),
+        _ => (
+            "it is not a plain file",
+            "copy it to a file, or pipe it in: -",
+        ),
     };
     Err(Error::usage("open input", cause).path(path).hint(hint))
 }

@@ -60,7 +60,7 @@ pub struct VerifyReport {
 /// Checks all records of `inputs` as one stream.
 ///
 /// # Errors
-/// [`Kind::Usage`] for a size that is no multiple of the record, [`Kind::Memory`], [`Kind::Io`],
+/// [`Kind::Usage`] for a size that is not a multiple of the record, [`Kind::Memory`], [`Kind::Io`],
 /// [`Kind::Corrupt`] for a file that changes meanwhile, [`Kind::Interrupted`].
 pub fn verify(
     job: &Job,

@@ -46,7 +46,7 @@ pub struct Axis {
     pub scale: Scale,
     /// In what.
     pub unit: Unit,
-    /// Names of the values 0, 1, 2 and so on, where they are no numbers.
+    /// Names of the values 0, 1, 2 and so on, where they are not numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }

@@ -319,7 +319,7 @@ fn compare(config: &DriveConfig, targets: &Targets) -> Result<Vec<Fit>> {
 }
 
 fn scale(value: u64, factor: f64) -> u64 {
-    // One round changes a value by at most eight times: where it is no bottleneck, more is no use.
+    // One round changes a value by at most eight times: where it is not a bottleneck, more is no use.
     ((value as f64) * factor.clamp(0.125, 8.0)).max(1.0) as u64
 }
 
@@ -432,7 +432,7 @@ mod tests {
             json!({"report": one})
         );
         assert_eq!(read_targets(&lines).unwrap()[0], *targets);
-        // Depths of several drives together are no drive's.
+        // Depths of several drives together are not those of one drive.
         let two = report(json!([
             [1.0, 3e9, 1.0, 2e9, 50_000.0],
             [2.0, 6e9, 1.0, 4e9, 99_000.0]

@@ -402,9 +402,9 @@ impl Default for FlashConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ThrottleConfig {
-    /// Bytes a second read; 0 is no limit.
+    /// Bytes a second read; 0 means no limit.
     pub read: Rate,
-    /// Bytes a second written; 0 is no limit.
+    /// Bytes a second written; 0 means no limit.
     pub write: Rate,
     /// What the rate allows in this time may go at once.
     pub slice: Time,

@@ -416,7 +416,7 @@ pub fn measure(config: &DriveConfig, figure: Figure) -> Result<f64> {
     };
     let warm_up = match figure {
         Figure::RandomWrite => requests / 4 * 3,
-        // What the drive's DRAM takes at once is no rate.
+        // What the drive's DRAM takes at once is not a rate.
         Figure::SequentialWrite => requests / 4,
         _ => 0,
     };

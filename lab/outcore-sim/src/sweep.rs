@@ -116,7 +116,7 @@ impl std::str::FromStr for Metric {
         let found = Metric::ALL.iter().find(|(name, _)| *name == text);
         found.map(|(_, metric)| *metric).ok_or_else(|| {
             let names = Metric::ALL.map(|(name, _)| name);
-            Error::usage(OPERATION, format!("`{text}` is no metric"))
+            Error::usage(OPERATION, format!("`{text}` is not a metric"))
                 .hint(format!("known are {}", names.join(", ")))
         })
     }

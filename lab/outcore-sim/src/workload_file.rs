@@ -156,7 +156,7 @@ impl WorkloadFile {
         let (only, key) = match key.split_once('.') {
             Some((number, key)) => (
                 Some(number.parse::<usize>().map_err(|_| {
-                    Error::usage(OPERATION, format!("`{number}` is no number of a flow"))
+                    Error::usage(OPERATION, format!("`{number}` is not a number of a flow"))
                 })?),
                 key,
             ),
@@ -241,7 +241,7 @@ impl FlowFile {
                 Ok(sectors as u32)
             } else {
                 Err(format!(
-                    "{key} of {} bytes is no multiple of 512 up to 1 GiB",
+                    "{key} of {} bytes is not a multiple of 512 up to 1 GiB",
                     size.0
                 ))
             }

@@ -138,8 +138,8 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
     /// Adapts `inner`.
     ///
     /// # Errors
-    /// The options make no sense: a speed-up that is not positive, a block that is no power of two, a
-    /// largest request that is no multiple of it, a volume smaller than one block a region.
+    /// The options make no sense: a speed-up that is not positive, a block that is not a power of two, a
+    /// largest request that is not a multiple of it, a volume smaller than one block a region.
     pub fn new(inner: I, options: AdaptOptions) -> Result<Self> {
         options.check()?;
         Ok(Adapted {
@@ -311,7 +311,7 @@ impl AdaptOptions {
         }
         if !self.block_bytes.is_power_of_two() || self.block_bytes > 1 << 30 {
             return bad(format!(
-                "a block of {} bytes is no power of two",
+                "a block of {} bytes is not a power of two",
                 self.block_bytes
             ));
         }
@@ -319,7 +319,7 @@ impl AdaptOptions {
             && (max == 0 || !max.is_multiple_of(self.block_bytes))
         {
             return bad(format!(
-                "requests of at most {max} bytes are no multiple of the block of {}",
+                "requests of at most {max} bytes are not a multiple of the block of {}",
                 self.block_bytes
             ));
         }
@@ -473,7 +473,7 @@ mod tests {
         let text = refused(far, AdaptOptions::default());
         assert!(text.contains("request 2 (read of 100 B"), "{text}");
         assert!(text.contains("beyond 2^64 bytes"), "{text}");
-        // A discard of what is no whole block is dropped, as everywhere.
+        // A discard of what is not a whole block is dropped, as everywhere.
         let (out, changes) = adapt(
             &[request(Op::Trim, 0, u64::MAX - 100, 100)],
             AdaptOptions::default(),

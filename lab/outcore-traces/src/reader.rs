@@ -262,7 +262,7 @@ impl TraceReader {
         }
     }
 
-    /// At the end: a file without one readable line is no trace of this format.
+    /// At the end: a file without one readable line is not a trace of this format.
     fn nothing_read(&self) -> Option<Error> {
         let skips = self.skips();
         if self.requests > 0 {

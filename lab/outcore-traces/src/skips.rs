@@ -52,7 +52,7 @@ pub enum Reason {
     Fields,
     /// A field that must be a number is none, or does not fit.
     Number,
-    /// The time is no number, does not fit 64 bits of nanoseconds, or runs backwards in a record.
+    /// The time is not a number, does not fit 64 bits of nanoseconds, or runs backwards in a record.
     Time,
     /// The operation is none that the format defines.
     Operation,
@@ -62,7 +62,7 @@ pub enum Reason {
     LineTooLong,
     /// More device or file names than are kept.
     Devices,
-    /// Bytes that are no record (binary formats).
+    /// Bytes that are not a record (binary formats).
     Magic,
     /// The file ends inside a record.
     Truncated,
@@ -98,7 +98,7 @@ impl Reason {
             Reason::Range => "range beyond 64 bits",
             Reason::LineTooLong => "line too long",
             Reason::Devices => "too many device names",
-            Reason::Magic => "bytes that are no record",
+            Reason::Magic => "bytes that are not a record",
             Reason::Truncated => "file ends inside a record",
             Reason::Missing => "a needed field is missing",
             Reason::Order => "out of order",

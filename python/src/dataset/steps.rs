@@ -169,8 +169,10 @@ fn scan(step: &ScanStep) -> Result<Step> {
         "min" => ScanOp::Min,
         "max" => ScanOp::Max,
         other => {
-            return Err(Error::usage("scan", format!("`{other}` is no operator"))
-                .hint("scan with sum, product, min or max"));
+            return Err(
+                Error::usage("scan", format!("`{other}` is not an operator"))
+                    .hint("scan with sum, product, min or max"),
+            );
         }
     };
     Ok(Step::Scan(
@@ -208,7 +210,7 @@ fn global_of(letters: &str, descending: bool) -> Result<Ordering> {
     let mut global = Ordering::default();
     for letter in letters.bytes() {
         if !global.set(letter, OptionScope::Both) {
-            let cause = format!("`{}` is no letter of an order", char::from(letter));
+            let cause = format!("`{}` is not a letter of an order", char::from(letter));
             return Err(Error::usage("sort", cause).hint("use those of GNU sort: bdfghiMnRrV"));
         }
     }

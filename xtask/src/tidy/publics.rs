@@ -255,7 +255,7 @@ mod tests {
             "a", "f", "S", "S::m", "S::C", "E", "T", "Y", "Z", "V", "IntoIter",
         ];
         assert_eq!(unused(text, &[]), expected);
-        // The library's own modules and unit tests are no users.
+        // The library's own modules and unit tests are not users.
         let own = ("crates/low/src/own.rs", "use crate::a::f; use crate::S;");
         assert_eq!(unused(text, &[own]), expected);
     }

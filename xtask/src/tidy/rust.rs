@@ -142,7 +142,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Parses every `.rs` file that is no fixture.
+    /// Parses every `.rs` file that is not a fixture.
     pub(super) fn of(tree: &Tree) -> Sources {
         let mut sources = Sources {
             sources: Vec::new(),

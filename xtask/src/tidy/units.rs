@@ -12,7 +12,7 @@
 //!    or `offset_max_bytes`, `len` -> `key_bytes` or `keys_count`.
 //!
 //! `with_capacity(capacity)` counts elements, as it does all over the standard library.
-//! Any other last word passes: it is a unit, or the name counts things or is no measure at all
+//! Any other last word passes: it is a unit, or the name counts things or is not a measure at all
 //! (`size_class`, `memory_share`, `offset_index`).
 
 use super::dead::Modules;

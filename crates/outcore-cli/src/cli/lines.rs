@@ -445,7 +445,7 @@ pub(super) fn parse_buffer_bytes(text: &str) -> Result<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit());
     let (digits, suffix) = text.split_at(end.unwrap_or(text.len()));
     if digits.is_empty() {
-        return Err(wrong("is no size"));
+        return Err(wrong("is not a size"));
     }
     let number: u64 = digits.parse().map_err(|_| wrong("is too large"))?;
     let bytes = match suffix {
@@ -457,7 +457,7 @@ pub(super) fn parse_buffer_bytes(text: &str) -> Result<u64> {
             let power = UNITS.find(&unit.to_ascii_uppercase());
             let power = power
                 .filter(|_| unit.len() == 1)
-                .ok_or_else(|| wrong("is no size"))?;
+                .ok_or_else(|| wrong("is not a size"))?;
             let unit = 1_u64.checked_shl(10 * (power as u32 + 1));
             unit.filter(|unit| *unit > 1)
                 .and_then(|unit| number.checked_mul(unit))

@@ -417,7 +417,7 @@ fn parse_range(text: &str) -> outcore::Result<(f64, f64)> {
     let numbers = text.split_once(':');
     let numbers = numbers.and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
     numbers.ok_or_else(|| {
-        outcore::Error::usage("read range", format!("`{text}` is no range")).hint("write 0:100")
+        outcore::Error::usage("read range", format!("`{text}` is not a range")).hint("write 0:100")
     })
 }
 

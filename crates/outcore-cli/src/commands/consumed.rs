@@ -32,7 +32,7 @@ pub(crate) fn check(sources: &[Source]) -> Result<()> {
     };
     for (index, source) in sources.iter().enumerate() {
         if source.is_stream() || source.start_bytes > 0 {
-            return refuse("it is no file that could be removed", source);
+            return refuse("it is not a file that could be removed", source);
         }
         if sources[..index].iter().any(|other| other.key == source.key) {
             return refuse(

@@ -87,7 +87,7 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
         }
     });
     let summary = match done {
-        // A reader that has seen enough is no error.
+        // A reader that has seen enough is not an error.
         Err(error) if pipe::is_closed(&job.target, &error) => return Ok(CLOSED_PIPE),
         done => done?,
     };

@@ -84,7 +84,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
     let summary = match (run_sort(context, &prepared), &consumed) {
         (Ok(summary), _) => summary,
         (Err(error), consumed) if pipe::is_closed(&prepared.target, &error) => {
-            // A reader that has seen enough is no error, but what it has cost is told.
+            // A reader that has seen enough is not an error, but what it has cost is told.
             if let Some(consumed) = consumed {
                 context.reporter.note(&consumed.state());
             }

@@ -131,7 +131,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, resources: Resources) -> R
         pending.finish(run(&lines.job, &lines.inputs(), output, order, options))
     });
     let mut summary = match done {
-        // A reader that has seen enough is no error.
+        // A reader that has seen enough is not an error.
         Err(error) if pipe::is_closed(&lines.target, &error) => return Ok(CLOSED_PIPE),
         done => done?,
     };

@@ -594,7 +594,7 @@ fn run_mount(context: &Context, args: &ViewMountArgs) -> Result<u8> {
         |name: &String| !name.is_empty() && !name.contains('/') && !name.starts_with('.');
     if let Some(name) = args.name.as_ref().filter(|name| !is_plain(name)) {
         return Err(
-            Error::usage("mount view", format!("`{name}` is no name for a file"))
+            Error::usage("mount view", format!("`{name}` is not a name for a file"))
                 .hint("give a plain name with --name"),
         );
     }

@@ -99,7 +99,7 @@ impl LineRequest<'_> {
 pub(crate) enum Overwrite {
     /// Any file, inputs included, as GNU sort does.
     Anything,
-    /// Files that are no inputs.
+    /// Files that are not inputs.
     Others,
     /// Nothing.
     Nothing,

@@ -273,7 +273,7 @@ fn names_of_outputs_promise_what_they_hold() {
             "{part}",
         ),
     ] {
-        place.run(verb).fails(2, &["is no placeholder"], meant);
+        place.run(verb).fails(2, &["is not a placeholder"], meant);
     }
     assert_eq!(place.names(), ["in", "n"]);
     place.run(&["sort", "in", "-o", "out.csv"]).ok();

@@ -202,9 +202,11 @@ fn datasets_lie_on_the_file_systems_of_devices_and_not_on_devices() {
         "--stripe",
         "64KiB",
     ];
-    place.run(&create).fails(2, &["no directory", a], "mounted");
+    place
+        .run(&create)
+        .fails(2, &["not a directory", a], "mounted");
     let ls = ["ls", "--volume", "drives.toml"];
-    place.run(&ls).fails(2, &["no directory", a], "mounted");
+    place.run(&ls).fails(2, &["not a directory", a], "mounted");
     for (device, dir) in devices.iter_mut().zip(["x", "y"]) {
         let made = device.format();
         if let Err(why) = made.and_then(|()| device.mount(place.make_dir(dir))) {

@@ -67,7 +67,7 @@ fn an_unknown_type_and_a_broken_key() {
     refused(&place, &key("4:8"), 2, &["4:8"], "");
     refused(&place, &key("0:4:u46"), 2, &["u46"], "u64");
     refused(&place, &key("x"), 2, &["x"], "OFFSET:LEN");
-    refused(&place, &sort(&["--record", "8"]), 2, &["--key"], "--help");
+    refused(&place, &sort(&["--record", "7"]), 2, &["left over"], "");
     refused(
         &place,
         &sort(&["--key", "0:4"]),
@@ -241,7 +241,7 @@ fn replace_and_delete_input_where_they_make_no_sense() {
         &["named twice"],
         "--delete-input",
     );
-    refused(&place, &delete("-"), 2, &["no file"], "--delete-input");
+    refused(&place, &delete("-"), 2, &["not a file"], "--delete-input");
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn an_unwritable_directory() {
         "directory",
     );
     let drive = ["sort", "in", "-o", "out", "--type", "u64", "--drive", "in"];
-    refused(&place, &drive, 2, &["no directory", "(in)"], "directory");
+    refused(&place, &drive, 2, &["not a directory", "(in)"], "directory");
     let drives = ["sort", "in", "-o", "out", "--type", "u64", "--drives", "in"];
     refused(&place, &drives, 2, &[".toml"], "--drive");
 }

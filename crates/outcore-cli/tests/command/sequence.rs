@@ -46,7 +46,7 @@ fn map_filter_and_zip_write_what_iterators_give() {
         .iter()
         .flat_map(|x| [*x, x.wrapping_mul(2).wrapping_add(1)]);
     assert!(place.read("zipped") == bytes(zipped));
-    // Inputs in a row are one input: that is no zip.
+    // Inputs in a row are one input: that is not a zip.
     run(&["zip", "in", "mapped", "-o", "row"]).fails(2, &["a second file"], "--zip");
     assert!(!place.path("row").exists());
     let piped = place.run_with_input(

@@ -87,6 +87,9 @@ fn records_are_sorted_by_their_keys_and_then_by_their_bytes() {
     assert_eq!(sorted(&bytes, &flags), wanted);
     let flags = ["--type", "12/2:1,7:1:u8:desc"];
     assert_eq!(sorted(&bytes, &flags), wanted);
+    // Without a key the whole record is one.
+    let wanted = sorted_by(&bytes, 12, |r| r.to_vec());
+    assert_eq!(sorted(&bytes, &["--record", "12"]), wanted);
 }
 
 #[test]

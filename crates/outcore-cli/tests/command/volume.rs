@@ -446,7 +446,7 @@ fn datasets_are_what_the_flags_call_files_and_are_never_changed() {
         &["verify", "@sorted", "--type", "u64", "--against=@keys"],
     )
     .ok();
-    // A value that is no file is none, whatever it begins with.
+    // A value that is not a file is none, whatever it begins with.
     run(
         &place,
         &["view", "build", "names", "-o", "names.view", "--lines"],

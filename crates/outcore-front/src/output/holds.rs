@@ -53,7 +53,7 @@ impl Holds {
                 "end its name in .npy for an array of NumPy, or in .bin for raw records",
             ),
             Holds::Lines if end == "npy" => refuse(
-                "lines are no array of NumPy".to_string(),
+                "lines cannot be a NumPy array".to_string(),
                 "give another name, or say with --type what the records are",
             ),
             Holds::Lines if is_foreign => refuse(

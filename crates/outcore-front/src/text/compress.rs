@@ -155,7 +155,7 @@ impl<R: Read> Members<R> {
                 break;
             }
             if stream.fill_buf()?.first() != Some(&GZIP_MAGIC[0]) {
-                let cause = "what follows its end is no other gzip stream";
+                let cause = "what follows its end is not another gzip stream";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, cause));
             }
             let rest = self.member.take().map(GzDecoder::into_inner);
@@ -454,10 +454,10 @@ mod tests {
             assert_eq!(read(&[&first, padding, &second, padding]).unwrap(), text);
             let error = read(&[&first, padding, b"garbage"]).unwrap_err();
             assert_eq!(error.kind(), Kind::Corrupt);
-            assert!(error.to_string().contains("no other gzip"), "{error}");
+            assert!(error.to_string().contains("not another gzip"), "{error}");
         }
         assert!(read(&[&[0; 512]]).is_err(), "no member at all");
-        assert!(read(&[b""]).is_err(), "an empty file is no gzip");
+        assert!(read(&[b""]).is_err(), "an empty file is not gzip");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! `.tags[0]`, `."a name with dots"`. The order over all types is null, false, true, numbers,
 //! strings, arrays, objects: numbers by value, exactly, whatever their length; strings by their code
 //! points; arrays and objects by the text that they are written with. Of equal names in an object the
-//! last counts. A line that is no JSON, or has no such field, has no key. Lines are never changed.
+//! last counts. A line that is not JSON, or has no such field, has no key. Lines are never changed.
 
 use std::borrow::Cow;
 
@@ -35,7 +35,7 @@ impl Path {
     /// Reads `.user.id`; the first dot may be left out.
     ///
     /// # Errors
-    /// Usage for what is no path.
+    /// Usage for what is not a path.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || {
             Error::usage(READ, format!("`{text}` leads nowhere"))
@@ -177,7 +177,7 @@ impl JsonFields {
     /// those without. Ties keep the order of the input if `is_stable`.
     ///
     /// # Errors
-    /// Usage for what is no path.
+    /// Usage for what is not a path.
     pub fn new(paths: &[String], reverse: bool, is_stable: bool) -> Result<Self> {
         let mut parsed = Vec::new();
         for text in paths {
@@ -229,7 +229,7 @@ impl JsonFields {
             let found = Walk(&path.steps)
                 .deserialize(&mut reader)
                 .and_then(|found| reader.end().map(|()| found))
-                .map_err(|error| NoKey(format!("it is no JSON: {error}")))?;
+                .map_err(|error| NoKey(format!("it is not JSON: {error}")))?;
             let value = found.ok_or_else(|| NoKey(format!("it has no field {}", path.text)))?;
             append_value(value.get(), key)?;
             if *is_turned {
@@ -258,7 +258,7 @@ fn append_value(text: &str, key: &mut Vec<u8>) -> std::result::Result<(), NoKey>
         4 if !text.contains('\\') => append_string(&bytes[1..bytes.len() - 1], key),
         4 => {
             let string: String = serde_json::from_str(text)
-                .map_err(|error| NoKey(format!("it is no JSON: {error}")))?;
+                .map_err(|error| NoKey(format!("it is not JSON: {error}")))?;
             append_string(string.as_bytes(), key);
         }
         5 | 6 => append_string(bytes, key),
@@ -367,7 +367,7 @@ mod tests {
         }
         for wrong in ["{\"user\"", "", "{} {}", "{\"user\": \"\u{1}\"}", "[1,]"] {
             assert!(
-                key_of(".user", wrong).unwrap_err().0.contains("no JSON"),
+                key_of(".user", wrong).unwrap_err().0.contains("not JSON"),
                 "{wrong}"
             );
         }

@@ -113,7 +113,7 @@ impl OrderSpec {
         let mut global = Ordering::default();
         for letter in self.letters.bytes() {
             if !global.set(letter, OptionScope::Both) {
-                let cause = format!("`{}` is no letter of an order", char::from(letter));
+                let cause = format!("`{}` is not a letter of an order", char::from(letter));
                 return Err(Error::usage(CHOOSE, cause).hint("use those of GNU sort: bdfghiMnRrV"));
             }
         }
@@ -154,8 +154,11 @@ impl OrderSpec {
             return Ok(OrderSpec::default());
         }
         serde_json::from_str(name).map_err(|error| {
-            Error::usage(CHOOSE, format!("`{name}` is no order of lines: {error}"))
-                .hint("use the outcore that wrote it, or a newer one")
+            Error::usage(
+                CHOOSE,
+                format!("`{name}` is not an order of lines: {error}"),
+            )
+            .hint("use the outcore that wrote it, or a newer one")
         })
     }
 }

@@ -181,7 +181,7 @@ fn input_items(edges: &EdgeFiles) -> Result<u64> {
         let item_bytes = edges.shape.bytes() as u64;
         if found.len() % item_bytes != 0 {
             let cause = format!(
-                "its {} bytes are no multiple of the {item_bytes} of an edge",
+                "its {} bytes are not a multiple of the {item_bytes} of an edge",
                 found.len()
             );
             return Err(Error::corrupt(CONVERT, cause)

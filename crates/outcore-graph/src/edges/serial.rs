@@ -4,7 +4,7 @@
 //! vertex's list begins (i64, one more than there are vertices), and the lists (i32 each; in `.wsg` a weight of i32
 //! behind each). Lists of sources follow where edges are directed; they say nothing new and are not read. Of undirected
 //! edges, which stand in both lists, that from the larger end is taken. Offsets that do not ascend or lie outside of the
-//! lists, neighbours that are no vertices, and a length that does not fit are errors of corrupt data.
+//! lists, neighbours that are not vertices, and a length that does not fit are errors of corrupt data.
 //!
 //! Bounds: one read of offsets and lists; the offsets are in memory.
 

@@ -2,7 +2,7 @@
 //!
 //! Contract: [`parse`] turns the lines of a file into items ([`ItemShape`]), in one pass on all threads. A piece of the
 //! pass is parsed alone; the lines that its borders cut are put together when all have come. Empty lines, and those that
-//! begin with `#`, `%` or `//`, are no edges. A line that is none, an id that is negative, not whole or not below 2^48,
+//! begin with `#`, `%` or `//`, are not edges. A line that is none, an id that is negative, not whole or not below 2^48,
 //! and a weight that is missing or not finite are errors that name file and line.
 //!
 //! Bounds: one read of the file and one write of the items; a piece's items and two lines a piece are in memory.
@@ -146,7 +146,7 @@ fn weight_of(field: &[u8]) -> std::result::Result<f32, Fault> {
         Ok(weight) if weight.is_finite() => Ok(weight),
         Ok(_) => Err(Fault(format!("the weight {text} is not finite"))),
         Err(_) if text.is_empty() => Err(Fault("it has no weight".to_owned())),
-        Err(_) => Err(Fault(format!("`{text}` is no weight"))),
+        Err(_) => Err(Fault(format!("`{text}` is not a weight"))),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Contract: [`NewFile::at`] refuses, before the work, what could not be written after it: a file that
 //! exists, unless it may be replaced, or one that has no directory. [`NewFile::write`] fills a
 //! file in a private directory and renames it, synced; whatever fails, the name holds what it held before. What exists and
-//! is no regular file (a pipe, `/dev/stdout`) is written to as it is. For files of a few megabytes: no
+//! is not a regular file (a pipe, `/dev/stdout`) is written to as it is. For files of a few megabytes: no
 //! direct I/O, no budget.
 
 use std::fs::{self, File, OpenOptions};

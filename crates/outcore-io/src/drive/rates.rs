@@ -341,7 +341,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     })
 }
 
-/// A short probe; nothing for what lies in memory, which is no drive.
+/// A short probe; nothing for what lies in memory, which is not a drive.
 fn measure(
     device: &Arc<dyn Device>,
     spec: &DriveSpec,

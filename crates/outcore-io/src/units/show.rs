@@ -1,7 +1,7 @@
 //! Numbers with their unit, as short as they can be said and still be compared.
 //!
 //! Contract: pure. Three significant digits; sizes in powers of two (4 KiB), rates in powers of
-//! ten (3.2 GB/s), as drives are sold; what is no number is a dash.
+//! ten (3.2 GB/s), as drives are sold; what is not a number is a dash.
 
 use libm::{floor, log10, pow};
 use serde::Serialize;

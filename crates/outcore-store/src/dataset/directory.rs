@@ -368,7 +368,7 @@ fn list_below(
 /// Unpacks a directory, which must not exist; gives the number of files and links in it.
 ///
 /// # Errors
-/// Usage: `dir` exists, the dataset is no directory; those of the reader; files cannot be written.
+/// Usage: `dir` exists, the dataset is not a directory; those of the reader; files cannot be written.
 pub fn get_dir(
     volume: &DatasetVolume,
     manifest: &Manifest,

@@ -246,7 +246,7 @@ impl DatasetVolume {
     }
 
     /// Removes the files of a dataset that no manifest names any more; all that can be, whatever fails.
-    /// One that is gone already is no failure.
+    /// One that is gone already is not a failure.
     fn remove_shares(&self, id: &str) -> Result<()> {
         let removed = (0..self.drives.len()).map(|index| {
             let path = self.share_path(id, index);
@@ -302,7 +302,7 @@ impl DatasetVolume {
 /// Datasets are files: a drive that is a block device has none.
 fn refuse_what_is_no_directory(operation: &str, drive: &VolumeDrive) -> Result<()> {
     match fs::metadata(&drive.dir) {
-        Ok(facts) if !facts.is_dir() => Err(Error::usage(operation, "it is no directory")
+        Ok(facts) if !facts.is_dir() => Err(Error::usage(operation, "it is not a directory")
             .drive(&drive.name)
             .path(&drive.dir)
             .hint(

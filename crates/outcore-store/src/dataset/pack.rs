@@ -91,7 +91,7 @@ pub struct Entry {
     pub kind: EntryKind,
     /// Where its data begin in the dataset.
     pub offset_bytes: u64,
-    /// Its length; 0 for all that is no file.
+    /// Its length; 0 for all that is not a file.
     pub len_bytes: u64,
     /// What it was like outside.
     pub attributes: Attributes,

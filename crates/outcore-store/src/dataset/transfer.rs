@@ -265,7 +265,7 @@ fn readers_of(volume: &DatasetVolume, manifest: &Manifest) -> u32 {
 /// What is packed in a dataset.
 ///
 /// # Errors
-/// Usage for a dataset that is no directory; those of the reader.
+/// Usage for a dataset that is not a directory; those of the reader.
 pub fn index_of(volume: &DatasetVolume, manifest: &Manifest, budget: &Budget) -> Result<Index> {
     if manifest.contents != Contents::Directory {
         let cause = format!("@{} is one file and no directory", manifest.name);

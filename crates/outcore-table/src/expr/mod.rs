@@ -126,7 +126,7 @@ impl Expr {
     /// The rows for which it is true.
     ///
     /// # Errors
-    /// As [`Expr::evaluate`]; usage: its values are no truth values.
+    /// As [`Expr::evaluate`]; usage: its values are not truth values.
     pub fn holds(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let found = evaluate::evaluate(&self.0, batch)?;
         let found = operators::truth(found)?.into_column(batch.num_rows())?;

@@ -97,7 +97,7 @@ pub fn halves(
 ) -> Result<(TableSummary, TableSummary)> {
     if !(0.0..=1.0).contains(&share) {
         return Err(
-            Error::usage("draw rows", format!("{share} is no share of the rows"))
+            Error::usage("draw rows", format!("{share} is not a share of the rows"))
                 .hint("give a number between 0 and 1, for example 0.9"),
         );
     }

@@ -533,7 +533,7 @@ fn unwritable_arrow(error: &ArrowError) -> Error {
     )
 }
 
-/// What a library refuses to write is no damage.
+/// What a library refuses to write is not damage.
 fn no_damage(told: Error, hint: &str) -> Error {
     if told.kind() != Kind::Corrupt {
         return told;

@@ -55,7 +55,7 @@ fn each_failed_operation_is_a_named_error_and_leaves_nothing() {
             is_done = device.operations() < nth;
             let left = std::fs::read_dir(dir.path()).unwrap().count();
             match result {
-                // What fails after the rename, or while private directories go, is no failure of the copy.
+                // What fails after the rename, or while private directories go, is not a failure of the copy.
                 Ok(summary) => {
                     assert_eq!(summary.rows_out, 3_000, "operation {nth}");
                     assert!(out.exists());

@@ -76,7 +76,7 @@ pub fn parse_type(text: &str) -> Result<(Element, usize)> {
     let dimension = dimension.parse::<usize>().ok();
     let dimension = dimension.filter(|dimension| (1..=DIMENSION_MAX).contains(dimension));
     element.zip(dimension).ok_or_else(|| {
-        Error::usage("read type", format!("`{text}` is no type of vectors"))
+        Error::usage("read type", format!("`{text}` is not a type of vectors"))
             .hint("a kind of number (f32, f16, f64, i8, u8 or i32) and a dimension, as in f32x768")
     })
 }

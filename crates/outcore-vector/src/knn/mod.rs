@@ -58,7 +58,7 @@ pub struct KnnOptions {
     pub metric: Metric,
     /// The queries are rows of the base, from the first on: none is its own neighbour.
     pub excludes_self: bool,
-    /// A file with a byte for each row of the base (an array of u8 or bool): those with 0 are no neighbours.
+    /// A file with a byte for each row of the base (an array of u8 or bool): those with 0 are not neighbours.
     pub subset: Option<PathBuf>,
 }
 

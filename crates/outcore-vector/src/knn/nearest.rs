@@ -1,7 +1,7 @@
 //! The nearest rows so far, of each query: a heap a thread, and what threads tell each other of them.
 //!
 //! Contract: a heap keeps the `k` least of (distance, row). [`Worst`] has, of each query, the least of all threads' `k`th
-//! distances: at least `k` rows are as near, so whatever is farther is no neighbour. Its order of updates changes what is
+//! distances: at least `k` rows are as near, so whatever is farther is not a neighbour. Its order of updates changes what is
 //! measured, never what is found.
 
 use std::collections::BinaryHeap;

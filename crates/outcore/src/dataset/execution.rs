@@ -273,7 +273,7 @@ impl Execution {
     /// What [`Execution::write`] writes; nothing of lines.
     ///
     /// # Errors
-    /// Prefixes of what are no numbers.
+    /// Prefix sums of what are not numbers.
     pub fn written(&self) -> Result<Option<ItemType>> {
         let Items::Records(records) = &self.items else {
             return Ok(None);

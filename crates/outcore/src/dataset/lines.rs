@@ -118,7 +118,7 @@ impl Execution {
     /// The first line that is not in the order of the last step, a sort, if there is one.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] where the last step is no sort of lines; what reading fails with.
+    /// [`crate::Kind::Usage`] where the last step is not a sort of lines; what reading fails with.
     pub fn disorder(&mut self) -> Result<Option<Disorder>> {
         self.take_steps()?;
         self.settle_late()?;

@@ -36,11 +36,11 @@ pub(super) fn refused(cause: impl Into<String>, hint: &str) -> Error {
 /// The sizes of a tuple.
 pub(super) fn shape(literal: &Literal) -> Result<Vec<u64>> {
     let Literal::Tuple(items) = literal else {
-        return Err(corrupt("`shape` is no tuple"));
+        return Err(corrupt("`shape` is not a tuple"));
     };
     let size = |item: &Literal| match item {
         Literal::Integer(size) => Ok(*size),
-        _ => Err(corrupt("`shape` holds something that is no size")),
+        _ => Err(corrupt("`shape` holds something that is not a size")),
     };
     items.iter().map(size).collect()
 }
@@ -251,7 +251,7 @@ const NAMES: [(&str, NumberType); 12] = [
     ("double", NumberType::F64),
 ];
 
-/// What NumPy calls `text`: a name, a code with a byte order (`<u8`), or one without that is no name
+/// What NumPy calls `text`: a name, a code with a byte order (`<u8`), or one without that is not a name
 /// of outcore's for something else: `f4`, but not `u8` and `i8`, which have eight bytes to NumPy and
 /// one to outcore.
 fn named(text: &str) -> Option<(usize, KeyKind)> {

@@ -54,7 +54,7 @@ impl FromStr for KeyField {
                 _ if kind.is_some() => {
                     return Err(key_syntax(
                         text,
-                        &format!("`{part}` is no direction (asc, desc)"),
+                        &format!("`{part}` is not a direction (asc, desc)"),
                     ));
                 }
                 "bytes" => kind = Some(KeyKind::Bytes),
@@ -113,7 +113,7 @@ impl RecordFormat {
             let size_bytes = size.parse::<usize>().map_err(|_| {
                 Error::usage(
                     READ_TYPE,
-                    format!("`{size}` in `{text}` is no record size in bytes"),
+                    format!("`{size}` in `{text}` is not a record size in bytes"),
                 )
                 .hint("write SIZE/OFFSET:LEN[:TYPE][:desc], for example 100/0:10")
             })?;

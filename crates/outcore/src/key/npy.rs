@@ -84,7 +84,7 @@ impl NpyHeader {
 
     /// Reads the header at the start of `bytes`, which may be longer.
     ///
-    /// Errors: corrupt for a broken header; usage for arrays that are no table of records
+    /// Errors: corrupt for a broken header; usage for arrays that are not a table of records
     /// (Fortran order, objects, more than two dimensions, complex or half-precision numbers).
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let header_bytes = Self::len_bytes(bytes)?;
@@ -94,7 +94,7 @@ impl NpyHeader {
             .ok_or_else(|| corrupt("the file ends inside its header"))?;
         let text = match bytes[6] {
             3 => std::str::from_utf8(raw)
-                .map_err(|_| corrupt("it is no UTF-8"))?
+                .map_err(|_| corrupt("it is not UTF-8"))?
                 .to_string(),
             _ => raw.iter().map(|byte| char::from(*byte)).collect(),
         };
@@ -106,7 +106,7 @@ impl NpyHeader {
         let shape = shape(&entry(&entries, "shape")?.value)?;
         let is_fortran = match entry(&entries, "fortran_order")?.value {
             Literal::Bool(is_fortran) => is_fortran,
-            _ => return Err(corrupt("`fortran_order` is no boolean")),
+            _ => return Err(corrupt("`fortran_order` is not a boolean")),
         };
         let (rows, columns) = rows_and_columns(&shape, is_fortran)?;
         let element = Element::read(&descr.value)?;

@@ -319,7 +319,7 @@ impl RecordFormat {
 
     /// Number of whole records in `file_bytes`.
     ///
-    /// Errors (usage) if the size is no multiple of the record; the caller adds the path.
+    /// Errors (usage) if the size is not a multiple of the record; the caller adds the path.
     pub fn records_in(&self, file_bytes: u64) -> Result<u64> {
         let record_bytes = self.record_bytes as u64;
         let rest = file_bytes % record_bytes;
@@ -359,7 +359,7 @@ fn check_key(record_bytes: usize, key: &KeyField) -> Result<()> {
         && !key.len_bytes.is_multiple_of(number.bytes())
     {
         let why = format!(
-            "its length {} is no multiple of the {} bytes of a {number}",
+            "its length {} is not a multiple of the {} bytes of a {number}",
             key.len_bytes,
             number.bytes()
         );

@@ -62,7 +62,7 @@ macro_rules! number_maps {
 }
 
 impl ScalarOrder {
-    /// The order of `number`, largest first if `descending`; `None` if it is no scalar, that
+    /// The order of `number`, largest first if `descending`; `None` if it is not a scalar, that
     /// is, smaller than four bytes.
     pub(crate) const fn new(number: Number, descending: bool) -> Option<Self> {
         let class = match number.kind {

@@ -108,7 +108,7 @@ where
 fn order_of<T>(format: &RecordFormat) -> Result<Order> {
     let item_bytes = size_of::<T>();
     if format.record_bytes() != item_bytes {
-        let cause = format!("items of {item_bytes} bytes are no {format}");
+        let cause = format!("items of {item_bytes} bytes are not a {format}");
         return Err(Error::usage("group", cause).hint("give the format of the items"));
     }
     let options = OrderOptions {

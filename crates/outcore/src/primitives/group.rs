@@ -159,7 +159,7 @@ pub fn group<P: Producer>(
     (output, replace): (&Output, bool),
 ) -> Result<GroupSummary> {
     if format.record_bytes() != producer.item_bytes() {
-        let cause = format!("items of {} bytes are no {format}", producer.item_bytes());
+        let cause = format!("items of {} bytes are not {format}", producer.item_bytes());
         return Err(Error::usage("group", cause).hint("give the format of the items"));
     }
     let order = Order::new(
@@ -383,7 +383,7 @@ fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<(Sampl
         distinct: distinct(hashes.len() as f64, taken, items) as u64,
         is_bound: false,
     };
-    // A look is no pass.
+    // A look is not a pass.
     let done = Summary {
         passes: 0,
         ..pass.summary(0, 0)

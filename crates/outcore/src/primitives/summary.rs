@@ -167,7 +167,7 @@ impl Summary {
         self
     }
 
-    /// This and how its result was written, which is no pass over the data.
+    /// This and how its result was written, which is not a pass over the data.
     pub(crate) fn and_unread(self, written: Summary) -> Self {
         self.and(Summary {
             passes: 0,

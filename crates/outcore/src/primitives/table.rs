@@ -280,7 +280,7 @@ impl Table {
     /// The same with numbers in the byte order of this machine as items, and their type.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for records that are no single numbers.
+    /// [`crate::Kind::Usage`] for records that are not single numbers.
     pub fn numbers(&self) -> Result<(Self, NumberType)> {
         match self.format.keys() {
             [key] if key.len_bytes == self.format.record_bytes() => match key.kind {
@@ -307,7 +307,7 @@ impl Table {
             Some(field) => field.name.clone(),
             None => "x".to_string(),
         };
-        let cause = format!("records of {} are no plain numbers", self.format);
+        let cause = format!("records of {} are not plain numbers", self.format);
         let hint =
             format!("choose one of each, for example {first}, with --map or in the expression");
         Err(Error::usage("choose numbers", cause).hint(hint))

@@ -114,7 +114,7 @@ pub fn scalar_of(kind: NumberType, item: &[u8]) -> Scalar {
 /// Writes the prefixes of the numbers of `table` to `output`.
 ///
 /// # Errors
-/// As [`scan`](super::scan()), and usage for records that are no numbers.
+/// As [`scan`](super::scan()), and usage for records that are not numbers.
 pub fn scan_table(
     job: &Job,
     table: &Table,
@@ -132,7 +132,7 @@ pub fn scan_table(
 /// The `k` largest numbers of `table`, largest first; or the smallest.
 ///
 /// # Errors
-/// As [`top_k`](super::top_k), and usage for records that are no numbers.
+/// As [`top_k`](super::top_k), and usage for records that are not numbers.
 pub fn top_table(
     job: &Job,
     table: &Table,
@@ -241,7 +241,7 @@ fn border((low, high): (f64, f64), bins: usize, bin: usize) -> f64 {
 /// Counts the numbers of `table` in `bins` equal bins of `range`, or of their own range.
 ///
 /// # Errors
-/// As [`histogram`], and usage for records that are no numbers or a range that is none.
+/// As [`histogram`], and usage for records that are not numbers or a range that is none.
 pub fn histogram_table(
     job: &Job,
     table: &Table,
@@ -266,7 +266,7 @@ pub fn histogram_table(
     let part = if width.is_finite() { 1.0 } else { 0.5 };
     let place_of = |value: f64| match width.is_finite() && scale.is_finite() {
         true => (value - low) * scale,
-        // The width of a wide range is no number, nor is the scale of a narrow one.
+        // The width of a wide range is not a number, nor is the scale of a narrow one.
         false => (value * part - low * part) / (high * part - low * part) * bins as f64,
     };
     let (counts, summary) = with_type!(kind, T => {

@@ -26,7 +26,7 @@ use crate::ends::{Input, PhasePlan, predicted_text};
 use crate::job::{Job, JobSize};
 use crate::partition::plan::plan_within;
 use crate::sort::in_memory::entries_bytes;
-use crate::sort::lines::{LineSize, REF_BYTES, sample_lengths};
+use crate::sort::lines::{LineSize, REF_BYTES, lines_text, sample_lengths};
 use crate::sort::radix::space_bytes;
 use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
@@ -217,7 +217,7 @@ pub(super) fn plan_in_blocks(size: ViewSize, block_records: u64) -> Result<ViewP
 /// The plan in blocks that depend on the memory.
 fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result<ViewPlan> {
     let items = match size.lines {
-        Some(lines) => format!("of lines of about {} bytes", lines.line_bytes),
+        Some(lines) => lines_text(size.job.data_bytes, lines.line_bytes),
         None => format!("in records of {} bytes", size.record_bytes),
     };
     plan_within(size.job, ("plan view", &items), |job| {

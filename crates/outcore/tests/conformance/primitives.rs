@@ -226,7 +226,7 @@ impl Case {
             }
             "unique" => self.encode(counted(items).into_iter().map(|(item, _)| item)),
             "count" => self.encode(counted(items).into_iter().flat_map(|(item, n)| [item, n])),
-            other => panic!("{other} is no primitive"),
+            other => panic!("{other} is not a primitive"),
         }
     }
 

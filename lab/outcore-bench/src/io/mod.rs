@@ -119,12 +119,12 @@ impl FromStr for NamedLoad {
         let block_bytes = units::parse_bytes(block)?;
         if !(512..=64 << 20).contains(&block_bytes) || !block_bytes.is_multiple_of(512) {
             return Err(wrong(format!(
-                "`{block}` is no multiple of 512 up to 64MiB"
+                "`{block}` is not a multiple of 512 up to 64MiB"
             )));
         }
         let number = |text: &str, max: u32| {
             let number = text.parse::<u32>().ok().filter(|n| (1..=max).contains(n));
-            number.ok_or_else(|| wrong(format!("`{text}` is no number from 1 to {max}")))
+            number.ok_or_else(|| wrong(format!("`{text}` is not a number from 1 to {max}")))
         };
         let mut shot = Shot::new(op, is_random, block_bytes, number(depth, 4096)?, 0);
         shot.threads = number(threads, 1024)?;
@@ -288,7 +288,7 @@ fn describe(report: &mut Report, options: &IoOptions, targets: &[Target], engine
     }
 }
 
-/// A sentence about the first targets that lie on one file system, if there are any: they are no drives
+/// A sentence about the first targets that lie on one file system, if there are any: they are not drives
 /// of their own.
 fn on_one_drive(targets: &[Target]) -> Option<String> {
     let are_together = |one: &Target, other: &Target| {

@@ -76,8 +76,10 @@ impl std::str::FromStr for Speed {
             .filter(|times| times.is_finite() && *times > 0.0)
         {
             Some(times) => Ok(Speed::Times(times)),
-            None => Err(Error::usage("read speed", format!("`{text}` is no speed"))
-                .hint("write max, or how many times as fast as recorded: 1, 2.5")),
+            None => Err(
+                Error::usage("read speed", format!("`{text}` is not a speed"))
+                    .hint("write max, or how many times as fast as recorded: 1, 2.5"),
+            ),
         }
     }
 }

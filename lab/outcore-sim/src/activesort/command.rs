@@ -93,7 +93,7 @@ fn print_tables(fitted: [f64; 4], foretold: [f64; 4], gain_max: f64) {
         let line = format!("  {name:<36} {paper:>9.2} {here:>9.2} ({off:+.1} %){note}");
         say!("{line}");
     };
-    say!("Fitted: the drive's values were chosen so that this comes out, so it is no evidence");
+    say!("Fitted: the drive's values were chosen so that this comes out, so it is not evidence");
     say!(" Table 1, MB/s: paper, simulated");
     for at in 0..4 {
         let by = format!("  by its {}", TABLE_1_FITTED[at]);

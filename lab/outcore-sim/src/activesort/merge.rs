@@ -179,7 +179,7 @@ fn validate(drive: &MergeDrive, job: &MergeJob) -> Result<()> {
     let (chunk, record) = (drive.chunk_bytes, job.record_bytes);
     if chunk % record != 0 && record % chunk != 0 && record > chunk {
         return fail(format!(
-            "records of {record} bytes are no whole number of chunks of {chunk}"
+            "records of {record} bytes are not a whole number of chunks of {chunk}"
         ));
     }
     let buffers_bytes = u64::from(job.runs)

@@ -88,7 +88,7 @@ fn kind_of(path: &Path) -> Result<Kind> {
 /// Replays the trace at `path` on drives like `drive`.
 ///
 /// # Errors
-/// A file that is no trace, with its place; options that make no sense; a replay that cannot end,
+/// A file that is not a trace, with its place; options that make no sense; a replay that cannot end,
 /// with what is stuck; what [`FileOptions::watch`] says.
 pub fn replay_file(path: &Path, drive: DriveConfig, options: &FileOptions) -> Result<ReplayReport> {
     let kind = kind_of(path)?;

@@ -77,7 +77,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<u8> {
     let window_scale = match args.window.as_str() {
         "auto" => None,
         text => Some(text.parse().map_err(|_| {
-            Error::usage("read options", format!("--window {text} is no number"))
+            Error::usage("read options", format!("--window {text} is not a number"))
                 .hint("use auto, or a number of 1 and more")
         })?),
     };

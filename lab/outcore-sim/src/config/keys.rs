@@ -80,7 +80,7 @@ pub(crate) fn split_setting(setting: &str) -> Result<(&str, &str)> {
         .map(|(key, value)| (key.trim(), value.trim()))
         .filter(|(key, value)| !key.is_empty() && !value.is_empty())
         .ok_or_else(|| {
-            Error::usage(OPERATION, format!("`{setting}` is no setting"))
+            Error::usage(OPERATION, format!("`{setting}` is not a setting"))
                 .hint("write it as flash.channels=16")
         })
 }
@@ -161,7 +161,7 @@ mod tests {
                 "flash.planes is 1000000000; at most 64",
             ),
             ("flash.erase=3 bananas", "75us"),
-            ("flash.channels", "no setting"),
+            ("flash.channels", "not a setting"),
         ] {
             let error = config.set_all(&[setting]).unwrap_err().to_string();
             assert!(error.contains(says), "{setting}: {error}");

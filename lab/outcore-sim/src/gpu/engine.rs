@@ -29,7 +29,7 @@ const TOKEN_START: u32 = 0;
 const TOKEN_COMPUTED: u32 = 1;
 const TOKEN_SUBMIT: u32 = 2;
 const TOKEN_COPIED: u32 = 3;
-/// The owner of the host's requests, which is no slot.
+/// The owner of the host's requests, which is not a slot.
 const NOBODY: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

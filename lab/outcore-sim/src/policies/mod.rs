@@ -408,7 +408,7 @@ fn write_point(
         return Err(Error::usage(
             "compare policies",
             format!(
-                "writes of {} B are no whole sectors of 512 B",
+                "writes of {} B are not whole sectors of 512 B",
                 options.write_bytes
             ),
         ));

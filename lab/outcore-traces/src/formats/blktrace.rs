@@ -2,7 +2,7 @@
 //!
 //! Contract: reads the 48-byte `struct blk_io_trace` of `include/uapi/linux/blktrace_api.h`
 //! (version 7) followed by `pdu_len` bytes that are passed over. A request is an event with the
-//! action "queued" (Q) that is no device command (PC) and no notice: each request of a file system
+//! action "queued" (Q) that is not a device command (PC) nor a notice: each request of a file system
 //! or an application exactly once, before merging. Such requests are the class FS, but kernels set
 //! that bit only once a request is made of the bio, so it must not be asked for (seen with 6.18).
 //!
@@ -12,7 +12,7 @@
 //! at most [`AHEAD_EVENTS`] events. A Q that comes after so many events without one is passed over, so that
 //! no request counts twice.
 //!
-//! The magic gives the byte order. Bytes that are no event are read over to the next
+//! The magic gives the byte order. Bytes that are not events are read over to the next
 //! magic and counted once. Memory: the events looked ahead.
 //!
 //! Layout: magic u32, sequence u32, time u64 (ns), sector u64, bytes u32, action u32, pid u32,

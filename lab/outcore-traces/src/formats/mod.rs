@@ -235,7 +235,7 @@ impl LineParser {
         }
     }
 
-    /// Blank lines, comments and a header in the first line are no errors.
+    /// Blank lines, comments and a header in the first line are not errors.
     #[cold]
     fn not_a_request(line: &[u8], number: u64, reason: Reason) -> Parsed {
         let text = line.trim_ascii();

@@ -46,7 +46,7 @@ impl<R: BufRead> Frames<R> {
         let got = read_up_to(&mut inner, &mut preamble)
             .map_err(|error| source::read_error(&error, path, 0))?;
         if !preamble.starts_with(&MAGIC) {
-            return Err(bad("this is no outcore I/O trace".into())
+            return Err(bad("this is not an outcore I/O trace".into())
                 .hint("`--format` names other formats; see docs/formats/io-trace.md"));
         }
         if got < PREAMBLE_BYTES {
@@ -76,7 +76,7 @@ impl<R: BufRead> Frames<R> {
             return Err(bad("the file ends inside its header".into()));
         }
         let header: Header = serde_json::from_slice(&json)
-            .map_err(|error| bad(format!("the header is no valid JSON: {error}")))?;
+            .map_err(|error| bad(format!("the header is not valid JSON: {error}")))?;
         if header.format != FORMAT_NAME {
             return Err(bad(format!("the header says `{}`", header.format)));
         }
@@ -165,7 +165,7 @@ impl Reader<Bytes> {
     /// Opens `path` (`-` is standard input), unpacking gzip and Zstandard.
     ///
     /// # Errors
-    /// The file cannot be read, or is no trace of version 1.
+    /// The file cannot be read, or is not a trace of version 1.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         Reader::new(source::open(path)?, path)
@@ -176,7 +176,7 @@ impl<R: BufRead> Reader<R> {
     /// Reads the header of `inner`; `path` is named in errors.
     ///
     /// # Errors
-    /// The stream fails, or is no trace of version 1.
+    /// The stream fails, or is not a trace of version 1.
     pub fn new(inner: R, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         Ok(Reader {

@@ -52,7 +52,7 @@ fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The kernels of a fixture, its format found and every entry sound; how many were no kernels.
+/// The kernels of a fixture, its format found and every entry sound; how many were not kernels.
 fn read(name: &str, format: GpuFormat) -> (Vec<Kernel>, u64) {
     let options = GpuOptions {
         format: None,

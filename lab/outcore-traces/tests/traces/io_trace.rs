@@ -177,11 +177,11 @@ fn damage_is_named_and_other_versions_are_refused() {
         bytes[at] = byte;
         read(&bytes).unwrap_err().to_string()
     };
-    assert!(damaged(0, 0x88).contains("no outcore I/O trace"));
+    assert!(damaged(0, 0x88).contains("not an outcore I/O trace"));
     assert!(damaged(8, 2).contains("version 2"));
     assert!(damaged(10, 80).contains("80 bytes"));
     assert!(damaged(15, 0xff).contains("not believable"));
-    assert!(damaged(16, b'[').contains("no valid JSON"));
+    assert!(damaged(16, b'[').contains("not valid JSON"));
     assert!(damaged(16 + 11, b'X').contains("the header says"));
     // A hole of zeros, an unknown kind, a completion before the submission, a wrong count.
     assert!(damaged(128 + 63, 0).contains("record 1 is damaged: unknown operation"));

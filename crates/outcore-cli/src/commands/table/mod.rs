@@ -94,7 +94,7 @@ pub(crate) fn check_no_table(tables: &TableArgs) -> Result<()> {
     }
 }
 
-/// Fails for inputs that are no tables, with what to do instead.
+/// Fails for inputs that are not tables, with what to do instead.
 fn check_tables(context: &Context, inputs: &[PathBuf], (cause, hint): (&str, &str)) -> Result<()> {
     if is_meant(context, inputs)? {
         return Ok(());

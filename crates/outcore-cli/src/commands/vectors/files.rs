@@ -24,8 +24,11 @@ pub(crate) fn run(context: &Context, command: &VectorCommand) -> Result<u8> {
 fn run_convert(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
     let element = args.to.as_deref().map(|name| {
         Element::named(name).ok_or_else(|| {
-            Error::usage("read arguments", format!("`{name}` is no kind of number"))
-                .hint("--to takes f32, f16, f64, i8, u8, i32 or i64")
+            Error::usage(
+                "read arguments",
+                format!("`{name}` is not a kind of number"),
+            )
+            .hint("--to takes f32, f16, f64, i8, u8, i32 or i64")
         })
     });
     let element = element.transpose()?;

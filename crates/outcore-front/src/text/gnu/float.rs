@@ -2,7 +2,7 @@
 //!
 //! Contract: [`append_float`] appends the number at the front of a text as the bits of a long
 //! double of x86 (64 bits of mantissa), rounded to the nearest, ties to even, so that texts that
-//! are equal as long doubles have equal keys. What is no number comes first, then NaNs, then numbers
+//! are equal as long doubles have equal keys. What is not a number comes first, then NaNs, then numbers
 //! with their infinities; both zeros are one. Decimal and hexadecimal, any length and exponent.
 //! One or eleven bytes; texts of up to 19 digits and moderate exponents need one multiplication or
 //! division.
@@ -263,7 +263,7 @@ fn decimal_of_any_length(whole: &[u8], fraction: &[u8], exponent: i64) -> Extend
     by_library(&text)
 }
 
-/// What stands behind `0x`; nothing if that is no digit, and the number the zero before the x.
+/// What stands behind `0x`; nothing if that is not a digit, and the number the zero before the x.
 fn hexadecimal(text: &[u8]) -> Option<Extended> {
     let len = |text: &[u8]| {
         let end = text.iter().position(|byte| !byte.is_ascii_hexdigit());

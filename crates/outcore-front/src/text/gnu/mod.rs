@@ -450,7 +450,7 @@ fn unit_order(unit: u8) -> u8 {
     found.map_or(0, |at| at as u8 + 1)
 }
 
-/// 1 to 12, or 0 for what is no month.
+/// 1 to 12, or 0 for what is not a month.
 fn month(text: &[u8]) -> u8 {
     const MONTHS: &[u8; 36] = b"JANFEBMARAPRMAYJUNJULAUGSEPOCTNOVDEC";
     let Some(name) = text.first_chunk::<3>() else {

@@ -10,7 +10,7 @@
 //!
 //! The coordinator goes only when all members are done or gone, a member only when it has seen the
 //! coordinator. What cannot be seen (a drive that is not mounted: another inode number above) leaves all
-//! as it is. Numbers of devices are no part of a record: they change with the order in which drives are
+//! as it is. Numbers of devices are not part of a record: they change with the order in which drives are
 //! found.
 //!
 //! See decisions 0002 and 0012.
@@ -169,7 +169,7 @@ pub(super) fn read_whole(dir: impl AsFd, name: &str) -> std::io::Result<Vec<u8>>
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(dir, name, flags, Mode::empty())?;
     if !is_file(&fstat(&file)?) {
-        return Err(std::io::Error::other("it is no regular file"));
+        return Err(std::io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     File::from(file)

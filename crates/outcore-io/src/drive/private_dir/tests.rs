@@ -277,7 +277,7 @@ fn shards_wait_for_a_drive_that_is_not_mounted_or_a_record_that_cannot_be_read()
     assert!(sweep(&second).unwrap().is_empty());
     fs::remove_dir(&first).unwrap();
     fs::rename(&away, &first).unwrap();
-    // A record that is there and is no file.
+    // A record that is there and is not a file.
     let commit = home.join("commit");
     fs::rename(&commit, home.join("kept")).unwrap();
     fs::create_dir(&commit).unwrap();

@@ -257,7 +257,7 @@ impl States {
     /// The results, as a column of type `result`; `converter` is for values of the column as bytes, of type `of`.
     ///
     /// # Errors
-    /// Usage: a sum that is larger than its type holds. Corrupt: bytes that are no value.
+    /// Usage: a sum that is larger than its type holds. Corrupt: bytes that are not a value.
     pub(super) fn finish(
         &self,
         aggregate: &Aggregate,

@@ -207,7 +207,7 @@ pub(crate) fn plan_within<P>(
     let least = least.map(|bytes| (bytes + job.held_bytes).next_multiple_of(1 << 20));
     let least = least.map_or_else(|| "more".to_string(), units::bytes_exact);
     let cause = format!(
-        "{} of memory are too little for {} {items}",
+        "{} of memory is too little for {} {items}",
         units::bytes(job.memory_bytes + job.held_bytes),
         units::bytes(job.data_bytes),
     );

@@ -291,7 +291,7 @@ fn file_sizes(memory_bytes: u64, files: usize) -> Result<FileSizes> {
     let each_bytes = each_bytes(ahead);
     if each_bytes < BLOCK_BYTES_LEAST as u64 {
         let cause = format!(
-            "{} of memory are too little to read {files} files at once",
+            "{} of memory is too little to read {files} files at once",
             units::bytes(memory_bytes)
         );
         let least_bytes = FIXED_BYTES + 2 * buffers(1) * BLOCK_BYTES_LEAST as u64;

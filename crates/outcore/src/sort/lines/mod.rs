@@ -31,6 +31,7 @@ mod table;
 pub use check::{Disorder, check_lines};
 pub use made::{RowSortOptions, sort_rows};
 pub use merge::merge_lines;
+pub(crate) use plan::lines_text;
 pub use plan::{LinePlan, LineSize, plan_lines};
 pub use sort::{sample_lines, sort_lines};
 

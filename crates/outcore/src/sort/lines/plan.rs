@@ -213,10 +213,19 @@ pub fn plan_lines(size: LineSize) -> Result<LinePlan> {
         line_bytes: size.line_bytes.max(1.0),
         ..size
     };
-    let items = format!("of lines of about {:.0} bytes", size.line_bytes);
+    let items = lines_text(size.job.data_bytes, size.line_bytes.round() as u64);
     plan_within(size.job, ("plan the sort of lines", &items), |job| {
         on_fewer_threads(job, |job| best_plan(LineSize { job, ..size }))
     })
+}
+
+/// What is planned for, as errors call it: "of lines of about 40 bytes".
+pub(crate) fn lines_text(data_bytes: u64, line_bytes: u64) -> String {
+    match (data_bytes, line_bytes) {
+        (0, _) => "of lines".to_owned(),
+        (_, 1) => "of lines of about 1 byte".to_owned(),
+        (_, bytes) => format!("of lines of about {bytes} bytes"),
+    }
 }
 
 /// Bytes a thread for a table, if all distinct lines are likely to find a place in it.

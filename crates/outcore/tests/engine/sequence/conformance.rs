@@ -1,6 +1,6 @@
 //! Every case of the conformance kit through the engine.
 //!
-//! Contract: what is written is read back from files, one after another; results that are no items are
+//! Contract: what is written is read back from files, one after another; results that are not items are
 //! written as the command prints them.
 
 use std::path::{Path, PathBuf};

@@ -59,7 +59,7 @@ fn a_failure_at_any_io_is_named_and_leaves_nothing() {
 fn a_function_that_panics_fails_the_job_in_its_own_words() {
     let (device, job) = ram_job(3, 20_000, 1);
     let check = |x: u64| {
-        assert!(x != 77_777, "{x} is no valid reading");
+        assert!(x != 77_777, "{x} is not a valid reading");
         x
     };
     let numbers = || tabulate(300_000, |i| i);
@@ -77,7 +77,7 @@ fn a_function_that_panics_fails_the_job_in_its_own_words() {
     for outcome in outcomes {
         let error = outcome.unwrap_err();
         assert!(
-            error.cause().contains("77777 is no valid reading"),
+            error.cause().contains("77777 is not a valid reading"),
             "{error}"
         );
         assert!(!error.to_string().contains("report"), "{error}");
