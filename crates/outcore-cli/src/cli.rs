@@ -6,6 +6,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod dedup;
+pub(crate) mod deferred;
 pub(crate) mod gnu;
 pub(crate) mod graph;
 pub(crate) mod group;
@@ -32,6 +33,7 @@ use outcore_io::units;
 use outcore_sim::cli::SimCommand;
 
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
+use deferred::Deferred;
 use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, MissingArgs, OrderArgs};
 use sequence::SequenceCommand;
 use store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
@@ -159,55 +161,55 @@ pub(crate) enum ColorWhen {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Sort(Box<SortArgs>),
-    Shuffle(Box<ShuffleArgs>),
-    Unique(Box<UniqueArgs>),
-    Dedup(Box<dedup::DedupArgs>),
-    GroupBy(Box<group::GroupByArgs>),
-    Convert(Box<tables::ConvertArgs>),
-    Info(tables::InfoArgs),
-    Split(Box<SplitArgs>),
-    Head(HeadArgs),
-    Sample(SampleArgs),
-    Gen(GenArgs),
-    Verify(VerifyArgs),
+    Sort(Deferred<SortArgs>),
+    Shuffle(Deferred<ShuffleArgs>),
+    Unique(Deferred<UniqueArgs>),
+    Dedup(Deferred<dedup::DedupArgs>),
+    GroupBy(Deferred<group::GroupByArgs>),
+    Convert(Deferred<tables::ConvertArgs>),
+    Info(Deferred<tables::InfoArgs>),
+    Split(Deferred<SplitArgs>),
+    Head(Deferred<HeadArgs>),
+    Sample(Deferred<SampleArgs>),
+    Gen(Deferred<GenArgs>),
+    Verify(Deferred<VerifyArgs>),
     #[command(flatten)]
     Sequence(SequenceCommand),
     #[command(subcommand)]
-    Vector(vectors::VectorCommand),
-    Knn(Box<vectors::KnnArgs>),
+    Vector(Deferred<vectors::VectorCommand>),
+    Knn(Deferred<vectors::KnnArgs>),
     #[command(subcommand)]
-    View(Box<view::ViewCommand>),
+    View(Deferred<view::ViewCommand>),
     #[command(subcommand)]
-    Graph(Box<graph::GraphCommand>),
-    Demo(DemoArgs),
+    Graph(Deferred<graph::GraphCommand>),
+    Demo(Deferred<DemoArgs>),
     /// List or remove what killed runs left on the drives
     #[command(subcommand)]
-    Scratch(ScratchCommand),
+    Scratch(Deferred<ScratchCommand>),
     /// Show every setting and where it comes from
     #[command(subcommand)]
-    Config(ConfigCommand),
+    Config(Deferred<ConfigCommand>),
     /// Measure drives once, so that jobs can use each at its speed
     #[command(subcommand)]
-    Drives(DrivesCommand),
+    Drives(Deferred<DrivesCommand>),
     /// Create and check volumes, which hold datasets on many drives
     #[command(subcommand)]
-    Volume(VolumeCommand),
-    Put(PutArgs),
-    Get(GetArgs),
-    Ls(LsArgs),
-    Rm(RmArgs),
-    Cp(CpArgs),
+    Volume(Deferred<VolumeCommand>),
+    Put(Deferred<PutArgs>),
+    Get(Deferred<GetArgs>),
+    Ls(Deferred<LsArgs>),
+    Rm(Deferred<RmArgs>),
+    Cp(Deferred<CpArgs>),
     /// Benchmark drives, and outcore on them: tables, charts and an HTML report
     #[command(subcommand)]
-    Bench(Box<BenchCommand>),
+    Bench(Deferred<BenchCommand>),
     /// Replay a block trace on drives, or summarise it
     ///
     /// Requests go to files that the command makes and removes again, or to an empty device.
-    Replay(Box<ReplayArgs>),
+    Replay(Deferred<ReplayArgs>),
     /// Simulate SSDs, arrays of SSDs, and a GPU inside the storage
     #[command(subcommand)]
-    Sim(Box<SimCommand>),
+    Sim(Deferred<SimCommand>),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -610,12 +612,13 @@ pub(crate) fn parse_count(text: &str) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::deferred::whole;
     use super::*;
     use clap::CommandFactory;
 
     #[test]
     fn the_definition_is_sound() {
-        Cli::command().debug_assert();
+        whole(Cli::command).debug_assert();
     }
 
     #[test]
@@ -629,7 +632,7 @@ mod tests {
 
     #[test]
     fn short_flags_of_sort_mean_nothing_that_gnu_sort_gives_another_meaning() {
-        let command = Cli::command();
+        let command = whole(Cli::command);
         let sort = command.find_subcommand("sort").unwrap();
         let shorts: Vec<char> = sort
             .get_arguments()

@@ -39,7 +39,7 @@ mod usage;
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use outcore::Result;
 use outcore_front::inputs::is_stdout;
 
@@ -59,7 +59,7 @@ const SORT_VERSION: &str = concat!(
 
 /// The definition of all flags, for man pages and completions.
 pub fn definition() -> clap::Command {
-    cli::help::arranged(Cli::command())
+    cli::help::arranged(cli::deferred::whole(Cli::command))
 }
 
 /// Runs the command with these arguments, the first of which is its name; gives its exit code.
@@ -68,16 +68,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let is_gnu = cli::gnu::is_called_sort(&arguments);
     let common = common_of(&arguments);
     let reporter = || Reporter::new("outcore", &common).called_sort(is_gnu);
-    let mut root = definition();
-    root.build();
-    let (arguments, old_keys) = match cli::gnu::read(arguments, &root) {
+    let (arguments, old_keys) = match cli::gnu::read(arguments) {
         Ok(Read::Words(arguments, old_keys)) => (arguments, old_keys),
         Ok(Read::Version) => return print(&reporter(), SORT_VERSION),
         Err(wrong) => return finish(&reporter(), Err(wrong)),
     };
-    let parsed = root
-        .try_get_matches_from_mut(&arguments)
-        .and_then(|matches| Cli::from_arg_matches(&matches));
+    // Most runs need the flags of one command; help, and errors about flags, the whole definition.
+    let parsed = Cli::try_parse_from(&arguments).or_else(|_| {
+        let matches = definition().try_get_matches_from(&arguments)?;
+        Cli::from_arg_matches(&matches)
+    });
     match parsed {
         Ok(mut cli) => {
             if let Command::Sort(args) = &mut cli.command {

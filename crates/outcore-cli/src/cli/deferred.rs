@@ -1,12 +1,33 @@
 //! Definitions that are made when they are needed: [`Deferred`].
 //!
-//! Contract: a command whose arguments are `Deferred<T>` has the flags of `T` from the time that it is called, or
-//! that the whole definition is built. A run makes the flags of one command of sixty, which are otherwise most of
-//! the time that a small job takes.
+//! Contract: a command whose arguments are `Deferred<T>` gets the flags of `T` when it is called. A run makes the
+//! flags of one command of sixty, which are otherwise most of the time that a small job takes. Whoever shows or walks
+//! the definition asks for the [`whole`] of it: help would list flags in another order, and not those below.
 
+use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
+
+thread_local! {
+    /// Whether nothing is left for later.
+    static IS_WHOLE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `make` makes, with nothing in it left for later.
+pub(crate) fn whole<T>(make: impl FnOnce() -> T) -> T {
+    IS_WHOLE.set(true);
+    let made = make();
+    IS_WHOLE.set(false);
+    made
+}
+
+fn defer(command: Command, augment: fn(Command) -> Command) -> Command {
+    match IS_WHOLE.get() {
+        true => augment(command),
+        false => command.defer(augment),
+    }
+}
 
 /// The arguments of a command, or the commands below it.
 #[derive(Debug)]
@@ -42,21 +63,21 @@ impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
 
 impl<T: Args> Args for Deferred<T> {
     fn augment_args(command: Command) -> Command {
-        command.defer(T::augment_args)
+        defer(command, T::augment_args)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        command.defer(T::augment_args_for_update)
+        defer(command, T::augment_args_for_update)
     }
 }
 
 impl<T: Subcommand> Subcommand for Deferred<T> {
     fn augment_subcommands(command: Command) -> Command {
-        command.defer(T::augment_subcommands)
+        defer(command, T::augment_subcommands)
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
-        command.defer(T::augment_subcommands_for_update)
+        defer(command, T::augment_subcommands_for_update)
     }
 
     fn has_subcommand(name: &str) -> bool {

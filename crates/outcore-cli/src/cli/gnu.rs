@@ -16,11 +16,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::vec::IntoIter;
 
-use clap::{Arg, ArgAction};
+use clap::{Arg, ArgAction, Args};
 use outcore::{Error, Result};
 use outcore_front::text::gnu::of_old_form;
 
 use super::lines::parse_buffer_bytes;
+use super::{Common, SortArgs};
 use names::{
     CHECKS, EQUAL, LONGS, VERSION, WORDS, check_batch_size, joined, joined_to, name_of, one_of,
 };
@@ -47,15 +48,19 @@ pub(crate) fn is_called_sort(words: &[OsString]) -> bool {
     name.is_some_and(|name| name == NAME)
 }
 
-/// Reads a command line; see the module. `root` is the definition, built.
+/// Reads a command line; see the module.
 ///
 /// # Errors
 /// Usage, in GNU's words.
-pub(crate) fn read(words: Vec<OsString>, root: &clap::Command) -> Result<Read> {
+pub(crate) fn read(words: Vec<OsString>) -> Result<Read> {
     let is_gnu = is_called_sort(&words);
+    if !is_gnu && !words.iter().any(|word| word == NAME) {
+        return Ok(Read::Words(words, Vec::new()));
+    }
+    let root = definition();
     let at = match is_gnu {
         true => 1,
-        false => match position_of_command(&words, root) {
+        false => match position_of_command(&words, &root) {
             Some(at) if words[at] == NAME => at + 1,
             _ => return Ok(Read::Words(words, Vec::new())),
         },
@@ -76,6 +81,14 @@ pub(crate) fn read(words: Vec<OsString>, root: &clap::Command) -> Result<Read> {
     let old_keys = std::mem::take(&mut line.old_keys);
     front.extend(line.into_words());
     Ok(Read::Words(front, old_keys))
+}
+
+/// The flags of `sort` and of every command.
+fn definition() -> clap::Command {
+    let sort = SortArgs::augment_args(clap::Command::new(NAME));
+    let mut root = Common::augment_args(clap::Command::new("outcore")).subcommand(sort);
+    root.build();
+    root
 }
 
 /// Where the subcommand stands, behind the flags of every command.
@@ -492,15 +505,10 @@ impl<'a> Line<'a> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::cli::Cli;
 
     fn read_line(words: &[&str]) -> Result<Read> {
-        let mut root = Cli::command();
-        root.build();
-        read(words.iter().map(OsString::from).collect(), &root)
+        read(words.iter().map(OsString::from).collect())
     }
 
     #[track_caller]
@@ -512,8 +520,7 @@ mod tests {
 
     #[test]
     fn every_option_of_gnu_sort_is_one_of_the_definition() {
-        let mut root = Cli::command();
-        root.build();
+        let root = definition();
         let sort = root.find_subcommand(NAME).unwrap();
         let has = |id: &str| sort.get_arguments().any(|flag| flag.get_id() == id);
         for (long, id) in LONGS {

@@ -248,6 +248,7 @@ mod tests {
 
     use super::*;
     use crate::cli::Cli;
+    use crate::cli::deferred::whole;
 
     /// The commands that do something, by their names below the root.
     fn leaves(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn every_command_is_in_one_group() {
-        let root = Cli::command();
+        let root = whole(Cli::command);
         let mut grouped: Vec<&str> = GROUPS
             .iter()
             .flat_map(|(_, names)| *names)
@@ -281,7 +282,7 @@ mod tests {
     #[test]
     fn every_command_has_examples_before_its_details_and_they_are_command_lines() {
         let mut found = Vec::new();
-        leaves(&arranged(Cli::command()), "", &mut found);
+        leaves(&arranged(whole(Cli::command)), "", &mut found);
         assert!(found.len() > 40, "{}", found.len());
         for (path, command) in found {
             let page = command.get_long_about().unwrap().to_string();
@@ -323,13 +324,14 @@ mod tests {
         }
         words.retain(|word| !word.is_empty());
         let words = words.into_iter().map(std::ffi::OsString::from).collect();
-        let mut root = Cli::command();
-        root.build();
-        let words = match crate::cli::gnu::read(words, &root).unwrap() {
+        let words = match crate::cli::gnu::read(words).unwrap() {
             crate::cli::gnu::Read::Words(words, _) => words,
             crate::cli::gnu::Read::Version => return,
         };
-        let parsed = Cli::command().try_get_matches_from(words);
-        assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        // The whole definition and that of the one command that is called take it alike.
+        for definition in [whole(Cli::command), Cli::command()] {
+            let parsed = definition.try_get_matches_from(&words);
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueHint};
 use outcore_front::inputs::is_stdout;
 
+use super::deferred::Deferred;
 use super::tables::TableArgs;
 use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
 
@@ -82,24 +83,24 @@ Whole records of any kind are counted by `outcore unique --count`, lines too.";
 /// The primitives.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SequenceCommand {
-    Map(Box<MapArgs>),
-    Filter(Box<FilterArgs>),
-    Zip(Box<ZipArgs>),
+    Map(Deferred<MapArgs>),
+    Filter(Deferred<FilterArgs>),
+    Zip(Deferred<ZipArgs>),
     #[command(alias = "flat_map")]
-    FlatMap(Box<FlatMapArgs>),
-    Enumerate(Box<EnumerateArgs>),
-    Windows(Box<WindowsArgs>),
-    Reverse(Box<ReverseArgs>),
-    Merge(Box<MergeArgs>),
-    Reduce(Box<ReduceArgs>),
-    Scan(Box<ScanArgs>),
-    Histogram(Box<HistogramArgs>),
+    FlatMap(Deferred<FlatMapArgs>),
+    Enumerate(Deferred<EnumerateArgs>),
+    Windows(Deferred<WindowsArgs>),
+    Reverse(Deferred<ReverseArgs>),
+    Merge(Deferred<MergeArgs>),
+    Reduce(Deferred<ReduceArgs>),
+    Scan(Deferred<ScanArgs>),
+    Histogram(Deferred<HistogramArgs>),
     #[command(alias = "count_by")]
-    CountBy(Box<CountByArgs>),
-    Top(Box<TopArgs>),
-    Find(Box<FindArgs>),
-    Partition(Box<PartitionArgs>),
-    Gather(Box<GatherArgs>),
+    CountBy(Deferred<CountByArgs>),
+    Top(Deferred<TopArgs>),
+    Find(Deferred<FindArgs>),
+    Partition(Deferred<PartitionArgs>),
+    Gather(Deferred<GatherArgs>),
 }
 
 impl SequenceCommand {

@@ -14,6 +14,7 @@ use outcore::{Error, Result};
 use serde_json::json;
 
 use crate::cli::Cli;
+use crate::cli::deferred::whole;
 use crate::context::Context;
 use crate::measure::Summary;
 use crate::pipe::CLOSED_PIPE;
@@ -22,14 +23,14 @@ use crate::pipe::CLOSED_PIPE;
 pub(crate) fn completions(context: &Context, shell: Shell) -> Result<u8> {
     let started = Instant::now();
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "outcore", &mut script);
+    clap_complete::generate(shell, &mut whole(Cli::command), "outcore", &mut script);
     print(context, &script, started)
 }
 
 /// Prints the main page, or writes all pages into `dir`.
 pub(crate) fn man(context: &Context, dir: Option<&Path>, is_forced: bool) -> Result<u8> {
     let started = Instant::now();
-    let mut command = Cli::command();
+    let mut command = whole(Cli::command);
     command.build();
     let Some(dir) = dir else {
         let mut page = Vec::new();
