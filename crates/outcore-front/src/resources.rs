@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use outcore::job::{ComputeCosts, Job, JobOptions, ScratchDrive};
 use outcore::{Error, Result};
-use outcore_io::config::{Config, Defaults, DriveSpec, Environment, Flags};
+use outcore_io::config::{Config, Defaults, DriveSpec, Environment, Flags, Source};
 use outcore_io::drive::Device;
 use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::probe::ProbeOptions;
@@ -31,6 +31,9 @@ const KNOWN_VARIABLES: [&str; 2] = [FAULT_VARIABLE, crate::volumes::VOLUME_VARIA
 const IN_MEMORY: [rustix::fs::FsWord; 2] = [0x0102_1994, 0x8584_58F6];
 /// Where scratch goes if the place beside the output is in memory.
 const FALLBACK_DIR: &str = "/var/tmp";
+
+/// Data of so many bytes are worked on by the thread that is there.
+const ONE_THREAD_BYTES_MAX: u64 = 256 << 10;
 
 /// What the caller set itself.
 #[derive(Debug, Clone, Default)]
@@ -97,6 +100,17 @@ impl Resources {
         self.request.flags.drives = vec![drives_file.to_path_buf()];
         self.config = Resources::load(&self.request, &self.environment)?.config;
         Ok(self)
+    }
+
+    /// The same for a job over so many bytes of files: on one thread where that is less than it takes to start
+    /// others, and nobody has said how many there shall be.
+    #[must_use]
+    pub fn for_data(mut self, data_bytes: Option<u64>) -> Self {
+        let is_little = data_bytes.is_some_and(|bytes| bytes <= ONE_THREAD_BYTES_MAX);
+        if is_little && self.config.threads.source == Source::Default {
+            self.config.threads.value = 1;
+        }
+        self
     }
 
     /// The same with a fault in the device, for tests.

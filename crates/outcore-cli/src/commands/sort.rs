@@ -5,7 +5,7 @@
 //! the sort. Up to the sort nothing but a copy of streams is made, and on any failure nothing is
 //! left behind. `--delete-input` removes the inputs only after the output is in place.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use outcore::Input;
@@ -111,12 +111,23 @@ fn load_resources(args: &SortArgs, is_gnu: bool) -> Result<Resources> {
     let dirs = args.gnu.temporary_dirs.iter();
     let dirs = dirs.filter(|dir| !is_gnu || dir.is_dir());
     drives.drives.extend(dirs.cloned());
-    resources::load(
+    let resources = resources::load(
         &flags,
         &drives,
         args.scratch.limit_bytes,
         args.seed.unwrap_or(resources::SEED),
-    )
+    )?;
+    Ok(resources.for_data(bytes_of_files(&args.inputs)))
+}
+
+/// Bytes of the inputs, if all of them are files.
+fn bytes_of_files(inputs: &[PathBuf]) -> Option<u64> {
+    let bytes = inputs.iter().map(|input| {
+        let metadata = std::fs::metadata(input).ok()?;
+        metadata.is_file().then_some(metadata.len())
+    });
+    let bytes: Option<u64> = bytes.sum();
+    bytes.filter(|_| !inputs.is_empty())
 }
 
 /// Whether the input is lines: everything that neither flags, nor names, nor what a file begins with
