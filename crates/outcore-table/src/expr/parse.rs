@@ -92,7 +92,7 @@ impl<'a> Parser<'a> {
 
     fn end(&mut self) -> Result<()> {
         self.cursor.skip_space();
-        match self.cursor.rest().is_empty() {
+        match self.cursor.is_at_end() {
             true => Ok(()),
             false => Err(self.cursor.wrong("an operator is missing")),
         }

@@ -42,9 +42,9 @@ impl<'a> Cursor<'a> {
         self.rest().is_empty()
     }
 
-    /// Reads `len` bytes, which end where a character ends.
-    pub fn advance(&mut self, len: usize) {
-        self.at += len;
+    /// Reads `len_bytes`, which end where a character ends.
+    pub fn advance(&mut self, len_bytes: usize) {
+        self.at += len_bytes;
     }
 
     /// Reads blanks.
