@@ -110,6 +110,8 @@ def lint() -> Tally:
         tally.add(step("cargo clippy", [*clippy, "-D", "warnings"]))
     else:
         tally.add(skipped("cargo clippy", f"{add} clippy`"))
+    slim = ["cargo", "check", "--package", "outcore-cli", "--no-default-features", "--quiet"]
+    tally.add(step("the command without tables", slim))
     tally.add(step("cargo xtask tidy", ["cargo", "xtask", "tidy"]))
     # Minutes to compile, so only where they are already: `make deny` installs both.
     if is_there("cargo", "deny", "--version"):

@@ -206,6 +206,7 @@ pub(crate) struct RowArgs {
 
 impl RowArgs {
     /// Whether any of them is given.
+    #[cfg_attr(not(feature = "tables"), expect(dead_code))]
     pub(crate) fn is_given(&self) -> bool {
         self.csv || self.jsonl
     }

@@ -5,7 +5,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use outcore_table::input::InputOptions;
 
 use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs, parse_count};
 
@@ -47,15 +46,6 @@ pub(crate) struct TableArgs {
 }
 
 impl TableArgs {
-    /// What is read of tables.
-    pub(crate) fn reads(&self) -> InputOptions {
-        InputOptions {
-            columns: (!self.columns.is_empty()).then(|| self.columns.clone()),
-            is_union: self.union,
-            ..InputOptions::default()
-        }
-    }
-
     /// Whether any of them is given.
     pub(crate) fn is_given(&self) -> bool {
         !self.columns.is_empty()

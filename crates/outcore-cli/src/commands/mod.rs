@@ -21,6 +21,10 @@ pub(crate) mod sort;
 mod sort_lines;
 pub(crate) mod split;
 pub(crate) mod store;
+#[cfg(feature = "tables")]
+pub(crate) mod table;
+#[cfg(not(feature = "tables"))]
+#[path = "no_tables.rs"]
 pub(crate) mod table;
 pub(crate) mod unique;
 pub(crate) mod vectors;

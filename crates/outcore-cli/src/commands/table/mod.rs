@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Streams};
-use outcore_table::input::is_directory_of_tables;
+use outcore_table::input::{InputOptions, is_directory_of_tables};
 use outcore_table::output::TableFormat;
 use outcore_table::rows::KeyColumn;
 
@@ -65,6 +65,15 @@ pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
     match sources.first() {
         Some(source) if !source.is_stream() => Ok(inputs::content_of(source)?.is_table()),
         _ => Ok(false),
+    }
+}
+
+/// What is read of tables.
+fn reads(tables: &TableArgs) -> InputOptions {
+    InputOptions {
+        columns: (!tables.columns.is_empty()).then(|| tables.columns.clone()),
+        is_union: tables.union,
+        ..InputOptions::default()
     }
 }
 

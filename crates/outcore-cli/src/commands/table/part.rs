@@ -49,7 +49,7 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
         });
     }
     let job = resources.job(Vec::new());
-    let reads = args.tables.reads();
+    let reads = super::reads(&args.tables);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (rows, read_bytes) = watch(reporter, interrupt, &job.control, &[], || {
         let from = (&args.files.inputs[..], &reads);
@@ -151,7 +151,7 @@ const PARTS_MAX: u64 = 1000;
 /// Rows of the table, and of a part.
 fn rows_of(args: &SplitArgs, tables: &TableArgs) -> Result<(u64, u64)> {
     let job = Job::new(outcore::JobOptions::default(), outcore::IoMode::Auto);
-    let reads: InputOptions = tables.reads();
+    let reads: InputOptions = super::reads(tables);
     let input = TableInput::open(&job, &args.inputs, &reads)?;
     let rows = input.rows_count();
     let part_rows = match (args.parts, args.part_lines, args.part_bytes) {

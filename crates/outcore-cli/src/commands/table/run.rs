@@ -88,7 +88,7 @@ pub(super) fn run_to(
             "io": resources.config.io.value.name(),
         }),
     );
-    let reads = request.tables.reads();
+    let reads = super::reads(request.tables);
     let ends = TableEnds {
         inputs: request.inputs,
         reads: &reads,

@@ -1,0 +1,80 @@
+//! What commands do about tables where the command was built without the feature `tables`: they refuse them by name.
+//!
+//! Contract: the functions of the folder `table`, which is there otherwise.
+
+use std::path::PathBuf;
+
+use outcore::{Error, Result};
+use outcore_front::inputs::{self, Streams};
+use outcore_front::resources::Resources;
+
+use crate::cli::SortArgs;
+use crate::cli::commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
+use crate::cli::dedup::DedupArgs;
+use crate::cli::group::GroupByArgs;
+use crate::cli::sequence::{FilterArgs, MapArgs};
+use crate::cli::tables::{ConvertArgs, TableArgs};
+use crate::context::Context;
+
+/// The error for a table.
+fn left_out() -> Error {
+    Error::usage(
+        "read table",
+        "this build of outcore reads no Parquet and no Arrow",
+    )
+    .hint("build it with the feature `tables`, which is on by default")
+}
+
+/// Fails if the first of `inputs` is a table; there are no others.
+pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
+    let Some(first) = inputs.first().filter(|first| first.is_file()) else {
+        return Ok(false);
+    };
+    let sources = inputs::find(std::slice::from_ref(first), Streams::Taken, &context.files)?;
+    match sources.first() {
+        Some(source) if !source.is_stream() && inputs::content_of(source)?.is_table() => {
+            Err(left_out().path(first))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Fails for flags of tables.
+pub(crate) fn check_no_table(tables: &TableArgs) -> Result<()> {
+    match tables.is_given() {
+        true => Err(left_out()),
+        false => Ok(()),
+    }
+}
+
+pub(crate) fn sort(_: &Context, _: &SortArgs, _: Resources) -> Result<u8> {
+    Err(left_out())
+}
+
+pub(crate) fn shuffle(_: &Context, _: &ShuffleArgs, _: Resources) -> Result<u8> {
+    Err(left_out())
+}
+
+pub(crate) fn info(_: &Context, _: &[PathBuf]) -> Result<u8> {
+    Err(left_out())
+}
+
+macro_rules! left_out {
+    ($($name:ident: $args:ty,)*) => {
+        $(pub(crate) fn $name(_: &Context, _: &$args) -> Result<u8> {
+            Err(left_out())
+        })*
+    };
+}
+
+left_out! {
+    unique: UniqueArgs,
+    head: HeadArgs,
+    sample: SampleArgs,
+    split: SplitArgs,
+    map: MapArgs,
+    filter: FilterArgs,
+    dedup: DedupArgs,
+    group_by: GroupByArgs,
+    convert: ConvertArgs,
+}
