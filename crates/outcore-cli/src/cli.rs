@@ -178,6 +178,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Vector(Deferred<vectors::VectorCommand>),
     Knn(Deferred<vectors::KnnArgs>),
+    Kmeans(Deferred<vectors::KmeansArgs>),
     #[command(subcommand)]
     View(Deferred<view::ViewCommand>),
     #[command(subcommand)]

@@ -11,6 +11,7 @@
 //! | [`scan`] | one pass over a file on all threads |
 //! | [`exact`] | distances in f64 with one order of summation, and the bound on the error of f32 products |
 //! | [`knn`] | the exact nearest neighbours of queries |
+//! | [`kmeans`](mod@kmeans) | clusters by passes over the base |
 //! | [`convert`](mod@convert) | from one format to another |
 //! | [`results`] | small results as files |
 //!
@@ -37,6 +38,7 @@
 pub mod convert;
 pub mod exact;
 pub mod format;
+pub mod kmeans;
 pub mod knn;
 mod product;
 pub mod results;

@@ -331,14 +331,19 @@ impl Rows<'_> {
             self.exact(index, wide);
             if let Some(column) = wide.iter().position(|number| !number.is_finite()) {
                 let row = self.first + index as u64;
-                let cause = format!("row {row} has {} in column {column}", wide[column]);
-                return Err(Error::usage("read vectors", cause)
-                    .path(&self.piece.file.path)
-                    .hint("replace or remove vectors that are not all finite numbers"));
+                return Err(strange(self.piece.file, row, column, wide[column]));
             }
         }
         Ok(())
     }
+}
+
+/// The error for a number that is none or infinite.
+pub(crate) fn strange(file: &VectorFile, row: u64, column: usize, number: f64) -> Error {
+    let cause = format!("row {row} has {number} in column {column}");
+    Error::usage("read vectors", cause)
+        .path(&file.path)
+        .hint("replace or remove vectors that are not all finite numbers")
 }
 
 /// All vectors of a file, in memory as f64; their memory is the caller's to reserve.

@@ -41,7 +41,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "gather",
         ],
     ),
-    ("Vectors", &["vector", "knn"]),
+    ("Vectors", &["vector", "knn", "kmeans"]),
     (
         "Sorted views and datasets",
         &["view", "volume", "put", "get", "ls", "rm", "cp"],

@@ -25,6 +25,12 @@ Examples:
   outcore knn embeddings.npy queries.npy -k 10 --metric cos -o ids.npy
   outcore knn points.npy --self -k 16 -o graph.npy";
 
+const KMEANS_EXAMPLES: &str = "\
+Examples:
+  outcore kmeans base.fbin -k 64 -o centroids.npy --labels labels.npy
+  outcore kmeans embeddings.npy -k 1000 --spherical --runs 3 -o centroids.npy
+  outcore kmeans base.fbin -k 64 --init centroids.npy --max-iterations 20 -o better.npy";
+
 /// Convert files of vectors, and tell what they hold
 ///
 /// Names of files tell their formats: .npy, .fvecs, .bvecs and .ivecs, .fbin, .f16bin, .u8bin,
@@ -133,6 +139,54 @@ pub(crate) struct KnnArgs {
     #[arg(long, value_name = "MASK", value_hint = ValueHint::FilePath)]
     pub(crate) subset: Option<PathBuf>,
     /// Type of bare numbers in both files, such as f32x768
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) type_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) run: VectorRunArgs,
+}
+
+/// Cluster vectors by k-means
+///
+/// Each iteration reads the base once, gives each vector to its nearest centroid and moves each
+/// centroid to the mean of its vectors. A centroid without vectors moves to the one that is
+/// farthest from its own. The result is the same bytes on any processor, for any number of threads
+/// and any memory. A run that was not long enough goes on from its centroids: --init FILE.
+#[derive(Debug, Args)]
+#[command(after_long_help = KMEANS_EXAMPLES)]
+pub(crate) struct KmeansArgs {
+    /// File of the vectors that are clustered
+    #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
+    pub(crate) base: PathBuf,
+    /// Number of clusters
+    #[arg(short, value_name = "K", value_parser = parse_count, default_value = "8")]
+    pub(crate) k: u64,
+    /// Centroids: .npy, .fbin, .fvecs, or bare numbers
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// The cluster of each vector, counted from 0: .npy, .ibin, or bare i32; reads the base once more
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) labels: Option<PathBuf>,
+    /// Where centroids start: k-means++ or random, on a sample of at least 4096 and 8 K vectors, or
+    /// a file of K centroids
+    #[arg(long, value_name = "HOW", default_value = "k-means++")]
+    pub(crate) init: PathBuf,
+    /// Iterations, at most
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    pub(crate) max_iterations: u32,
+    /// Stop when the squares of all moves of centroids sum to no more than this part of the mean
+    /// variance of the columns
+    #[arg(long, value_name = "PART", default_value_t = 1e-4)]
+    pub(crate) tolerance: f64,
+    /// Cluster N times from different starts, and keep the result with the least inertia
+    #[arg(long, value_name = "N", alias = "n-init", default_value_t = 1)]
+    pub(crate) runs: u32,
+    /// Random seed of the starts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Take vectors and centroids at norm 1: clusters by cosine
+    #[arg(long)]
+    pub(crate) spherical: bool,
+    /// Type of bare numbers, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
     #[command(flatten)]

@@ -47,6 +47,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ),
     ("vector info", With(&["v.fbin", "v.fbin --json"])),
     ("vector convert", With(&["v.fbin -o v.npy --json"])),
+    ("kmeans", With(&["v.fbin -k 2 -o c.npy --json"])),
     ("knn", With(&["v.fbin v.npy -k 2 -o n.ibin --json"])),
     ("dedup", With(&["t.parquet -o d.parquet --json"])),
     (

@@ -136,3 +136,63 @@ fn what_is_wrong_with_vectors_is_named_and_nothing_is_left() {
         .run(&["knn", "a.fbin", "a.fbin", "-o", "a.fbin", "--force"])
         .fails(2, &["a.fbin", "input"], "another");
 }
+
+#[test]
+fn clusters_that_lie_apart_are_found_with_labels_and_may_be_started_from() {
+    let place = TestDir::new();
+    // Three clusters, row after row.
+    let base: Vec<f32> = whole(900, 4, 3)
+        .iter()
+        .enumerate()
+        .map(|(at, number)| number / 1024.0 + (at / 4 % 3) as f32 * 100.0)
+        .collect();
+    place.write("base.fbin", &fbin(&base, 4));
+    let words = [
+        "kmeans",
+        "base.fbin",
+        "-k",
+        "3",
+        "-o",
+        "c.npy",
+        "--labels",
+        "l.i32",
+    ];
+    let summary = place
+        .run(&[&words[..], &["--json"]].concat())
+        .ok()
+        .event("summary");
+    assert_eq!(summary["sizes"], serde_json::json!([300, 300, 300]));
+    assert_eq!(summary["has_converged"], true);
+    let labels = place.read("l.i32");
+    let label = |row: usize| labels[4 * row];
+    assert!((0..900).all(|row| label(row) == label(row % 3)));
+    assert!(label(0) != label(1) && label(1) != label(2) && label(0) != label(2));
+    place.run(&words).fails(2, &["c.npy", "exists"], "--force");
+    let again = [
+        "kmeans",
+        "base.fbin",
+        "-k",
+        "3",
+        "--init",
+        "c.npy",
+        "-o",
+        "d.npy",
+        "--json",
+    ];
+    let summary = place.run(&again).ok().event("summary");
+    assert_eq!(summary["iterations"], 1);
+    let wrong = [
+        "kmeans",
+        "base.fbin",
+        "-k",
+        "4",
+        "--init",
+        "c.npy",
+        "-o",
+        "e.npy",
+    ];
+    place
+        .run(&wrong)
+        .fails(2, &["c.npy", "3 vectors of 4 dimensions"], "-k");
+    assert!(!place.path("e.npy").exists());
+}

@@ -4,6 +4,7 @@
 //! exist or are inputs are refused before anything is read.
 
 mod files;
+mod kmeans;
 mod knn;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use crate::recorder::Kept;
 use crate::resources;
 
 pub(crate) use files::run as vector;
+pub(crate) use kmeans::kmeans;
 pub(crate) use knn::knn;
 
 /// A run of a command on vectors.

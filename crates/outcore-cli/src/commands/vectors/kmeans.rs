@@ -1,0 +1,92 @@
+//! `outcore kmeans`: vectors clustered.
+//!
+//! Contract: as the folder's. Labels are written before centroids, so that a file of centroids is never without the labels that
+//! were asked for.
+
+use std::path::Path;
+
+use outcore::Result;
+use outcore_io::units;
+use outcore_vector::format::Element;
+use outcore_vector::kmeans::{self, Init, KmeansOptions};
+use outcore_vector::results::{self, Array};
+use serde_json::json;
+
+use super::{Run, open};
+use crate::cli::vectors::KmeansArgs;
+use crate::context::Context;
+use crate::measure::rate_text;
+
+/// Runs it.
+pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
+    let type_name = args.type_name.as_deref();
+    let base = open(&args.base, type_name)?;
+    let init = match args.init.to_str() {
+        Some("k-means++") => Init::FarRows,
+        Some("random") => Init::RandomRows,
+        _ => Init::Given(open(&args.init, type_name)?),
+    };
+    let mut read: Vec<&Path> = vec![&base.path];
+    if let Init::Given(file) = &init {
+        read.push(&file.path);
+    }
+    let options = KmeansOptions {
+        init: init.clone(),
+        max_iterations: args.max_iterations,
+        tolerance: args.tolerance,
+        runs: args.runs,
+        seed: args.seed,
+        is_spherical: args.spherical,
+        ..KmeansOptions::new(usize::try_from(args.k).unwrap_or(usize::MAX))
+    };
+    let mut written: Vec<&Path> = vec![&args.output];
+    written.extend(args.labels.as_deref());
+    let run = Run::begin(context, &args.run, (&read, &written))?;
+    let wide = base.element == Element::F64;
+    results::check_name(&args.output, centroids(&[], wide))?;
+    if let Some(path) = &args.labels {
+        results::check_name(path, Array::Labels(&[]))?;
+    }
+    let force = args.run.force;
+    let (found, read_bytes) = run.watch(|job| {
+        let found = kmeans::kmeans(job, &base, &options)?;
+        let mut read_bytes = found.read_bytes;
+        if let Some(path) = &args.labels {
+            read_bytes += kmeans::write_labels(job, &base, &found, (path, force))?.read_bytes;
+        }
+        let numbers = centroids(&found.centroids, wide);
+        results::write(job, (&args.output, force), numbers, Some(base.dimension))?;
+        Ok((found, read_bytes))
+    })?;
+    let passes = found.passes + u32::from(args.labels.is_some());
+    let summary = run.summary(base.rows, read_bytes, passes);
+    let seconds = summary.seconds;
+    let summary = summary
+        .with("output", json!(args.output.display().to_string()))
+        .with("dimension", json!(base.dimension))
+        .with("k", json!(found.row_counts.len()))
+        .with("inertia", json!(found.inertia))
+        .with("iterations", json!(found.iterations))
+        .with("has_converged", json!(found.has_converged))
+        .with("sizes", json!(found.row_counts));
+    context.reporter.summary(&summary);
+    let end = match found.has_converged {
+        true => "converged",
+        false => "stopped",
+    };
+    context.reporter.human(&format!(
+        "clustered {} in {}, {end} after {} with an inertia of {:.6e}, in {}: {}",
+        units::counted(base.rows, "vector"),
+        units::counted(found.row_counts.len() as u64, "cluster"),
+        units::counted(found.iterations.into(), "iteration"),
+        found.inertia,
+        units::seconds(seconds),
+        rate_text(base.data_bytes() * u64::from(passes), seconds),
+    ));
+    Ok(0)
+}
+
+/// Centroids as a result.
+fn centroids(numbers: &[f64], wide: bool) -> Array<'_> {
+    Array::Floats { numbers, wide }
+}

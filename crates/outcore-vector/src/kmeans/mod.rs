@@ -1,0 +1,529 @@
+//! k-means: centroids that have little distance to the rows of a file, by passes over it.
+//!
+//! Contract (Lloyd, "Least squares quantization in PCM", IEEE Transactions on Information Theory 1982): a pass gives each row to the
+//! centroid nearest in f64, the first of equals, and moves each centroid to the mean of its rows. It ends when the
+//! centroids move less than the tolerance, as scikit-learn measures it, or after a number of iterations. A
+//! centroid without rows moves to the row that is farthest from its own. Means are sums without an order ([`sums`]), so the
+//! result depends on the base, the options and the seed alone: not on threads, memory, pieces or the processor.
+//!
+//! Spherical: rows are taken at norm 1, and so are centroids; a distance is then twice one minus the cosine.
+//!
+//! Bounds: one read an iteration, one for the last distances, and one for labels; a sum whose largest number was guessed
+//! too small by the sample is read for once more. Memory is 16 bytes a number of a centroid for each thread, 12 for all, and the scan's.
+
+mod centroids;
+mod label;
+mod seed;
+mod sums;
+
+use std::collections::BinaryHeap;
+
+use outcore::{Error, Job, Result};
+use outcore_io::memory::Reservation;
+use outcore_io::units;
+
+use crate::exact::{dot, squared_distance};
+use crate::format::VectorFile;
+use crate::scan::{Piece, Scan, Tile, load};
+
+use centroids::{Centroids, Space};
+use seed::Sample;
+use sums::{Sum, Units};
+
+pub use label::write_labels;
+
+/// Clusters, at most.
+const K_MAX: usize = 1 << 20;
+/// The sample may miss the largest number by this factor before a pass is repeated.
+const LARGEST_SLACK: f64 = 4.0;
+/// Centroids without rows that find a row in one pass.
+const FARTHEST_ROWS: usize = 64;
+const OPERATION: &str = "cluster vectors";
+
+/// Where centroids start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Init {
+    /// Rows of a sample that are far from each other, by k-means++.
+    FarRows,
+    /// Rows of a sample at random.
+    RandomRows,
+    /// The vectors of a file.
+    Given(VectorFile),
+}
+
+/// What is clustered, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KmeansOptions {
+    /// Clusters.
+    pub k: usize,
+    /// Where centroids start.
+    pub init: Init,
+    /// Iterations, at most.
+    pub max_iterations: u32,
+    /// The sum of the squares by which centroids move in the last iteration, as a part of the mean variance of the columns.
+    pub tolerance: f64,
+    /// Runs from different starts, of which the one with the least inertia is kept.
+    pub runs: u32,
+    /// What the starts are drawn with.
+    pub seed: u64,
+    /// Whether rows and centroids are taken at norm 1.
+    pub is_spherical: bool,
+}
+
+impl KmeansOptions {
+    /// As scikit-learn has them: k-means++, 300 iterations, a tolerance of 1e-4, one run.
+    pub fn new(k: usize) -> Self {
+        KmeansOptions {
+            k,
+            init: Init::FarRows,
+            max_iterations: 300,
+            tolerance: 1e-4,
+            runs: 1,
+            seed: 1,
+            is_spherical: false,
+        }
+    }
+}
+
+/// Centroids and what belongs to them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clustering {
+    /// Centroids, one after another.
+    pub centroids: Vec<f64>,
+    /// Rows of each.
+    pub row_counts: Vec<u64>,
+    /// The sum of the squares of the distances of all rows to their centroids.
+    pub inertia: f64,
+    /// Iterations of the run that was kept.
+    pub iterations: u32,
+    /// Whether it ended because centroids no longer moved by more than the tolerance.
+    pub has_converged: bool,
+    /// Whether rows and centroids were taken at norm 1.
+    pub is_spherical: bool,
+    /// Passes over the base, in all runs.
+    pub passes: u32,
+    /// Bytes that were read.
+    pub read_bytes: u64,
+}
+
+/// Clusters the rows of `base`.
+///
+/// # Errors
+/// Usage: more clusters than rows, a number that is none or infinite, a zero vector if it is spherical, centroids to start
+/// from that do not fit. Memory: the centroids do not fit. What reading fails with.
+pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<Clustering> {
+    check(base, options)?;
+    let mut best: Option<Clustering> = None;
+    let (mut passes, mut read_bytes) = (0, 0);
+    for run in 0..options.runs.max(1) {
+        let seed = outcore::read::sample::random(options.seed, u64::from(run));
+        let found = Run::start(job, base, options, seed)?.finish()?;
+        passes += found.passes;
+        read_bytes += found.read_bytes;
+        if best
+            .as_ref()
+            .is_none_or(|best| found.inertia < best.inertia)
+        {
+            best = Some(found);
+        }
+        if matches!(options.init, Init::Given(_)) {
+            // All runs would be the same.
+            break;
+        }
+    }
+    let best = best.ok_or_else(|| Error::usage(OPERATION, "no run was made"))?;
+    Ok(Clustering {
+        passes,
+        read_bytes,
+        ..best
+    })
+}
+
+fn check(base: &VectorFile, options: &KmeansOptions) -> Result<()> {
+    if base.element.is_id() {
+        let cause = format!("it holds ids ({}), not vectors", base.element.name());
+        return Err(Error::usage(OPERATION, cause)
+            .path(&base.path)
+            .hint("convert it to f32 with `outcore vector convert`"));
+    }
+    let k = options.k;
+    if k == 0 || k as u64 > base.rows || k > K_MAX {
+        let rows = units::counted(base.rows, "row");
+        let cause = format!("{k} clusters were asked for, and there are {rows}");
+        return Err(Error::usage(OPERATION, cause)
+            .path(&base.path)
+            .hint("choose -k between 1 and the number of rows, at most 1048576"));
+    }
+    if options.tolerance.is_nan() || options.tolerance < 0.0 {
+        let cause = format!("the tolerance is {}", options.tolerance);
+        return Err(Error::usage(OPERATION, cause).hint("give 0 or more, such as 1e-4"));
+    }
+    match &options.init {
+        Init::Given(file) if file.rows != k as u64 || file.dimension != base.dimension => {
+            Err(seed::misfit(file, base, k))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One run from one start.
+struct Run<'a> {
+    job: &'a Job,
+    base: &'a VectorFile,
+    options: &'a KmeansOptions,
+    centroids: Centroids,
+    /// No number of the base is larger, as far as is known.
+    largest: f64,
+    passes: u32,
+    read_bytes: u64,
+    _held: Reservation,
+}
+
+impl<'a> Run<'a> {
+    fn start(
+        job: &'a Job,
+        base: &'a VectorFile,
+        options: &'a KmeansOptions,
+        seed: u64,
+    ) -> Result<Self> {
+        let (k, dimension) = (options.k, base.dimension);
+        // While they move, there are the old ones and the new ones.
+        let held_bytes = 2 * Centroids::memory_bytes(k, dimension);
+        let held = job.budget.reserve("centroids", held_bytes)?;
+        let mut sample = Sample::read(job, base, k, seed)?;
+        let largest = match options.is_spherical {
+            // Rounded, a number may be a little more than the norm.
+            true => 2.0,
+            false => sample.largest() * LARGEST_SLACK,
+        };
+        if options.is_spherical && !matches!(options.init, Init::Given(_)) {
+            // A zero vector is told by the pass, with its row.
+            for vector in sample.vectors_mut() {
+                to_norm_one(vector);
+            }
+        }
+        let mut start = match &options.init {
+            Init::FarRows => sample.far_rows(job, k, seed)?,
+            Init::RandomRows => sample.random_rows(k, seed),
+            Init::Given(file) => load(job, file)?,
+        };
+        if options.is_spherical {
+            start.chunks_exact_mut(dimension).for_each(|vector| {
+                to_norm_one(vector);
+            });
+        }
+        Ok(Run {
+            job,
+            base,
+            options,
+            centroids: Centroids::new(start, dimension, options.is_spherical),
+            largest,
+            passes: 0,
+            read_bytes: sample.read_bytes,
+            _held: held,
+        })
+    }
+
+    fn finish(mut self) -> Result<Clustering> {
+        let (mut iterations, mut has_converged) = (0, false);
+        let mut enough = None;
+        let mut last = None;
+        while iterations < self.options.max_iterations && !has_converged {
+            let found = self.pass(&format!("iteration {}", iterations + 1))?;
+            iterations += 1;
+            let tolerance =
+                *enough.get_or_insert_with(|| self.options.tolerance * found.variance(self.base));
+            let next = found.moved(&self.centroids, self.options.is_spherical);
+            let moves = next.chunks_exact(self.base.dimension).enumerate();
+            let moved: f64 = moves
+                .map(|(index, to)| squared_distance(self.centroids.at(index), to))
+                .sum();
+            has_converged = moved <= tolerance;
+            if moved == 0.0 {
+                last = Some(found);
+            } else {
+                self.centroids =
+                    Centroids::new(next, self.base.dimension, self.options.is_spherical);
+            }
+        }
+        let last = match last {
+            // It was of these centroids.
+            Some(found) => found,
+            None => self.pass("distances")?,
+        };
+        Ok(Clustering {
+            row_counts: last.counts,
+            inertia: last.inertia.value(),
+            iterations,
+            has_converged,
+            is_spherical: self.options.is_spherical,
+            passes: self.passes,
+            read_bytes: self.read_bytes,
+            centroids: self.centroids.into_numbers(),
+        })
+    }
+
+    /// Gives each row to its nearest centroid; once more, if a number was larger than was thought.
+    fn pass(&mut self, phase: &str) -> Result<Found> {
+        loop {
+            let units = self.units()?;
+            let (found, read_bytes) = self.pass_with(phase, units)?;
+            self.passes += 1;
+            self.read_bytes += read_bytes;
+            if found.largest <= units.0.largest() {
+                return Ok(found);
+            }
+            self.largest = found.largest;
+        }
+    }
+
+    /// The units of numbers and of squares.
+    fn units(&self) -> Result<(Units, Units)> {
+        let rows = self.base.rows;
+        let numbers = Units::new(self.largest, rows);
+        let squares = numbers.and_then(|units| {
+            // No distance is more than that between opposite corners.
+            let most = 4.0 * self.base.dimension as f64 * units.largest() * units.largest();
+            Units::new(most, rows)
+        });
+        numbers.zip(squares).ok_or_else(|| {
+            let cause = format!("a number of {:e} is too large for distances", self.largest);
+            Error::usage(OPERATION, cause)
+                .path(&self.base.path)
+                .hint("scale the vectors so that all numbers are below 1e100")
+        })
+    }
+
+    fn pass_with(&self, phase: &str, units: (Units, Units)) -> Result<(Found, u64)> {
+        let (k, dimension) = (self.centroids.count(), self.base.dimension);
+        let beside_bytes = Worker::memory_bytes(k, self.base);
+        let scan = Scan::plan(self.job, self.base, beside_bytes)?;
+        let state = || {
+            Ok(Worker {
+                _held: self.job.budget.reserve("clusters", beside_bytes)?,
+                tile: Tile::new(self.base),
+                space: Space::new(k),
+                found: Found::new(k, dimension),
+            })
+        };
+        let visit = |worker: &mut Worker, piece: Piece<'_>| self.visit(worker, piece, &units);
+        let passed = scan.run(self.job, phase, state, visit)?;
+        let mut each = passed.states.into_iter().map(|worker| worker.found);
+        let mut found = each.next().unwrap_or_else(|| Found::new(k, dimension));
+        each.for_each(|other| found.merge(other));
+        Ok((found, passed.read_bytes))
+    }
+
+    fn visit(&self, worker: &mut Worker, piece: Piece<'_>, units: &(Units, Units)) -> Result<()> {
+        let Worker {
+            tile, space, found, ..
+        } = worker;
+        tile.each(piece, |rows, wide| {
+            let first = rows.first;
+            let each = |index: usize, cluster: usize, distance: f64, vector: &[f64]| {
+                found.add(units, (first + index as u64, cluster, distance), vector);
+                Ok(())
+            };
+            let scale = |index: usize, vector: &mut [f64]| match self.options.is_spherical
+                && !to_norm_one(vector)
+            {
+                false => Ok(()),
+                true => Err(zero_vector(self.base, first + index as u64)),
+            };
+            self.centroids.nearest(&rows, space, each, (wide, scale))
+        })
+    }
+}
+
+/// Makes a vector one of norm 1; false if it is zero.
+fn to_norm_one(vector: &mut [f64]) -> bool {
+    let norm = dot(vector, vector).sqrt();
+    if norm == 0.0 {
+        return false;
+    }
+    vector.iter_mut().for_each(|number| *number /= norm);
+    true
+}
+
+fn zero_vector(base: &VectorFile, row: u64) -> Error {
+    Error::usage(
+        OPERATION,
+        format!("row {row} is zero, and has no direction"),
+    )
+    .path(&base.path)
+    .hint("remove zero vectors, or leave --spherical out")
+}
+
+/// What a thread works with.
+struct Worker {
+    tile: Tile,
+    space: Space,
+    found: Found,
+    _held: Reservation,
+}
+
+impl Worker {
+    fn memory_bytes(k: usize, base: &VectorFile) -> u64 {
+        Found::memory_bytes(k, base.dimension) + Space::memory_bytes(k) + Tile::memory_bytes(base)
+    }
+}
+
+/// What a pass finds.
+struct Found {
+    /// Of each cluster, the sum of its rows.
+    sums: Vec<Sum>,
+    counts: Vec<u64>,
+    inertia: Sum,
+    /// The sum of all squares.
+    squares: Sum,
+    largest: f64,
+    farthest: BinaryHeap<Far>,
+}
+
+/// A row that is far from its centroid. The largest is the one to lose first: the nearest, the last of equals.
+#[derive(Debug, Clone, PartialEq)]
+struct Far {
+    distance: f64,
+    row: u64,
+    cluster: usize,
+    vector: Vec<f64>,
+}
+
+impl Eq for Far {}
+
+impl Ord for Far {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let nearer = other.distance.total_cmp(&self.distance);
+        nearer.then(self.row.cmp(&other.row))
+    }
+}
+
+impl PartialOrd for Far {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Found {
+    fn memory_bytes(k: usize, dimension: usize) -> u64 {
+        let sums = k as u64 * (dimension * size_of::<Sum>() + size_of::<u64>()) as u64;
+        let far = k.min(FARTHEST_ROWS) + 1;
+        sums + (far * (size_of::<Far>() + dimension * size_of::<f64>())) as u64
+    }
+
+    fn new(k: usize, dimension: usize) -> Self {
+        Found {
+            sums: vec![Sum::default(); k * dimension],
+            counts: vec![0; k],
+            inertia: Sum::default(),
+            squares: Sum::default(),
+            largest: 0.0,
+            farthest: BinaryHeap::new(),
+        }
+    }
+
+    fn add(
+        &mut self,
+        (units, square_units): &(Units, Units),
+        (row, cluster, distance): (u64, usize, f64),
+        vector: &[f64],
+    ) {
+        let dimension = vector.len();
+        let largest = vector
+            .iter()
+            .fold(0.0, |largest: f64, number| largest.max(number.abs()));
+        self.largest = self.largest.max(largest);
+        if largest > units.largest() {
+            // The pass will be made again.
+            return;
+        }
+        self.counts[cluster] += 1;
+        units.add_all(&mut self.sums[cluster * dimension..][..dimension], vector);
+        self.inertia.add(square_units, distance);
+        self.squares.add(square_units, dot(vector, vector));
+        let rows_max = self.counts.len().min(FARTHEST_ROWS);
+        let is_far = match self.farthest.peek() {
+            Some(nearest) if self.farthest.len() == rows_max => {
+                (nearest.distance, row) < (distance, nearest.row)
+            }
+            _ => true,
+        };
+        if is_far && distance > 0.0 {
+            let far = Far {
+                distance,
+                row,
+                cluster,
+                vector: vector.to_vec(),
+            };
+            self.keep(far, rows_max);
+        }
+    }
+
+    fn keep(&mut self, far: Far, rows_max: usize) {
+        self.farthest.push(far);
+        if self.farthest.len() > rows_max {
+            self.farthest.pop();
+        }
+    }
+
+    fn merge(&mut self, other: Found) {
+        self.sums
+            .iter_mut()
+            .zip(&other.sums)
+            .for_each(|(sum, other)| sum.merge(other));
+        self.counts
+            .iter_mut()
+            .zip(&other.counts)
+            .for_each(|(count, other)| *count += other);
+        self.inertia.merge(&other.inertia);
+        self.squares.merge(&other.squares);
+        self.largest = self.largest.max(other.largest);
+        let rows_max = self.counts.len().min(FARTHEST_ROWS);
+        for far in other.farthest {
+            self.keep(far, rows_max);
+        }
+    }
+
+    /// The mean of the variances of the columns.
+    fn variance(&self, base: &VectorFile) -> f64 {
+        let (rows, dimension) = (base.rows as f64, base.dimension);
+        let mut means = vec![Sum::default(); dimension];
+        for sums in self.sums.chunks_exact(dimension) {
+            means
+                .iter_mut()
+                .zip(sums)
+                .for_each(|(mean, sum)| mean.merge(sum));
+        }
+        let of_means: f64 = means.iter().map(|mean| (mean.value() / rows).powi(2)).sum();
+        ((self.squares.value() / rows - of_means) / dimension as f64).max(0.0)
+    }
+
+    /// Where the centroids move.
+    fn moved(&self, centroids: &Centroids, is_spherical: bool) -> Vec<f64> {
+        let dimension = self.sums.len() / self.counts.len();
+        let mut counts = self.counts.clone();
+        let mut sums: Vec<f64> = self.sums.iter().map(Sum::value).collect();
+        let mut farthest = self.farthest.clone().into_sorted_vec().into_iter();
+        for empty in (0..counts.len()).filter(|cluster| self.counts[*cluster] == 0) {
+            let Some(far) = farthest.find(|far| counts[far.cluster] > 1) else {
+                break;
+            };
+            counts[far.cluster] -= 1;
+            let from = &mut sums[far.cluster * dimension..][..dimension];
+            from.iter_mut()
+                .zip(&far.vector)
+                .for_each(|(sum, number)| *sum -= number);
+            counts[empty] = 1;
+            sums[empty * dimension..][..dimension].copy_from_slice(&far.vector);
+        }
+        for (cluster, count) in counts.iter().enumerate() {
+            let mean = &mut sums[cluster * dimension..][..dimension];
+            mean.iter_mut().for_each(|sum| *sum /= *count as f64);
+            // Without rows, or with rows that cancel out, there is no direction to move to.
+            if *count == 0 || (is_spherical && !to_norm_one(mean)) {
+                mean.copy_from_slice(centroids.at(cluster));
+            }
+        }
+        sums
+    }
+}

@@ -1,0 +1,172 @@
+//! Where the centroids start: rows of the base, chosen far from each other or at random.
+//!
+//! Contract: the choice depends on the seed and the base alone. Rows are drawn from a sample: one row, at a random place,
+//! of each of as many equal stretches of the base as the sample has rows; all rows, if the base is no larger.
+//!
+//! Source: Arthur and Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007; of several candidates for
+//! each centroid the best is kept, as the authors' own program does (section 5) and scikit-learn.
+
+use outcore::primitives::gather::gather;
+use outcore::read::sample::random;
+use outcore::{Error, Input, Job, Result};
+use outcore_io::memory::Reservation;
+
+use crate::exact::squared_distance;
+use crate::format::VectorFile;
+
+/// Rows of a sample, at least, where the base has so many.
+const SAMPLE_ROWS_MIN: u64 = 4096;
+/// Rows of a sample for each centroid.
+const SAMPLE_ROWS_EACH: u64 = 8;
+/// Numbers of the streams of random numbers.
+const PLACES: u64 = 0;
+const DRAWS: u64 = 1;
+
+/// A sample of the base.
+pub(super) struct Sample {
+    numbers: Vec<f64>,
+    dimension: usize,
+    pub(super) read_bytes: u64,
+    _held: Reservation,
+}
+
+/// Rows of a sample.
+fn sample_rows(base: &VectorFile, k: usize) -> u64 {
+    base.rows
+        .min(SAMPLE_ROWS_MIN.max(SAMPLE_ROWS_EACH * k as u64))
+}
+
+impl Sample {
+    /// Reads a sample for `k` centroids.
+    ///
+    /// # Errors
+    /// Memory: it does not fit. Usage: a number that is none or infinite. What reading fails with.
+    pub(super) fn read(job: &Job, base: &VectorFile, k: usize, seed: u64) -> Result<Self> {
+        let (rows, dimension) = (sample_rows(base, k), base.dimension);
+        let places = (0..rows).map(|stretch| {
+            let start = |stretch: u64| {
+                (u128::from(base.rows) * u128::from(stretch) / u128::from(rows)) as u64
+            };
+            let (from, to) = (start(stretch), start(stretch + 1));
+            from + random(random(seed, PLACES), stretch) % (to - from)
+        });
+        let places: Vec<u64> = places.collect();
+        let held_bytes = rows * (dimension * size_of::<f64>() + size_of::<u64>()) as u64;
+        let held = job.budget.reserve("sample of vectors", held_bytes)?;
+        let input = Input {
+            path: base.path.clone(),
+            header_bytes: base.header_bytes,
+            data_bytes: Some(base.data_bytes()),
+        };
+        let (bytes, summary) = gather(job, &[input], base.row_bytes(), &places)?;
+        let mut numbers = vec![0.0; rows as usize * dimension];
+        let each = bytes.chunks_exact(base.row_bytes()).zip(&places);
+        for ((bytes, row), numbers) in each.zip(numbers.chunks_exact_mut(dimension)) {
+            base.element.decode_f64(base.numbers(*row, bytes)?, numbers);
+            if let Some(column) = numbers.iter().position(|number| !number.is_finite()) {
+                return Err(crate::scan::strange(base, *row, column, numbers[column]));
+            }
+        }
+        Ok(Sample {
+            numbers,
+            dimension,
+            read_bytes: summary.read_bytes,
+            _held: held,
+        })
+    }
+
+    /// The largest number in it, whatever its sign.
+    pub(super) fn largest(&self) -> f64 {
+        let sizes = self.numbers.iter().map(|number| number.abs());
+        sizes.fold(0.0, f64::max)
+    }
+
+    /// Its vectors, to be changed.
+    pub(super) fn vectors_mut(&mut self) -> impl Iterator<Item = &mut [f64]> {
+        self.numbers.chunks_exact_mut(self.dimension)
+    }
+
+    fn rows(&self) -> usize {
+        self.numbers.len() / self.dimension
+    }
+
+    fn row(&self, index: usize) -> &[f64] {
+        &self.numbers[index * self.dimension..][..self.dimension]
+    }
+
+    /// `k` rows at random.
+    pub(super) fn random_rows(&self, k: usize, seed: u64) -> Vec<f64> {
+        let mut rows: Vec<usize> = (0..self.rows()).collect();
+        for place in 0..k {
+            let left = (rows.len() - place) as u64;
+            let drawn = random(random(seed, DRAWS), place as u64) % left;
+            rows.swap(place, place + drawn as usize);
+        }
+        rows[..k]
+            .iter()
+            .flat_map(|row| self.row(*row))
+            .copied()
+            .collect()
+    }
+
+    /// `k` rows, each drawn with a probability in proportion to the square of its distance from those before it; the best
+    /// of some draws is taken.
+    pub(super) fn far_rows(&self, job: &Job, k: usize, seed: u64) -> Result<Vec<f64>> {
+        let rows = self.rows();
+        let seed = random(seed, DRAWS);
+        let mut draws = (0..).map(|draw| (random(seed, draw) >> 11) as f64 / 2.0_f64.powi(53));
+        let mut draw = move || draws.next().unwrap_or(0.0);
+        let trials = 2 + (k as f64).ln() as usize;
+        let first = ((draw() * rows as f64) as usize).min(rows - 1);
+        let mut chosen = self.row(first).to_vec();
+        let distances_to = |row: usize, least: &[f64], out: &mut [f64]| -> f64 {
+            let wanted = self.row(row);
+            for (index, (out, least)) in out.iter_mut().zip(least).enumerate() {
+                *out = least.min(squared_distance(self.row(index), wanted));
+            }
+            out.iter().sum()
+        };
+        let mut least = vec![f64::INFINITY; rows];
+        let (mut tried, mut best) = (vec![0.0; rows], vec![0.0; rows]);
+        let mut potential = distances_to(first, &least.clone(), &mut least);
+        while chosen.len() < k * self.dimension {
+            job.control.check()?;
+            let mut kept: Option<(f64, usize)> = None;
+            for _ in 0..trials {
+                let row = place_of(draw() * potential, &least);
+                let reached = distances_to(row, &least, &mut tried);
+                if kept.is_none_or(|(before, _)| reached < before) {
+                    kept = Some((reached, row));
+                    std::mem::swap(&mut tried, &mut best);
+                }
+            }
+            if let Some((reached, row)) = kept {
+                potential = reached;
+                std::mem::swap(&mut least, &mut best);
+                chosen.extend_from_slice(self.row(row));
+            }
+        }
+        Ok(chosen)
+    }
+}
+
+/// The first place at which the sum of `weights` is more than `wanted`; the last, if it never is.
+fn place_of(wanted: f64, weights: &[f64]) -> usize {
+    let mut sum = 0.0;
+    let found = weights.iter().position(|weight| {
+        sum += weight;
+        sum > wanted
+    });
+    found.unwrap_or(weights.len() - 1)
+}
+
+/// The error for a file of starting centroids that does not fit.
+pub(super) fn misfit(file: &VectorFile, base: &VectorFile, k: usize) -> Error {
+    let cause = format!(
+        "it holds {} vectors of {} dimensions, and {k} of {} are needed",
+        file.rows, file.dimension, base.dimension
+    );
+    Error::usage("read centroids", cause)
+        .path(&file.path)
+        .hint("give as many centroids as -k says, with the dimension of the base")
+}

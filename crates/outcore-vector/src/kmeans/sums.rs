@@ -1,0 +1,141 @@
+//! Sums of vectors that are the same in whatever order they are added.
+//!
+//! Contract (Demmel and Nguyen, "Fast Reproducible Floating-Point Summation", ARITH 2013, section 3): a number is split
+//! into a multiple of a coarse unit, a multiple of a fine unit and a rest that is dropped. The units are chosen by the largest
+//! number and by how many there are, so that both sums stay exact in f64; exact sums have no order. What is dropped is below
+//! 2^-52 of the largest number for each number that is added.
+//!
+//! Bounds: six additions a number; two f64 a number of a sum.
+
+/// The units for some largest number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Units {
+    /// Adding and taking away this rounds to the coarse unit.
+    coarse: f64,
+    /// The same for the fine unit.
+    fine: f64,
+    /// Numbers may not be larger.
+    largest: f64,
+}
+
+/// Exponents of the largest number are kept to where neither unit overflows or vanishes. Where no number reaches 2^-800,
+/// those below 2^-860 count as 0.
+const EXPONENT_MIN: i32 = -800;
+/// See [`EXPONENT_MIN`].
+pub(super) const EXPONENT_MAX: i32 = 900;
+
+impl Units {
+    /// For `count` numbers of at most `largest`; nothing if that is beyond 2^900.
+    pub(super) fn new(largest: f64, count: u64) -> Option<Self> {
+        let exponent = exponent_above(largest).max(EXPONENT_MIN);
+        if exponent > EXPONENT_MAX {
+            return None;
+        }
+        let bits = 64 - count.leading_zeros() as i32;
+        // `count` numbers below 2^exponent sum to less than 2^53 units.
+        let coarse = exponent + bits - 52;
+        let fine = coarse - 1 + bits - 52;
+        // Numbers of this size have the unit as their last bit, whatever is added that is much smaller.
+        let anchor = |unit: i32| 1.5 * 2.0_f64.powi(unit + 52);
+        Some(Units {
+            coarse: anchor(coarse),
+            fine: anchor(fine),
+            largest: 2.0_f64.powi(exponent),
+        })
+    }
+
+    /// The largest number that may be added.
+    pub(super) fn largest(&self) -> f64 {
+        self.largest
+    }
+
+    /// The two parts of a number.
+    #[inline(always)]
+    fn split(&self, number: f64) -> (f64, f64) {
+        let coarse = (number + self.coarse) - self.coarse;
+        let fine = ((number - coarse) + self.fine) - self.fine;
+        (coarse, fine)
+    }
+
+    /// Adds `numbers` to the sums of their places.
+    #[inline(always)]
+    pub(super) fn add_all(&self, sums: &mut [Sum], numbers: &[f64]) {
+        for (sum, number) in sums.iter_mut().zip(numbers) {
+            sum.add(self, *number);
+        }
+    }
+}
+
+/// The least exponent whose power of two is not below `largest`.
+fn exponent_above(largest: f64) -> i32 {
+    if largest == 0.0 {
+        return EXPONENT_MIN;
+    }
+    let mut exponent = largest.log2().ceil() as i32;
+    // The logarithm is rounded.
+    while 2.0_f64.powi(exponent) < largest {
+        exponent += 1;
+    }
+    exponent
+}
+
+/// A sum so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Sum {
+    coarse: f64,
+    fine: f64,
+}
+
+impl Sum {
+    #[inline(always)]
+    pub(super) fn add(&mut self, units: &Units, number: f64) {
+        let (coarse, fine) = units.split(number);
+        self.coarse += coarse;
+        self.fine += fine;
+    }
+
+    /// Adds what another thread has summed with the same units.
+    pub(super) fn merge(&mut self, other: &Sum) {
+        self.coarse += other.coarse;
+        self.fine += other.fine;
+    }
+
+    pub(super) fn value(&self) -> f64 {
+        self.coarse + self.fine
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_have_no_order_and_are_close_to_those_of_integers() {
+        let mut state = 9_u64;
+        let mut random = || {
+            state = outcore::read::sample::random(state, 1);
+            (state >> 11) as f64 / (1_u64 << 53) as f64 - 0.5
+        };
+        for scale in [1e-200, 1e-20, 1.0, 3e7, 1e200] {
+            let numbers: Vec<f64> = (0..5000).map(|_| random() * scale).collect();
+            let units = Units::new(scale / 2.0, 5000).unwrap();
+            let sum_of = |numbers: &mut dyn Iterator<Item = &f64>| {
+                let mut sum = Sum::default();
+                numbers.for_each(|number| sum.add(&units, *number));
+                sum
+            };
+            let forward = sum_of(&mut numbers.iter());
+            let mut parts = sum_of(&mut numbers[3000..].iter().rev());
+            parts.merge(&sum_of(&mut numbers[..3000].iter().rev()));
+            assert_eq!(forward, parts, "{scale}");
+            // In units of 2^-60 of the largest, exactly.
+            let whole: i128 = numbers
+                .iter()
+                .map(|number| (number / scale * 2.0_f64.powi(60)) as i128)
+                .sum();
+            let wanted = whole as f64 / 2.0_f64.powi(60) * scale;
+            assert!((forward.value() - wanted).abs() <= 1e-12 * scale, "{scale}");
+        }
+        assert!(Units::new(f64::MAX, 1).is_none());
+    }
+}
