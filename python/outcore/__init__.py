@@ -8,7 +8,8 @@ same options and the same results; `shuffled` reads in the order of a shuffle wi
 `open` gives a lazy `Dataset` (map, filter, reduce, scan, sort, ...) or `Lines` of text. They release the interpreter while they
 work, stop within a second
 on Ctrl-C with nothing left behind, and raise an `OutcoreError` that names cause, place and next
-step. `outcore.graph` converts edges to graphs and computes on them; `outcore.sim` simulates drives.
+step. `outcore.graph` converts edges to graphs and computes on them; `knn` and `KMeans` search and cluster files of
+vectors; `outcore.sim` simulates drives.
 """
 
 from . import graph as graph
@@ -45,6 +46,7 @@ from ._summary import (
     WriteSummary,
 )
 from ._table import Table, TableSummary, convert, dedup, table
+from ._vector import KMeans, ground_truth, knn
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
 from ._view import LineView, View, sort_view
 
@@ -63,6 +65,7 @@ __all__ = [
     "IoError",
     "IoTrace",
     "JobSummary",
+    "KMeans",
     "LineView",
     "Lines",
     "Measured",
@@ -82,15 +85,17 @@ __all__ = [
     "TableSummary",
     "UsageError",
     "VerifyReport",
-    "Volume",
     "View",
+    "Volume",
     "WriteSummary",
     "__version__",
     "col",
     "convert",
     "dedup",
     "gen",
+    "ground_truth",
     "index",
+    "knn",
     "open",
     "plan",
     "shuffle",

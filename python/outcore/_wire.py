@@ -53,6 +53,45 @@ class GraphKernelRequest(TypedDict):
     resources: ResourcesRequest
 
 
+class KnnRequest(TypedDict):
+    """Neighbours to find; without queries, of the rows of the base."""
+
+    base: str
+    queries: str | None
+    type_name: str | None
+    k: int
+    metric: str
+    subset: str | None
+    resources: ResourcesRequest
+
+
+class KmeansRequest(TypedDict):
+    """Vectors to cluster; `init` is `k-means++`, `random` or a file."""
+
+    base: str
+    type_name: str | None
+    k: int
+    init: str
+    iterations: int
+    tolerance: float
+    runs: int
+    seed: int
+    spherical: bool
+    resources: ResourcesRequest
+
+
+class LabelRequest(TypedDict):
+    """Vectors to label by the nearest of some centroids."""
+
+    base: str
+    type_name: str | None
+    centroids: str
+    spherical: bool
+    output: str
+    force: bool
+    resources: ResourcesRequest
+
+
 class RecordsRequest(TypedDict):
     """What the records are; at most one of `name`, `descr` and `record_bytes` is given."""
 

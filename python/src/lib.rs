@@ -12,6 +12,7 @@
 //! | [`jobs`] | sort, plan, shuffle, generate, verify |
 //! | [`order`] | records in the order of a shuffle |
 //! | [`graph`] | graphs |
+//! | [`vector`] | vectors |
 //! | [`sim`] | the simulator |
 //! | [`dataset`] | lazy datasets: steps, reductions, writes, batches |
 //! | [`volume`] | datasets on volumes |
@@ -35,6 +36,7 @@ mod request;
 mod run;
 mod sim;
 mod table;
+mod vector;
 mod view;
 mod volume;
 
@@ -60,7 +62,7 @@ mod _outcore {
     use crate::dataset::{self, Dataset, consume};
     use crate::request::CsvRows;
     use crate::table::{self, TableDone, TableJob};
-    use crate::{capsule, errors, graph, jobs, reply, request, run, sim, view, volume};
+    use crate::{capsule, errors, graph, jobs, reply, request, run, sim, vector, view, volume};
 
     /// Sorts files.
     #[pyfunction]
@@ -100,6 +102,42 @@ mod _outcore {
     ) -> PyResult<Bound<'py, PyByteArray>> {
         let values = run::watch(py, tell, |run| graph::kernel(request, run))?;
         Ok(PyByteArray::new(py, &values))
+    }
+
+    /// The nearest rows of vectors: rows, distances, and how the search went as JSON.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn vector_knn<'py>(
+        py: Python<'py>,
+        request: vector::KnnRequest,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyByteArray>, Bound<'py, PyByteArray>, String)> {
+        let (ids, distances, facts) = run::watch(py, tell, |run| vector::knn(request, run))?;
+        let array = |bytes: &[u8]| PyByteArray::new(py, bytes);
+        Ok((array(&ids), array(&distances), facts))
+    }
+
+    /// Centroids of vectors, and what belongs to them as JSON.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn vector_kmeans<'py>(
+        py: Python<'py>,
+        request: vector::KmeansRequest,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyByteArray>, String)> {
+        let (centroids, facts) = run::watch(py, tell, |run| vector::kmeans(request, run))?;
+        Ok((PyByteArray::new(py, &centroids), facts))
+    }
+
+    /// Writes the number of the nearest centroid for each vector.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn vector_label(
+        py: Python<'_>,
+        request: vector::LabelRequest,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        run::watch(py, tell, |run| vector::label(request, run))
     }
 
     /// The plan of a sort.

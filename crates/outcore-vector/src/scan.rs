@@ -349,8 +349,8 @@ pub(crate) fn strange(file: &VectorFile, row: u64, column: usize, number: f64) -
 /// All vectors of a file, in memory as f64; their memory is the caller's to reserve.
 ///
 /// # Errors
-/// As [`Scan::run`] and [`Tile::each`].
-pub(crate) fn load(job: &Job, file: &VectorFile) -> Result<Vec<f64>> {
+/// As [`Scan::run`], and usage for a number that is none or infinite.
+pub fn load(job: &Job, file: &VectorFile) -> Result<Vec<f64>> {
     let scan = Scan::plan(job, file, 0)?;
     let state = || Ok((Tile::new(file), Vec::new()));
     let passed = scan.run(job, "read vectors", state, |(tile, found), piece| {

@@ -106,6 +106,38 @@ pub struct Clustering {
     pub read_bytes: u64,
 }
 
+impl Clustering {
+    /// Centroids that are known, for labels of the rows of `base`; nothing is known of their rows.
+    ///
+    /// # Errors
+    /// Usage: they have another dimension.
+    pub fn of_centroids(
+        centroids: Vec<f64>,
+        (dimension, base): (usize, &VectorFile),
+        is_spherical: bool,
+    ) -> Result<Self> {
+        if dimension != base.dimension {
+            let cause = format!(
+                "its vectors have {} dimensions, and the centroids have {dimension}",
+                base.dimension
+            );
+            return Err(Error::usage(OPERATION, cause)
+                .path(&base.path)
+                .hint("give vectors like those that were clustered"));
+        }
+        Ok(Clustering {
+            row_counts: vec![0; centroids.len() / dimension],
+            centroids,
+            inertia: f64::NAN,
+            iterations: 0,
+            has_converged: false,
+            is_spherical,
+            passes: 0,
+            read_bytes: 0,
+        })
+    }
+}
+
 /// Clusters the rows of `base`.
 ///
 /// # Errors

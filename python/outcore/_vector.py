@@ -1,0 +1,319 @@
+"""Vectors far larger than memory: exact nearest neighbours and k-means.
+
+Files of vectors are read where they lie; arrays in memory are written to a temporary file first,
+since every search is a pass over a file. Results are the same for any memory and threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from . import _outcore
+from ._api import _SEED, Size, StrPath, _path, _resources
+from ._errors import usage
+from ._progress import Watcher, telling
+from ._units import whole
+from ._wire import KmeansRequest, KnnRequest, LabelRequest
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_METRICS = ("l2", "ip", "cos")
+_KINDS = ("float16", "float32", "float64", "int8", "uint8")
+
+
+@contextlib.contextmanager
+def _file_of(vectors: Any, name: str) -> Iterator[str]:
+    """The path of a file with these vectors: theirs, or a copy of an array for as long as it is needed."""
+    if isinstance(vectors, (str, os.PathLike)):
+        yield _path(vectors)
+        return
+    import numpy
+
+    array = numpy.asarray(vectors)
+    if array.dtype == bool:
+        array = array.astype(numpy.uint8)
+    if array.dtype.kind not in "fiu":
+        raise usage(f"read {name}", f"an array of {array.dtype}", "give an array of numbers")
+    if array.dtype.name not in _KINDS:
+        array = array.astype(numpy.float64)
+    if array.ndim != 2 or 0 in array.shape:
+        hint = "give an array of two dimensions: a row for each vector"
+        raise usage(f"read {name}", f"an array of shape {array.shape}", hint)
+    with tempfile.TemporaryDirectory(prefix="outcore-") as place:
+        path = os.path.join(place, f"{name}.npy")
+        numpy.save(path, array)
+        yield path
+
+
+def knn(
+    base: Any,
+    queries: Any = None,
+    k: SupportsIndex = 10,
+    *,
+    metric: str = "l2",
+    dtype: str | None = None,
+    subset: StrPath | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    progress: Watcher | bool | None = None,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Finds the exact nearest neighbours of vectors, by one pass over the base.
+
+        >>> distances, ids = outcore.knn("base.fbin", queries, k=10)
+
+    Args:
+        base: The vectors that are searched: a file (`.npy`, `.fbin`, `.fvecs` and their kin, or bare
+            numbers with `dtype`), or an array.
+        queries: The vectors whose neighbours are looked for, likewise; by default those of the base,
+            none of which is its own neighbour.
+        k: Neighbours of each query.
+        metric: `"l2"` (the squared Euclidean distance), `"ip"` (the inner product, largest first) or
+            `"cos"` (one minus the cosine).
+        dtype: The type of bare numbers, such as `"f32x768"`.
+        subset: A file with a byte for each row of the base: those with 0 are not neighbours.
+        memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
+        threads: Compute threads; by default all processors.
+        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+        progress: `True` for a bar, or a function that is called with a `Progress`.
+
+    Returns:
+        Distances and row numbers, a row for each query, the nearest first; equal distances by row.
+
+    Raises:
+        UsageError: Dimensions differ, there are fewer rows than neighbours, or a number is NaN.
+        MemoryBudgetError: The memory allowed is too little.
+    """
+    import numpy
+
+    if metric not in _METRICS:
+        raise usage("search neighbours", f"metric {metric!r} is unknown", "give l2, ip or cos")
+    with contextlib.ExitStack() as files:
+        request = KnnRequest(
+            base=files.enter_context(_file_of(base, "base")),
+            queries=None if queries is None else files.enter_context(_file_of(queries, "queries")),
+            type_name=dtype,
+            k=whole("k", k),
+            metric=metric,
+            subset=None if subset is None else _path(subset),
+            resources=_resources(memory, threads, (), io, None, _SEED),
+        )
+        with telling(progress, ("search",)) as tell:
+            ids, distances, _ = _outcore.vector_knn(request, tell)
+    shape = (-1, whole("k", k))
+    return (
+        numpy.frombuffer(distances, "<f8").reshape(shape),
+        numpy.frombuffer(ids, "<i8").reshape(shape),
+    )
+
+
+def ground_truth(
+    base: Any,
+    queries: Any,
+    path: StrPath,
+    k: SupportsIndex = 100,
+    *,
+    metric: str = "l2",
+    dtype: str | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    force: bool = False,
+) -> None:
+    """Writes the exact neighbours of queries as big-ann-benchmarks has them.
+
+    The file has the numbers of queries and neighbours as two `uint32`, then all ids as `uint32`,
+    then all distances as `float32`. It appears whole or not at all.
+
+    Args:
+        base: As in `knn`.
+        queries: As in `knn`.
+        path: The file to write.
+        k: Neighbours of each query.
+        metric: As in `knn`.
+        dtype: As in `knn`.
+        memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
+        threads: Compute threads; by default all processors.
+        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+        force: Replace a file that exists.
+    """
+    import numpy
+
+    target = _path(path)
+    if os.path.lexists(target) and not force:
+        raise usage("create output", f"{target} exists", "give force=True, or another name")
+    limits = {"memory": memory, "threads": threads, "io": io}
+    distances, ids = knn(base, queries, k, metric=metric, dtype=dtype, **limits)  # type: ignore[arg-type]
+    if ids.size and int(ids.max()) >= 1 << 32:
+        raise usage("create output", "ids beyond 32 bits", "use knn, which has 64 bits")
+    beside = os.path.dirname(os.path.abspath(target))
+    with tempfile.NamedTemporaryFile(dir=beside, delete=False) as file:
+        try:
+            numpy.array(ids.shape, "<u4").tofile(file)
+            ids.astype("<u4").tofile(file)
+            distances.astype("<f4").tofile(file)
+            file.flush()
+            os.fsync(file.fileno())
+            os.chmod(file.name, 0o644)
+            os.replace(file.name, target)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+class KMeans:
+    """k-means over vectors on drives, with scikit-learn's names.
+
+        >>> model = outcore.KMeans(64, memory="2GiB").fit("base.fbin")
+        >>> model.cluster_centers_, model.inertia_
+
+    Args:
+        n_clusters: Clusters.
+        init: `"k-means++"`, `"random"`, or an array or file of centroids to start from.
+        n_init: Runs from different starts, of which the one with the least inertia is kept.
+        max_iter: Iterations, at most.
+        tol: The run ends when the squares of all moves of centroids sum to no more than this part of
+            the mean variance of the columns.
+        random_state: Seed of the starts; the same result each time if it is `None`, too.
+        spherical: Take vectors and centroids at norm 1.
+        dtype: The type of bare numbers, such as `"f32x768"`.
+        memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
+        threads: Compute threads; by default all processors.
+        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+
+    Attributes:
+        cluster_centers_: Centroids, an array of `float64`.
+        inertia_: The sum of the squared distances of all vectors to their centroids.
+        n_iter_: Iterations.
+        labels_: The cluster of each vector; a pass over the base when they are first asked for.
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "k-means++",
+        n_init: int = 1,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        random_state: int | None = None,
+        spherical: bool = False,
+        dtype: str | None = None,
+        memory: Size | None = None,
+        threads: SupportsIndex | None = None,
+        io: str | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.spherical = spherical
+        self.dtype = dtype
+        self.memory = memory
+        self.threads = threads
+        self.io = io
+
+    _PARAMETERS = (
+        "n_clusters", "init", "n_init", "max_iter", "tol", "random_state", "spherical", "dtype",
+        "memory", "threads", "io",
+    )  # fmt: skip
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments, by name."""
+        return {name: getattr(self, name) for name in self._PARAMETERS}
+
+    def set_params(self, **params: Any) -> KMeans:
+        """Sets arguments by name."""
+        for name, value in params.items():
+            if name not in self._PARAMETERS:
+                hint = f"there are {', '.join(self._PARAMETERS)}"
+                raise usage("set parameters", f"{name!r} is unknown", hint)
+            setattr(self, name, value)
+        return self
+
+    def fit(self, X: Any, y: None = None) -> KMeans:
+        """Clusters the vectors of a file or an array."""
+        import numpy
+
+        with contextlib.ExitStack() as files:
+            base = files.enter_context(_file_of(X, "vectors"))
+            is_named = isinstance(self.init, str) and self.init in ("k-means++", "random")
+            init = self.init if is_named else files.enter_context(_file_of(self.init, "centroids"))
+            request = KmeansRequest(
+                base=base,
+                type_name=self.dtype,
+                k=whole("n_clusters", self.n_clusters),
+                init=init,
+                iterations=whole("max_iter", self.max_iter),
+                tolerance=float(self.tol),
+                runs=whole("n_init", self.n_init),
+                seed=1 if self.random_state is None else whole("random_state", self.random_state),
+                spherical=bool(self.spherical),
+                resources=self._limits(),
+            )
+            centroids, facts = _outcore.vector_kmeans(request, None)
+        found = json.loads(facts)
+        self.cluster_centers_: npt.NDArray[np.float64] = numpy.frombuffer(centroids, "<f8").reshape(
+            -1, found["dimension"]
+        )
+        self.inertia_ = float(found["inertia"])
+        self.n_iter_ = int(found["iterations"])
+        self.n_features_in_ = int(found["dimension"])
+        self._fitted = X
+        self._labels: npt.NDArray[np.int32] | None = None
+        return self
+
+    @property
+    def labels_(self) -> npt.NDArray[np.int32]:
+        """The cluster of each vector that was clustered."""
+        self._check_fitted()
+        if self._labels is None:
+            self._labels = self.predict(self._fitted)
+        return self._labels
+
+    def predict(self, X: Any) -> npt.NDArray[np.int32]:
+        """The nearest centroid of each vector of a file or an array, as an array in memory."""
+        import numpy
+
+        with tempfile.TemporaryDirectory(prefix="outcore-") as place:
+            labels = os.path.join(place, "labels.npy")
+            self.label(X, labels)
+            return numpy.load(labels)  # type: ignore[no-any-return]
+
+    def label(self, X: Any, path: StrPath, *, force: bool = False) -> None:
+        """Writes the nearest centroid of each vector to a file, whole or not at all."""
+        self._check_fitted()
+        with contextlib.ExitStack() as files:
+            request = LabelRequest(
+                base=files.enter_context(_file_of(X, "vectors")),
+                type_name=self.dtype,
+                centroids=files.enter_context(_file_of(self.cluster_centers_, "centroids")),
+                spherical=bool(self.spherical),
+                output=_path(path),
+                force=bool(force),
+                resources=self._limits(),
+            )
+            _outcore.vector_label(request, None)
+
+    def fit_predict(self, X: Any, y: None = None) -> npt.NDArray[np.int32]:
+        """Clusters vectors, and gives the cluster of each."""
+        return self.fit(X).labels_
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "cluster_centers_"):
+            raise usage("cluster vectors", "nothing has been clustered", "call fit first")
+
+    def _limits(self) -> Any:
+        return _resources(self.memory, self.threads, (), self.io, None, _SEED)
+
+    def __repr__(self) -> str:
+        return f"KMeans(n_clusters={self.n_clusters})"

@@ -1,0 +1,149 @@
+//! Vectors: the native half of `outcore.knn` and `outcore.KMeans`.
+//!
+//! Contract: thin over [`outcore_vector`]. Each call opens its files and runs on a thread of its own with the interpreter
+//! free, and stops for Ctrl-C like any job ([`crate::run`]); facts go back as JSON, arrays as `bytearray`s that NumPy
+//! looks into.
+
+use std::path::{Path, PathBuf};
+
+use outcore::Result;
+use outcore_vector::format::VectorFile;
+use outcore_vector::kmeans::{self, Clustering, Init, KmeansOptions};
+use outcore_vector::knn::{KnnOptions, Metric, knn as run_knn};
+use outcore_vector::scan::load;
+use pyo3::FromPyObject;
+use serde_json::json;
+
+use crate::request::Resources;
+use crate::run::Run;
+
+/// Neighbours to find.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct KnnRequest {
+    base: PathBuf,
+    /// None for the rows of the base themselves.
+    queries: Option<PathBuf>,
+    type_name: Option<String>,
+    k: usize,
+    metric: String,
+    subset: Option<PathBuf>,
+    resources: Resources,
+}
+
+/// Vectors to cluster.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct KmeansRequest {
+    base: PathBuf,
+    type_name: Option<String>,
+    k: usize,
+    /// `k-means++`, `random` or a file.
+    init: String,
+    iterations: u32,
+    tolerance: f64,
+    runs: u32,
+    seed: u64,
+    spherical: bool,
+    resources: Resources,
+}
+
+/// Vectors to label.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct LabelRequest {
+    base: PathBuf,
+    type_name: Option<String>,
+    /// A file of centroids.
+    centroids: PathBuf,
+    spherical: bool,
+    output: PathBuf,
+    force: bool,
+    resources: Resources,
+}
+
+/// Opens a file; a type is for those that do not tell theirs.
+fn open(path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
+    match VectorFile::open(path, None) {
+        Err(_) if type_name.is_some() => VectorFile::open(path, type_name),
+        opened => opened,
+    }
+}
+
+/// The rows and distances that are nearest, and how the search went.
+pub(crate) fn knn(request: KnnRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8>, String)> {
+    let type_name = request.type_name.as_deref();
+    let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
+    let base = open(&request.base, type_name)?;
+    let queries = match &request.queries {
+        Some(path) => open(path, type_name)?,
+        None => base.clone(),
+    };
+    let options = KnnOptions {
+        excludes_self: request.queries.is_none(),
+        subset: request.subset,
+        ..KnnOptions::new(
+            request.k,
+            Metric::named(&request.metric).unwrap_or(Metric::L2),
+        )
+    };
+    let found = run_knn(&job, &base, &queries, &options)?;
+    let ids = found.ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+    let distances = found.distances.iter();
+    let distances = distances.flat_map(|number| number.to_le_bytes()).collect();
+    let facts = json!({
+        "queries": queries.rows,
+        "passes": found.passes,
+        "read_bytes": found.read_bytes,
+        "measured": found.measured,
+    });
+    Ok((ids, distances, facts.to_string()))
+}
+
+/// Centroids and what belongs to them.
+pub(crate) fn kmeans(request: KmeansRequest, run: &Run) -> Result<(Vec<u8>, String)> {
+    let type_name = request.type_name.as_deref();
+    let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
+    let base = open(&request.base, type_name)?;
+    let options = KmeansOptions {
+        k: request.k,
+        init: match request.init.as_str() {
+            "k-means++" => Init::FarRows,
+            "random" => Init::RandomRows,
+            path => Init::Given(open(Path::new(path), type_name)?),
+        },
+        max_iterations: request.iterations,
+        tolerance: request.tolerance,
+        runs: request.runs,
+        seed: request.seed,
+        is_spherical: request.spherical,
+    };
+    let found = kmeans::kmeans(&job, &base, &options)?;
+    let centroids = found.centroids.iter();
+    let centroids = centroids.flat_map(|number| number.to_le_bytes()).collect();
+    let facts = json!({
+        "rows": base.rows,
+        "dimension": base.dimension,
+        "inertia": found.inertia,
+        "iterations": found.iterations,
+        "has_converged": found.has_converged,
+        "row_counts": found.row_counts,
+        "passes": found.passes,
+        "read_bytes": found.read_bytes,
+    });
+    Ok((centroids, facts.to_string()))
+}
+
+/// Writes the number of the nearest centroid for each row.
+pub(crate) fn label(request: LabelRequest, run: &Run) -> Result<()> {
+    let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
+    let base = open(&request.base, request.type_name.as_deref())?;
+    let centroids = VectorFile::open(&request.centroids, None)?;
+    let clustering = Clustering::of_centroids(
+        load(&job, &centroids)?,
+        (centroids.dimension, &base),
+        request.spherical,
+    )?;
+    let output = (request.output.as_path(), request.force);
+    kmeans::write_labels(&job, &base, &clustering, output).map(|_| ())
+}

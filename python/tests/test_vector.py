@@ -1,0 +1,102 @@
+"""Vectors against NumPy in f64, which is asked the same questions."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import outcore
+
+LIMITS = {"memory": "64MiB", "threads": 2}
+
+
+def distances_of(base, queries):
+    wide = base.astype("f8"), queries.astype("f8")
+    return ((wide[1][:, None, :] - wide[0][None, :, :]) ** 2).sum(axis=2)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "u1", "i1"])
+def test_neighbours_are_those_of_all_pairs(here, dtype):
+    random = np.random.default_rng(3)
+    base = (random.normal(size=(500, 12)) * 30 + 40).clip(0, 100).astype(dtype)
+    queries = base[::50] + np.array(1).astype(dtype)
+    wanted = distances_of(base, queries)
+    order = np.argsort(wanted, axis=1, kind="stable")[:, :7]
+    distances, ids = outcore.knn(base, queries, 7, **LIMITS)
+    assert (ids == order).all() and ids.dtype == np.int64
+    assert np.allclose(distances, np.take_along_axis(wanted, order, axis=1), rtol=1e-12)
+    np.save("base.npy", base)
+    again, same = outcore.knn("base.npy", np.ascontiguousarray(queries), k=7, **LIMITS)
+    assert (again == distances).all() and (same == ids).all()
+
+
+def test_a_row_is_not_its_own_neighbour_and_wrong_arguments_are_named(here):
+    base = np.arange(30, dtype="f4").reshape(10, 3)
+    distances, ids = outcore.knn(base, k=2, **LIMITS)
+    assert (ids[0] == [1, 2]).all() and (ids[5] == [4, 6]).all()
+    assert distances.shape == (10, 2)
+    with pytest.raises(outcore.UsageError, match="metric"):
+        outcore.knn(base, base, 1, metric="l1")
+    with pytest.raises(outcore.UsageError, match="shape"):
+        outcore.knn(base[0], base, 1)
+    with pytest.raises(outcore.UsageError, match="dimensions"):
+        outcore.knn(base, base[:, :2], 1, **LIMITS)
+    with pytest.raises(outcore.UsageError, match="an array of"):
+        outcore.knn(np.array([["a"]]), base, 1)
+
+
+def test_ground_truth_has_the_format_of_big_ann(here):
+    random = np.random.default_rng(5)
+    base, queries = random.random((300, 5), "f4"), random.random((9, 5), "f4")
+    outcore.ground_truth(base, queries, "gt.bin", 4, **LIMITS)
+    raw = Path("gt.bin").read_bytes()
+    assert np.frombuffer(raw, "<u4", 2).tolist() == [9, 4]
+    ids = np.frombuffer(raw, "<u4", 36, 8).reshape(9, 4)
+    wanted = distances_of(base, queries)
+    assert (ids == np.argsort(wanted, axis=1)[:, :4]).all()
+    found = np.frombuffer(raw, "<f4", 36, 8 + 4 * 36).reshape(9, 4)
+    assert np.allclose(found, np.sort(wanted, axis=1)[:, :4], rtol=1e-6)
+    assert len(raw) == 8 + 2 * 4 * 36
+    with pytest.raises(outcore.UsageError, match="exists"):
+        outcore.ground_truth(base, queries, "gt.bin", 4)
+
+
+def lloyd(rows, centroids, iterations):
+    for _ in range(iterations):
+        labels = distances_of(centroids, rows).argmin(axis=1)
+        centroids = np.stack([rows[labels == c].mean(axis=0) for c in range(len(centroids))])
+    return centroids, distances_of(centroids, rows).min(axis=1).sum()
+
+
+def test_clusters_are_those_of_lloyd_from_the_same_start(here):
+    random = np.random.default_rng(8)
+    rows = random.normal(size=(2000, 6)).astype("f4")
+    start = rows[:5].astype("f8")
+    centroids, inertia = lloyd(rows.astype("f8"), start, 6)
+    model = outcore.KMeans(5, init=start, max_iter=6, tol=0, **LIMITS).fit(rows)
+    assert np.allclose(model.cluster_centers_, centroids, rtol=1e-9)
+    assert abs(model.inertia_ - inertia) < 1e-9 * inertia
+    assert (model.n_iter_, model.n_features_in_) == (6, 6)
+    labels = distances_of(model.cluster_centers_, rows).argmin(axis=1)
+    assert (model.labels_ == labels).all() and model.labels_.dtype == np.int32
+    assert (model.predict(rows[:7]) == labels[:7]).all()
+    rows.tofile("rows.f32")
+    named = outcore.KMeans(5, init=start, max_iter=6, tol=0, dtype="f32x6", threads=1)
+    assert (named.fit_predict("rows.f32") == labels).all()
+    assert (named.cluster_centers_ == model.cluster_centers_).all()
+
+
+def test_a_model_has_parameters_and_says_what_is_wrong(here):
+    model = outcore.KMeans(3, tol=1e-3)
+    assert model.get_params()["tol"] == 1e-3 and model.set_params(n_clusters=2) is model
+    assert repr(model) == "KMeans(n_clusters=2)"
+    with pytest.raises(outcore.UsageError, match="unknown"):
+        model.set_params(clusters=2)
+    with pytest.raises(outcore.UsageError, match="fit first"):
+        model.predict(np.ones((2, 2)))
+    with pytest.raises(outcore.UsageError, match="2 clusters were asked for"):
+        model.fit(np.ones((1, 2)))
+    model.fit(np.array([[0.0, 0], [0, 1], [9, 9], [9, 8]]))
+    assert sorted(np.bincount(model.labels_)) == [2, 2] and model.inertia_ == 1
+    with pytest.raises(outcore.UsageError, match="have 3 dimensions"):
+        model.predict(np.ones((2, 3)))
