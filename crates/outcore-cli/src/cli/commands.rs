@@ -50,6 +50,7 @@ Examples:
   outcore head -n 1e6 keys.bin --type u64 -o some.bin
   outcore head t.parquet --columns url,time
   outcore head -n 1e6 logs/ -o some.parquet
+  outcore head -n 100 logs/ --by bytes:desc --by time -o largest.parquet
 
 Rows of tables are printed with tabs between their columns; with -o they are written as a table.";
 
@@ -216,6 +217,14 @@ pub(crate) struct HeadArgs {
     /// Number of lines or records to print
     #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_count, default_value = "10")]
     pub(crate) records: u64,
+    /// Of tables: the first rows in the order of this column, or with COLUMN:desc the last ones;
+    /// repeat for several. Needs -o
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        help_heading = "Tables (Parquet and Arrow)"
+    )]
+    pub(crate) by: Vec<String>,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
     #[command(flatten)]

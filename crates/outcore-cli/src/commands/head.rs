@@ -8,8 +8,8 @@
 use std::path::Path;
 use std::time::Instant;
 
-use outcore::Result;
 use outcore::job::Job;
+use outcore::{Error, Result};
 use outcore_front::inputs::Source;
 use outcore_front::text::output::{Dress, LineWriter};
 use outcore_front::text::reader::RecordReader;
@@ -33,6 +33,10 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
         return table::head(context, args);
     }
     table::check_no_table(&args.tables)?;
+    if !args.by.is_empty() {
+        let cause = "--by takes columns of tables, and the input is no table";
+        return Err(Error::usage("read arguments", cause).hint("sort it first with `outcore sort`"));
+    }
     let stream = prepare(
         context,
         &args.files,

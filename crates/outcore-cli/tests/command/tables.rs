@@ -404,6 +404,29 @@ fn first_rows_are_printed_and_parts_are_written_together() {
         .run(&["head", "-n", "300", "t.parquet", "-o", "h.parquet"])
         .ok();
     assert!(read(&place.path("h.parquet")) == all[..300]);
+    let by = ["head", "-n", "70", "t.parquet", "--by", "number:desc"];
+    place.run(&[&by[..], &["-o", "top.parquet"]].concat()).ok();
+    place
+        .run(&[
+            "sort",
+            "t.parquet",
+            "--by",
+            "number:desc",
+            "--stable",
+            "-o",
+            "o.parquet",
+        ])
+        .ok();
+    assert!(read(&place.path("top.parquet")) == read(&place.path("o.parquet"))[..70]);
+    place
+        .run(&by)
+        .fails(2, &["not printed"], "-o first.parquet");
+    std::fs::write(place.path("lines.txt"), "b\na\n").unwrap();
+    place.run(&["head", "lines.txt", "--by", "number"]).fails(
+        2,
+        &["the input is no table"],
+        "outcore sort",
+    );
     place
         .run(&["sample", "-n", "50", "t.parquet", "-o", "s.parquet"])
         .ok();

@@ -10,6 +10,7 @@
 //! | [`unique`](fn@unique) | the same | the first that came |
 //! | [`dedup`](fn@dedup) | the same, and nothing else of the row | one is kept, where it was |
 //! | [`group_by`] | the columns of the groups | put together as aggregates |
+//! | [`top`](fn@top) | the columns of the order, of rows that may be among the first | as they came |
 //! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place | - |
 //!
 //! Decoding and encoding, the greater part of the work, are done by all threads: pieces of the input side by side, and
@@ -28,6 +29,7 @@ mod rows_in;
 mod rows_out;
 mod select;
 mod sort;
+mod top;
 
 use std::path::PathBuf;
 
@@ -44,6 +46,7 @@ pub use part::{halves, head, sample};
 pub use random::shuffle;
 pub use select::{Selection, select};
 pub use sort::{TableOrder, sort, unique};
+pub use top::top;
 
 /// What a job reads, and what it writes.
 #[derive(Debug, Clone, Copy)]

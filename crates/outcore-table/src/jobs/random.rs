@@ -33,6 +33,7 @@ pub fn shuffle(job: &Job, ends: &TableEnds<'_>, (seed, epoch): (u64, u64)) -> Re
         keys: RowKeys::Random { seed },
         tie: Tie::Bytes,
         is_unique: false,
+        first: None,
     };
     rows.run(job, ends.outputs, &writes)
 }

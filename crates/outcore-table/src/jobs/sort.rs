@@ -9,13 +9,14 @@ use arrow_schema::SchemaRef;
 use outcore::Job;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::sort::lines::rows::RowSource;
-use outcore::sort::lines::{RowSortOptions, sort_rows};
+use outcore::sort::lines::{LineSummary, RowSortOptions, sort_rows};
 use outcore_io::Result;
 use outcore_io::memory::Budget;
 use outcore_io::output::parent_of;
 
 use super::rows_in::{ReadShape, RowKeys, RowsIn};
 use super::rows_out::{RowsOut, WriteShape};
+use super::top::{TopIn, TopOut};
 use super::{TableEnds, TableSummary};
 use crate::input::TableInput;
 use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
@@ -86,6 +87,7 @@ fn by_columns(
             false => Tie::Bytes,
         },
         is_unique,
+        first: None,
     };
     rows.run(job, ends.outputs, &writes)
 }
@@ -108,6 +110,8 @@ pub(super) struct Rows<'a> {
     pub(super) tie: Tie,
     /// One row a key.
     pub(super) is_unique: bool,
+    /// So many of the first of them are written, if not all.
+    pub(super) first: Option<u64>,
 }
 
 impl Rows<'_> {
@@ -119,7 +123,9 @@ impl Rows<'_> {
         writes: &OutputOptions,
     ) -> Result<TableSummary> {
         let (reads_shape, writes_shape) = shapes(job, self.input, (self.input.schema(), writes));
-        let rows_count = (!self.is_unique).then(|| self.input.rows_count());
+        let rows_in = self.input.rows_count();
+        let written = self.first.map_or(rows_in, |first| first.min(rows_in));
+        let rows_count = (!self.is_unique).then_some(written);
         let own = Job {
             budget: Budget::new(writes_shape.output_bytes),
             ..job.clone()
@@ -133,7 +139,15 @@ impl Rows<'_> {
         job.control.begin_phase("sample", 0);
         let source = RowsIn::open(self.input, self.codec, self.keys, reads_shape)?;
         let sample_bytes = self.input.read_bytes();
-        let amount = (source.data_bytes(), source.row_bytes());
+        let top = self.first.map(|first| {
+            let readers = (reads_shape.readers_count, job.budget.free_bytes());
+            (first, TopIn::new(&source, (first, rows_in), readers))
+        });
+        let data_bytes = match &top {
+            None => source.data_bytes(),
+            Some((_, top)) => top.data_bytes(),
+        };
+        let amount = (data_bytes, source.row_bytes());
         let sink = RowsOut::new(&output, self.codec, writes_shape, amount);
         let mut job = job.clone();
         job.options.threads = writes_shape.writers_count;
@@ -142,7 +156,21 @@ impl Rows<'_> {
             scratch_dir: scratch_dir(outputs),
         };
         let order = KeyInFront { tie: self.tie };
-        let done = sort_rows(&job, &source, &sink, &order, &options)?;
+        let done = match top {
+            None => sort_rows(&job, &source, &sink, &order, &options)?,
+            Some((wanted, source)) => {
+                let sink = TopOut {
+                    rows: &sink,
+                    wanted,
+                };
+                let sorted = sort_rows(&job, &source, &sink, &order, &options)?;
+                LineSummary {
+                    lines_in: rows_in,
+                    lines_out: written,
+                    ..sorted
+                }
+            }
+        };
         self.input.check_unchanged()?;
         job.control.begin_phase("publish", 0);
         let lens_bytes = output.publish()?;

@@ -20,3 +20,4 @@ mod jobs;
 mod parts;
 mod rows;
 mod select;
+mod top;

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::outputs::further_output;
 use super::run::run_to;
-use super::{Done, READ, Request, check_local, refuse, run};
+use super::{Done, READ, Request, check_local, keys_of, refuse, run};
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs, SplitArgs};
 use crate::cli::tables::TableArgs;
 use crate::cli::{DriveArgs, RecordArgs, ResourceArgs};
@@ -44,9 +44,21 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
     let resources = resources::load(&resources, &DriveArgs::default(), None, resources::SEED)?;
     if !args.files.is_to_stdout() {
         let request = request_of(&args.files, &args.tables, &args.record_io);
+        let keys = keys_of(&args.by, false)?;
         return run(context, &request, resources, |job, ends| {
-            Ok(Done::new("took", jobs::head(job, ends, args.records)?))
+            let done = match keys.is_empty() {
+                true => jobs::head(job, ends, args.records)?,
+                false => jobs::top(job, ends, &keys, args.records)?,
+            };
+            Ok(Done::new("took", done))
         });
+    }
+    if !args.by.is_empty() {
+        return Err(Error::usage(
+            READ,
+            "the first rows by --by are not printed, but written to a table",
+        )
+        .hint("name a file with -o, for example -o first.parquet"));
     }
     let job = resources.job(Vec::new());
     let reads = super::reads(&args.tables);

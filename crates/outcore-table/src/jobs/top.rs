@@ -1,0 +1,271 @@
+//! The first rows of a table in the order of columns.
+//!
+//! Contract: [`top`] writes the first rows of what a stable [`sort`](super::sort()) would write, in that order: of equal
+//! keys the rows that came first.
+//!
+//! It is that sort, with a filter in front of it. A thread that reads knows the least keys that it has met so far, as many as
+//! rows are wanted. A row behind all of these is none of the first, and is left out before it is sorted. Of rows in a random order
+//! hardly more than those wanted times ln(n / wanted) are sorted; of rows that come in the opposite order all of them are,
+//! and go through scratch.
+//!
+//! Bounds: those keys take [`KEYS_SHARE`] of the memory at most. Where they need more, rows are no longer left out, and the
+//! job is the sort that it would be without a filter. I/O as the sort of the rows that are left.
+
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use outcore::Job;
+use outcore::key::sort_key::Tie;
+use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink, RowSource, TakeRows};
+use outcore_io::{Error, Result};
+
+use super::rows_in::{RowKeys, RowsIn};
+use super::rows_out::RowsOut;
+use super::sort::{Rows, open};
+use super::{TableEnds, TableSummary};
+use crate::output::OutputOptions;
+use crate::rows::{KeyColumn, RowCodec, key_of};
+
+/// The keys that are known take so much of the memory, one part in this many.
+const KEYS_SHARE: u64 = 8;
+/// Bytes of a key that is known, beside its own.
+const KEPT_BYTES: u64 = 64;
+/// Keys of a sample that are shown, at least.
+const SAMPLE_KEYS_MIN: usize = 1024;
+
+/// Writes the first `rows_count` rows of a table in the order of `keys`, or all of them if there are fewer.
+///
+/// # Errors
+/// As [`sort`](super::sort()); usage for no keys.
+pub fn top(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    keys: &[KeyColumn],
+    rows_count: u64,
+) -> Result<TableSummary> {
+    if keys.is_empty() {
+        return Err(
+            Error::usage("order rows", "no column says which rows come first")
+                .hint("name a column, for example time:desc"),
+        );
+    }
+    let input = open(job, ends)?;
+    let codec = RowCodec::new(input.schema(), keys)?;
+    let writes = OutputOptions {
+        sorted_by: keys.to_vec(),
+        ..ends.writes.clone()
+    };
+    let rows = Rows {
+        input: &input,
+        codec: &codec,
+        keys: RowKeys::Columns,
+        tie: Tie::Position,
+        is_unique: false,
+        first: Some(rows_count),
+    };
+    rows.run(job, ends.outputs, &writes)
+}
+
+/// The rows that may be among the first.
+pub(super) struct TopIn<'a> {
+    rows: &'a RowsIn<'a>,
+    wanted: usize,
+    /// Rows of the table.
+    rows_count: u64,
+    readers_count: usize,
+    /// Memory of a reader for keys.
+    keys_bytes: u64,
+    /// Readers that have begun, of which only so many get rows.
+    begun: AtomicUsize,
+}
+
+impl<'a> TopIn<'a> {
+    /// For `readers_count` threads and `memory_bytes` of all memory.
+    pub(super) fn new(
+        rows: &'a RowsIn<'a>,
+        (wanted, rows_count): (u64, u64),
+        (readers_count, memory_bytes): (usize, u64),
+    ) -> Self {
+        TopIn {
+            rows,
+            wanted: usize::try_from(wanted).unwrap_or(usize::MAX),
+            rows_count,
+            readers_count,
+            keys_bytes: memory_bytes / KEYS_SHARE / readers_count.max(1) as u64,
+            begun: AtomicUsize::new(0),
+        }
+    }
+
+    /// Of all rows, those that are sorted, if they come in no particular order.
+    fn share(&self) -> f64 {
+        let (wanted, all) = (self.wanted as f64, self.rows_count.max(1) as f64);
+        let per_reader = wanted * (1.0 + (all / wanted.max(1.0)).ln().max(0.0));
+        (per_reader * self.readers_count as f64 / all).min(1.0)
+    }
+}
+
+impl RowSource for TopIn<'_> {
+    fn data_bytes(&self) -> u64 {
+        (self.rows.data_bytes() as f64 * self.share()) as u64
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.rows.memory_bytes() + self.keys_bytes * self.readers_count as u64
+    }
+
+    /// The least keys of the sample: rows with others are left out.
+    fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        let mut count = 0;
+        self.rows.sample(&mut |rows, _| {
+            count += rows.len();
+            Ok(())
+        })?;
+        let shown = (count as f64 * self.share()) as usize;
+        let mut least = Least::of(shown.max(SAMPLE_KEYS_MIN), u64::MAX);
+        self.rows.sample(&mut |rows, _| {
+            for row in rows.iter() {
+                least.is_among(key_of(row).unwrap_or_default(), 0);
+            }
+            Ok(())
+        })?;
+        let Some(last) = least.last().map(<[u8]>::to_vec) else {
+            return Ok(());
+        };
+        let mut some = RowBatch::default();
+        self.rows.sample(&mut |rows, position| {
+            some.clear();
+            for row in rows.iter() {
+                if key_of(row).is_some_and(|key| key <= &last[..]) {
+                    some.push(row)?;
+                }
+            }
+            match some.is_empty() {
+                true => Ok(()),
+                false => take(&some, position),
+            }
+        })
+    }
+
+    fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        if self.begun.fetch_add(1, Ordering::Relaxed) >= self.readers_count {
+            return Ok(());
+        }
+        let mut least = Least::of(self.wanted, self.keys_bytes);
+        let mut some = RowBatch::default();
+        self.rows.make(&mut |rows, position| {
+            some.clear();
+            for (index, row) in rows.iter().enumerate() {
+                let key = key_of(row).ok_or_else(cut_short)?;
+                if least.is_among(key, position + index as u64) {
+                    some.push(row)?;
+                }
+            }
+            // Rows keep their order, and the next batch begins behind all of this one.
+            match some.is_empty() {
+                true => Ok(()),
+                false => take(&some, position),
+            }
+        })
+    }
+}
+
+fn cut_short() -> Error {
+    Error::corrupt("order rows", "a row is cut short").hint("a bug: please report it")
+}
+
+/// The least of the keys that were met, with the positions of their rows.
+struct Least {
+    /// The last of them on top. Nothing where they take too much memory, and every row may be among the first.
+    kept: Option<BinaryHeap<(Vec<u8>, u64)>>,
+    wanted: usize,
+    held_bytes: u64,
+    bytes_max: u64,
+}
+
+impl Least {
+    fn of(wanted: usize, bytes_max: u64) -> Self {
+        Least {
+            kept: Some(BinaryHeap::new()),
+            wanted,
+            held_bytes: 0,
+            bytes_max,
+        }
+    }
+
+    /// The last of them.
+    fn last(&self) -> Option<&[u8]> {
+        let kept = self.kept.as_ref()?;
+        kept.peek().map(|(key, _)| &key[..])
+    }
+
+    /// Whether a row that is met may be among the first.
+    fn is_among(&mut self, key: &[u8], position: u64) -> bool {
+        let Some(kept) = &mut self.kept else {
+            return true;
+        };
+        let added_bytes = key.len() as u64 + KEPT_BYTES;
+        if kept.len() < self.wanted {
+            kept.push((key.to_vec(), position));
+        } else {
+            let Some(mut last) = kept.peek_mut() else {
+                // None is wanted.
+                return false;
+            };
+            if (key, position) >= (&last.0[..], last.1) {
+                return false;
+            }
+            self.held_bytes -= last.0.len() as u64 + KEPT_BYTES;
+            *last = (key.to_vec(), position);
+        }
+        self.held_bytes += added_bytes;
+        if self.held_bytes > self.bytes_max {
+            self.kept = None;
+        }
+        true
+    }
+}
+
+/// Takes the first rows, and leaves the others.
+pub(super) struct TopOut<'a> {
+    pub(super) rows: &'a RowsOut<'a>,
+    pub(super) wanted: u64,
+}
+
+struct TopPart<'a> {
+    part: Box<dyn RowPart + 'a>,
+    left: u64,
+}
+
+impl RowSink for TopOut<'_> {
+    fn memory_bytes(&self) -> u64 {
+        self.rows.memory_bytes()
+    }
+
+    fn part_bytes(&self) -> u64 {
+        self.rows.part_bytes()
+    }
+
+    fn begin(&self, number: usize, rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
+        let before = rows_before.unwrap_or(0);
+        Ok(Box::new(TopPart {
+            // Rows behind the first ones are not written, wherever that would be.
+            part: self.rows.begin(number, Some(before.min(self.wanted)))?,
+            left: self.wanted.saturating_sub(before),
+        }))
+    }
+}
+
+impl RowPart for TopPart<'_> {
+    fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
+        if self.left == 0 {
+            return Ok(());
+        }
+        let left = &mut self.left;
+        let some = rows.take(usize::try_from(*left).unwrap_or(usize::MAX));
+        self.part.take(&mut some.inspect(|_| *left -= 1))
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        self.part.finish()
+    }
+}
