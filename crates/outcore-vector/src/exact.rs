@@ -38,11 +38,13 @@ fn sum(a: &[f64], b: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
 }
 
 /// The square of the Euclidean distance.
+#[inline(always)]
 pub fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
     sum(a, b, |a, b| (a - b) * (a - b))
 }
 
 /// The inner product.
+#[inline(always)]
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     sum(a, b, |a, b| a * b)
 }

@@ -319,6 +319,7 @@ impl Rows<'_> {
     }
 
     /// One of the rows as f64, exactly as it is in the file.
+    #[inline(always)]
     pub(crate) fn exact(&self, index: usize, out: &mut [f64]) {
         let (file, row_bytes) = (self.piece.file, self.piece.file.row_bytes());
         let bytes = &self.piece.bytes[(self.from + index) * row_bytes..][..row_bytes];

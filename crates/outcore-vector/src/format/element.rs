@@ -104,6 +104,7 @@ impl Element {
     }
 
     /// The numbers in `bytes` as f64: exactly, but for integers beyond 2^53.
+    #[inline(always)]
     pub(crate) fn decode_f64(self, bytes: &[u8], out: &mut [f64]) {
         match self {
             Element::F32 => decode!(bytes, f32, out, f64::from),

@@ -95,10 +95,11 @@ impl Centroids {
             products(block, rows.matrix, scores);
             let halves = &self.halves[from..from + block.rows];
             let best = &mut space.best[..count];
-            vectorized(|| {
-                for (scores, best) in scores.chunks_exact(block.rows).zip(best) {
-                    best.update(scores, halves, from as u32);
-                }
+            pulp::Arch::new().dispatch(Scores {
+                scores,
+                halves,
+                best,
+                from: from as u32,
             });
         }
         for row in 0..count {
@@ -110,7 +111,8 @@ impl Centroids {
             let (index, distance) = match is_clear {
                 true => {
                     let index = best.index as usize;
-                    (index, squared_distance(wide, self.at(index)))
+                    let distance = vectorized(|| squared_distance(wide, self.at(index)));
+                    (index, distance)
                 }
                 false => self.measured(wide),
             };
@@ -166,34 +168,63 @@ impl Best {
         index: 0,
     };
 
+    /// Takes the scores of some centroids, the first of which is `from`. Scores are lost.
     #[inline(always)]
-    fn take(&mut self, score: f32, index: u32) {
-        let is_first = score < self.first;
-        let loser = if is_first { self.first } else { score };
-        self.second = self.second.min(loser);
-        self.first = if is_first { score } else { self.first };
-        self.index = if is_first { index } else { self.index };
+    fn update(&mut self, scores: &mut [f32], from: u32) {
+        let first = least(scores);
+        let place = scores.iter().position(|score| *score == first).unwrap_or(0);
+        scores[place] = f32::INFINITY;
+        let second = least(scores);
+        let is_first = first < self.first;
+        let loser = if is_first { self.first } else { first };
+        self.second = self.second.min(loser).min(second);
+        if is_first {
+            (self.first, self.index) = (first, from + place as u32);
+        }
     }
+}
 
-    /// Takes the scores of some centroids, the first of which is `from`.
+/// The least of some scores.
+#[inline(always)]
+fn least(scores: &[f32]) -> f32 {
+    let mut lanes = [f32::INFINITY; LANES];
+    let (chunks, rest) = scores.as_chunks::<LANES>();
+    for chunk in chunks {
+        for lane in 0..LANES {
+            lanes[lane] = if chunk[lane] < lanes[lane] {
+                chunk[lane]
+            } else {
+                lanes[lane]
+            };
+        }
+    }
+    let all = lanes.iter().chain(rest);
+    all.fold(f32::INFINITY, |least, score| least.min(*score))
+}
+
+/// Products of a block of centroids, the first of which is `from`, with some rows, on their way to scores and the best of
+/// them. A loop that is compiled for the processor, which a closure of this size is not.
+struct Scores<'a> {
+    scores: &'a mut [f32],
+    halves: &'a [f32],
+    best: &'a mut [Best],
+    from: u32,
+}
+
+impl pulp::NullaryFnOnce for Scores<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn update(&mut self, products: &[f32], halves: &[f32], from: u32) {
-        let mut lanes = [Best::NONE; LANES];
-        let (chunks, rest) = products.as_chunks::<LANES>();
-        let (half_chunks, half_rest) = halves.as_chunks::<LANES>();
-        for (at, (products, halves)) in (from..).step_by(LANES).zip(chunks.iter().zip(half_chunks))
+    fn call(self) {
+        for (scores, best) in self
+            .scores
+            .chunks_exact_mut(self.halves.len())
+            .zip(self.best)
         {
-            for lane in 0..LANES {
-                lanes[lane].take(halves[lane] - products[lane], at + lane as u32);
+            for (score, half) in scores.iter_mut().zip(self.halves) {
+                *score = half - *score;
             }
-        }
-        let at = from + (chunks.len() * LANES) as u32;
-        for (lane, (product, half)) in rest.iter().zip(half_rest).enumerate() {
-            lanes[lane].take(half - product, at + lane as u32);
-        }
-        for lane in lanes {
-            self.take(lane.first, lane.index);
-            self.second = self.second.min(lane.second);
+            best.update(scores, self.from);
         }
     }
 }
@@ -209,11 +240,13 @@ mod tests {
                 let scores: Vec<f32> = (0..count)
                     .map(|at| ((at * 7 + shift * 3) % 301) as f32)
                     .collect();
-                let products: Vec<f32> = scores.iter().map(|score| -score).collect();
+                let mut shown = scores.clone();
                 let mut best = Best::NONE;
-                let (front, back) = products.split_at(count / 2);
-                best.update(front, &vec![0.0; front.len()], 0);
-                best.update(back, &vec![0.0; back.len()], front.len() as u32);
+                let (front, back) = shown.split_at_mut(count / 2);
+                if !front.is_empty() {
+                    best.update(front, 0);
+                }
+                best.update(back, (count / 2) as u32);
                 let mut sorted = scores.clone();
                 sorted.sort_by(f32::total_cmp);
                 assert_eq!(best.first, sorted[0]);

@@ -24,6 +24,7 @@ use outcore_io::units;
 
 use crate::exact::{dot, squared_distance};
 use crate::format::VectorFile;
+use crate::product::vectorized;
 use crate::scan::{Piece, Scan, Tile, load};
 
 use centroids::{Centroids, Space};
@@ -454,6 +455,7 @@ impl Found {
         }
     }
 
+    #[inline(always)]
     fn add(
         &mut self,
         (units, square_units): &(Units, Units),
@@ -461,18 +463,21 @@ impl Found {
         vector: &[f64],
     ) {
         let dimension = vector.len();
-        let largest = vector
-            .iter()
-            .fold(0.0, |largest: f64, number| largest.max(number.abs()));
-        self.largest = self.largest.max(largest);
-        if largest > units.largest() {
+        // The norm is no less than any number.
+        let square = vectorized(|| dot(vector, vector));
+        if square > units.largest() * units.largest() {
+            let sizes = vector.iter().map(|number| number.abs());
+            self.largest = self.largest.max(sizes.fold(0.0, f64::max));
+        }
+        if self.largest > units.largest() {
             // The pass will be made again.
             return;
         }
         self.counts[cluster] += 1;
-        units.add_all(&mut self.sums[cluster * dimension..][..dimension], vector);
+        let sums = &mut self.sums[cluster * dimension..][..dimension];
+        vectorized(|| units.add_all(sums, vector));
         self.inertia.add(square_units, distance);
-        self.squares.add(square_units, dot(vector, vector));
+        self.squares.add(square_units, square);
         let rows_max = self.counts.len().min(FARTHEST_ROWS);
         let is_far = match self.farthest.peek() {
             Some(nearest) if self.farthest.len() == rows_max => {
