@@ -36,7 +36,10 @@ build:
 	@scripts/setup.sh rust
 	cargo build --release --package outcore-cli
 
-demo: build
+# Without tables, which it does not show: half the time.
+demo:
+	@scripts/setup.sh rust
+	cargo build --release --package outcore-cli --no-default-features
 	$(COMMAND) demo
 
 test:

@@ -59,6 +59,13 @@ bench-fio: build
 bench-graph: build
 	$(BENCH_PYTHON) benches/peers/bench_graph.py --outcore $(COMMAND) --dir $(BENCH_DIR)/graph $(BENCH_ARGS)
 
+.PHONY: bench-vectors
+
+# Nearest neighbours and k-means beside faiss, scikit-learn and fio, which a Python with numpy, faiss-cpu and scikit-learn runs:
+# BENCH_PYTHON. About 4 minutes, 2 GiB of disk.
+bench-vectors: build
+	$(BENCH_PYTHON) benches/peers/bench_vectors.py --outcore $(COMMAND) --dir $(BENCH_DIR)/vectors $(BENCH_ARGS)
+
 .PHONY: bench-view
 
 # Sorted views: every measure beside its target, ActiveSort's figure 3; about 14 minutes, 20 GiB of disk, 13 GiB of tmpfs.

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Nearest neighbours and k-means over files of vectors, beside faiss, scikit-learn and one plain read of the file.
+
+Contract: makes seeded Gaussian vectors of 32 and 768 dimensions, and runs each case by turns, round after round; prints a
+table of medians in Markdown. faiss and scikit-learn run in the environment that this program runs in, on as many threads as
+outcore; faiss reads the file in batches by NumPy, through an empty page cache, and scikit-learn has the vectors in memory
+before its clock starts. The floor is fio with direct reads of 1 MiB by two jobs, each with 16 in flight on half of the same file. Everything lies in one
+directory, which goes at the end unless `--keep` is given.
+
+    benches/peers/bench_vectors.py --outcore target/release/outcore --dir DIR [--bytes 1e9] [--rounds 3]
+
+Needs numpy, faiss-cpu, scikit-learn and fio.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+THREADS = os.cpu_count()
+MEMORY = "512MiB"
+BATCH_BYTES = 64 << 20
+
+
+def drop_caches():
+    os.sync()
+    try:
+        Path("/proc/sys/vm/drop_caches").write_text("1")
+    except OSError:
+        print("note: the page cache cannot be dropped without root", file=sys.stderr)
+
+
+def make(path, rows, dimension, seed):
+    random = np.random.default_rng(seed)
+    with open(path, "wb") as file:
+        np.array([rows, dimension], "<u4").tofile(file)
+        for at in range(0, rows, 1 << 16):
+            random.standard_normal((min(1 << 16, rows - at), dimension), "f4").tofile(file)
+
+
+def outcore(program, *words):
+    """Wall time, CPU time, peak memory in MiB and the summary of a run."""
+    drop_caches()
+    command = [str(word) for word in (program, *words, "--memory", MEMORY, "--json", "--force")]
+    started = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    output = process.stdout.read().decode()
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"{command} failed: {output}")
+    seconds = time.monotonic() - started
+    facts = json.loads(output.splitlines()[-1])
+    return seconds, usage.ru_utime + usage.ru_stime, facts["peak_rss_bytes"] >> 20, facts
+
+
+def floor(path):
+    drop_caches()
+    half = ["--size=50%", "--offset_increment=50%", "--numjobs=2", "--group_reporting"]
+    options = ["--rw=read", "--bs=1M", "--iodepth=16", "--direct=1", "--ioengine=io_uring", *half]
+    name = ["--name=floor", f"--filename={path}", "--output-format=json", "--readonly"]
+    report = subprocess.run(["fio", *name, *options], capture_output=True, text=True, check=True).stdout
+    read = json.loads(report[report.index("{"):])["jobs"][0]["read"]
+    return read["io_bytes"] / read["bw_bytes"]
+
+
+def with_faiss(path, queries, dimension, k):
+    import faiss
+
+    faiss.omp_set_num_threads(THREADS)
+    drop_caches()
+    started = time.monotonic()
+    best = None
+    rows = max(BATCH_BYTES // (4 * dimension), 1)
+    with open(path, "rb") as file:
+        file.seek(8)
+        first = 0
+        while True:
+            batch = np.fromfile(file, "<f4", rows * dimension).reshape(-1, dimension)
+            if not len(batch):
+                break
+            distances, ids = faiss.knn(queries, batch, k)
+            ids = ids + first
+            first += len(batch)
+            if best is not None:
+                distances = np.concatenate([best[0], distances], axis=1)
+                ids = np.concatenate([best[1], ids], axis=1)
+                order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+                distances = np.take_along_axis(distances, order, axis=1)
+                ids = np.take_along_axis(ids, order, axis=1)
+            best = (distances, ids)
+    return time.monotonic() - started, best[1]
+
+
+def product_seconds(queries, rows, dimension):
+    """The product alone, by NumPy's BLAS, over vectors that stay in memory."""
+    block = np.random.default_rng(1).standard_normal((1 << 14, dimension), "f4")
+    out = np.empty((len(queries), len(block)), "f4")
+    np.matmul(queries, block.T, out=out)
+    started = time.monotonic()
+    for _ in range(8):
+        np.matmul(queries, block.T, out=out)
+    return (time.monotonic() - started) / 8 * rows / len(block)
+
+
+def with_sklearn(vectors, start):
+    """An iteration of Lloyd's, in memory: four of them and the pass for labels, shared."""
+    from sklearn.cluster import KMeans
+
+    model = KMeans(len(start), init=start, n_init=1, max_iter=4, tol=0, algorithm="lloyd")
+    started = time.monotonic()
+    model.fit(vectors)
+    return (time.monotonic() - started) / (model.n_iter_ + 1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--outcore", type=Path, required=True)
+    parser.add_argument("--dir", type=Path, required=True)
+    parser.add_argument("--bytes", type=float, default=1e9)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--keep", action="store_true")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    args.dir.mkdir(exist_ok=True)
+    print("| case | outcore, s | CPU s | peer, s | fio, s | over the larger of fio and the product | times the peer | peak, MiB | |")
+    print("|---|---|---|---|---|---|---|---|---|")
+
+    def show(name, ours, cpu, theirs, read, limit, peak, note):
+        print(f"| {name} | {ours:.2f} | {cpu:.2f} | {theirs:.2f} | {read:.2f} | {ours / limit:.2f} | {theirs / ours:.2f} "
+              f"| {peak} | {note} |", flush=True)
+
+    median = statistics.median
+    for dimension, counts in ((768, (16, 100)), (32, (16, 100))):
+        rows = int(args.bytes) // (4 * dimension)
+        base = args.dir / f"base{dimension}.fbin"
+        if not base.exists():
+            make(base, rows, dimension, seed=dimension)
+        for count in counts:
+            queries = args.dir / f"queries{dimension}.fbin"
+            make(queries, count, dimension, seed=7)
+            wanted = np.fromfile(queries, "<f4", offset=8).reshape(count, dimension)
+            ours, theirs, floors, cpu, peaks = [], [], [], [], []
+            for _ in range(args.rounds):
+                out = args.dir / "ids.ibin"
+                seconds, used, peak, _ = outcore(args.outcore, "knn", base, queries, "-k", 10, "-o", out)
+                ours.append(seconds)
+                cpu.append(used)
+                peaks.append(peak)
+                seconds, ids = with_faiss(base, wanted, dimension, 10)
+                theirs.append(seconds)
+                floors.append(floor(base))
+            same = (np.fromfile(out, "<i4", offset=8).reshape(count, 10) == ids).mean()
+            limit = max(median(floors), product_seconds(wanted, rows, dimension))
+            show(f"knn, {dimension} dimensions, {count} queries", median(ours), median(cpu),
+                                  median(theirs), median(floors), limit, max(peaks), f"{same:.4f} of the ids are faiss'")
+    base, rows = args.dir / "base32.fbin", int(args.bytes) // 128
+    for k in (16, 64, 1024):
+        start = args.dir / "start.fbin"
+        vectors = np.fromfile(base, "<f4", offset=8).reshape(rows, 32)
+        with open(start, "wb") as file:
+            np.array([k, 32], "<u4").tofile(file)
+            vectors[:k].tofile(file)
+        ours, theirs, floors, cpu, peaks = [], [], [], [], []
+        for _ in range(args.rounds):
+            words = ["kmeans", base, "-k", k, "--init", start, "--max-iterations", 3, "--tolerance", 0]
+            seconds, used, peak, facts = outcore(args.outcore, *words, "-o", args.dir / "c.npy")
+            ours.append(seconds / facts["passes"])
+            cpu.append(used / facts["passes"])
+            peaks.append(peak)
+            theirs.append(with_sklearn(vectors, vectors[:k]))
+            floors.append(floor(base))
+        limit = max(median(floors), product_seconds(vectors[:k].copy(), rows, 32))
+        show(f"a pass of k-means, 32 dimensions, k = {k}", median(ours), median(cpu), median(theirs),
+                  median(floors), limit, max(peaks), "")
+        del vectors
+    if not args.keep:
+        shutil.rmtree(args.dir)
+
+
+if __name__ == "__main__":
+    main()
