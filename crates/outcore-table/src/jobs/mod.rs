@@ -45,8 +45,7 @@ pub use group::{Aggregate, AggregateKind, group_by};
 pub use part::{halves, head, sample};
 pub use random::shuffle;
 pub use select::{Selection, select};
-pub use sort::{TableOrder, sort, unique};
-pub use top::top;
+pub use sort::{TableOrder, sort, top, unique};
 
 /// What a job reads, and what it writes.
 #[derive(Debug, Clone, Copy)]

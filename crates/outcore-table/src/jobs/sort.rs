@@ -10,9 +10,9 @@ use outcore::Job;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::sort::lines::rows::RowSource;
 use outcore::sort::lines::{LineSummary, RowSortOptions, sort_rows};
-use outcore_io::Result;
 use outcore_io::memory::Budget;
 use outcore_io::output::parent_of;
+use outcore_io::{Error, Result};
 
 use super::rows_in::{ReadShape, RowKeys, RowsIn};
 use super::rows_out::{RowsOut, WriteShape};
@@ -88,6 +88,39 @@ fn by_columns(
         },
         is_unique,
         first: None,
+    };
+    rows.run(job, ends.outputs, &writes)
+}
+
+/// Writes the first `rows_count` rows of what a stable [`sort`] by `keys` would write, or all of them if there are fewer.
+///
+/// # Errors
+/// As [`sort`]; usage for no keys.
+pub fn top(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    keys: &[KeyColumn],
+    rows_count: u64,
+) -> Result<TableSummary> {
+    if keys.is_empty() {
+        return Err(
+            Error::usage("order rows", "no column says which rows come first")
+                .hint("name a column, for example time:desc"),
+        );
+    }
+    let input = open(job, ends)?;
+    let codec = RowCodec::new(input.schema(), keys)?;
+    let writes = OutputOptions {
+        sorted_by: keys.to_vec(),
+        ..ends.writes.clone()
+    };
+    let rows = Rows {
+        input: &input,
+        codec: &codec,
+        keys: RowKeys::Columns,
+        tie: Tie::Position,
+        is_unique: false,
+        first: Some(rows_count),
     };
     rows.run(job, ends.outputs, &writes)
 }

@@ -1,9 +1,6 @@
-//! The first rows of a table in the order of columns.
+//! The filter in front of a sort of which only the first rows are wanted, and the end of its output.
 //!
-//! Contract: [`top`] writes the first rows of what a stable [`sort`](super::sort()) would write, in that order: of equal
-//! keys the rows that came first.
-//!
-//! It is that sort, with a filter in front of it. A thread that reads knows the least keys that it has met so far, as many as
+//! Contract: no row that is among the first is left out. A thread that reads knows the least keys that it has met so far, as many as
 //! rows are wanted. A row behind all of these is none of the first, and is left out before it is sorted. Of rows in a random order
 //! hardly more than those wanted times ln(n / wanted) are sorted; of rows that come in the opposite order all of them are,
 //! and go through scratch.
@@ -14,17 +11,12 @@
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use outcore::Job;
-use outcore::key::sort_key::Tie;
 use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink, RowSource, TakeRows};
 use outcore_io::{Error, Result};
 
-use super::rows_in::{RowKeys, RowsIn};
+use super::rows_in::RowsIn;
 use super::rows_out::RowsOut;
-use super::sort::{Rows, open};
-use super::{TableEnds, TableSummary};
-use crate::output::OutputOptions;
-use crate::rows::{KeyColumn, RowCodec, key_of};
+use crate::rows::key_of;
 
 /// The keys that are known take so much of the memory, one part in this many.
 const KEYS_SHARE: u64 = 8;
@@ -32,39 +24,6 @@ const KEYS_SHARE: u64 = 8;
 const KEPT_BYTES: u64 = 64;
 /// Keys of a sample that are shown, at least.
 const SAMPLE_KEYS_MIN: usize = 1024;
-
-/// Writes the first `rows_count` rows of a table in the order of `keys`, or all of them if there are fewer.
-///
-/// # Errors
-/// As [`sort`](super::sort()); usage for no keys.
-pub fn top(
-    job: &Job,
-    ends: &TableEnds<'_>,
-    keys: &[KeyColumn],
-    rows_count: u64,
-) -> Result<TableSummary> {
-    if keys.is_empty() {
-        return Err(
-            Error::usage("order rows", "no column says which rows come first")
-                .hint("name a column, for example time:desc"),
-        );
-    }
-    let input = open(job, ends)?;
-    let codec = RowCodec::new(input.schema(), keys)?;
-    let writes = OutputOptions {
-        sorted_by: keys.to_vec(),
-        ..ends.writes.clone()
-    };
-    let rows = Rows {
-        input: &input,
-        codec: &codec,
-        keys: RowKeys::Columns,
-        tie: Tie::Position,
-        is_unique: false,
-        first: Some(rows_count),
-    };
-    rows.run(job, ends.outputs, &writes)
-}
 
 /// The rows that may be among the first.
 pub(super) struct TopIn<'a> {
