@@ -10,13 +10,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use outcore::read::source::{Block, Blocks, InputPart};
+use outcore::read::source::{Blocks, InputPart};
 use outcore::{Error, Job, Kind, Result};
 use outcore_io::drive::Access;
 use outcore_io::memory::Pool;
-use outcore_io::port::{Port, Volume};
+use outcore_io::port::Volume;
 use outcore_io::threads;
-use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 
 use crate::format::{Element, VectorFile};
 use crate::product::{Matrix, sum_of_squares, vectorized};
@@ -53,17 +52,26 @@ pub struct Piece<'a> {
 }
 
 impl<'f> Scan<'f> {
-    /// A pass over `file` beside which so much memory is needed for each thread.
+    /// Threads that have something to do in a pass over `file`.
+    pub(crate) fn threads_wanted(job: &Job, file: &VectorFile) -> usize {
+        let pieces = file
+            .data_bytes()
+            .div_ceil(PIECE_BYTES.max(file.row_bytes()) as u64);
+        let useful = usize::try_from(pieces).unwrap_or(usize::MAX);
+        job.options.threads.min(useful).max(1)
+    }
+
+    /// A pass over `file` beside which so much memory is needed for each thread, and so much for all together.
     ///
     /// # Errors
     /// Memory: not even small pieces fit.
-    pub fn plan(job: &Job, file: &'f VectorFile, beside_bytes: u64) -> Result<Self> {
+    pub fn plan(
+        job: &Job,
+        file: &'f VectorFile,
+        (beside_bytes, shared_bytes): (u64, u64),
+    ) -> Result<Self> {
         let row_bytes = file.row_bytes();
-        let pieces = file
-            .data_bytes()
-            .div_ceil(PIECE_BYTES.max(row_bytes) as u64);
-        let useful = usize::try_from(pieces).unwrap_or(usize::MAX);
-        let threads = job.options.threads.min(useful).max(1);
+        let threads = Self::threads_wanted(job, file);
         let mut scan = Scan {
             file,
             piece_bytes: PIECE_BYTES.max(row_bytes),
@@ -71,7 +79,9 @@ impl<'f> Scan<'f> {
             threads,
         };
         let free_bytes = job.budget.free_bytes();
-        let wanted = |scan: &Scan<'_>| (scan.memory_bytes() + beside_bytes) * scan.threads as u64;
+        let wanted = |scan: &Scan<'_>| {
+            (scan.memory_bytes() + beside_bytes) * scan.threads as u64 + shared_bytes
+        };
         while wanted(&scan) > free_bytes {
             if scan.window > WINDOW_MIN {
                 scan.window -= 1;
@@ -142,33 +152,17 @@ impl<'f> Scan<'f> {
         let work = |_| {
             let mut state = state()?;
             let pool = Pool::new(&job.budget, PURPOSE, self.slot_bytes(), self.window)?;
-            let mut reads: Transfers<Block> = Transfers::new(&volume)?;
-            let next = |port: &Port| {
-                let block = blocks.next(port)?;
-                Some(ReadRange {
-                    file: &blocks.parts()[block.part].file,
-                    at_bytes: block.read_at_bytes,
-                    len_bytes: block.read_len_bytes,
-                    what: block,
-                })
-            };
-            let take = |read: Arrival<Block>| {
-                let block = &read.what;
-                let end = block.skip_bytes + block.payload_bytes;
-                if read.len_bytes < end {
-                    return Err(changed(file));
-                }
+            blocks.read_each(&volume, &pool, check, |block, bytes| {
                 let piece = Piece {
                     file,
                     first: block.position,
-                    bytes: &read.buf[block.skip_bytes..end],
+                    bytes,
                 };
                 visit(&mut state, piece)?;
                 job.control.advance(block.payload_bytes as u64);
                 job.control.watch(&volume);
                 Ok(())
-            };
-            reads.read_each(&pool, check, next, take)?;
+            })?;
             Ok(state)
         };
         let guarded = |thread| work(thread).inspect_err(|_| stopped.store(true, Ordering::Relaxed));
@@ -352,7 +346,7 @@ pub(crate) fn strange(file: &VectorFile, row: u64, column: usize, number: f64) -
 /// # Errors
 /// As [`Scan::run`], and usage for a number that is none or infinite.
 pub fn load(job: &Job, file: &VectorFile) -> Result<Vec<f64>> {
-    let scan = Scan::plan(job, file, 0)?;
+    let scan = Scan::plan(job, file, (0, 0))?;
     let state = || Ok((Tile::new(file), Vec::new()));
     let passed = scan.run(job, "read vectors", state, |(tile, found), piece| {
         let mut all = Vec::with_capacity(piece.bytes.len() / file.row_bytes() * file.dimension);

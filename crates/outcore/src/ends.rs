@@ -379,14 +379,6 @@ pub(crate) fn check_unchanged(
     parts.try_for_each(|part| volume.check_unchanged(&part.file, is_being_freed))
 }
 
-/// The error for a read of `part` that ended at `at_bytes` of the file, before its data did.
-pub(crate) fn became_shorter(part: &InputPart, at_bytes: u64) -> Error {
-    Error::corrupt("read input", "the file became shorter while it was read")
-        .path(&part.file.path)
-        .offset(at_bytes)
-        .hint("work on a copy that nobody changes")
-}
-
 /// Stages the files of `output` for `data_bytes` of elements; nothing for a pipe.
 pub(crate) fn stage_output(
     volume: &Volume,

@@ -16,8 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::ends::{
-    Forecast, Input, Phase, PhasePlan, Phases, became_shorter, check_unchanged, open_inputs,
-    traffic_by_drive,
+    Forecast, Input, Phase, PhasePlan, Phases, check_unchanged, open_inputs, traffic_by_drive,
 };
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
@@ -26,8 +25,7 @@ use crate::key::record::RecordFormat;
 use crate::read::source::{Block, Blocks, InputPart};
 use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
-use outcore_io::port::{Port, Volume};
-use outcore_io::transfers::{Arrival, ReadRange, Transfers};
+use outcore_io::port::Volume;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
@@ -87,28 +85,17 @@ pub fn verify(
     thread_group.run(|_| {
         let read_bytes = blocks.read_bytes_max();
         let pool = Pool::new(&job.budget, BLOCKS, read_bytes, WINDOW)?;
-        let next = |port: &Port| {
-            let block = blocks.next(port)?;
-            Some(ReadRange {
-                file: &blocks.parts()[block.part].file,
-                at_bytes: block.read_at_bytes,
-                len_bytes: block.read_len_bytes,
-                what: block,
-            })
-        };
-        let check = |read: Arrival<Block>| {
-            let block = &read.what;
-            let end = block.skip_bytes + block.payload_bytes;
-            if read.len_bytes < end {
-                let end_bytes = block.read_at_bytes + read.len_bytes as u64;
-                return Err(became_shorter(&blocks.parts()[block.part], end_bytes));
-            }
-            checked.check(block, &read.buf[block.skip_bytes..end]);
-            job.control.advance(block.payload_bytes as u64);
-            job.control.watch(&volume);
-            Ok(())
-        };
-        Transfers::new(&volume)?.read_each(&pool, || thread_group.check(), next, check)
+        blocks.read_each(
+            &volume,
+            &pool,
+            || thread_group.check(),
+            |block, elements| {
+                checked.check(block, elements);
+                job.control.advance(block.payload_bytes as u64);
+                job.control.watch(&volume);
+                Ok(())
+            },
+        )
     })?;
     check_unchanged(&volume, blocks.parts(), false)?;
     let check = checked.into_report(blocks.parts())?;

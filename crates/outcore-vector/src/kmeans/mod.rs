@@ -330,7 +330,7 @@ impl<'a> Run<'a> {
     fn pass_with(&self, phase: &str, units: (Units, Units)) -> Result<(Found, u64)> {
         let (k, dimension) = (self.centroids.count(), self.base.dimension);
         let beside_bytes = Worker::memory_bytes(k, self.base);
-        let scan = Scan::plan(self.job, self.base, beside_bytes)?;
+        let scan = Scan::plan(self.job, self.base, (beside_bytes, 0))?;
         let state = || {
             Ok(Worker {
                 _held: self.job.budget.reserve("clusters", beside_bytes)?,

@@ -16,8 +16,10 @@ mod nearest;
 mod queries;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use outcore::{Error, Job, Kind, Result};
+use outcore_io::memory::Reservation;
 use outcore_io::units;
 
 use crate::format::{Element, VectorFile};
@@ -142,7 +144,8 @@ pub fn knn(
     Ok(found)
 }
 
-/// The queries of the next pass, and that pass.
+/// The queries of the next pass, and that pass: as many as leave memory for all threads, but no fewer than [`GROUP_MIN`]
+/// for their sake.
 fn plan<'b>(
     job: &Job,
     base: &'b VectorFile,
@@ -151,29 +154,17 @@ fn plan<'b>(
 ) -> Result<(usize, Scan<'b>)> {
     let mut group = left;
     loop {
+        let each_bytes = Searcher::memory_bytes(group, k);
         let shared_bytes = Queries::memory_bytes(queries, group);
-        let beside_bytes =
-            Searcher::memory_bytes(group, k) + shared_bytes / job.options.threads as u64;
-        let planned = Scan::plan(job, base, beside_bytes);
-        match planned {
-            Ok(scan) if scan.threads() >= job.options.threads || group <= GROUP_MIN => {
-                // With fewer threads each bears more of what they share.
-                let whole_bytes = (scan.memory_bytes() + Searcher::memory_bytes(group, k))
-                    * scan.threads() as u64;
-                if whole_bytes + shared_bytes <= job.budget.free_bytes() {
+        match Scan::plan(job, base, (each_bytes, shared_bytes)) {
+            Ok(scan) => {
+                let has_all = scan.threads() == Scan::threads_wanted(job, base);
+                if has_all || group <= GROUP_MIN {
                     return Ok((group, scan));
                 }
             }
-            Ok(scan) if base.data_bytes() < (scan.threads() as u64 + 1) << 20 => {
-                return Ok((group, scan));
-            }
             Err(error) if error.kind() != Kind::Memory || group == 1 => return Err(error),
-            _ => {}
-        }
-        if group == 1 {
-            let cause = "not even one query fits beside a piece of the base";
-            return Err(Error::new(Kind::Memory, "plan a search", cause)
-                .hint("allow more with --memory, or use fewer --threads"));
+            Err(_) => {}
         }
         group = group.div_ceil(2);
     }
@@ -222,6 +213,7 @@ fn check(
 struct Subset {
     bits: Vec<u64>,
     count: u64,
+    _held: Reservation,
 }
 
 impl Subset {
@@ -242,18 +234,27 @@ impl Subset {
                 .path(path)
                 .hint("give an array of bool or u8 with a value for each row of the base"));
         }
-        // The mask is read as f64, twice in memory for a moment.
-        let _loading = job.budget.reserve("subset", 17 * mask.rows)?;
-        let values = crate::scan::load(job, &mask)?;
-        let mut bits = vec![0; values.len().div_ceil(64)];
-        for (row, value) in values.iter().enumerate() {
-            bits[row / 64] |= u64::from(*value != 0.0) << (row % 64);
-        }
-        let count = bits
-            .iter()
-            .map(|word: &u64| u64::from(word.count_ones()))
-            .sum();
-        Ok(Subset { bits, count })
+        let words_count = mask.rows.div_ceil(64);
+        let held = job.budget.reserve("subset", words_count * 8)?;
+        let words: Vec<AtomicU64> = (0..words_count).map(|_| AtomicU64::new(0)).collect();
+        let row_bytes = mask.row_bytes();
+        let scan = Scan::plan(job, &mask, (0, 0))?;
+        let state = || Ok(());
+        scan.run(job, "read subset", state, |(), piece| {
+            for (row, bytes) in (piece.first..).zip(piece.bytes.chunks_exact(row_bytes)) {
+                if mask.numbers(row, bytes)? != [0] {
+                    words[(row / 64) as usize].fetch_or(1 << (row % 64), Ordering::Relaxed);
+                }
+            }
+            Ok(())
+        })?;
+        let bits: Vec<u64> = words.into_iter().map(AtomicU64::into_inner).collect();
+        let count = bits.iter().map(|word| u64::from(word.count_ones())).sum();
+        Ok(Subset {
+            bits,
+            count,
+            _held: held,
+        })
     }
 
     fn has(&self, row: u64) -> bool {
@@ -279,7 +280,7 @@ struct Searcher {
     /// Of each row of a tile, an upper bound of its norm and its part of the comparison.
     bounds: Vec<(f32, f32)>,
     measured: u64,
-    _held: outcore_io::memory::Reservation,
+    _held: Reservation,
 }
 
 impl Searcher {

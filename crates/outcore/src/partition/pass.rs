@@ -9,8 +9,8 @@
 
 use super::no_buffer;
 use super::scatter::ScatterWorker;
-use crate::ends::became_shorter;
 use crate::read::regions::{Framing, Region, RegionReader};
+use crate::read::source::became_shorter;
 use crate::read::source::{Block, Blocks, Stretch};
 use outcore_io::Result;
 use outcore_io::memory::{Buf, Pool};

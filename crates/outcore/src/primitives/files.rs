@@ -16,13 +16,11 @@ use std::time::Duration;
 
 use super::pass::shield;
 use super::summary::Summary;
-use crate::ends::{
-    Forecast, Input, PhasePlan, Phases, became_shorter, check_unchanged, open_inputs,
-};
+use crate::ends::{Forecast, Input, PhasePlan, Phases, check_unchanged, open_inputs};
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
 use crate::read::by_drive::ByDrive;
-use crate::read::source::InputPart;
+use crate::read::source::{InputPart, became_shorter};
 use outcore_io::drive::Access;
 use outcore_io::memory::{Buf, Pool, block_ceil, block_floor};
 use outcore_io::port::{Port, Volume};

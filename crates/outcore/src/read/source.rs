@@ -9,8 +9,10 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::by_drive::ByDrive;
-use outcore_io::memory::{BLOCK_BYTES, block_ceil, block_floor};
-use outcore_io::port::{Port, VolumeFile};
+use outcore_io::memory::{BLOCK_BYTES, Pool, block_ceil, block_floor};
+use outcore_io::port::{Port, Volume, VolumeFile};
+use outcore_io::transfers::{Arrival, ReadRange, Transfers};
+use outcore_io::{Error, Result};
 
 /// One input file: where its data lie and where they stand in the whole input.
 #[derive(Debug, Clone)]
@@ -92,6 +94,39 @@ impl Blocks {
         self.next_of(&mut one)
     }
 
+    /// Reads the blocks that other threads leave to this one, ahead into buffers of `pool`, and gives each to `visit`
+    /// with its elements, in no order.
+    ///
+    /// # Errors
+    /// What reading, `check` and `visit` fail with; corrupt for a file that became shorter.
+    pub fn read_each(
+        &self,
+        volume: &Volume,
+        pool: &Pool,
+        check: impl Fn() -> Result<()>,
+        mut visit: impl FnMut(&Block, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let next = |port: &Port| {
+            let block = self.next(port)?;
+            Some(ReadRange {
+                file: &self.parts[block.part].file,
+                at_bytes: block.read_at_bytes,
+                len_bytes: block.read_len_bytes,
+                what: block,
+            })
+        };
+        let take = |read: Arrival<Block>| {
+            let block = &read.what;
+            let end = block.skip_bytes + block.payload_bytes;
+            if read.len_bytes < end {
+                let end_bytes = block.read_at_bytes + read.len_bytes as u64;
+                return Err(became_shorter(&self.parts[block.part], end_bytes));
+            }
+            visit(block, &read.buf[block.skip_bytes..end])
+        };
+        Transfers::new(volume)?.read_each(pool, check, next, take)
+    }
+
     /// The next blocks of a file on the drive that has the least to do for `port`, by turns among
     /// equals: one in `share` of those left of the file, at least one. So a drive that hesitates
     /// holds up only itself. A thread that works through stretches meets its blocks mostly in their
@@ -138,4 +173,12 @@ impl Blocks {
             position: part.first_position + start / self.element_bytes,
         }
     }
+}
+
+/// The error for a read of `part` that ended at `at_bytes` of the file, before its data did.
+pub(crate) fn became_shorter(part: &InputPart, at_bytes: u64) -> Error {
+    Error::corrupt("read input", "the file became shorter while it was read")
+        .path(&part.file.path)
+        .offset(at_bytes)
+        .hint("work on a copy that nobody changes")
 }

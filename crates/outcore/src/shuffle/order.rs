@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::tree::{FAN_OUT, Node, Tree, Walk, fan_out};
 use crate::ends::Input;
-use crate::ends::{became_shorter, check_unchanged, open_inputs};
+use crate::ends::{check_unchanged, open_inputs};
 use crate::job::thread_group::ThreadGroup;
 use crate::job::{Control, Job};
-use crate::read::source::InputPart;
+use crate::read::source::{InputPart, became_shorter};
 use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Pool, Reservation, block_ceil, block_floor};
 use outcore_io::port::{Port, Volume};

@@ -12,10 +12,10 @@ use std::ops::Range;
 
 use super::LineSortOptions;
 use super::context::{keyless_line, line_number};
-use crate::ends::became_shorter;
 use crate::job::Job;
 use crate::key::sort_key::{NoKey, SortKey};
 use crate::read::source::InputPart;
+use crate::read::source::became_shorter;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use outcore_io::port::Volume;
 use outcore_io::transfers::{Arrival, Transfers, no_buffer};
