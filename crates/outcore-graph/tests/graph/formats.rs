@@ -231,5 +231,5 @@ fn what_is_no_edge_is_refused_by_file_and_line_and_nothing_is_left() {
     let pairs = dir.path().join("odd.u32");
     std::fs::write(&pairs, [0; 12]).unwrap();
     let error = converted(&pairs, &plain).err().unwrap();
-    assert!(error.to_string().contains("no multiple"), "{error}");
+    assert!(error.to_string().contains("not a multiple"), "{error}");
 }

@@ -498,7 +498,7 @@ pub(crate) mod tests {
         assert!(message(RecordFormat::parse_type("u64x0")).contains("0 bytes"));
         assert!(message(RecordFormat::parse_type("100/")).contains("no key"));
         assert!(message(RecordFormat::parse_type("2000000/0:8")).contains("at most 1048576"));
-        assert!(message(RecordFormat::parse_record(16, &["0:9:u64"])).contains("no multiple"));
+        assert!(message(RecordFormat::parse_record(16, &["0:9:u64"])).contains("not a multiple"));
         for key in [
             "",
             "5",
