@@ -2,8 +2,8 @@
 //!
 //! Contract: names are matched to the letter; one that is missing is answered with the nearest that is
 //! there. [`agree`] says of two schemas which column differs and how, in words that name both types. Metadata
-//! of a schema and of fields make no difference, nor is what lists call their elements. [`united`] has the columns of all, in the order in which they are
-//! first met; a column that some lack may be null.
+//! of a schema and of fields make no difference, nor does what lists call their elements. [`united`] has the columns of
+//! all, in the order in which they are first met; a column that some lack may be null.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -33,6 +33,14 @@ pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Resu
         .map(|field| field.name().as_str())
         .collect();
     let error = Error::usage(operation, format!("there is no column `{name}`"));
+    if let Some((column, order)) = name.rsplit_once(':')
+        && names.contains(&column)
+    {
+        let hint = format!(
+            "`{order}` is not an order of `{column}`: write desc, asc, nulls-first or nulls-last behind the colon"
+        );
+        return Err(error.hint(hint));
+    }
     Err(match nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint(format!("the columns are {}", listed(&names))),
@@ -264,6 +272,10 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("`country`, `time`"), "{error}");
+        let error = column_index(&table, "time:nr", "sort")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("`nr` is not an order of `time`"), "{error}");
     }
 
     #[test]

@@ -119,8 +119,8 @@ fn check_tables(context: &Context, inputs: &[PathBuf], (cause, hint): (&str, &st
 fn refuse(is_given: bool, flag: &str) -> Result<()> {
     match is_given {
         false => Ok(()),
-        true => Err(Error::usage(READ, format!("{flag}: the input is a table"))
-            .hint("leave them out; columns of tables are named with --by")),
+        true => Err(Error::usage(READ, format!("{flag} cannot be used with tables"))
+            .hint("leave that out; the columns of an order are named with --by NAME[:desc][:nulls-first]")),
     }
 }
 
