@@ -1,4 +1,4 @@
-//! Vectors for outcore: exact nearest neighbours, k-means and lookups over files far larger than memory.
+//! Vectors for outcore: exact nearest neighbours and k-means over files far larger than memory.
 //!
 //! Every job is a pass or a few over a file of vectors ([`format`](mod@format)): pieces are read ahead on all threads
 //! ([`scan`]) and multiplied with what stands in memory (queries or centroids) by a register-blocked product. Products are

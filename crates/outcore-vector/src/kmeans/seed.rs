@@ -3,6 +3,9 @@
 //! Contract: the choice depends on the seed and the base alone. Rows are drawn from a sample: one row, at a random place,
 //! of each of as many equal stretches of the base as the sample has rows; all rows, if the base is no larger.
 //!
+//! Bounds: a sample of 4096 rows, or eight a centroid, in memory; on one thread, as many distances as the sample has rows for each centroid
+//! and draw.
+//!
 //! Source: Arthur and Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007; of several candidates for
 //! each centroid the best is kept, as the authors' own program does (section 5) and scikit-learn.
 
@@ -13,11 +16,14 @@ use outcore_io::memory::Reservation;
 
 use crate::exact::squared_distance;
 use crate::format::VectorFile;
+use crate::product::vectorized;
 
 /// Rows of a sample, at least, where the base has so many.
 const SAMPLE_ROWS_MIN: u64 = 4096;
 /// Rows of a sample for each centroid.
 const SAMPLE_ROWS_EACH: u64 = 8;
+/// For more centroids than these one draw each has to do: every draw looks at the whole sample.
+const TRIED_CENTROIDS_MAX: usize = 1024;
 /// Numbers of the streams of random numbers.
 const PLACES: u64 = 0;
 const DRAWS: u64 = 1;
@@ -116,13 +122,17 @@ impl Sample {
         let seed = random(seed, DRAWS);
         let mut draws = (0..).map(|draw| (random(seed, draw) >> 11) as f64 / 2.0_f64.powi(53));
         let mut draw = move || draws.next().unwrap_or(0.0);
-        let trials = 2 + (k as f64).ln() as usize;
+        let trials = match k {
+            0..=TRIED_CENTROIDS_MAX => 2 + (k as f64).ln() as usize,
+            _ => 1,
+        };
         let first = ((draw() * rows as f64) as usize).min(rows - 1);
         let mut chosen = self.row(first).to_vec();
         let distances_to = |row: usize, least: &[f64], out: &mut [f64]| -> f64 {
             let wanted = self.row(row);
             for (index, (out, least)) in out.iter_mut().zip(least).enumerate() {
-                *out = least.min(squared_distance(self.row(index), wanted));
+                let distance = vectorized(|| squared_distance(self.row(index), wanted));
+                *out = least.min(distance);
             }
             out.iter().sum()
         };
