@@ -26,7 +26,7 @@ from . import _outcore
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._units import whole
-from ._wire import ResourcesRequest, TableReply
+from ._wire import JoinRequest, ResourcesRequest, TableReply
 
 _SEED = 1
 
@@ -95,15 +95,19 @@ def table(
     how = _How(resources, names[0] if names else None, progress)
     if isinstance(src, Table):
         return Table(src._inputs, how, src._place, chosen or src._columns, src._union, src.summary)
+    return _open(src, how, chosen, bool(union))
+
+
+def _open(src: TableSource, how: _How, chosen: list[str] | None, union: bool) -> Table:
     if isinstance(src, (str, os.PathLike)) or not hasattr(src, "__arrow_c_stream__"):
         stream = _reader_of(src)
         if stream is None:
-            return Table(_files(src), how, None, chosen, bool(union), None)
+            return Table(_files(src), how, None, chosen, union, None)
         src = stream
     place = _Place(how.dir)
     path = place.path("in.arrow")
-    with telling(progress, ("take table",)) as tell:
-        _outcore.table_spool(src, path, resources, tell)
+    with telling(how.progress, ("take table",)) as tell:
+        _outcore.table_spool(src, path, how.resources, tell)
     return Table([path], how, place, chosen, False, None)
 
 
@@ -173,6 +177,49 @@ class Table:
         to the file `removed`."""
         others = None if removed is None else api._path(removed)
         return self._step("dedup", by=_texts("by", by), keep=keep, removed=others)
+
+    def group_by(self, by: api.Keys, *aggregates: str, **named: str) -> Table:
+        """A row of aggregates for each group of rows, in the order of the groups' columns: `group_by("country", "count",
+        total="sum(bytes)")`. Without any, rows are counted. The aggregates are those of `outcore group-by --help`."""
+        texts = _texts("aggregates", aggregates)
+        texts += [f"{name}={text}" for name, text in named.items()]
+        return self._step("group_by", by=_texts("by", by), aggregates=texts or ["count"])
+
+    def join(
+        self,
+        other: TableSource | Table,
+        on: api.Keys = (),
+        *,
+        how: str | None = None,
+        asof: str | None = None,
+        tolerance: SupportsIndex | float | str | None = None,
+        suffix: str = "_right",
+    ) -> Table:
+        """Joined with another table by the columns `on`: `"id"`, or `"id=user_id"` where the tables have different names.
+
+        Args:
+            other: The right table: as in `table`.
+            on: The columns that are equal in rows that go together; nulls are equal to nothing.
+            how: `"inner"`, `"left"`, `"right"`, `"full"`, `"semi"` (rows that have a partner) or `"anti"` (those that have
+                none). `"inner"` if it is not given, and `"left"` with `asof`.
+            asof: Each row gets one partner: the last row of `other` whose column `asof` is not greater.
+            tolerance: How far back that may lie: a number, or a duration such as `"5min"`.
+            suffix: What is put behind the name of a column of `other` if this table has a column of that name.
+
+        Rows come in the order of `on`, nulls last; those of a key in the order of this table.
+        """
+        right = other if isinstance(other, Table) else _open(other, self._how, None, False)
+        asked: JoinRequest = {
+            "right": right._inputs,
+            "right_columns": right._columns,
+            "right_union": right._union,
+            "on": _texts("on", on),
+            "how": how or ("left" if asof is not None else "inner"),
+            "asof": asof,
+            "tolerance": None if tolerance is None else str(tolerance),
+            "suffix": suffix,
+        }
+        return self._step("join", join=asked)
 
     def shuffle(self, seed: SupportsIndex = _SEED, *, epoch: SupportsIndex = 0) -> Table:
         """In a random order, which depends on `seed` and `epoch` alone."""
@@ -269,6 +316,8 @@ class Table:
             "rows": 0,
             "conditions": [],
             "computed": [],
+            "aggregates": [],
+            "join": None,
             "columns": self._columns,
             "union": self._union,
             "codec": None,

@@ -606,6 +606,19 @@ class MeasuredReply(TypedDict):
     p99_us: float
 
 
+class JoinRequest(TypedDict):
+    """What a table is joined with, and how."""
+
+    right: list[str]
+    right_columns: list[str] | None
+    right_union: bool
+    on: list[str]
+    how: str
+    asof: str | None
+    tolerance: str | None
+    suffix: str
+
+
 class TableRequest(TypedDict):
     """A job on a table."""
 
@@ -621,6 +634,8 @@ class TableRequest(TypedDict):
     rows: int
     conditions: list[str]
     computed: list[str]
+    aggregates: list[str]
+    join: JoinRequest | None
     columns: list[str] | None
     union: bool
     codec: str | None

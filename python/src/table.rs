@@ -15,7 +15,10 @@ use outcore_front::resources::Resources;
 use outcore_io::output::parent_of;
 use outcore_table::expr::{Assignment, Expr};
 use outcore_table::input::InputOptions;
-use outcore_table::jobs::{self, Keep, Selection, TableEnds, TableOrder, TableSummary};
+use outcore_table::jobs::{
+    self, Aggregate, AsOf, ColumnPair, Join, JoinKind, Keep, Selection, TableEnds, TableOrder,
+    TableSummary,
+};
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 use outcore_table::rows::KeyColumn;
 use outcore_table::stream::{TableBatches, spool as run_spool};
@@ -28,7 +31,7 @@ use crate::run::Run;
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TableJob {
-    /// `sort`, `unique`, `shuffle`, `dedup`, `convert`, `select`, `head` or `sample`.
+    /// `sort`, `unique`, `shuffle`, `dedup`, `group_by`, `join`, `convert`, `select`, `head` or `sample`.
     job: String,
     inputs: Vec<PathBuf>,
     output: PathBuf,
@@ -44,12 +47,47 @@ pub(crate) struct TableJob {
     conditions: Vec<String>,
     /// `name = expression`.
     computed: Vec<String>,
+    aggregates: Vec<String>,
+    join: Option<JoinRequest>,
     columns: Option<Vec<String>>,
     union: bool,
     codec: Option<String>,
     group_rows: Option<usize>,
     force: bool,
     resources: request::Resources,
+}
+
+/// What a table is joined with, and how.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+struct JoinRequest {
+    right: Vec<PathBuf>,
+    right_columns: Option<Vec<String>>,
+    right_union: bool,
+    on: Vec<String>,
+    how: String,
+    asof: Option<String>,
+    tolerance: Option<String>,
+    suffix: String,
+}
+
+impl JoinRequest {
+    fn wanted(&self) -> Result<Join> {
+        let on = self.on.iter().map(|text| ColumnPair::parse(text));
+        let asof = self.asof.as_ref().map(|text| -> Result<AsOf> {
+            Ok(AsOf {
+                columns: ColumnPair::parse(text)?,
+                tolerance: self.tolerance.clone(),
+            })
+        });
+        Ok(Join {
+            on: on.collect::<Result<_>>()?,
+            kind: JoinKind::parse(&self.how)?,
+            asof: asof.transpose()?,
+            suffix: self.suffix.clone(),
+            columns: None,
+        })
+    }
 }
 
 /// What it did.
@@ -120,6 +158,20 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
             };
             jobs::select(&job, &ends, &selection)?
         }
+        "group_by" => {
+            let mut aggregates = Vec::new();
+            for list in &request.aggregates {
+                aggregates.extend(Aggregate::parse_list(list)?);
+            }
+            jobs::group_by(&job, &ends, &keys, &aggregates)?
+        }
+        "join" => {
+            let missing = || Error::usage("join tables", "there is no right table");
+            let join = request.join.as_ref().ok_or_else(missing)?;
+            let right_reads = self::reads(join.right_columns.clone(), join.right_union);
+            let right = (&join.right[..], &right_reads);
+            jobs::join(&job, &ends, right, &join.wanted()?)?
+        }
         "head" => jobs::head(&job, &ends, request.rows)?,
         "sample" => jobs::sample(&job, &ends, (request.rows, seed))?,
         _ => jobs::copy(&job, &ends)?,
@@ -170,7 +222,8 @@ impl TableJob {
                 input
                     .is_ok_and(|input| input == path || (input.is_dir() && path.starts_with(input)))
             };
-            if self.inputs.iter().any(is_input) {
+            let right = self.join.iter().flat_map(|join| &join.right);
+            if self.inputs.iter().chain(right).any(is_input) {
                 return Err(Error::usage("create output", "it is an input")
                     .path(output)
                     .hint("name another file"));

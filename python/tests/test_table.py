@@ -157,3 +157,62 @@ def test_what_is_wrong_is_named_and_leaves_nothing(here: Path) -> None:
         outcore.table("cut.parquet").sort("x")
     names = sorted(path.name for path in here.iterdir())
     assert names == ["cut.parquet", "o.parquet", "t.parquet"]
+
+
+def test_groups_are_those_of_pyarrow(here: Path) -> None:
+    table = rows(6000, 5)
+    grouped = outcore.table(table, drives=here).group_by("name", "count", "max(score)", total="sum(score)")
+    made = pa.table(grouped).to_pydict()
+    expected = table.group_by("name").aggregate([([], "count_all"), ("score", "max"), ("score", "sum")])
+    expected = expected.sort_by([("name", "ascending")])
+    assert made["name"] == expected["name"].to_pylist()
+    assert made["count"] == expected["count_all"].to_pylist()
+    assert made["max(score)"] == expected["score_max"].to_pylist()
+    assert made["total"] == expected["score_sum"].to_pylist()
+    counted = pa.table(outcore.table(table, drives=here).group_by(["name"])).to_pydict()
+    assert counted == {"name": made["name"], "count": made["count"]}
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+def test_joins_are_those_of_pyarrow(here: Path, how: str) -> None:
+    left = rows(900, 7)
+    right = pa.table({"key": [3, 3, 5, 70, None, 8, 9], "y": list("abcdefg"), "x": [0] * 7})
+    write(here / "right.parquet", right)
+    joined = outcore.table(left, drives=here).join("right.parquet", "score=key", how=how)
+    kind = f"left {how}" if how in ("semi", "anti") else f"{how} outer" if how not in ("inner",) else how
+    # pyarrow joins no tables with lists.
+    plain = left.drop_columns(["tags"])
+    expected = plain.join(right, "score", "key", join_type=kind, right_suffix="_right")
+    made = pa.table(joined).drop_columns(["tags"])
+    # Of a right join pyarrow keeps the right name of the key.
+    names = ["score" if name == "key" else name for name in expected.column_names]
+    expected = expected.rename_columns(names).select(made.column_names)
+
+    def in_order(table: Any) -> list[str]:
+        return sorted(repr(row) for row in table.to_pylist())
+
+    assert in_order(made) == in_order(expected)
+    scores = [score for score in made["score"].to_pylist() if score is not None]
+    assert scores == sorted(scores)
+
+
+def test_an_as_of_join_is_that_of_pandas(here: Path) -> None:
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    draw = random.Random(3)
+    left = pa.table({"t": sorted(draw.randrange(1000) for _ in range(300)), "k": [draw.choice("ab") for _ in range(300)]})
+    right = pa.table({"t": sorted(draw.randrange(1000) for _ in range(90)), "k": [draw.choice("ab") for _ in range(90)], "v": list(range(90))})
+    made = outcore.table(left, drives=here).join(right, "k", asof="t", tolerance=25)
+    expected = pd.merge_asof(left.to_pandas(), right.to_pandas(), on="t", by="k", tolerance=25)
+    found = pa.table(made).to_pydict()
+    wanted = sorted((k, t, None if v != v else int(v)) for k, t, v in zip(expected.k, expected.t, expected.v))
+    assert sorted(zip(found["k"], found["t"], found["v"]), key=repr) == sorted(wanted, key=repr)
+
+
+def test_what_is_wrong_with_a_join_is_said(here: Path) -> None:
+    left = outcore.table(rows(10), drives=here)
+    with pytest.raises(outcore.UsageError, match="`scoer`"):
+        left.join(rows(10), "scoer")
+    with pytest.raises(outcore.UsageError, match="cannot be compared"):
+        left.join(rows(10), "name=x")
+    with pytest.raises(outcore.UsageError, match="outer"):
+        left.join(rows(10), "x", how="outer")

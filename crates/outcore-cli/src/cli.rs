@@ -11,6 +11,7 @@ pub(crate) mod gnu;
 pub(crate) mod graph;
 pub(crate) mod group;
 pub(crate) mod help;
+pub(crate) mod join;
 pub(crate) mod lines;
 pub(crate) mod sequence;
 pub(crate) mod store;
@@ -166,6 +167,7 @@ pub(crate) enum Command {
     Unique(Deferred<UniqueArgs>),
     Dedup(Deferred<dedup::DedupArgs>),
     GroupBy(Deferred<group::GroupByArgs>),
+    Join(Deferred<join::JoinArgs>),
     Convert(Deferred<tables::ConvertArgs>),
     Info(Deferred<tables::InfoArgs>),
     Split(Deferred<SplitArgs>),

@@ -124,15 +124,9 @@ fn allow_open_files() {
     );
 }
 
-fn dispatch(cli: &mut Cli, is_gnu: bool) -> u8 {
-    signals::survive_file_limit();
-    let interrupt = match cli.command {
-        // It has nothing to clean up, and nobody who would look at a flag.
-        Command::Sim(_) => Interrupt::default(),
-        _ => Interrupt::install(),
-    };
-    allow_open_files();
-    let (name, is_stdout_taken) = match &cli.command {
+/// The name of a command, and whether its results go to standard output.
+fn name_of(command: &Command) -> (&'static str, bool) {
+    match command {
         Command::Sort(args) => {
             // Without a name lines go there.
             let to_stdout = args.output.as_deref().map_or(!args.is_check(), is_stdout);
@@ -142,6 +136,7 @@ fn dispatch(cli: &mut Cli, is_gnu: bool) -> u8 {
         Command::Unique(args) => ("unique", args.files.is_to_stdout()),
         Command::Dedup(_) => ("dedup", false),
         Command::GroupBy(_) => ("group-by", false),
+        Command::Join(_) => ("join", false),
         Command::Convert(_) => ("convert", false),
         Command::Info(_) => ("info", false),
         Command::Split(_) => ("split", false),
@@ -170,7 +165,18 @@ fn dispatch(cli: &mut Cli, is_gnu: bool) -> u8 {
         Command::Sim(_) => ("sim", false),
         Command::Completions { .. } => ("completions", true),
         Command::Man { dir, .. } => ("man", dir.is_none()),
+    }
+}
+
+fn dispatch(cli: &mut Cli, is_gnu: bool) -> u8 {
+    signals::survive_file_limit();
+    let interrupt = match cli.command {
+        // It has nothing to clean up, and nobody who would look at a flag.
+        Command::Sim(_) => Interrupt::default(),
+        _ => Interrupt::install(),
     };
+    allow_open_files();
+    let (name, is_stdout_taken) = name_of(&cli.command);
     let reporter = Reporter::new(name, &cli.common)
         .with_stdout_taken(is_stdout_taken)
         .called_sort(is_gnu);
@@ -189,6 +195,7 @@ fn dispatch(cli: &mut Cli, is_gnu: bool) -> u8 {
         Command::Unique(args) => commands::unique::run(&context, args),
         Command::Dedup(args) => commands::table::dedup(&context, args),
         Command::GroupBy(args) => commands::table::group_by(&context, args),
+        Command::Join(args) => commands::table::join(&context, args),
         Command::Convert(args) => commands::table::convert(&context, args),
         Command::Info(args) => commands::table::info(&context, &args.inputs),
         Command::Split(args) => commands::split::run(&context, args),

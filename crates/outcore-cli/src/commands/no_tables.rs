@@ -12,6 +12,7 @@ use crate::cli::SortArgs;
 use crate::cli::commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
 use crate::cli::dedup::DedupArgs;
 use crate::cli::group::GroupByArgs;
+use crate::cli::join::JoinArgs;
 use crate::cli::sequence::{FilterArgs, MapArgs};
 use crate::cli::tables::{ConvertArgs, TableArgs};
 use crate::context::Context;
@@ -76,5 +77,6 @@ left_out! {
     filter: FilterArgs,
     dedup: DedupArgs,
     group_by: GroupByArgs,
+    join: JoinArgs,
     convert: ConvertArgs,
 }

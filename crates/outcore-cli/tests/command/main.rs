@@ -32,6 +32,7 @@ mod sort;
 mod stdout;
 mod streams;
 mod support;
+mod table_keys;
 mod tables;
 mod threads;
 mod traces;

@@ -54,6 +54,10 @@ const COMMANDS: &[(&str, Run)] = &[
         "group-by",
         With(&["t.parquet -o g.parquet --by name --json"]),
     ),
+    (
+        "join",
+        With(&["t.parquet t.parquet -o j.parquet --on name --how semi --json"]),
+    ),
     ("split", With(&["text -n 2 -o p-{part} --force --json"])),
     (
         "head",

@@ -37,7 +37,7 @@ pub(crate) fn write(path: &Path, batch: &RecordBatch) {
 }
 
 /// The rows of a file.
-fn read(path: &Path) -> Vec<(Option<String>, i64)> {
+pub(crate) fn read(path: &Path) -> Vec<(Option<String>, i64)> {
     let file = std::fs::File::open(path).unwrap();
     let batches = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
     let mut rows = Vec::new();
@@ -55,7 +55,7 @@ fn read(path: &Path) -> Vec<(Option<String>, i64)> {
     rows
 }
 
-fn rows_of(batch: &RecordBatch) -> Vec<(Option<String>, i64)> {
+pub(crate) fn rows_of(batch: &RecordBatch) -> Vec<(Option<String>, i64)> {
     let place = TestDir::new();
     write(&place.path("t.parquet"), batch);
     read(&place.path("t.parquet"))
@@ -546,6 +546,7 @@ fn tables_that_cannot_be_read_or_sorted_are_named_and_nothing_is_left() {
             &["convert"],
             &["filter", "number > 0"],
             &["map", "a = number"],
+            &["join", "logs", "--on", "number"],
             &["sample", "-n", "20"],
         ] {
             let answer = place.run(&[job, &[name.as_str(), "-o", "s.parquet"]].concat());
@@ -612,6 +613,7 @@ fn memory_stays_within_64_mib_of_what_is_allowed() {
             &["shuffle"],
             &["dedup", "--by", "key"],
             &["filter", "key % 2 == 0"],
+            &["join", "t.parquet", "--on", "key", "--columns", "text,key"],
         ] {
             let memory = format!("{memory_mib}MiB");
             let more = [
@@ -631,51 +633,4 @@ fn memory_stays_within_64_mib_of_what_is_allowed() {
             );
         }
     }
-}
-
-#[test]
-fn groups_of_a_table_come_in_order_with_what_is_computed_of_each() {
-    let place = TestDir::new();
-    let all = batch(4_000);
-    write(&place.path("t.parquet"), &all);
-    let arguments =
-        "group-by t.parquet -o g.parquet --by name --agg count --agg number=sum(number) --json";
-    let answer = place.run(&arguments.split(' ').collect::<Vec<_>>()).ok();
-    assert_eq!(answer.event("summary")["rows_in"], json!(4_000));
-    let mut expected: Vec<(Option<String>, i64)> = Vec::new();
-    for (name, number) in rows_of(&all) {
-        match expected.iter_mut().find(|group| group.0 == name) {
-            Some(group) => group.1 += number,
-            None => expected.push((name, number)),
-        }
-    }
-    expected.sort_by_key(|(name, _)| (name.is_none(), name.clone()));
-    assert!(read(&place.path("g.parquet")) == expected);
-    let refused = [
-        (&["--by", "nmae"][..], "nmae", "`name`"),
-        (
-            &["--by", "name", "--agg", "sum(name)"],
-            "sum(name)",
-            "count",
-        ),
-        (
-            &["--by", "name", "--agg", "total(number)"],
-            "`total`",
-            "sum(C)",
-        ),
-        (&["--by", "name", "--parts", "2"], "", ""),
-    ];
-    for (arguments, cause, hint) in refused {
-        let common = ["group-by", "t.parquet", "-o", "x"];
-        let suffix = if arguments.contains(&"--parts") {
-            "x"
-        } else {
-            "x.parquet"
-        };
-        let common = [common[0], common[1], common[2], suffix];
-        place
-            .run(&[&common, arguments].concat())
-            .fails(2, &[cause], hint);
-    }
-    assert_eq!(place.names(), ["g.parquet", "t.parquet"]);
 }

@@ -1,6 +1,6 @@
 //! Jobs on tables: thin drivers that put a table's rows through the engine and back.
 //!
-//! Contract: each job reads one table ([`TableInput`]) and writes another ([`TableOutput`]), which is absent or
+//! Contract: each job reads one table ([`TableInput`]), or two of them, and writes another ([`TableOutput`]), which is absent or
 //! whole. [`copy`](fn@copy), [`select`](fn@select), [`head`] and [`sample`] go straight from one to the other. The others sort the rows by a key of bytes, and
 //! differ in the key and in what they do with rows of equal keys:
 //!
@@ -10,6 +10,7 @@
 //! | [`unique`](fn@unique) | the same | the first that came |
 //! | [`dedup`](fn@dedup) | the same, and nothing else of the row | one is kept, where it was |
 //! | [`group_by`] | the columns of the groups | put together as aggregates |
+//! | [`join`](fn@join) | the columns that two tables have in common | those of one table paired with those of the other |
 //! | [`top`](fn@top) | the columns of the order, of rows that may be among the first | as they came |
 //! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place | - |
 //!
@@ -22,7 +23,9 @@
 
 mod copy;
 mod dedup;
+mod equal;
 mod group;
+mod join;
 mod part;
 mod random;
 mod rows_in;
@@ -42,6 +45,7 @@ use crate::output::OutputOptions;
 pub use copy::copy;
 pub use dedup::{DedupSummary, Keep, dedup};
 pub use group::{Aggregate, AggregateKind, group_by};
+pub use join::{AsOf, ColumnPair, Join, JoinKind, join};
 pub use part::{halves, head, sample};
 pub use random::shuffle;
 pub use select::{Selection, select};

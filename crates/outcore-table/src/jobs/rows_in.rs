@@ -37,7 +37,7 @@ const SHOWN_ROWS: usize = 32;
 /// A row's position is its place in its piece, and above so many bits the number of the piece.
 const PLACE_BITS: u32 = 40;
 /// Rows that are encoded at once, at most.
-const ROWS_AT_ONCE: usize = 2048;
+pub(super) const ROWS_AT_ONCE: usize = 2048;
 
 /// What decides about a row's place.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,7 @@ impl RowKeys<'_> {
             RowKeys::Random { seed } => {
                 let draw = |row: usize| draw(seed, position + row as u64);
                 let keys: Vec<_> = (0..batch.num_rows()).map(draw).collect();
-                codec.encode_by(batch, &keys, rows)
+                codec.encode_by(batch, rows, |row| &keys[row][..])
             }
             RowKeys::Places { group } => codec.encode_places(batch, group, position, rows),
         }
@@ -102,6 +102,9 @@ pub(super) struct RowsIn<'a> {
     begun: AtomicUsize,
 }
 
+/// Makes rows of a batch.
+pub(super) type Encode<'e> = dyn Fn(&RecordBatch, &mut RowBatch) -> Result<()> + 'e;
+
 /// What was seen before the job.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
@@ -124,10 +127,12 @@ impl<'a> RowsIn<'a> {
         shape: ReadShape,
     ) -> Result<Self> {
         let mut sample = Sample::default();
-        sample.see_lens(input, (codec, keys), shape.reader_bytes)?;
+        sample.see_lens(input, shape.reader_bytes, &|batch, rows| {
+            keys.encode(codec, batch, 0, rows)
+        })?;
         match keys {
             RowKeys::Columns | RowKeys::Places { .. } => {
-                sample.see_keys(input, codec, shape.reader_bytes)?
+                sample.see_keys_of(input, codec, shape.reader_bytes)?
             }
             RowKeys::Random { seed } => sample.draw_keys(seed),
         }
@@ -164,12 +169,12 @@ fn alone(job: &Job, reader_bytes: u64) -> Job {
 }
 
 impl Sample {
-    /// Looks at whole rows.
-    fn see_lens(
+    /// Looks at whole rows, as `encode` makes them.
+    pub(super) fn see_lens(
         &mut self,
         input: &TableInput,
-        (codec, keys): (&RowCodec, RowKeys<'_>),
         reader_bytes: u64,
+        encode: &Encode<'_>,
     ) -> Result<()> {
         let mut reader = input.reader(reader_bytes)?;
         let mut rows = RowBatch::default();
@@ -183,7 +188,7 @@ impl Sample {
                 let batch = batch?;
                 let batch = batch.slice(0, batch.num_rows().min(left));
                 rows.clear();
-                keys.encode(codec, &batch, 0, &mut rows)?;
+                encode(&batch, &mut rows)?;
                 rows_bytes += rows.bytes();
                 let key_bytes = |row: &[u8]| key_of(row).map_or(0, <[u8]>::len);
                 let lens = rows.iter().map(|row| row.len() - key_bytes(row));
@@ -195,15 +200,15 @@ impl Sample {
         Ok(())
     }
 
-    /// Reads the columns of the key.
+    /// Reads the columns of the key, of which `encode` makes rows.
     pub(super) fn see_keys(
         &mut self,
         input: &TableInput,
-        codec: &RowCodec,
+        columns: &[String],
         reader_bytes: u64,
+        encode: &Encode<'_>,
     ) -> Result<()> {
-        let (narrow, codec) = codec.keys_alone()?;
-        let narrow = input.narrowed(&narrow, &alone(input.job(), reader_bytes))?;
+        let narrow = input.narrowed(columns, &alone(input.job(), reader_bytes))?;
         let mut reader = narrow.reader(reader_bytes)?;
         let mut rows = RowBatch::default();
         for piece in spread(narrow.pieces(), SAMPLE_PIECES) {
@@ -218,13 +223,42 @@ impl Sample {
                 let some = take_record_batch(&batch, &places)
                     .map_err(|error| fault::arrow("sample keys", &error))?;
                 rows.clear();
-                codec.encode(&some, &mut rows)?;
+                encode(&some, &mut rows)?;
                 let keys = rows.iter().filter_map(key_of);
                 let kept = |key: &[u8]| key[..key.len().min(KEY_BYTES_MAX)].to_vec();
                 self.keys.extend(keys.map(kept));
             }
         }
         Ok(())
+    }
+
+    /// Reads the columns of the key of `codec`.
+    pub(super) fn see_keys_of(
+        &mut self,
+        input: &TableInput,
+        codec: &RowCodec,
+        reader_bytes: u64,
+    ) -> Result<()> {
+        let (columns, narrow) = codec.keys_alone()?;
+        self.see_keys(input, &columns, reader_bytes, &|batch, rows| {
+            narrow.encode(batch, rows)
+        })
+    }
+
+    /// Bytes of a row, on average.
+    pub(super) fn row_bytes(&self) -> f64 {
+        self.row_bytes
+    }
+
+    /// Keeps this share of the keys, from all over.
+    pub(super) fn thin_out(&mut self, share: f64) {
+        let mut due = 0.0;
+        self.keys.retain(|_| {
+            due += share;
+            let is_kept = due >= 1.0;
+            due -= f64::from(u8::from(is_kept));
+            is_kept
+        });
     }
 
     /// Shows what was seen to the engine.

@@ -13,7 +13,7 @@ use crate::output::{Section, TableOutput};
 use crate::rows::RowCodec;
 
 /// Rows that are decoded at once, at most.
-const ROWS_AT_ONCE: usize = 4096;
+pub(super) const ROWS_AT_ONCE: usize = 4096;
 /// Of the memory of a row group that is being encoded, what rows are that become one: so far do they shrink, about.
 const SHRINK: u64 = 2;
 
@@ -26,6 +26,22 @@ pub(super) struct WriteShape {
     pub(super) output_bytes: u64,
     /// Bytes of rows that are decoded at once, about.
     pub(super) batch_bytes: u64,
+}
+
+impl WriteShape {
+    /// Fails for a row that does not fit in.
+    ///
+    /// # Errors
+    /// Memory.
+    pub(super) fn check_row(&self, row: &[u8]) -> Result<()> {
+        let share_bytes = self.output_bytes / self.writers_count as u64;
+        let row_bytes_max = self.batch_bytes.max(share_bytes / 4);
+        let row_bytes = row.len() as u64;
+        match row_bytes > row_bytes_max {
+            true => Err(too_long(row_bytes, row_bytes_max)),
+            false => Ok(()),
+        }
+    }
 }
 
 /// See the module.
@@ -65,12 +81,6 @@ impl<'a> RowsOut<'a> {
             part_bytes: part_bytes(output, shape, amount),
         }
     }
-
-    /// The longest row that fits in.
-    fn row_bytes_max(&self) -> u64 {
-        let share_bytes = self.shape.output_bytes / self.shape.writers_count as u64;
-        self.shape.batch_bytes.max(share_bytes / 4)
-    }
 }
 
 impl RowSink for RowsOut<'_> {
@@ -106,12 +116,9 @@ impl RowPart for TablePart<'_> {
     fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
         let mut batch: Vec<&[u8]> = Vec::with_capacity(ROWS_AT_ONCE);
         let mut bytes = 0;
-        let row_bytes_max = self.out.row_bytes_max();
         for row in rows {
+            self.out.shape.check_row(row)?;
             let row_bytes = row.len() as u64;
-            if row_bytes > row_bytes_max {
-                return Err(too_long(row_bytes, row_bytes_max));
-            }
             let is_full =
                 batch.len() == ROWS_AT_ONCE || bytes + row_bytes > self.out.shape.batch_bytes;
             if is_full && !batch.is_empty() {

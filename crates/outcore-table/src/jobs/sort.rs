@@ -155,7 +155,8 @@ impl Rows<'_> {
         outputs: &[PathBuf],
         writes: &OutputOptions,
     ) -> Result<TableSummary> {
-        let (reads_shape, writes_shape) = shapes(job, self.input, (self.input.schema(), writes));
+        let piece_bytes = self.input.memory_min_bytes();
+        let (reads_shape, writes_shape) = shapes(job, piece_bytes, (self.input.schema(), writes));
         let rows_in = self.input.rows_count();
         let written = self.first.map_or(rows_in, |first| first.min(rows_in));
         let rows_count = (!self.is_unique).then_some(written);
@@ -212,18 +213,18 @@ impl Rows<'_> {
     }
 }
 
-/// As many threads as the memory is enough for, with a quarter of it, or what they need at least: to read `input`, and to
-/// write a table of a schema.
+/// As many threads as the memory is enough for, with a quarter of it, or what they need at least: to read pieces that need
+/// `piece_bytes`, and to write a table of a schema.
 pub(super) fn shapes(
     job: &Job,
-    input: &TableInput,
+    piece_bytes: u64,
     (schema, writes): (&SchemaRef, &OutputOptions),
 ) -> (ReadShape, WriteShape) {
     let memory_bytes = job.budget.free_bytes();
     let group_bytes = writes.group_min_bytes(schema).max(1);
     let by_writers = (memory_bytes / 2).saturating_sub(SINK_BYTES) / group_bytes;
     let writers_max = usize::try_from(by_writers).unwrap_or(usize::MAX);
-    let reads = read_shape(job, input, writers_max);
+    let reads = read_shape(job, piece_bytes, writers_max);
     let output_bytes = group_bytes * reads.readers_count as u64 + SINK_BYTES;
     let writes = WriteShape {
         writers_count: reads.readers_count,
@@ -241,12 +242,12 @@ pub(super) fn scratch_dir(outputs: &[PathBuf]) -> PathBuf {
         .to_path_buf()
 }
 
-/// How `input` is read by as many threads as a half of the memory is enough for, `threads_max` at most: with a quarter
-/// of it, or what they need at least.
-pub(super) fn read_shape(job: &Job, input: &TableInput, threads_max: usize) -> ReadShape {
+/// How pieces that need `piece_bytes` are read by as many threads as a half of the memory is enough for, `threads_max` at
+/// most: with a quarter of it, or what they need at least.
+pub(super) fn read_shape(job: &Job, piece_bytes: u64, threads_max: usize) -> ReadShape {
     let memory_bytes = job.budget.free_bytes();
     let (quarter_bytes, half_bytes) = (memory_bytes / 4, memory_bytes / 2);
-    let piece_bytes = input.memory_min_bytes().max(1);
+    let piece_bytes = piece_bytes.max(1);
     let threads = usize::try_from(half_bytes / piece_bytes).unwrap_or(usize::MAX);
     let threads = threads
         .min(threads_max)

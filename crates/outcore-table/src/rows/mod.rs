@@ -273,19 +273,19 @@ impl RowCodec {
         })
     }
 
-    /// The same with `keys`, one a row, in the place of those of columns; for a codec without key columns.
+    /// The same with other bytes in the place of the key of columns: what `key` gives for each row; for a codec without key
+    /// columns.
     ///
     /// # Errors
     /// As [`RowCodec::encode`].
-    pub(crate) fn encode_by<const N: usize>(
+    pub(crate) fn encode_by<'k>(
         &self,
         batch: &RecordBatch,
-        keys: &[[u8; N]],
         rows: &mut RowBatch,
+        key: impl Fn(usize) -> &'k [u8],
     ) -> Result<()> {
-        assert_eq!(batch.num_rows(), keys.len(), "a key for each row");
         assert!(self.converter.is_none(), "there is one key");
-        self.lay_down(batch, rows, |row| &keys[row][..])
+        self.lay_down(batch, rows, key)
     }
 
     /// Appends, for each row of `batch`, its key, and for a payload the row's position and the length of the front of the

@@ -1,17 +1,17 @@
-//! Every single I/O of a small copy fails once: the answer is a named error, and nothing is left behind.
+//! Every single I/O of a small job fails once: the answer is a named error, and nothing is left behind.
 //!
-//! Contract: the number of the operation that fails runs from 1 until a copy does with fewer; some dozen copies of
+//! Contract: the number of the operation that fails runs from 1 until a job does with fewer; some dozen jobs of
 //! 3,000 rows.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::copy;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use outcore::{IoMode, Job, JobOptions};
+use outcore::{IoMode, Job, JobOptions, Result};
 use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::testing::FaultDevice;
 use outcore_table::input::InputOptions;
+use outcore_table::jobs::{self, ColumnPair, Join, TableEnds};
 use outcore_table::output::{OutputOptions, TableFormat};
 
 fn write_input(path: &Path) {
@@ -26,54 +26,75 @@ fn write_input(path: &Path) {
     writer.close().unwrap();
 }
 
-#[test]
-fn each_failed_operation_is_a_named_error_and_leaves_nothing() {
+/// Runs `work` from one file to another with every operation failing in its turn.
+fn walk(work: impl Fn(&Job, &TableEnds<'_>) -> Result<u64>, format: TableFormat) {
     let dir = tempfile::tempdir().unwrap();
     let (input, out) = (
         dir.path().join("in.parquet"),
         dir.path().join("out.parquet"),
     );
     write_input(&input);
-    for format in [TableFormat::Parquet, TableFormat::ArrowStream] {
-        let mut is_done = false;
-        let (mut nth, mut failed) = (1, 0);
-        while !is_done {
-            let plan = format!("eio@{nth}").parse().unwrap();
-            let device = Arc::new(FaultDevice::new(
-                Arc::new(OsDevice::new(IoMode::Auto)),
-                plan,
-            ));
-            let options = JobOptions {
-                memory_bytes: 32 << 20,
-                threads: 2,
-                ..JobOptions::default()
-            };
-            let job = Job::on(options, Arc::clone(&device) as _);
-            let paths = (std::slice::from_ref(&input), std::slice::from_ref(&out));
-            let options = OutputOptions::new(format);
-            let result = copy(&job, paths.0, &InputOptions::default(), paths.1, &options);
-            is_done = device.operations() < nth;
-            let left = std::fs::read_dir(dir.path()).unwrap().count();
-            match result {
-                // What fails after the rename, or while private directories go, is not a failure of the copy.
-                Ok(summary) => {
-                    assert_eq!(summary.rows_out, 3_000, "operation {nth}");
-                    assert!(out.exists());
-                    std::fs::remove_file(&out).unwrap();
-                }
-                Err(error) => {
-                    failed += 1;
-                    let named = error.file_path().is_some() || !error.operation().is_empty();
-                    assert!(named && !error.cause().is_empty(), "{nth}: {error}");
-                    assert!(left <= 2, "operation {nth}: {left} entries; {error}");
-                    let _ = std::fs::remove_file(&out);
-                }
+    let mut is_done = false;
+    let (mut nth, mut failed) = (1, 0);
+    while !is_done {
+        let plan = format!("eio@{nth}").parse().unwrap();
+        let device = Arc::new(FaultDevice::new(
+            Arc::new(OsDevice::new(IoMode::Auto)),
+            plan,
+        ));
+        let options = JobOptions {
+            memory_bytes: 32 << 20,
+            threads: 2,
+            ..JobOptions::default()
+        };
+        let job = Job::on(options, Arc::clone(&device) as _);
+        let ends = TableEnds {
+            inputs: std::slice::from_ref(&input),
+            reads: &InputOptions::default(),
+            outputs: std::slice::from_ref(&out),
+            writes: &OutputOptions::new(format),
+        };
+        let result = work(&job, &ends);
+        is_done = device.operations() < nth;
+        let left = std::fs::read_dir(dir.path()).unwrap().count();
+        match result {
+            // What fails after the rename, or while private directories go, is not a failure of the job.
+            Ok(rows_out) => {
+                assert_eq!(rows_out, 3_000, "operation {nth}");
+                assert!(out.exists());
+                std::fs::remove_file(&out).unwrap();
             }
-            assert_eq!(job.budget.used_bytes(), 0, "operation {nth}");
-            nth += 1;
+            Err(error) => {
+                failed += 1;
+                let named = error.file_path().is_some() || !error.operation().is_empty();
+                assert!(named && !error.cause().is_empty(), "{nth}: {error}");
+                assert!(left <= 2, "operation {nth}: {left} entries; {error}");
+                let _ = std::fs::remove_file(&out);
+            }
         }
-        assert!(failed > 10, "{failed} of {nth}");
-        // What could not be removed was swept by a later run.
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(job.budget.used_bytes(), 0, "operation {nth}");
+        nth += 1;
     }
+    assert!(failed > 10, "{failed} of {nth}");
+    // What could not be removed was swept by a later run.
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn each_failed_operation_of_a_copy_is_a_named_error_and_leaves_nothing() {
+    for format in [TableFormat::Parquet, TableFormat::ArrowStream] {
+        walk(|job, ends| Ok(jobs::copy(job, ends)?.rows_out), format);
+    }
+}
+
+#[test]
+fn each_failed_operation_of_a_join_is_a_named_error_and_leaves_nothing() {
+    let wanted = Join {
+        on: vec![ColumnPair::parse("id").unwrap()],
+        ..Join::default()
+    };
+    let work = |job: &Job, ends: &TableEnds<'_>| {
+        Ok(jobs::join(job, ends, (ends.inputs, ends.reads), &wanted)?.rows_out)
+    };
+    walk(work, TableFormat::Parquet);
 }

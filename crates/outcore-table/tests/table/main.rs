@@ -17,6 +17,7 @@ mod files;
 mod groups;
 mod interop;
 mod jobs;
+mod joins;
 mod parts;
 mod rows;
 mod select;

@@ -58,7 +58,8 @@ pub fn group_by(
         sorted_by: keys.to_vec(),
         ..ends.writes.clone()
     };
-    let (reads_shape, writes_shape) = shapes(job, &input, (&plan.schema, &writes));
+    let (reads_shape, writes_shape) =
+        shapes(job, input.memory_min_bytes(), (&plan.schema, &writes));
     let own = Job {
         budget: Budget::new(writes_shape.output_bytes),
         ..job.clone()

@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::{Float16Type, Float32Type, Float64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, Rows, SortField};
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, SortOptions};
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef, SortOptions};
 use outcore_io::{Error, Result};
 
 use super::aggregate::{Aggregate, AggregateKind, GROUP};
 use super::states::{States, Values};
 use crate::fault;
+use crate::jobs::equal::{plain_type, with_one_zero};
 use crate::rows::KeyColumn;
 use crate::schema::{check_names, column_index};
 
@@ -81,7 +81,9 @@ impl Plan {
                 options,
             ));
             key_places.push(place_of(&key.name));
-            fields.push(Arc::new(plain_field(field)));
+            fields.push(Arc::new(
+                field.clone().with_data_type(plain_type(field.data_type())),
+            ));
         }
         let (mut values, mut value_of) = (Vec::<ValueColumn>::new(), Vec::new());
         for aggregate in aggregates {
@@ -176,65 +178,7 @@ fn converter(fields: Vec<SortField>, names: &str) -> Result<RowConverter> {
     RowConverter::new(fields).map_err(|error| fault::arrow(GROUP, &error))
 }
 
-/// The type with dictionaries' values in their places, inside of nested types, too.
-pub(super) fn plain_type(data_type: &DataType) -> DataType {
-    let inner = |field: &FieldRef| Arc::new(plain_field(field));
-    match data_type {
-        DataType::Dictionary(_, values) => plain_type(values),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-        DataType::List(field) => DataType::List(inner(field)),
-        DataType::LargeList(field) => DataType::LargeList(inner(field)),
-        DataType::FixedSizeList(field, count) => DataType::FixedSizeList(inner(field), *count),
-        DataType::Map(field, is_sorted) => DataType::Map(inner(field), *is_sorted),
-        other => other.clone(),
-    }
-}
-
-fn plain_field(field: &Field) -> Field {
-    field.clone().with_data_type(plain_type(field.data_type()))
-}
-
 /// The values of a dictionary, row by row.
 fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     crate::schema::retyped(array, &plain_type(array.data_type()))
-}
-
-/// Of floats: -0.0 is 0.0, and all NaNs are one.
-pub(in crate::jobs) fn with_one_zero(array: &ArrayRef) -> ArrayRef {
-    let real = |value: f64| match value {
-        value if value.is_nan() => f64::NAN,
-        value => value + 0.0,
-    };
-    match array.data_type() {
-        DataType::Float64 => Arc::new(
-            array
-                .as_primitive::<Float64Type>()
-                .unary::<_, Float64Type>(real),
-        ),
-        DataType::Float32 => {
-            let single = |value: f32| match value {
-                value if value.is_nan() => f32::NAN,
-                value => value + 0.0,
-            };
-            Arc::new(
-                array
-                    .as_primitive::<Float32Type>()
-                    .unary::<_, Float32Type>(single),
-            )
-        }
-        DataType::Float16 => {
-            type Half = <Float16Type as arrow_array::ArrowPrimitiveType>::Native;
-            let half = |value: Half| match value {
-                value if value.is_nan() => Half::NAN,
-                value if value == Half::ZERO => Half::ZERO,
-                value => value,
-            };
-            Arc::new(
-                array
-                    .as_primitive::<Float16Type>()
-                    .unary::<_, Float16Type>(half),
-            )
-        }
-        _ => Arc::clone(array),
-    }
 }

@@ -63,7 +63,7 @@ impl<'a> GroupSource<'a> {
     pub(super) fn open(input: &'a TableInput, plan: &'a Plan, shape: ReadShape) -> Result<Self> {
         let mut sample = Sample::default();
         let codec = RowCodec::new(input.schema(), &plan.keys)?;
-        sample.see_keys(input, &codec, shape.reader_bytes)?;
+        sample.see_keys_of(input, &codec, shape.reader_bytes)?;
         let (mut rows_in, mut made, mut made_bytes) = (0_u64, 0_usize, 0_usize);
         let mut reader = input.reader(shape.reader_bytes)?;
         for piece in spread(input.pieces(), LEN_PIECES) {

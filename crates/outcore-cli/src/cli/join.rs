@@ -1,0 +1,75 @@
+//! The flags of `join`.
+//!
+//! Contract: as [`super`].
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::tables::TableArgs;
+use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs};
+
+const JOIN_EXAMPLES: &str = "\
+Examples:
+  outcore join orders.parquet customers.parquet -o all.parquet --on customer_id
+  outcore join orders.parquet customers.parquet -o all.parquet --on customer_id=id --how left
+  outcore join docs.parquet blocked.parquet -o kept.parquet --on url --how anti
+  outcore join trades.parquet quotes.parquet -o priced.parquet --on symbol --asof time --tolerance 5s
+
+OUT has the columns of LEFT, then those of RIGHT without its --on columns. It is in the order of the
+--on columns, nulls last; within a key, rows are in the order of LEFT, and the partners of a row in the
+order of RIGHT. It is the same for any memory and threads. Nulls are equal to nothing.
+
+--asof finds one partner for each row of LEFT: of the rows of RIGHT with its key, the last whose
+column is not greater. Rows without one are kept, with nulls; --how inner leaves them out.
+
+Columns of different types are compared by value where one type holds both: integers of any width,
+texts, dictionaries, timestamps of any unit. A key may have more rows than fit in memory.";
+
+/// Join two tables by columns that they have in common
+///
+/// Both tables are sorted together through scratch, so neither has to fit in memory. OUT appears whole
+/// or not at all.
+#[derive(Debug, Args)]
+#[command(after_long_help = JOIN_EXAMPLES)]
+pub(crate) struct JoinArgs {
+    /// The left table: a Parquet or Arrow file, or a directory of them
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) left: PathBuf,
+    /// The right table
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) right: PathBuf,
+    /// Columns that are equal in rows that go together: NAME, or LEFT=RIGHT where the tables call them
+    /// differently; repeat for several
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) on: Vec<String>,
+    /// Which rows to write: inner, left, right, full, semi (rows of LEFT that have a partner) or anti
+    /// (those that have none). Default: inner, and left with --asof
+    #[arg(long, value_name = "KIND")]
+    pub(crate) how: Option<String>,
+    /// Take as the partner the last row of RIGHT whose column is not greater
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) asof: Option<String>,
+    /// How far back the partner of --asof may lie: a number, or a duration such as 5min
+    #[arg(long, value_name = "SPAN", requires = "asof")]
+    pub(crate) tolerance: Option<String>,
+    /// What to put behind the name of a column of RIGHT if LEFT has a column of that name
+    #[arg(long, value_name = "TEXT", default_value = "_right")]
+    pub(crate) suffix: String,
+    /// Output: .parquet, .arrow or .feather (Arrow file), or .arrows (Arrow stream)
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
+    #[command(flatten)]
+    pub(crate) scratch: ScratchArgs,
+    /// Replace an existing output
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordArgs,
+}

@@ -1,0 +1,75 @@
+//! `outcore join`: two tables put together by columns that they have in common.
+//!
+//! Contract: as the folder's; the two inputs are tables of their own.
+
+use outcore::Result;
+use outcore_io::units;
+use outcore_table::input::InputOptions;
+use outcore_table::jobs::{self, AsOf, ColumnPair, Join, JoinKind, TableEnds};
+
+use super::{Done, Request, check_tables, run};
+use crate::cli::join::JoinArgs;
+use crate::context::Context;
+use crate::resources;
+
+pub(crate) fn join(context: &Context, args: &JoinArgs) -> Result<u8> {
+    let inputs = [args.left.clone(), args.right.clone()];
+    let no_table = (
+        "join takes tables only, and this is not one",
+        "make a table of it first, or use `outcore zip` for sequences of equal length",
+    );
+    for input in &inputs {
+        check_tables(context, std::slice::from_ref(input), no_table)?;
+    }
+    let limit_bytes = args.scratch.limit_bytes;
+    let (flags, drives) = (&args.resources, &args.drives);
+    let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
+    let pairs = |texts: &[String]| -> Result<Vec<ColumnPair>> {
+        texts.iter().map(|text| ColumnPair::parse(text)).collect()
+    };
+    let asof = match &args.asof {
+        None => None,
+        Some(text) => Some(AsOf {
+            columns: ColumnPair::parse(text)?,
+            tolerance: args.tolerance.clone(),
+        }),
+    };
+    let kind = match (&args.how, &asof) {
+        (Some(name), _) => JoinKind::parse(name)?,
+        (None, Some(_)) => JoinKind::Left,
+        (None, None) => JoinKind::Inner,
+    };
+    let columns = &args.tables.columns;
+    let wanted = Join {
+        on: pairs(&args.on)?,
+        kind,
+        asof,
+        suffix: args.suffix.clone(),
+        columns: (!columns.is_empty()).then(|| columns.clone()),
+    };
+    let request = Request {
+        inputs: &inputs,
+        output: Some(&args.output),
+        tables: &args.tables,
+        force: args.force,
+        replace: false,
+        record_io: &args.record_io,
+    };
+    run(context, &request, resources, |job, ends| {
+        let (left, right) = ends.inputs.split_at(1);
+        // Columns are chosen of the output.
+        let reads = InputOptions {
+            columns: None,
+            ..ends.reads.clone()
+        };
+        let ends = TableEnds {
+            inputs: left,
+            reads: &reads,
+            ..*ends
+        };
+        let done = jobs::join(job, &ends, (right, &reads), &wanted)?;
+        let joined = units::counted(done.rows_out, "row");
+        let rows = units::counted(done.rows_in, "row");
+        Ok(Done::new("made", done).of(format!("{joined} of {rows}")))
+    })
+}

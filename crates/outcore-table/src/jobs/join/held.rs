@@ -1,0 +1,290 @@
+//! The right rows of the key that is being joined: each left row of the key goes through all of them.
+//!
+//! Contract: [`Held`] keeps rows in memory up to so many bytes, and puts those beyond into a private file on the first scratch
+//! drive, which is read from its beginning for every left row: as much is read as rows of the output are made of it. The file
+//! is made when it is needed first, serves for all keys of a part, and is gone when the job ends.
+//!
+//! Bounds: the bytes that are held, [`BUFFERS_COUNT`] buffers once something has been spilled, and a row.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use outcore::Job;
+use outcore_io::drive::{Access, PrivateDir};
+use outcore_io::memory::{Budget, Buf, Pool};
+use outcore_io::port::{ScratchDrive, Volume, VolumeFile};
+use outcore_io::transfers::{ReadRange, Transfers};
+use outcore_io::{Error, Kind, Result, units};
+
+use super::JOIN;
+use super::plan::cut_short;
+
+/// One request.
+const BUFFER_BYTES: usize = 256 << 10;
+const BUFFERS_COUNT: usize = 4;
+/// Bytes in front of a row in the file: its length.
+const LEN_BYTES: usize = 4;
+
+/// Where all parts of a job put rows that the memory does not hold.
+pub(super) struct Scratch<'j> {
+    job: &'j Job,
+    parent: PathBuf,
+    dir: Mutex<Option<PrivateDir>>,
+    files_count: AtomicU64,
+    used_bytes: AtomicU64,
+    peak_bytes: AtomicU64,
+}
+
+impl<'j> Scratch<'j> {
+    /// On the first drive of the job, or in `beside` if it names none. Makes nothing yet.
+    pub(super) fn new(job: &'j Job, beside: &Path) -> Self {
+        let first = job.options.drives.first();
+        Scratch {
+            job,
+            parent: first.map_or_else(|| beside.to_path_buf(), |drive| drive.dir.clone()),
+            dir: Mutex::new(None),
+            files_count: AtomicU64::new(0),
+            used_bytes: AtomicU64::new(0),
+            peak_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// The most that was in use at once.
+    pub(super) fn peak_bytes(&self) -> u64 {
+        self.peak_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The name of a file that nobody has.
+    fn path(&self) -> Result<PathBuf> {
+        let mut dir = self.dir.lock().unwrap_or_else(PoisonError::into_inner);
+        if dir.is_none() {
+            *dir = Some(self.job.device.make_private_dir(&self.parent)?);
+        }
+        let number = self.files_count.fetch_add(1, Ordering::Relaxed);
+        let dir = dir.as_ref().map_or(Path::new("."), PrivateDir::path);
+        Ok(dir.join(format!("scratch-{number}")))
+    }
+
+    fn take(&self, len_bytes: u64) -> Result<()> {
+        let used_bytes = self.used_bytes.fetch_add(len_bytes, Ordering::Relaxed) + len_bytes;
+        self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed);
+        let limit_bytes = self.job.options.scratch_limit_bytes;
+        if used_bytes > limit_bytes {
+            let cause = format!(
+                "a key has so many rows on the right that they need more than {} of scratch",
+                units::bytes(limit_bytes)
+            );
+            return Err(Error::new(Kind::NoSpace, JOIN, cause)
+                .hint("allow more scratch, or exchange the tables"));
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, len_bytes: u64) {
+        self.used_bytes.fetch_sub(len_bytes, Ordering::Relaxed);
+    }
+}
+
+/// Where a row lies in an output batch, as long as that is the same batch.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Placed {
+    /// The number of the batch, from 1 on.
+    pub(super) batch: u64,
+    pub(super) range: Range<usize>,
+}
+
+/// See the module.
+pub(super) struct Held<'s> {
+    scratch: &'s Scratch<'s>,
+    bytes_max: usize,
+    bytes: Vec<u8>,
+    rows: Vec<(Range<usize>, Placed)>,
+    /// Rows beyond, of which there may be none any more.
+    spilled: Option<Spilled<'s>>,
+}
+
+impl<'s> Held<'s> {
+    /// Memory of a part for `held_bytes` of rows.
+    pub(super) fn memory_bytes(held_bytes: u64) -> u64 {
+        held_bytes + (BUFFER_BYTES * (BUFFERS_COUNT + 1)) as u64
+    }
+
+    pub(super) fn new(scratch: &'s Scratch<'s>, held_bytes: u64) -> Self {
+        Held {
+            scratch,
+            bytes_max: usize::try_from(held_bytes).unwrap_or(usize::MAX),
+            bytes: Vec::new(),
+            rows: Vec::new(),
+            spilled: None,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Forgets all rows; the memory and the file stay.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.rows.clear();
+        if let Some(spilled) = &mut self.spilled {
+            spilled.clear();
+        }
+    }
+
+    /// Adds a row behind the others.
+    ///
+    /// # Errors
+    /// What the drive fails with; no space.
+    pub(super) fn push(&mut self, row: &[u8]) -> Result<()> {
+        let is_full = self.bytes.len() + row.len() > self.bytes_max && !self.rows.is_empty();
+        if !is_full {
+            let from = self.bytes.len();
+            self.bytes.extend_from_slice(row);
+            self.rows.push((from..self.bytes.len(), Placed::default()));
+            return Ok(());
+        }
+        let spilled = match &mut self.spilled {
+            Some(spilled) => spilled,
+            none => none.insert(Spilled::create(self.scratch)?),
+        };
+        spilled.append(&(row.len() as u32).to_le_bytes())?;
+        spilled.append(row)
+    }
+
+    /// Gives all rows to `take` in order, each with its place in an output batch.
+    ///
+    /// # Errors
+    /// What the drive and `take` fail with.
+    pub(super) fn each(
+        &mut self,
+        mut take: impl FnMut(&[u8], &mut Placed) -> Result<()>,
+    ) -> Result<()> {
+        for (range, placed) in &mut self.rows {
+            take(&self.bytes[range.clone()], placed)?;
+        }
+        match &mut self.spilled {
+            Some(spilled) => spilled.each(|row| take(row, &mut Placed::default())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Rows in a file, each with its length in front; the last of them in a buffer.
+struct Spilled<'s> {
+    scratch: &'s Scratch<'s>,
+    file: VolumeFile,
+    transfers: Transfers<u64>,
+    pool: Pool,
+    current: Option<Buf>,
+    /// Bytes in the buffer.
+    filled_bytes: usize,
+    /// Bytes in the file.
+    len_bytes: u64,
+}
+
+impl<'s> Spilled<'s> {
+    fn create(scratch: &'s Scratch<'s>) -> Result<Self> {
+        let drives = [ScratchDrive::new(&scratch.parent)];
+        let volume = Volume::new(std::sync::Arc::clone(&scratch.job.device), &drives)?;
+        let file = volume.open(&scratch.path()?, Access::Create)?;
+        // The sink has reserved it.
+        let budget = Budget::new((BUFFER_BYTES * BUFFERS_COUNT) as u64);
+        Ok(Spilled {
+            scratch,
+            file,
+            transfers: Transfers::new(&volume)?,
+            pool: Pool::new(&budget, JOIN, BUFFER_BYTES, BUFFERS_COUNT)?,
+            current: None,
+            filled_bytes: 0,
+            len_bytes: 0,
+        })
+    }
+
+    fn clear(&mut self) {
+        self.scratch.give_back(self.len_bytes);
+        (self.filled_bytes, self.len_bytes) = (0, 0);
+    }
+
+    fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let mut buf = match self.current.take() {
+                Some(buf) => buf,
+                None => {
+                    let control = &self.scratch.job.control;
+                    self.transfers.buffer(&self.pool, || control.check())?
+                }
+            };
+            let now_bytes = bytes.len().min(buf.len() - self.filled_bytes);
+            let (now, rest) = bytes.split_at(now_bytes);
+            buf[self.filled_bytes..][..now_bytes].copy_from_slice(now);
+            self.filled_bytes += now_bytes;
+            bytes = rest;
+            if self.filled_bytes < buf.len() {
+                self.current = Some(buf);
+            } else {
+                self.scratch.take(BUFFER_BYTES as u64)?;
+                self.transfers
+                    .write_behind(&self.file, self.len_bytes, buf)?;
+                self.len_bytes += BUFFER_BYTES as u64;
+                self.filled_bytes = 0;
+            }
+        }
+        Ok(())
+    }
+
+    fn each(&mut self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let control = &self.scratch.job.control;
+        let check = || control.check();
+        self.transfers.finish(check)?;
+        let (file, len_bytes) = (&self.file, self.len_bytes);
+        let mut next_bytes = 0;
+        let next = |_: &_| {
+            let at_bytes = next_bytes;
+            next_bytes += BUFFER_BYTES as u64;
+            (at_bytes < len_bytes).then_some(ReadRange {
+                file,
+                at_bytes,
+                len_bytes: BUFFER_BYTES,
+                what: at_bytes,
+            })
+        };
+        let mut unread = Vec::new();
+        self.transfers
+            .read_in_order(&self.pool, check, next, |arrival| {
+                if arrival.len_bytes < BUFFER_BYTES {
+                    return Err(cut_short());
+                }
+                rows_of(&mut unread, &arrival.buf, &mut take)
+            })?;
+        let last = self.current.as_ref().map(|buf| &buf[..self.filled_bytes]);
+        rows_of(&mut unread, last.unwrap_or_default(), &mut take)?;
+        match unread.is_empty() {
+            true => Ok(()),
+            false => Err(cut_short()),
+        }
+    }
+}
+
+/// Gives the whole rows of `unread` and `bytes` to `take`; what is left becomes `unread`.
+fn rows_of(
+    unread: &mut Vec<u8>,
+    bytes: &[u8],
+    take: &mut impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    unread.extend_from_slice(bytes);
+    let mut rest = &unread[..];
+    while let Some((len_bytes, behind)) = rest.split_first_chunk::<LEN_BYTES>() {
+        let Some((row, behind)) = behind.split_at_checked(u32::from_le_bytes(*len_bytes) as usize)
+        else {
+            break;
+        };
+        take(row)?;
+        rest = behind;
+    }
+    let left = rest.len();
+    unread.drain(..unread.len() - left);
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! Two tables joined by the columns that their rows have in common.
+//!
+//! Contract: a row of the left table goes together with each row of the right table that has an equal key. Nulls are
+//! equal to nothing; 0.0 and -0.0 are equal, and so are all NaNs. [`JoinKind`] says what becomes of rows that have no
+//! partner. With [`AsOf`] a left row gets one partner instead: of the right rows with its key, the last that is not
+//! later than itself.
+//!
+//! The output has the columns of the left table, then those of the right table without its key columns. It is in the order of
+//! the key, nulls last; rows of a key are in the order of the left input, the partners of a row in the order of the right
+//! input, and right rows without a partner behind them. So it depends on the inputs alone, not on memory or threads.
+//!
+//! One sort through the engine does it all (a sort-merge join: Graefe, "Query Evaluation Techniques for Large Databases", ACM
+//! Computing Surveys 1993, section 5.2): the rows of both tables are sorted together ([`source`]), those of the right table
+//! first within each key, and are paired as they come out ([`sink`]). A key with more rows on the right than the memory
+//! holds goes to scratch once more ([`held`]).
+//!
+//! Bounds: one read of the columns that are needed, one more of those of the key for the sample; both tables' rows to
+//! scratch and back as far as they do not fit. Time grows with the rows of both inputs and of the output.
+
+mod held;
+mod plan;
+mod sink;
+mod source;
+mod types;
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+
+use outcore::Job;
+use outcore::sort::lines::{RowSortOptions, sort_rows};
+use outcore_io::memory::Budget;
+use outcore_io::{Error, Result};
+
+use super::rows_out::part_bytes;
+use super::sort::{scratch_dir, shapes};
+use super::{TableEnds, TableSummary};
+use crate::input::{InputOptions, TableInput};
+use crate::output::{OutputOptions, TableOutput, WriterShape};
+use held::Scratch;
+use plan::{JoinKey, Plan};
+use sink::JoinSink;
+use source::JoinSource;
+
+const JOIN: &str = "join tables";
+
+/// What becomes of rows without a partner, and of those with one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum JoinKind {
+    /// Only rows that have a partner are written.
+    #[default]
+    Inner,
+    /// All left rows; where there is no partner, its columns are null.
+    Left,
+    /// All right rows.
+    Right,
+    /// All rows of both.
+    Full,
+    /// Left rows that have a partner, once each, without its columns.
+    Semi,
+    /// Left rows that have none.
+    Anti,
+}
+
+impl JoinKind {
+    /// All of them with their names.
+    pub const ALL: [(&'static str, JoinKind); 6] = [
+        ("inner", JoinKind::Inner),
+        ("left", JoinKind::Left),
+        ("right", JoinKind::Right),
+        ("full", JoinKind::Full),
+        ("semi", JoinKind::Semi),
+        ("anti", JoinKind::Anti),
+    ];
+
+    /// The kind of a name.
+    ///
+    /// # Errors
+    /// Usage: there is none of that name.
+    pub fn parse(name: &str) -> Result<Self> {
+        let known = JoinKind::ALL.iter().find(|(known, _)| *known == name);
+        known.map(|(_, kind)| *kind).ok_or_else(|| {
+            Error::usage(JOIN, format!("`{name}` is not a kind of join"))
+                .hint("the kinds are inner, left, right, full, semi and anti")
+        })
+    }
+
+    fn keeps_left(self) -> bool {
+        matches!(self, JoinKind::Left | JoinKind::Full | JoinKind::Anti)
+    }
+
+    fn keeps_right(self) -> bool {
+        matches!(self, JoinKind::Right | JoinKind::Full)
+    }
+
+    /// Whether columns of the right table are written.
+    fn writes_right(self) -> bool {
+        !matches!(self, JoinKind::Semi | JoinKind::Anti)
+    }
+}
+
+/// A column of the left table and the column of the right table that it is compared with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnPair {
+    /// Of the left table.
+    pub left: String,
+    /// Of the right table.
+    pub right: String,
+}
+
+impl ColumnPair {
+    /// Columns as people write them: `NAME` for both, or `LEFT=RIGHT`.
+    ///
+    /// # Errors
+    /// Usage: a name is missing.
+    pub fn parse(text: &str) -> Result<Self> {
+        let (left, right) = text.split_once('=').unwrap_or((text, text));
+        if left.is_empty() || right.is_empty() {
+            return Err(Error::usage(
+                JOIN,
+                format!("`{text}` does not name a column of each table"),
+            )
+            .hint("write NAME, or LEFT=RIGHT where the tables have different names"));
+        }
+        Ok(ColumnPair {
+            left: left.to_owned(),
+            right: right.to_owned(),
+        })
+    }
+}
+
+/// Partners by time, or by any other number: the last row that is not later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AsOf {
+    /// The columns that are compared.
+    pub columns: ColumnPair,
+    /// How far back a partner may lie: a number, or a duration as in `5min` for columns of times.
+    pub tolerance: Option<String>,
+}
+
+/// Which rows go together, and what is written of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Join {
+    /// The columns that are equal in rows that go together.
+    pub on: Vec<ColumnPair>,
+    /// What becomes of the others.
+    pub kind: JoinKind,
+    /// Partners by time.
+    pub asof: Option<AsOf>,
+    /// What is put behind the name of a right column where the left table has a column of that name.
+    pub suffix: String,
+    /// The columns of the output, of all that there would be.
+    pub columns: Option<Vec<String>>,
+}
+
+impl Default for Join {
+    fn default() -> Self {
+        Join {
+            on: Vec::new(),
+            kind: JoinKind::Inner,
+            asof: None,
+            suffix: "_right".to_owned(),
+            columns: None,
+        }
+    }
+}
+
+/// Joins the table that `ends` reads, the left one, with the right one: its files, and what is read of them.
+///
+/// # Errors
+/// As [`sort`](super::sort()); usage: no such column, keys of types that cannot be compared, two columns of one name, an
+/// as-of join of a kind other than inner or left, several outputs, since the number of rows is not known before.
+pub fn join(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    (right, right_reads): (&[PathBuf], &InputOptions),
+    wanted: &Join,
+) -> Result<TableSummary> {
+    let reading = Job {
+        budget: Budget::new(job.budget.free_bytes() / 2),
+        ..job.clone()
+    };
+    let tables = [
+        TableInput::open(&reading, ends.inputs, ends.reads)?,
+        TableInput::open(&reading, right, right_reads)?,
+    ];
+    let plan = Plan::of([tables[0].schema(), tables[1].schema()], wanted)?;
+    let narrowed = |side: usize| tables[side].narrowed(&plan.sides[side].reads, &reading);
+    let inputs = [narrowed(0)?, narrowed(1)?];
+    let writes = OutputOptions {
+        sorted_by: plan.sorted_by.clone(),
+        ..ends.writes.clone()
+    };
+    let piece_bytes = inputs[0]
+        .memory_min_bytes()
+        .max(inputs[1].memory_min_bytes());
+    let (reads_shape, writes_shape) = shapes(job, piece_bytes, (&plan.schema, &writes));
+    let own = Job {
+        budget: Budget::new(writes_shape.output_bytes),
+        ..job.clone()
+    };
+    let shape = WriterShape {
+        writers_count: writes_shape.writers_count,
+        memory_bytes: writes_shape.output_bytes,
+        rows_count: None,
+    };
+    let output = TableOutput::create(&own, ends.outputs, &plan.schema, &writes, shape)?;
+    job.control.begin_phase("sample", 0);
+    let source = JoinSource::open(&inputs, &plan, reads_shape)?;
+    let read_bytes = || inputs.iter().map(TableInput::read_bytes).sum::<u64>();
+    let sample_bytes = read_bytes();
+    let scratch_dir = scratch_dir(ends.outputs);
+    let sink = JoinSink {
+        part_bytes: part_bytes(&output, writes_shape, source.amount()),
+        output: &output,
+        plan: &plan,
+        shape: writes_shape,
+        scratch: Scratch::new(job, &scratch_dir),
+        written: AtomicU64::new(0),
+    };
+    let mut sorting = job.clone();
+    sorting.options.threads = writes_shape.writers_count;
+    let options = RowSortOptions {
+        unique: false,
+        scratch_dir,
+    };
+    let order = JoinKey {
+        tail_bytes: plan.tail_bytes,
+    };
+    let done = sort_rows(&sorting, &source, &sink, &order, &options)?;
+    let rows_out = sink.written.into_inner();
+    let spilled_bytes = sink.scratch.peak_bytes();
+    inputs.iter().try_for_each(TableInput::check_unchanged)?;
+    job.control.begin_phase("publish", 0);
+    let lens_bytes = output.publish()?;
+    let summary = TableSummary::of_sort(done, (sample_bytes, read_bytes()), lens_bytes);
+    Ok(TableSummary {
+        rows_in: inputs.iter().map(TableInput::rows_count).sum(),
+        rows_out,
+        scratch_bytes: summary.scratch_bytes + spilled_bytes,
+        ..summary
+    })
+}

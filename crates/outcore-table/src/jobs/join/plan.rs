@@ -1,0 +1,616 @@
+//! What a join is about: columns of the key, columns that go along on either side, columns of the output; and the rows that
+//! the engine moves.
+//!
+//! Contract: everything that can be wrong with a request is an error here, before a row is read. [`Plan::encode`] makes a row of
+//! bytes of each row of a table, with a payload as [`RowCodec`] has it, and the key
+//!
+//! | bytes | what |
+//! |---|---|
+//! | any | the columns of the key, as arrow-row has them: [`JoinRow::key`] |
+//! | as many in all rows | the column of an as-of join, likewise |
+//! | 1 | the side, 0 for right and 1 for left, and 2 more where a column of the key is null |
+//! | 8 | the row's position, the largest byte first |
+//!
+//! [`JoinKey`] orders rows by the first part alone, so that a key stays together; the engine orders those of a key by all
+//! bytes: the right rows first, in their order. No I/O; memory for names and types.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
+};
+use arrow_row::{RowConverter, Rows, SortField};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, SortOptions};
+use arrow_select::take::take_record_batch;
+use outcore::key::sort_key::{NoKey, SortKey, Tie};
+use outcore::sort::lines::rows::RowBatch;
+use outcore_io::{Error, Result};
+
+use super::types::{Tolerance, cast, common_type, comparable};
+use super::{ColumnPair, JOIN, Join, JoinKind};
+use crate::fault;
+use crate::rows::{KeyColumn, RowCodec, key_of};
+use crate::schema::{check_names, column_index};
+
+/// Bytes of the side and the position.
+const PLACE_BYTES: usize = 9;
+/// The bit of a key with a null.
+const NULL_BIT: u8 = 2;
+
+/// One of the two tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    Left = 0,
+    Right = 1,
+}
+
+/// See the module.
+pub(super) struct Plan {
+    /// The left one, then the right one.
+    pub(super) sides: [Side; 2],
+    pub(super) kind: JoinKind,
+    /// Types as which the columns of the key are compared, the one of an as-of join last.
+    types: Vec<DataType>,
+    /// Of the columns of the key.
+    keys: Option<RowConverter>,
+    /// Of the column of an as-of join.
+    pub(super) asof: Option<AsOfPlan>,
+    /// Bytes of a row's key behind the columns of the key.
+    pub(super) tail_bytes: usize,
+    pub(super) outputs: Vec<OutputColumn>,
+    pub(super) schema: SchemaRef,
+    /// The order that the output has, as far as files can say so.
+    pub(super) sorted_by: Vec<KeyColumn>,
+}
+
+/// What an as-of join compares.
+pub(super) struct AsOfPlan {
+    converter: RowConverter,
+    /// How far back a partner may lie, and the places of the columns that say so among those that go along.
+    pub(super) tolerance: Option<(Tolerance, [usize; 2])>,
+}
+
+/// What is done with one table.
+pub(super) struct Side {
+    /// Columns that are read.
+    pub(super) reads: Vec<String>,
+    /// The columns of the key among them, that of an as-of join last.
+    key_places: Vec<usize>,
+    /// Columns that go along.
+    carried: Vec<usize>,
+    /// Makes rows of these, all of which may be null.
+    pub(super) codec: RowCodec,
+    /// A row of nulls.
+    nothing: RowBatch,
+    /// Rows without a partner are written.
+    pub(super) is_kept: bool,
+}
+
+/// Where a column of the output comes from, by its place among those that go along.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum OutputColumn {
+    Left(usize),
+    Right(usize),
+    /// From the left row, and where there is none from the right one.
+    Either(usize, usize),
+}
+
+impl Plan {
+    /// For the left table and the right one.
+    ///
+    /// # Errors
+    /// As [`super::join`].
+    pub(super) fn of([left, right]: [&SchemaRef; 2], wanted: &Join) -> Result<Self> {
+        check(wanted)?;
+        let kind = wanted.kind;
+        let mut builders = [Builder::of(left), Builder::of(right)];
+        let mut types = Vec::new();
+        let asof = wanted.asof.as_ref();
+        for pair in wanted.on.iter().chain(asof.map(|asof| &asof.columns)) {
+            let found = [
+                builders[0].key(&pair.left)?.data_type().clone(),
+                builders[1].key(&pair.right)?.data_type().clone(),
+            ];
+            types.push(common_type(pair, (&found[0], &found[1]))?);
+        }
+        let named = named_outputs(wanted, (left, right), &types)?;
+        let mut outputs = Vec::with_capacity(named.len());
+        let mut fields: Vec<FieldRef> = Vec::with_capacity(named.len());
+        for (field, source) in named {
+            fields.push(field);
+            outputs.push(match source {
+                Source::Left(place) => OutputColumn::Left(builders[0].carry(place)),
+                Source::Right(place) => OutputColumn::Right(builders[1].carry(place)),
+                Source::Either(left, right) => {
+                    OutputColumn::Either(builders[0].carry(left), builders[1].carry(right))
+                }
+            });
+        }
+        let schema = Arc::new(Schema::new_with_metadata(fields, left.metadata().clone()));
+        check_names(&schema)
+            .map_err(|error| error.hint("choose another --suffix, or columns with --columns"))?;
+        let mut sort_fields = types.iter().map(|data_type| {
+            let options = SortOptions {
+                descending: false,
+                nulls_first: false,
+            };
+            SortField::new_with_options(data_type.clone(), options)
+        });
+        let key_fields: Vec<SortField> = sort_fields.by_ref().take(wanted.on.len()).collect();
+        let keys = match key_fields.is_empty() {
+            true => None,
+            false => Some(converter(key_fields, wanted)?),
+        };
+        let (mut tail_bytes, mut asof_plan) = (PLACE_BYTES, None);
+        if let (Some(field), Some(asof)) = (sort_fields.next(), asof) {
+            let data_type = types.last().ok_or_else(columns_missing)?;
+            let Some(width_bytes) = data_type.primitive_width() else {
+                let cause = format!("column `{}` is not a number or a time", asof.columns.left);
+                return Err(Error::usage(JOIN, cause).hint("give --asof a column of times"));
+            };
+            // Arrow-row puts a byte for null in front of a number.
+            tail_bytes += width_bytes + 1;
+            let tolerance = match &asof.tolerance {
+                None => None,
+                Some(text) => {
+                    let place = |side: usize| builders[side].key_places.last().copied();
+                    let (left, right) = (place(0).zip(place(1))).ok_or_else(columns_missing)?;
+                    let carried = [builders[0].carry_read(left), builders[1].carry_read(right)];
+                    Some((Tolerance::parse(text, data_type)?, carried))
+                }
+            };
+            asof_plan = Some(AsOfPlan {
+                converter: converter(vec![field], wanted)?,
+                tolerance,
+            });
+        }
+        let sorted_by = sorted_by(wanted, (left, right), &schema);
+        let [left, right] = builders;
+        Ok(Plan {
+            sides: [
+                left.finish(kind.keeps_left())?,
+                right.finish(kind.keeps_right())?,
+            ],
+            kind,
+            types,
+            keys,
+            asof: asof_plan,
+            tail_bytes,
+            outputs,
+            schema,
+            sorted_by,
+        })
+    }
+
+    /// Whether a left row gets every right row of its key as a partner, and these are wanted.
+    pub(super) fn holds_all(&self) -> bool {
+        self.kind.writes_right() && self.asof.is_none()
+    }
+
+    /// Of partners in an as-of join, which are too far apart.
+    ///
+    /// # Errors
+    /// As [`Plan::encode`].
+    pub(super) fn too_far(
+        &self,
+        tolerance: Tolerance,
+        (left, right): (&ArrayRef, &ArrayRef),
+    ) -> Result<BooleanArray> {
+        let data_type = self.types.last().ok_or_else(columns_missing)?;
+        tolerance.exceeded(&cast(left, data_type)?, &cast(right, data_type)?)
+    }
+
+    /// Appends rows of bytes of the rows of a table, the first of which is at `position`; those that can have no
+    /// partner and are not wanted without one are left out.
+    ///
+    /// # Errors
+    /// As [`RowCodec::encode`]; usage: a value that the type for comparing does not hold.
+    pub(super) fn encode(
+        &self,
+        which: Which,
+        batch: &RecordBatch,
+        position: u64,
+        rows: &mut RowBatch,
+    ) -> Result<()> {
+        let side = &self.sides[which as usize];
+        let keys = side.columns_of_key(batch, &self.types)?;
+        let is_null = null_rows(&keys, batch.num_rows());
+        let all: Vec<u32> = (0..batch.num_rows() as u32).collect();
+        let chosen: Vec<u32> = match side.is_kept || !is_null.contains(&true) {
+            true => all,
+            false => all
+                .into_iter()
+                .filter(|&row| !is_null[row as usize])
+                .collect(),
+        };
+        let (bytes, ends) = self.keys_of(which, &keys, (&is_null, position), &chosen)?;
+        let carried = batch.project(&side.carried);
+        let mut carried = carried.map_err(|error| fault::arrow(JOIN, &error))?;
+        if chosen.len() < batch.num_rows() {
+            let taken = UInt32Array::from(chosen);
+            let taken = take_record_batch(&carried, &taken);
+            carried = taken.map_err(|error| fault::arrow(JOIN, &error))?;
+        }
+        side.codec.encode_by(&carried, rows, |row| {
+            let from = if row == 0 { 0 } else { ends[row - 1] };
+            &bytes[from..ends[row]]
+        })
+    }
+
+    /// The keys of the chosen rows one after another, and where each ends.
+    fn keys_of(
+        &self,
+        which: Which,
+        columns: &[ArrayRef],
+        (is_null, position): (&[bool], u64),
+        chosen: &[u32],
+    ) -> Result<(Vec<u8>, Vec<usize>)> {
+        let convert = |converter: &RowConverter, columns: &[ArrayRef]| -> Result<Rows> {
+            let rows = converter.convert_columns(columns);
+            rows.map_err(|error| fault::arrow(JOIN, &error))
+        };
+        let (on, asof) = columns.split_at(columns.len() - usize::from(self.asof.is_some()));
+        let on = self
+            .keys
+            .as_ref()
+            .map(|keys| convert(keys, on))
+            .transpose()?;
+        let asof_plan = self.asof.as_ref();
+        let asof = asof_plan
+            .map(|plan| convert(&plan.converter, asof))
+            .transpose()?;
+        let mut bytes = Vec::new();
+        let mut ends = Vec::with_capacity(chosen.len());
+        let side = u8::from(which == Which::Left);
+        for &row in chosen {
+            let row = row as usize;
+            if let Some(on) = &on {
+                bytes.extend_from_slice(on.row(row).data());
+            }
+            if let Some(asof) = &asof {
+                bytes.extend_from_slice(asof.row(row).data());
+            }
+            bytes.push(side + NULL_BIT * u8::from(is_null[row]));
+            bytes.extend_from_slice(&(position + row as u64).to_be_bytes());
+            ends.push(bytes.len());
+        }
+        Ok((bytes, ends))
+    }
+
+    /// Appends rows of the columns of the key alone, for a sample.
+    ///
+    /// # Errors
+    /// As [`Plan::encode`].
+    pub(super) fn encode_keys(
+        &self,
+        which: Which,
+        batch: &RecordBatch,
+        rows: &mut RowBatch,
+    ) -> Result<()> {
+        let side = &self.sides[which as usize];
+        let columns = side.key_places.iter().map(|&place| {
+            let name = side.reads.get(place).ok_or_else(columns_missing)?;
+            let column = batch.column_by_name(name).ok_or_else(columns_missing)?;
+            Ok(ArrayRef::clone(column))
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let keys = compared(&columns, &self.types)?;
+        let all: Vec<u32> = (0..batch.num_rows() as u32).collect();
+        let is_null = null_rows(&keys, batch.num_rows());
+        let (bytes, ends) = self.keys_of(which, &keys, (&is_null, 0), &all)?;
+        let mut from = 0;
+        let mut row = Vec::new();
+        for end in ends {
+            row.clear();
+            row.extend_from_slice(&((end - from) as u32).to_le_bytes());
+            row.extend_from_slice(&bytes[from..end]);
+            rows.push(&row)?;
+            from = end;
+        }
+        Ok(())
+    }
+
+    /// What a row that [`Plan::encode`] made says.
+    pub(super) fn read<'r>(&self, row: &'r [u8]) -> Result<JoinRow<'r>> {
+        let all = key_of(row).ok_or_else(cut_short)?;
+        let key_bytes = all.len().checked_sub(self.tail_bytes);
+        let key = key_bytes.and_then(|key_bytes| all.get(..key_bytes));
+        let side = all
+            .len()
+            .checked_sub(PLACE_BYTES)
+            .and_then(|at| all.get(at));
+        let (key, side) = key.zip(side).ok_or_else(cut_short)?;
+        Ok(JoinRow {
+            key,
+            is_left: side & 1 == 1,
+            is_null: side & NULL_BIT != 0,
+            row,
+        })
+    }
+
+    /// Names of the columns of a side's key.
+    pub(super) fn key_names(&self, which: Which) -> Vec<String> {
+        let side = &self.sides[which as usize];
+        let mut names: Vec<String> = Vec::new();
+        for name in side
+            .key_places
+            .iter()
+            .filter_map(|&place| side.reads.get(place))
+        {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        names
+    }
+}
+
+/// A row on its way out of the sort.
+pub(super) struct JoinRow<'r> {
+    pub(super) key: &'r [u8],
+    pub(super) is_left: bool,
+    /// It is equal to nothing.
+    pub(super) is_null: bool,
+    /// All of it, for [`RowCodec::decode`].
+    pub(super) row: &'r [u8],
+}
+
+/// Rows by the columns of their key.
+pub(super) struct JoinKey {
+    pub(super) tail_bytes: usize,
+}
+
+impl SortKey for JoinKey {
+    fn append_key(&self, row: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+        let found = key_of(row).ok_or_else(|| NoKey("it is cut short".to_owned()))?;
+        let key_bytes = found.len().saturating_sub(self.tail_bytes);
+        key.extend_from_slice(&found[..key_bytes]);
+        Ok(())
+    }
+
+    fn tie(&self) -> Tie {
+        Tie::Bytes
+    }
+}
+
+impl Side {
+    fn columns_of_key(&self, batch: &RecordBatch, types: &[DataType]) -> Result<Vec<ArrayRef>> {
+        let columns = self.key_places.iter();
+        let columns: Vec<ArrayRef> = columns
+            .map(|&place| ArrayRef::clone(batch.column(place)))
+            .collect();
+        compared(&columns, types)
+    }
+
+    /// A row of nulls.
+    pub(super) fn nothing(&self) -> &[u8] {
+        self.nothing.iter().next().unwrap_or_default()
+    }
+}
+
+/// Collects what is needed of one table.
+struct Builder<'s> {
+    schema: &'s SchemaRef,
+    /// Columns that are read, by their places in the table.
+    reads: Vec<usize>,
+    key_places: Vec<usize>,
+    carried: Vec<usize>,
+}
+
+impl<'s> Builder<'s> {
+    fn of(schema: &'s SchemaRef) -> Self {
+        Builder {
+            schema,
+            reads: Vec::new(),
+            key_places: Vec::new(),
+            carried: Vec::new(),
+        }
+    }
+
+    fn read(&mut self, place: usize) -> usize {
+        place_in(&mut self.reads, place)
+    }
+
+    /// A column of the key.
+    fn key(&mut self, name: &str) -> Result<&'s FieldRef> {
+        let place = column_index(self.schema, name, JOIN)?;
+        let read = self.read(place);
+        self.key_places.push(read);
+        Ok(&self.schema.fields()[place])
+    }
+
+    /// The place of a column among those that go along.
+    fn carry(&mut self, place: usize) -> usize {
+        let read = self.read(place);
+        self.carry_read(read)
+    }
+
+    fn carry_read(&mut self, read: usize) -> usize {
+        place_in(&mut self.carried, read)
+    }
+
+    fn finish(self, is_kept: bool) -> Result<Side> {
+        let field = |place: usize| &self.schema.fields()[place];
+        let carried = self.carried.iter().map(|&read| {
+            let field = field(self.reads[read]);
+            Field::clone(field).with_nullable(true)
+        });
+        let schema = Arc::new(Schema::new(carried.collect::<Vec<_>>()));
+        let codec = RowCodec::new(&schema, &[])?;
+        let nulls = schema.fields().iter();
+        let nulls = nulls
+            .map(|field| new_null_array(field.data_type(), 1))
+            .collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let nulls = RecordBatch::try_new_with_options(schema, nulls, &options);
+        let nulls = nulls.map_err(|error| fault::arrow(JOIN, &error))?;
+        let mut nothing = RowBatch::default();
+        codec.encode(&nulls, &mut nothing)?;
+        Ok(Side {
+            reads: self
+                .reads
+                .iter()
+                .map(|&place| field(place).name().clone())
+                .collect(),
+            key_places: self.key_places,
+            carried: self.carried,
+            codec,
+            nothing,
+            is_kept,
+        })
+    }
+}
+
+/// The place of `value` in `all`, to which it is added if it is not there.
+fn place_in(all: &mut Vec<usize>, value: usize) -> usize {
+    all.iter()
+        .position(|&known| known == value)
+        .unwrap_or_else(|| {
+            all.push(value);
+            all.len() - 1
+        })
+}
+
+/// Where a column of the output comes from, by its place in the table.
+enum Source {
+    Left(usize),
+    Right(usize),
+    Either(usize, usize),
+}
+
+/// All columns of the output that are wanted.
+fn named_outputs(
+    wanted: &Join,
+    (left, right): (&SchemaRef, &SchemaRef),
+    types: &[DataType],
+) -> Result<Vec<(FieldRef, Source)>> {
+    let kind = wanted.kind;
+    let is_key = |field: &FieldRef| {
+        let is_same = |pair: &ColumnPair| pair.right == *field.name();
+        wanted.on.iter().any(is_same)
+    };
+    let mut all: Vec<(FieldRef, Source)> = Vec::new();
+    for (place, field) in left.fields().iter().enumerate() {
+        let of = wanted.on.iter().zip(types);
+        let mut of = of.filter(|(pair, _)| pair.left == *field.name());
+        let (field, source) = match of.next() {
+            Some((pair, common)) if kind.keeps_right() => {
+                let other = column_index(right, &pair.right, JOIN)?;
+                let other_field = right.field(other);
+                let data_type = match field.data_type() == other_field.data_type() {
+                    true => field.data_type(),
+                    false => common,
+                };
+                let is_nullable = field.is_nullable() || other_field.is_nullable();
+                let field = Field::clone(field)
+                    .with_data_type(data_type.clone())
+                    .with_nullable(is_nullable);
+                (field, Source::Either(place, other))
+            }
+            _ => {
+                let is_nullable = field.is_nullable() || kind.keeps_right();
+                let field = Field::clone(field).with_nullable(is_nullable);
+                (field, Source::Left(place))
+            }
+        };
+        all.push((Arc::new(field), source));
+    }
+    if kind.writes_right() {
+        for (place, field) in right.fields().iter().enumerate() {
+            if is_key(field) {
+                continue;
+            }
+            let name = match left.column_with_name(field.name()) {
+                Some(_) => format!("{}{}", field.name(), wanted.suffix),
+                None => field.name().clone(),
+            };
+            let is_nullable = field.is_nullable() || kind.keeps_left();
+            let field = Field::clone(field)
+                .with_name(name)
+                .with_nullable(is_nullable);
+            all.push((Arc::new(field), Source::Right(place)));
+        }
+    }
+    let Some(columns) = &wanted.columns else {
+        return Ok(all);
+    };
+    let fields: Vec<FieldRef> = all.iter().map(|(field, _)| Arc::clone(field)).collect();
+    let schema = Schema::new(fields);
+    check_names(&schema).map_err(|error| error.hint("choose another --suffix"))?;
+    let mut all: Vec<Option<(FieldRef, Source)>> = all.into_iter().map(Some).collect();
+    let chosen = columns.iter().map(|name| {
+        let place = column_index(&schema, name, JOIN)?;
+        let twice = || Error::usage(JOIN, format!("column `{name}` is named twice"));
+        all[place].take().ok_or_else(twice)
+    });
+    chosen.collect()
+}
+
+/// The key, if it is in the output as it is compared.
+fn sorted_by(
+    wanted: &Join,
+    (left, right): (&SchemaRef, &SchemaRef),
+    schema: &SchemaRef,
+) -> Vec<KeyColumn> {
+    let is_plain = |pair: &&ColumnPair| {
+        let of = |schema: &SchemaRef, name: &str| {
+            let field = schema.field_with_name(name).ok();
+            field.map(|field| field.data_type().clone())
+        };
+        let (one, other) = (of(left, &pair.left), of(right, &pair.right));
+        one == other
+            && one.is_some_and(|data_type| !data_type.is_floating() && !data_type.is_nested())
+            && schema.column_with_name(&pair.left).is_some()
+    };
+    let keys = wanted.on.iter().take_while(is_plain);
+    keys.map(|pair| KeyColumn::new(&pair.left)).collect()
+}
+
+/// Fails for what cannot be asked for.
+fn check(wanted: &Join) -> Result<()> {
+    if wanted.on.is_empty() && wanted.asof.is_none() {
+        return Err(Error::usage(JOIN, "no column says which rows go together")
+            .hint("name a column with --on, for example --on id or --on id=user_id"));
+    }
+    let is_asof_kind = matches!(wanted.kind, JoinKind::Inner | JoinKind::Left);
+    if wanted.asof.is_some() && !is_asof_kind {
+        return Err(Error::usage(JOIN, "an as-of join is inner or left")
+            .hint("leave --how out, or exchange the tables"));
+    }
+    Ok(())
+}
+
+fn converter(fields: Vec<SortField>, wanted: &Join) -> Result<RowConverter> {
+    if !RowConverter::supports_fields(&fields) {
+        let names: Vec<&str> = wanted.on.iter().map(|pair| pair.left.as_str()).collect();
+        let cause = format!("values of `{}` cannot be compared", names.join("`, `"));
+        return Err(Error::usage(JOIN, cause).hint("join by other columns"));
+    }
+    RowConverter::new(fields).map_err(|error| fault::arrow(JOIN, &error))
+}
+
+fn compared(columns: &[ArrayRef], types: &[DataType]) -> Result<Vec<ArrayRef>> {
+    let columns = columns.iter().zip(types);
+    columns
+        .map(|(column, data_type)| comparable(column, data_type))
+        .collect()
+}
+
+/// Of each row: whether a column of the key is null.
+fn null_rows(keys: &[ArrayRef], rows_count: usize) -> Vec<bool> {
+    let mut is_null = vec![false; rows_count];
+    for nulls in keys.iter().filter_map(|key| key.logical_nulls()) {
+        for (row, is_null) in is_null.iter_mut().enumerate() {
+            *is_null |= nulls.is_null(row);
+        }
+    }
+    is_null
+}
+
+fn columns_missing() -> Error {
+    Error::usage(JOIN, "a batch lacks columns of the key").hint("a bug: please report it")
+}
+
+pub(super) fn cut_short() -> Error {
+    Error::corrupt(JOIN, "a row is cut short").hint("a bug, or scratch was changed: run again")
+}

@@ -1,0 +1,293 @@
+//! Rows of both tables in order, paired on their way into a table.
+//!
+//! Contract: [`JoinSink`] takes all rows of a key in one part, the right ones first. Those are [`Held`], as far as left rows need
+//! them; each left row is paired with them, and rows without a partner are written where the join's kind says so. Pairs
+//! are collected as places of rows in a buffer, decoded column by column some thousand at once, and written to a
+//! section of the output, which is the part.
+//!
+//! Bounds: the output's row groups; a batch of rows, of arrays, and the rows that are held, a thread.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_select::filter::filter_record_batch;
+use arrow_select::nullif::nullif;
+use arrow_select::zip::zip;
+use outcore::sort::lines::rows::{RowPart, RowSink};
+use outcore_io::Result;
+
+use super::held::{Held, Placed, Scratch};
+use super::plan::{OutputColumn, Plan, Which};
+use super::{JOIN, JoinKind};
+use crate::fault;
+use crate::jobs::rows_out::{ROWS_AT_ONCE, WriteShape};
+use crate::output::{Section, TableOutput};
+
+/// See the module.
+pub(super) struct JoinSink<'a> {
+    pub(super) output: &'a TableOutput,
+    pub(super) plan: &'a Plan,
+    pub(super) shape: WriteShape,
+    pub(super) part_bytes: u64,
+    pub(super) scratch: Scratch<'a>,
+    /// Rows that were written.
+    pub(super) written: AtomicU64,
+}
+
+impl RowSink for JoinSink<'_> {
+    fn memory_bytes(&self) -> u64 {
+        // Rows that are to be paired, the arrays that they become, what is encoded of these.
+        let held_bytes = 4 * self.shape.batch_bytes + Held::memory_bytes(self.shape.batch_bytes);
+        self.shape.output_bytes + held_bytes * self.shape.writers_count as u64
+    }
+
+    fn part_bytes(&self) -> u64 {
+        self.part_bytes
+    }
+
+    fn keeps_keys_together(&self) -> bool {
+        true
+    }
+
+    fn begin(&self, number: usize, _: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
+        Ok(Box::new(JoinPart {
+            sink: self,
+            key: Vec::new(),
+            is_begun: false,
+            has_left: false,
+            held: Held::new(&self.scratch, self.shape.batch_bytes),
+            pairs: Pairs {
+                sink: self,
+                section: self.output.section(number as u64, 0),
+                batch: 1,
+                bytes: Vec::new(),
+                left: Vec::new(),
+                right: Vec::new(),
+            },
+        }))
+    }
+}
+
+struct JoinPart<'a> {
+    sink: &'a JoinSink<'a>,
+    /// The key whose rows come.
+    key: Vec<u8>,
+    is_begun: bool,
+    /// It has had a left row.
+    has_left: bool,
+    /// Its right rows; of an as-of join the last one, and where none is written the first.
+    held: Held<'a>,
+    pairs: Pairs<'a>,
+}
+
+impl JoinPart<'_> {
+    fn add(&mut self, row: &[u8]) -> Result<()> {
+        let plan = self.sink.plan;
+        let row = plan.read(row)?;
+        self.sink.shape.check_row(row.row)?;
+        if !self.is_begun || self.key != row.key {
+            self.end_key()?;
+            self.is_begun = true;
+            self.key.clear();
+            self.key.extend_from_slice(row.key);
+        }
+        match row.is_left {
+            true => self.add_left(row.row, row.is_null),
+            false => self.add_right(row.row, row.is_null),
+        }
+    }
+
+    fn add_right(&mut self, row: &[u8], is_null: bool) -> Result<()> {
+        let plan = self.sink.plan;
+        if is_null {
+            return match plan.sides[Which::Right as usize].is_kept {
+                true => self.pairs.push(None, Some((row, &mut Placed::default()))),
+                false => Ok(()),
+            };
+        }
+        if plan.asof.is_some() {
+            self.held.clear();
+        }
+        match plan.holds_all() || self.held.is_empty() {
+            true => self.held.push(row),
+            false => Ok(()),
+        }
+    }
+
+    fn add_left(&mut self, row: &[u8], is_null: bool) -> Result<()> {
+        let plan = self.sink.plan;
+        self.has_left |= !is_null;
+        let placed = &mut Placed::default();
+        let has_partner = !is_null && !self.held.is_empty();
+        match (plan.kind, has_partner) {
+            (JoinKind::Semi, true) => self.pairs.push(Some((row, placed)), None),
+            (JoinKind::Anti, true) => Ok(()),
+            (_, true) => {
+                let pairs = &mut self.pairs;
+                self.held
+                    .each(|right, at| pairs.push(Some((row, &mut *placed)), Some((right, at))))
+            }
+            (_, false) => match plan.sides[Which::Left as usize].is_kept {
+                true => self.pairs.push(Some((row, placed)), None),
+                false => Ok(()),
+            },
+        }
+    }
+
+    /// The key has no more rows.
+    fn end_key(&mut self) -> Result<()> {
+        if !self.has_left && self.sink.plan.sides[Which::Right as usize].is_kept {
+            let pairs = &mut self.pairs;
+            self.held
+                .each(|right, at| pairs.push(None, Some((right, at))))?;
+        }
+        self.held.clear();
+        self.has_left = false;
+        Ok(())
+    }
+}
+
+impl RowPart for JoinPart<'_> {
+    fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
+        for row in rows {
+            self.add(row)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        self.end_key()?;
+        self.pairs.write()?;
+        self.pairs.section.finish()
+    }
+}
+
+/// A row of one table, and where it is among the rows of the next batch, if it is.
+type ToPlace<'r> = Option<(&'r [u8], &'r mut Placed)>;
+
+/// Rows that become a batch of the output.
+struct Pairs<'a> {
+    sink: &'a JoinSink<'a>,
+    section: Section<'a>,
+    /// The number of the batch.
+    batch: u64,
+    /// Rows of both tables, each once.
+    bytes: Vec<u8>,
+    /// Of each row of the batch: where its left row is, if it has one,
+    left: Vec<Option<Range<usize>>>,
+    /// and its right row.
+    right: Vec<Option<Range<usize>>>,
+}
+
+impl Pairs<'_> {
+    fn push(&mut self, left: ToPlace<'_>, right: ToPlace<'_>) -> Result<()> {
+        let is_long = self.bytes.len() as u64 >= self.sink.shape.batch_bytes;
+        if self.left.len() == ROWS_AT_ONCE || is_long {
+            self.write()?;
+        }
+        let left = left.map(|(row, placed)| self.place(row, placed));
+        self.left.push(left);
+        let right = right.map(|(row, placed)| self.place(row, placed));
+        self.right.push(right);
+        Ok(())
+    }
+
+    fn place(&mut self, row: &[u8], placed: &mut Placed) -> Range<usize> {
+        if placed.batch != self.batch {
+            let from = self.bytes.len();
+            self.bytes.extend_from_slice(row);
+            *placed = Placed {
+                batch: self.batch,
+                range: from..self.bytes.len(),
+            };
+        }
+        placed.range.clone()
+    }
+
+    fn write(&mut self) -> Result<()> {
+        if self.left.is_empty() {
+            return Ok(());
+        }
+        let batch = fault::guarded(JOIN, || self.made())?;
+        self.section.write(&batch)?;
+        let rows_count = batch.num_rows() as u64;
+        self.sink.written.fetch_add(rows_count, Ordering::Relaxed);
+        self.bytes.clear();
+        self.left.clear();
+        self.right.clear();
+        self.batch += 1;
+        Ok(())
+    }
+
+    /// The columns that one table has given for the rows of the batch.
+    fn decoded(&self, which: Which) -> Result<RecordBatch> {
+        let side = &self.sink.plan.sides[which as usize];
+        let places = match which {
+            Which::Left => &self.left,
+            Which::Right => &self.right,
+        };
+        let row = |place: &Option<Range<usize>>| match place {
+            Some(range) => &self.bytes[range.clone()],
+            None => side.nothing(),
+        };
+        let rows: Vec<&[u8]> = places.iter().map(row).collect();
+        side.codec.decode(&rows)
+    }
+
+    fn made(&self) -> Result<RecordBatch> {
+        let plan = self.sink.plan;
+        let left = self.decoded(Which::Left)?;
+        let mut right = match plan.kind.writes_right() {
+            true => self.decoded(Which::Right)?,
+            false => left.slice(0, 0),
+        };
+        let tolerance = plan.asof.as_ref().and_then(|asof| asof.tolerance);
+        let mut far = None;
+        if let Some((tolerance, [one, other])) = tolerance {
+            let exceeded = plan.too_far(tolerance, (left.column(one), right.column(other)))?;
+            right = without(&right, &exceeded)?;
+            far = Some(exceeded);
+        }
+        let arrow = |error| fault::arrow(JOIN, &error);
+        let columns = plan.outputs.iter().zip(plan.schema.fields());
+        let columns = columns.map(|(column, field)| match column {
+            OutputColumn::Left(place) => Ok(ArrayRef::clone(left.column(*place))),
+            OutputColumn::Right(place) => Ok(ArrayRef::clone(right.column(*place))),
+            OutputColumn::Either(one, other) => {
+                let one = super::types::cast(left.column(*one), field.data_type())?;
+                let other = super::types::cast(right.column(*other), field.data_type())?;
+                let is_left: BooleanArray = self
+                    .left
+                    .iter()
+                    .map(|place| Some(place.is_some()))
+                    .collect();
+                zip(&is_left, &one, &other).map_err(arrow)
+            }
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(self.left.len()));
+        let batch = RecordBatch::try_new_with_options(plan.schema.clone(), columns, &options);
+        let batch = batch.map_err(arrow)?;
+        match far {
+            Some(far) if plan.kind == JoinKind::Inner => {
+                let near = arrow_arith::boolean::not(&far).map_err(arrow)?;
+                filter_record_batch(&batch, &near).map_err(arrow)
+            }
+            _ => Ok(batch),
+        }
+    }
+}
+
+/// The same with nulls in the rows that are `left_out`.
+fn without(batch: &RecordBatch, left_out: &BooleanArray) -> Result<RecordBatch> {
+    let columns = batch.columns().iter();
+    let columns = columns.map(|column| nullif(column, left_out));
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>();
+    columns
+        .and_then(|columns| {
+            let options = RecordBatchOptions::new().with_row_count(Some(left_out.len()));
+            RecordBatch::try_new_with_options(batch.schema(), columns, &options)
+        })
+        .map_err(|error| fault::arrow(JOIN, &error))
+}

@@ -1,0 +1,147 @@
+//! The rows of both tables on their way into the engine.
+//!
+//! Contract: [`JoinSource`] is the engine's [`RowSource`] over two tables, first the pieces of the right one, then those of the
+//! left one, as one list: threads take pieces in order, and a row's position grows in the order of its input.
+//!
+//! **The sample.** Of each table as in [`rows_in`](crate::jobs::rows_in); of the table that is sampled more densely,
+//! keys are left out until both are sampled alike, so that the sample has keys as often as the data.
+//!
+//! Bounds: a reader and a batch of rows a thread; the sample's keys.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use outcore::sort::lines::rows::{RowBatch, RowSource, TakeRows};
+use outcore_io::Result;
+
+use super::plan::{Plan, Which};
+use crate::input::{Piece, TableInput};
+use crate::jobs::rows_in::{ROWS_AT_ONCE, ReadShape, Sample, position_of};
+
+/// See the module.
+pub(super) struct JoinSource<'a> {
+    plan: &'a Plan,
+    /// The left table, then the right one.
+    inputs: &'a [TableInput; 2],
+    pieces: Vec<(Which, Piece)>,
+    shape: ReadShape,
+    samples: [Sample; 2],
+    data_bytes: u64,
+    row_bytes: f64,
+    next: AtomicUsize,
+    begun: AtomicUsize,
+}
+
+impl<'a> JoinSource<'a> {
+    /// The rows of `inputs`, of which nothing but the columns of `plan` is read; reads the sample.
+    ///
+    /// # Errors
+    /// What the readers fail with.
+    pub(super) fn open(
+        inputs: &'a [TableInput; 2],
+        plan: &'a Plan,
+        shape: ReadShape,
+    ) -> Result<Self> {
+        let mut samples = [Sample::default(), Sample::default()];
+        let mut pieces = Vec::new();
+        let (mut data_bytes, mut rows_count) = (0.0, 0);
+        for which in [Which::Right, Which::Left] {
+            let (input, sample) = (&inputs[which as usize], &mut samples[which as usize]);
+            sample.see_lens(input, shape.reader_bytes, &|batch, rows| {
+                plan.encode(which, batch, 0, rows)
+            })?;
+            let names = plan.key_names(which);
+            sample.see_keys(input, &names, shape.reader_bytes, &|batch, rows| {
+                plan.encode_keys(which, batch, rows)
+            })?;
+            data_bytes += sample.row_bytes() * input.rows_count() as f64;
+            rows_count += input.rows_count();
+            pieces.extend(input.pieces().iter().map(|&piece| (which, piece)));
+        }
+        let density = |which: Which| {
+            let (seen, all) = (&samples[which as usize].keys, &inputs[which as usize]);
+            seen.len() as f64 / all.rows_count().max(1) as f64
+        };
+        let (left, right) = (density(Which::Left), density(Which::Right));
+        let least = left.min(right);
+        if least > 0.0 {
+            samples[0].thin_out(least / left);
+            samples[1].thin_out(least / right);
+        }
+        Ok(JoinSource {
+            plan,
+            inputs,
+            pieces,
+            shape,
+            samples,
+            data_bytes: data_bytes as u64,
+            row_bytes: data_bytes / rows_count.max(1) as f64,
+            next: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
+        })
+    }
+
+    /// Bytes of all rows, about, and of one on average.
+    pub(super) fn amount(&self) -> (u64, f64) {
+        (self.data_bytes, self.row_bytes)
+    }
+}
+
+impl RowSource for JoinSource<'_> {
+    fn data_bytes(&self) -> u64 {
+        self.data_bytes
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        // A batch of Arrow arrays is the reader's; as large again are its rows, and its keys.
+        let batches_bytes = 3 * self.shape.batch_bytes;
+        (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
+    }
+
+    fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        self.samples.iter().try_for_each(|sample| sample.show(take))
+    }
+
+    fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        if self.begun.fetch_add(1, Ordering::Relaxed) >= self.shape.readers_count {
+            return Ok(());
+        }
+        let mut rows = RowBatch::default();
+        let at_once = self.shape.batch_bytes as f64 / self.row_bytes.max(1.0);
+        let at_once = (at_once as usize).clamp(1, ROWS_AT_ONCE);
+        for of in [Which::Right, Which::Left] {
+            let mut reader = self.inputs[of as usize].reader(self.shape.reader_bytes)?;
+            while let Some((number, piece)) = self.next_piece(of) {
+                let mut position = position_of(number)?;
+                for batch in reader.open(piece)? {
+                    let batch = batch?;
+                    let count = batch.num_rows();
+                    for from in (0..count).step_by(at_once) {
+                        let part = batch.slice(from, at_once.min(count - from));
+                        rows.clear();
+                        self.plan.encode(of, &part, position, &mut rows)?;
+                        if !rows.is_empty() {
+                            take(&rows, 0)?;
+                        }
+                        position += part.num_rows() as u64;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl JoinSource<'_> {
+    /// The next piece of a table that nobody has taken, and its number among all.
+    fn next_piece(&self, of: Which) -> Option<(usize, Piece)> {
+        let is_next = |number: usize| {
+            let (which, _) = self.pieces.get(number)?;
+            (*which == of).then_some(number + 1)
+        };
+        let number = self
+            .next
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_next)
+            .ok()?;
+        self.pieces.get(number).map(|(_, piece)| (number, *piece))
+    }
+}

@@ -1,0 +1,229 @@
+//! Types of columns that are compared, one of each table.
+//!
+//! Contract: equal types are compared as they are, a dictionary by what its keys stand for. Others are compared as a type that
+//! holds all values of both ([`common_type`]); where there is none, the pair is refused and both types are named. No
+//! value is rounded. Pure.
+
+use std::time::Duration;
+
+use arrow_array::Array;
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::{ArrayRef, BooleanArray, cast::AsArray};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{DataType, TimeUnit};
+use outcore_io::{Error, Result, units};
+
+use super::{ColumnPair, JOIN};
+use crate::fault;
+use crate::jobs::equal::{plain_type, with_one_zero};
+
+/// The type as which values of two types are compared.
+///
+/// # Errors
+/// Usage: there is none.
+pub(super) fn common_type(
+    pair: &ColumnPair,
+    (left, right): (&DataType, &DataType),
+) -> Result<DataType> {
+    let (one, other) = (plain_type(left), plain_type(right));
+    if one == other {
+        return Ok(one);
+    }
+    let both = |is: fn(&DataType) -> bool| is(&one) && is(&other);
+    let either = |data_type: &DataType| one == *data_type || other == *data_type;
+    if both(is_text) {
+        return Ok(DataType::LargeUtf8);
+    }
+    if both(is_binary) {
+        return Ok(DataType::LargeBinary);
+    }
+    if both(DataType::is_unsigned_integer) {
+        return Ok(DataType::UInt64);
+    }
+    if both(DataType::is_integer) {
+        return Ok(match either(&DataType::UInt64) {
+            true => DataType::Decimal128(20, 0),
+            false => DataType::Int64,
+        });
+    }
+    if both(is_exact_in_double) {
+        return Ok(DataType::Float64);
+    }
+    if let (DataType::Timestamp(one, zone), DataType::Timestamp(other, other_zone)) = (&one, &other)
+        && zone.is_some() == other_zone.is_some()
+    {
+        return Ok(DataType::Timestamp(finer(*one, *other), zone.clone()));
+    }
+    let cause = format!(
+        "column `{}` of the left table is {left} and column `{}` of the right table is {right}, which cannot be compared",
+        pair.left, pair.right
+    );
+    Err(Error::usage(JOIN, cause)
+        .hint("convert one of them with `outcore map` first, for example `c = int64(c)`"))
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
+}
+
+fn is_binary(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView
+    )
+}
+
+/// Numbers of which a double holds each.
+fn is_exact_in_double(data_type: &DataType) -> bool {
+    let is_wide = matches!(data_type, DataType::Int64 | DataType::UInt64);
+    data_type.is_floating() || data_type.is_integer() && !is_wide
+}
+
+fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
+    match ticks_per_second(one) < ticks_per_second(other) {
+        true => other,
+        false => one,
+    }
+}
+
+fn ticks_per_second(unit: TimeUnit) -> u64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+/// The values of a key's column as the type in which they are compared, equal ones with equal bytes.
+///
+/// # Errors
+/// Usage: a value that this type does not hold.
+pub(super) fn comparable(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    Ok(with_one_zero(&cast(array, data_type)?))
+}
+
+/// The same values as another type.
+///
+/// # Errors
+/// As [`comparable`].
+pub(super) fn cast(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    if array.data_type() == data_type {
+        return Ok(ArrayRef::clone(array));
+    }
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    cast_with_options(array, data_type, &options).map_err(|error| fault::arrow(JOIN, &error))
+}
+
+/// How far back a partner may lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Tolerance {
+    /// In the units of a column of integers or times.
+    Whole(u64),
+    Real(f64),
+}
+
+impl Tolerance {
+    /// From what people write, for columns of a type: a number, or a duration for times.
+    ///
+    /// # Errors
+    /// Usage: something else.
+    pub(super) fn parse(text: &str, data_type: &DataType) -> Result<Self> {
+        let wrong = |hint: &str| {
+            let cause =
+                format!("the tolerance `{text}` does not suit a column of type {data_type}");
+            Error::usage(JOIN, cause).hint(hint)
+        };
+        let duration = |unit: TimeUnit| {
+            let span: Duration = units::parse_duration(text)?;
+            let tick_ns = 1_000_000_000 / u128::from(ticks_per_second(unit));
+            let ticks = u64::try_from(span.as_nanos() / tick_ns);
+            ticks
+                .map(Tolerance::Whole)
+                .map_err(|_| wrong("give a shorter one"))
+        };
+        match data_type {
+            DataType::Timestamp(unit, _)
+            | DataType::Time32(unit)
+            | DataType::Time64(unit)
+            | DataType::Duration(unit) => duration(*unit),
+            DataType::Date64 => duration(TimeUnit::Millisecond),
+            DataType::Date32 => match duration(TimeUnit::Second)? {
+                Tolerance::Whole(seconds) => Ok(Tolerance::Whole(seconds / 86_400)),
+                real => Ok(real),
+            },
+            integer if integer.is_integer() => text
+                .parse()
+                .map(Tolerance::Whole)
+                .map_err(|_| wrong("give a whole number, as in 10")),
+            real if real.is_floating() => match text.parse::<f64>() {
+                Ok(number) if number >= 0.0 => Ok(Tolerance::Real(number)),
+                _ => Err(wrong("give a number that is not negative, as in 0.5")),
+            },
+            _ => Err(wrong("leave it out, or cast the columns to a number first")),
+        }
+    }
+
+    /// Of partners, which are too far back: both columns are of the type for which it was made.
+    ///
+    /// # Errors
+    /// None that is expected.
+    pub(super) fn exceeded(self, left: &ArrayRef, right: &ArrayRef) -> Result<BooleanArray> {
+        Ok(match self {
+            Tolerance::Real(most) => {
+                let (left, right) = (
+                    cast(left, &DataType::Float64)?,
+                    cast(right, &DataType::Float64)?,
+                );
+                let (one, other) = (
+                    left.as_primitive::<Float64Type>(),
+                    right.as_primitive::<Float64Type>(),
+                );
+                pairs(&left, &right, |row| {
+                    one.value(row) - other.value(row) > most
+                })
+            }
+            Tolerance::Whole(most) if *left.data_type() == DataType::UInt64 => {
+                let (one, other) = (
+                    left.as_primitive::<UInt64Type>(),
+                    right.as_primitive::<UInt64Type>(),
+                );
+                pairs(left, right, |row| {
+                    one.value(row).abs_diff(other.value(row)) > most
+                })
+            }
+            Tolerance::Whole(most) => {
+                let (left, right) = (whole(left)?, whole(right)?);
+                let (one, other) = (
+                    left.as_primitive::<Int64Type>(),
+                    right.as_primitive::<Int64Type>(),
+                );
+                pairs(&left, &right, |row| {
+                    one.value(row).abs_diff(other.value(row)) > most
+                })
+            }
+        })
+    }
+}
+
+/// Where both have a value, and they differ too much.
+fn pairs(left: &ArrayRef, right: &ArrayRef, is_beyond: impl Fn(usize) -> bool) -> BooleanArray {
+    let is_far = |row| left.is_valid(row) && right.is_valid(row) && is_beyond(row);
+    (0..left.len()).map(|row| Some(is_far(row))).collect()
+}
+
+/// Times and integers by their stored number.
+fn whole(array: &ArrayRef) -> Result<ArrayRef> {
+    let narrow = matches!(array.data_type(), DataType::Date32 | DataType::Time32(_));
+    let array = match narrow {
+        true => cast(array, &DataType::Int32)?,
+        false => ArrayRef::clone(array),
+    };
+    cast(&array, &DataType::Int64)
+}

@@ -1,0 +1,530 @@
+//! Two tables joined.
+//!
+//! Contract: the twin looks at every pair of rows, and puts those that go together in the documented order. Values of
+//! all types are compared; some hundred rows a table, and some thousand where a key must outgrow the memory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, LargeStringArray,
+    RecordBatch, StringArray, TimestampMillisecondArray, TimestampSecondArray, UInt32Array,
+    UInt64Array,
+};
+use arrow_row::{RowConverter, SortField};
+use arrow_schema::{DataType, Field, Schema, SortOptions};
+use arrow_select::take::take;
+use outcore::{Kind, Result};
+use outcore_table::input::InputOptions;
+use outcore_table::jobs::{AsOf, ColumnPair, Join, JoinKind, TableEnds, TableSummary, join};
+use outcore_table::output::{OutputOptions, TableFormat};
+use proptest::prelude::*;
+
+use crate::common::{self, Draw, Kinds, read_parquet, write_parquet};
+
+/// Joins two tables, in row groups of `group_rows`, in a folder of their own.
+fn joined(
+    [left, right]: [&RecordBatch; 2],
+    group_rows: usize,
+    (memory_bytes, threads): (u64, usize),
+    wanted: &Join,
+) -> Result<(TableSummary, RecordBatch)> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let (lefts, rights) = ([path("left.parquet")], [path("right.parquet")]);
+    write_parquet(&lefts[0], left, group_rows);
+    write_parquet(&rights[0], right, group_rows);
+    let outputs: [PathBuf; 1] = [path("out.parquet")];
+    let ends = TableEnds {
+        inputs: &lefts,
+        reads: &InputOptions::default(),
+        outputs: &outputs,
+        writes: &OutputOptions::new(TableFormat::Parquet),
+    };
+    let job = common::job(memory_bytes, threads);
+    let done = join(&job, &ends, (&rights, ends.reads), wanted);
+    assert_eq!(job.budget.used_bytes(), 0);
+    let names = std::fs::read_dir(dir.path()).unwrap().count();
+    let summary = done.inspect_err(|_| assert_eq!(names, 2, "nothing is left"))?;
+    assert_eq!(names, 3, "the output, and no scratch");
+    let out = read_parquet(&outputs[0]);
+    assert_eq!(summary.rows_out, out.num_rows() as u64);
+    assert_eq!(summary.rows_in, (left.num_rows() + right.num_rows()) as u64);
+    Ok((summary, out))
+}
+
+fn on(names: &[&str]) -> Vec<ColumnPair> {
+    names
+        .iter()
+        .map(|name| ColumnPair::parse(name).unwrap())
+        .collect()
+}
+
+fn of_kind(names: &[&str], kind: JoinKind) -> Join {
+    Join {
+        on: on(names),
+        kind,
+        ..Join::default()
+    }
+}
+
+fn table(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    let columns = columns.into_iter();
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)))
+        .unwrap()
+}
+
+/// The key of each row in comparable bytes; nothing where it has a null.
+fn keys(batch: &RecordBatch, names: &[String]) -> Vec<(Vec<u8>, bool)> {
+    let columns = names
+        .iter()
+        .map(|name| Arc::clone(batch.column_by_name(name).unwrap()));
+    let columns: Vec<ArrayRef> = columns.collect();
+    let options = SortOptions {
+        descending: false,
+        nulls_first: false,
+    };
+    let fields = columns
+        .iter()
+        .map(|column| SortField::new_with_options(column.data_type().clone(), options));
+    let converter = RowConverter::new(fields.collect()).unwrap();
+    let rows = converter.convert_columns(&columns).unwrap();
+    let is_null = |row: usize| {
+        let mut nulls = columns.iter().filter_map(|column| column.logical_nulls());
+        nulls.any(|nulls| nulls.is_null(row))
+    };
+    let keys = rows.iter().enumerate();
+    keys.map(|(row, key)| (key.data().to_vec(), is_null(row)))
+        .collect()
+}
+
+type Pair = (Option<u32>, Option<u32>);
+/// What pairs are sorted by: key, side, left row, right row.
+type Place = (Vec<u8>, u8, u32, u32);
+
+/// The pairs of rows in order, by looking at each.
+fn twin([left, right]: [&RecordBatch; 2], wanted: &Join) -> Vec<Pair> {
+    let names =
+        |of: fn(&ColumnPair) -> &String| wanted.on.iter().map(of).cloned().collect::<Vec<_>>();
+    let left_keys = keys(left, &names(|pair| &pair.left));
+    let right_keys = keys(right, &names(|pair| &pair.right));
+    let kind = wanted.kind;
+    // Sorted by key, then the left row, then the right row; right rows alone come last of a key, but where keys are null
+    // first.
+    let mut pairs: Vec<(Place, Pair)> = Vec::new();
+    let mut has_partner = vec![false; right_keys.len()];
+    for (row, (key, is_null)) in left_keys.iter().enumerate() {
+        let row = row as u32;
+        let is_same = |(_, (other, other_null)): &(usize, &(Vec<u8>, bool))| {
+            other == key && !is_null && !other_null
+        };
+        let partners: Vec<u32> = right_keys
+            .iter()
+            .enumerate()
+            .filter(is_same)
+            .map(|(partner, _)| partner as u32)
+            .collect();
+        partners
+            .iter()
+            .for_each(|&partner| has_partner[partner as usize] = true);
+        let place = |partner: u32| (key.clone(), 1, row, partner);
+        match (kind, partners.is_empty()) {
+            (JoinKind::Semi, false) | (JoinKind::Anti | JoinKind::Left | JoinKind::Full, true) => {
+                pairs.push((place(0), (Some(row), None)));
+            }
+            (JoinKind::Semi | JoinKind::Anti, _) => {}
+            _ => pairs.extend(
+                partners
+                    .iter()
+                    .map(|&partner| (place(partner), (Some(row), Some(partner)))),
+            ),
+        }
+    }
+    if matches!(kind, JoinKind::Right | JoinKind::Full) {
+        for (row, (key, is_null)) in right_keys.iter().enumerate() {
+            if !has_partner[row] {
+                let row = row as u32;
+                let side = if *is_null { 0 } else { 2 };
+                pairs.push(((key.clone(), side, 0, row), (None, Some(row))));
+            }
+        }
+    }
+    pairs.sort();
+    pairs.into_iter().map(|(_, pair)| pair).collect()
+}
+
+/// Checks each column of the output against the rows that the twin says.
+fn check([left, right]: [&RecordBatch; 2], wanted: &Join, out: &RecordBatch) {
+    let pairs = twin([left, right], wanted);
+    assert_eq!(out.num_rows(), pairs.len(), "{:?}", wanted.kind);
+    let lefts: UInt32Array = pairs.iter().map(|(row, _)| *row).collect();
+    let rights: UInt32Array = pairs.iter().map(|(_, row)| *row).collect();
+    let mut place = 0;
+    for (field, column) in left.schema().fields().iter().zip(left.columns()) {
+        let mut expected = take(column, &lefts, None).unwrap();
+        let pair = wanted.on.iter().find(|pair| pair.left == *field.name());
+        if let Some(pair) = pair {
+            let other = right.column_by_name(&pair.right).unwrap();
+            let other = take(other, &rights, None).unwrap();
+            let is_left = lefts.iter().map(|row| Some(row.is_some())).collect();
+            expected = arrow_select::zip::zip(&is_left, &expected, &other).unwrap();
+        }
+        assert_eq!(out.schema().field(place).name(), field.name());
+        assert_eq!(
+            out.column(place),
+            &expected,
+            "{} {:?}",
+            field.name(),
+            wanted.kind
+        );
+        place += 1;
+    }
+    if !matches!(wanted.kind, JoinKind::Semi | JoinKind::Anti) {
+        for (field, column) in right.schema().fields().iter().zip(right.columns()) {
+            if wanted.on.iter().any(|pair| pair.right == *field.name()) {
+                continue;
+            }
+            let expected = take(column, &rights, None).unwrap();
+            assert_eq!(
+                out.column(place),
+                &expected,
+                "{} {:?}",
+                field.name(),
+                wanted.kind
+            );
+            place += 1;
+        }
+    }
+    assert_eq!(out.num_columns(), place);
+}
+
+/// Rows with a key of some values, some of them null, and columns of any types.
+fn any_table(draw: &mut Draw, rows: usize, domain: usize, prefix: &str) -> RecordBatch {
+    let schema = common::schema(draw, 3, Kinds::Parquet);
+    let payload = common::batch(draw, &schema, rows);
+    let number: Int32Array = (0..rows)
+        .map(|_| (!draw.one_in(8)).then(|| draw.below(domain) as i32))
+        .collect();
+    let text: StringArray = (0..rows)
+        .map(|_| (!draw.one_in(12)).then(|| "k".repeat(draw.below(3))))
+        .collect();
+    let mut fields = vec![
+        Field::new("number", DataType::Int32, true),
+        Field::new("text", DataType::Utf8, true),
+    ];
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(number), Arc::new(text)];
+    for (field, column) in schema.fields().iter().zip(payload.columns()) {
+        fields.push(Field::clone(field).with_name(format!("{prefix}{}", field.name())));
+        columns.push(Arc::clone(column));
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Tables of any types, of any sizes, in any number of row groups, on any threads.
+    #[test]
+    fn every_kind_pairs_the_rows_that_a_nested_loop_pairs(
+        seed in any::<u64>(),
+        rows in (0_usize..120, 0_usize..120),
+        domain in 1_usize..40,
+        group_rows in 1_usize..50,
+        threads in 1_usize..4,
+        both in any::<bool>(),
+        kind in 0_usize..6,
+    ) {
+        let draw = &mut Draw::new(seed);
+        let left = any_table(draw, rows.0, domain, "l");
+        let right = any_table(draw, rows.1, domain, "r");
+        let names: &[&str] = if both { &["number", "text"] } else { &["number"] };
+        let mut wanted = of_kind(names, JoinKind::ALL[kind].1);
+        wanted.suffix = "_of_right".to_owned();
+        let (_, out) = joined([&left, &right], group_rows, (256 << 20, threads), &wanted).unwrap();
+        check([&left, &right], &wanted, &out);
+    }
+}
+
+#[test]
+fn a_key_with_more_rows_than_are_held_goes_to_scratch_and_is_the_same_for_any_memory() {
+    let text = |row: usize| format!("{row:0>900}");
+    let many: Int64Array = (0..6_000)
+        .map(|row| Some(if row < 5_500 { 7 } else { row }))
+        .collect();
+    let texts: StringArray = (0..6_000).map(|row| Some(text(row))).collect();
+    let right = table(vec![("id", Arc::new(many)), ("text", Arc::new(texts))]);
+    let ids: Int64Array = [7, 3, 7, 5_600, 7].into_iter().map(Some).collect();
+    let left = table(vec![
+        ("id", Arc::new(ids)),
+        ("n", Arc::new(Int32Array::from_iter_values(0..5))),
+    ]);
+    for kind in [JoinKind::Inner, JoinKind::Full] {
+        let wanted = of_kind(&["id"], kind);
+        let mut outs = Vec::new();
+        for (memory_bytes, threads) in [(24 << 20, 1), (48 << 20, 2), (512 << 20, 2)] {
+            let (summary, out) =
+                joined([&left, &right], 500, (memory_bytes, threads), &wanted).unwrap();
+            let is_small = memory_bytes < 32 << 20;
+            assert!(!is_small || summary.scratch_bytes > 4 << 20, "{summary:?}");
+            outs.push(out);
+        }
+        check([&left, &right], &wanted, &outs[0]);
+        assert!(outs.iter().all(|out| *out == outs[0]));
+    }
+    // Where no column of the right table is wanted, none of its rows is held.
+    for kind in [JoinKind::Semi, JoinKind::Anti] {
+        let wanted = of_kind(&["id"], kind);
+        let (_, out) = joined([&left, &right], 500, (24 << 20, 1), &wanted).unwrap();
+        check([&left, &right], &wanted, &out);
+    }
+}
+
+#[test]
+fn keys_of_other_types_are_compared_by_value() {
+    let cases: Vec<(ArrayRef, ArrayRef, u64)> = vec![
+        (
+            Arc::new(Int32Array::from_iter_values([1, 2, 3])),
+            Arc::new(Int64Array::from_iter_values([3, 1 << 40, 1])),
+            2,
+        ),
+        (
+            Arc::new(UInt64Array::from_iter_values([u64::MAX, 5])),
+            Arc::new(Int64Array::from_iter_values([-1, 5])),
+            1,
+        ),
+        (
+            Arc::new(StringArray::from(vec!["a", "b"])),
+            Arc::new(LargeStringArray::from(vec!["b", "c"])),
+            1,
+        ),
+        (
+            Arc::new(DictionaryArray::<arrow_array::types::Int32Type>::from_iter(
+                ["a", "b", "b"],
+            )),
+            Arc::new(StringArray::from(vec!["b"])),
+            2,
+        ),
+        (
+            Arc::new(Float64Array::from_iter_values([0.0, f64::NAN, -0.0])),
+            Arc::new(Float64Array::from_iter_values([-0.0, -f64::NAN])),
+            3,
+        ),
+        (
+            Arc::new(Int32Array::from_iter_values([1])),
+            Arc::new(Float64Array::from_iter_values([1.0, 1.5])),
+            1,
+        ),
+        (
+            Arc::new(TimestampSecondArray::from_iter_values([1, 2])),
+            Arc::new(TimestampMillisecondArray::from_iter_values([2_000, 2_001])),
+            1,
+        ),
+    ];
+    for (left, right, expected) in cases {
+        let types = format!("{} {}", left.data_type(), right.data_type());
+        let (left, right) = (table(vec![("a", left)]), table(vec![("b", right)]));
+        let wanted = of_kind(&["a=b"], JoinKind::Inner);
+        let (done, _) = joined([&left, &right], 100, (64 << 20, 2), &wanted).unwrap();
+        assert_eq!(done.rows_out, expected, "{types}");
+        // Every row of both appears in a full join, by whichever type.
+        let wanted = of_kind(&["a=b"], JoinKind::Full);
+        let (done, out) = joined([&left, &right], 100, (64 << 20, 2), &wanted).unwrap();
+        assert!(done.rows_out >= left.num_rows().max(right.num_rows()) as u64);
+        assert_eq!(out.column(0).logical_null_count(), 0, "{types}");
+    }
+    for (left, right) in [
+        (DataType::Int64, DataType::Utf8),
+        (DataType::Int64, DataType::Float64),
+        (DataType::Boolean, DataType::Int8),
+    ] {
+        let empty = |name: &str, data_type: &DataType| {
+            table(vec![(name, arrow_array::new_empty_array(data_type))])
+        };
+        let (left, right) = (empty("a", &left), empty("b", &right));
+        let wanted = of_kind(&["a=b"], JoinKind::Inner);
+        let error = joined([&left, &right], 100, (64 << 20, 2), &wanted).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
+        let told = error.to_string();
+        assert!(told.contains("`a`") && told.contains("`b`"), "{told}");
+    }
+}
+
+#[test]
+fn an_as_of_join_finds_the_last_row_that_is_not_later() {
+    let draw = &mut Draw::new(11);
+    let mut side = |rows: usize| {
+        let stock: StringArray = (0..rows)
+            .map(|_| (!draw.one_in(15)).then(|| ["a", "b", "c"][draw.below(3)]))
+            .collect();
+        let time: Int64Array = (0..rows)
+            .map(|_| (!draw.one_in(15)).then(|| draw.below(500) as i64))
+            .collect();
+        let value = Float64Array::from_iter_values((0..rows).map(|row| row as f64));
+        table(vec![
+            ("stock", Arc::new(stock)),
+            ("time", Arc::new(time)),
+            ("value", Arc::new(value)),
+        ])
+    };
+    let (left, right) = (side(700), side(300));
+    let text = |batch: &RecordBatch, row: usize| {
+        let column = batch.column(0).as_string::<i32>();
+        column.is_valid(row).then(|| column.value(row).to_owned())
+    };
+    let time = |batch: &RecordBatch, row: usize| {
+        let column = batch.column(1).as_primitive::<Int64Type>();
+        column.is_valid(row).then(|| column.value(row))
+    };
+    for (tolerance, kind) in [
+        (None, JoinKind::Left),
+        (Some(20), JoinKind::Left),
+        (Some(20), JoinKind::Inner),
+    ] {
+        let wanted = Join {
+            on: on(&["stock"]),
+            kind,
+            asof: Some(AsOf {
+                columns: ColumnPair::parse("time").unwrap(),
+                tolerance: tolerance.map(|most: i64| most.to_string()),
+            }),
+            ..Join::default()
+        };
+        let (_, out) = joined([&left, &right], 64, (64 << 20, 2), &wanted).unwrap();
+        let mut expected = 0;
+        let found = out
+            .column_by_name("value")
+            .unwrap()
+            .as_primitive::<Float64Type>();
+        let other = out
+            .column_by_name("value_right")
+            .unwrap()
+            .as_primitive::<Float64Type>();
+        let mut seen = std::collections::HashMap::new();
+        for row in 0..out.num_rows() {
+            seen.insert(
+                found.value(row) as usize,
+                other.is_valid(row).then(|| other.value(row)),
+            );
+        }
+        assert_eq!(seen.len(), out.num_rows(), "each left row once");
+        for row in 0..left.num_rows() {
+            let key = text(&left, row).zip(time(&left, row));
+            let mut best: Option<(i64, usize)> = None;
+            for partner in 0..right.num_rows() {
+                let (Some((stock, at)), Some((other, then))) =
+                    (&key, text(&right, partner).zip(time(&right, partner)))
+                else {
+                    continue;
+                };
+                let is_later = best.is_none_or(|(known, _)| then >= known);
+                if *stock == other && then <= *at && is_later {
+                    best = Some((then, partner));
+                }
+            }
+            let best = best.filter(|(then, _)| {
+                tolerance.is_none_or(|most| key.as_ref().is_some_and(|(_, at)| at - then <= most))
+            });
+            match (seen.get(&row), best) {
+                (Some(partner), best) => {
+                    assert_eq!(*partner, best.map(|(_, row)| row as f64), "row {row}");
+                    expected += 1;
+                }
+                (None, None) if kind == JoinKind::Inner => {}
+                (None, best) => panic!("row {row} is missing: {best:?}"),
+            }
+        }
+        assert_eq!(expected, out.num_rows());
+    }
+    // Without a key, all rows are one group.
+    let wanted = Join {
+        asof: Some(AsOf {
+            columns: ColumnPair::parse("time").unwrap(),
+            tolerance: None,
+        }),
+        kind: JoinKind::Left,
+        ..Join::default()
+    };
+    let (done, out) = joined([&left, &right], 64, (64 << 20, 2), &wanted).unwrap();
+    assert_eq!(done.rows_out, left.num_rows() as u64);
+    let times = out
+        .column_by_name("time")
+        .unwrap()
+        .as_primitive::<Int64Type>();
+    let times: Vec<i64> = times.iter().flatten().collect();
+    assert!(times.is_sorted(), "in the order of time");
+}
+
+#[test]
+fn names_columns_and_mistakes() {
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values([1, 2]));
+    let left = table(vec![("id", Arc::clone(&ids)), ("name", Arc::clone(&ids))]);
+    let right = table(vec![
+        ("key", Arc::clone(&ids)),
+        ("name", Arc::clone(&ids)),
+        ("more", Arc::clone(&ids)),
+    ]);
+    let run = |wanted: &Join| joined([&left, &right], 100, (64 << 20, 1), wanted);
+    let names = |out: &RecordBatch| {
+        let schema = out.schema();
+        let names = schema.fields().iter().map(|field| field.name().clone());
+        names.collect::<Vec<_>>()
+    };
+    let plain = of_kind(&["id=key"], JoinKind::Inner);
+    let (_, out) = run(&plain).unwrap();
+    assert_eq!(names(&out), ["id", "name", "name_right", "more"]);
+    let chosen = Join {
+        columns: Some(vec!["more".to_owned(), "id".to_owned()]),
+        ..plain.clone()
+    };
+    let (_, out) = run(&chosen).unwrap();
+    assert_eq!(names(&out), ["more", "id"]);
+    assert_eq!(out.num_rows(), 2);
+
+    let asof = |text: &str, tolerance: Option<&str>| AsOf {
+        columns: ColumnPair::parse(text).unwrap(),
+        tolerance: tolerance.map(str::to_owned),
+    };
+    let mistakes: Vec<(Join, &str)> = vec![
+        (Join::default(), "--on"),
+        (of_kind(&["id=kee"], JoinKind::Inner), "did you mean `key`?"),
+        (of_kind(&["ids=key"], JoinKind::Inner), "did you mean `id`?"),
+        (
+            Join {
+                suffix: String::new(),
+                ..plain.clone()
+            },
+            "`name`",
+        ),
+        (
+            Join {
+                columns: Some(vec!["id".to_owned(), "id".to_owned()]),
+                ..plain.clone()
+            },
+            "twice",
+        ),
+        (
+            Join {
+                asof: Some(asof("id=key", None)),
+                kind: JoinKind::Full,
+                ..Join::default()
+            },
+            "inner or left",
+        ),
+        (
+            Join {
+                asof: Some(asof("id=key", Some("5min"))),
+                ..Join::default()
+            },
+            "5min",
+        ),
+    ];
+    for (wanted, expected) in mistakes {
+        let error = run(&wanted).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage, "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    assert!(ColumnPair::parse("=b").is_err() && ColumnPair::parse("").is_err());
+    assert!(JoinKind::parse("outer").is_err());
+}
