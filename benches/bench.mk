@@ -71,6 +71,13 @@ bench-graph: build
 bench-vectors: build
 	$(BENCH_PYTHON) benches/peers/bench_vectors.py --outcore $(COMMAND) --dir $(BENCH_DIR)/vectors $(BENCH_ARGS)
 
+.PHONY: bench-tables
+
+# Tables beside DuckDB, Polars and DataFusion, which a Python with numpy, pyarrow, duckdb, polars and datafusion runs:
+# BENCH_PYTHON. About 15 minutes, 5 GiB of disk; root for the control group.
+bench-tables: build
+	$(BENCH_PYTHON) benches/peers/bench_tables.py --outcore $(COMMAND) --dir $(BENCH_DIR)/tables $(BENCH_ARGS)
+
 .PHONY: bench-view
 
 # Sorted views: every measure beside its target, ActiveSort's figure 3; about 14 minutes, 20 GiB of disk, 13 GiB of tmpfs.

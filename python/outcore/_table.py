@@ -26,7 +26,7 @@ from . import _outcore
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._units import whole
-from ._wire import JoinRequest, ResourcesRequest, TableReply
+from ._wire import JoinRequest, NearRequest, ResourcesRequest, TableReply
 
 _SEED = 1
 
@@ -178,6 +178,38 @@ class Table:
         others = None if removed is None else api._path(removed)
         return self._step("dedup", by=_texts("by", by), keep=keep, removed=others)
 
+    def dedup_near(
+        self,
+        column: str,
+        jaccard: float = 0.8,
+        *,
+        shingles: str = "words:5",
+        hashes: SupportsIndex = 128,
+        seed: SupportsIndex = _SEED,
+        keep: str = "first",
+        removed: api.StrPath | None = None,
+    ) -> Table:
+        """Without the rows whose text is nearly that of a row that is kept, as MinHash signatures say.
+
+        Args:
+            column: The column of the text.
+            jaccard: From which similarity on: the share of the shingles of two texts that both have.
+            shingles: What texts are compared by: `"words:5"`, or `"chars:20"` for languages without blanks.
+            hashes: Hashes of a text: more are surer and slower.
+            seed: Chooses the hashes; nothing else is random.
+            keep: `"first"` or `"last"`.
+            removed: A file for the rows that are left out, with a column `duplicate_of`: the number of the row that was kept.
+        """
+        near: NearRequest = {
+            "column": column,
+            "jaccard": float(jaccard),
+            "shingles": shingles,
+            "hashes": whole("hashes", hashes),
+        }
+        others = None if removed is None else api._path(removed)
+        number = api._number("seed", seed)
+        return self._step("dedup", near=near, keep=keep, removed=others, seed=number)
+
     def group_by(self, by: api.Keys, *aggregates: str, **named: str) -> Table:
         """A row of aggregates for each group of rows, in the order of the groups' columns: `group_by("country", "count",
         total="sum(bytes)")`. Without any, rows are counted. The aggregates are those of `outcore group-by --help`."""
@@ -318,6 +350,7 @@ class Table:
             "computed": [],
             "aggregates": [],
             "join": None,
+            "near": None,
             "columns": self._columns,
             "union": self._union,
             "codec": None,

@@ -619,6 +619,15 @@ class JoinRequest(TypedDict):
     suffix: str
 
 
+class NearRequest(TypedDict):
+    """Which texts are nearly the same."""
+
+    column: str
+    jaccard: float
+    shingles: str
+    hashes: int
+
+
 class TableRequest(TypedDict):
     """A job on a table."""
 
@@ -636,6 +645,7 @@ class TableRequest(TypedDict):
     computed: list[str]
     aggregates: list[str]
     join: JoinRequest | None
+    near: NearRequest | None
     columns: list[str] | None
     union: bool
     codec: str | None

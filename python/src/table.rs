@@ -16,8 +16,8 @@ use outcore_io::output::parent_of;
 use outcore_table::expr::{Assignment, Expr};
 use outcore_table::input::InputOptions;
 use outcore_table::jobs::{
-    self, Aggregate, AsOf, ColumnPair, Join, JoinKind, Keep, Selection, TableEnds, TableOrder,
-    TableSummary,
+    self, Aggregate, AsOf, ColumnPair, Join, JoinKind, Keep, Near, Selection, Shingles, TableEnds,
+    TableOrder, TableSummary,
 };
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 use outcore_table::rows::KeyColumn;
@@ -49,6 +49,7 @@ pub(crate) struct TableJob {
     computed: Vec<String>,
     aggregates: Vec<String>,
     join: Option<JoinRequest>,
+    near: Option<NearRequest>,
     columns: Option<Vec<String>>,
     union: bool,
     codec: Option<String>,
@@ -88,6 +89,16 @@ impl JoinRequest {
             columns: None,
         })
     }
+}
+
+/// Which texts are nearly the same.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+struct NearRequest {
+    column: String,
+    jaccard: f64,
+    shingles: String,
+    hashes: usize,
 }
 
 /// What it did.
@@ -144,7 +155,13 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
                 Some(path) => Some((path, request.writes(path)?)),
             };
             let others = others.as_ref().map(|(path, writes)| (*path, writes));
-            let done = jobs::dedup(&job, &ends, (&keys, &keep), others)?;
+            let done = match &request.near {
+                None => jobs::dedup(&job, &ends, (&keys, &keep), others)?,
+                Some(near) => {
+                    let near = near.wanted(&keep, seed)?;
+                    jobs::dedup_near(&job, &ends, &near, others)?
+                }
+            };
             removed = Some(done.removed);
             done.table
         }
@@ -177,6 +194,24 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
         _ => jobs::copy(&job, &ends)?,
     };
     Ok(TableDone::new(&done, removed, started))
+}
+
+impl NearRequest {
+    fn wanted(&self, keep: &Keep, seed: u64) -> Result<Near> {
+        if let Keep::Best(_) = keep {
+            let cause =
+                "of near duplicates the first or the last is kept, not the best by a column";
+            return Err(Error::usage("remove duplicates", cause)
+                .hint("keep the first or the last; sort the table by that column first"));
+        }
+        Ok(Near {
+            shingles: Shingles::parse(&self.shingles)?,
+            hashes_count: self.hashes,
+            seed,
+            keeps_last: *keep == Keep::Last,
+            ..Near::new(&self.column, self.jaccard)
+        })
+    }
 }
 
 impl TableJob {

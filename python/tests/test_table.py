@@ -216,3 +216,21 @@ def test_what_is_wrong_with_a_join_is_said(here: Path) -> None:
         left.join(rows(10), "name=x")
     with pytest.raises(outcore.UsageError, match="outer"):
         left.join(rows(10), "x", how="outer")
+
+
+def test_near_duplicates_are_removed_and_name_the_row_that_is_kept(here: Path) -> None:
+    draw = random.Random(4)
+    families = [" ".join(f"w{draw.randrange(10**6)}" for _ in range(150)) for _ in range(30)]
+    texts = [f"{family} end{row}" for row in range(3) for family in families]
+    table = outcore.table(pa.table({"text": texts}), drives=here)
+    made = table.dedup_near("text", 0.8, removed=here / "r.arrow")
+    assert pa.table(made)["text"].to_pylist() == texts[:30]
+    assert made.summary is not None and made.summary.removed == 60
+    removed = pa.table(outcore.table("r.arrow"))
+    assert removed["duplicate_of"].to_pylist() == [*range(30), *range(30)]
+    last = table.dedup_near("text", shingles="chars:12", keep="last")
+    assert pa.table(last)["text"].to_pylist() == texts[60:]
+    with pytest.raises(outcore.UsageError, match="similarity"):
+        table.dedup_near("text", 80)
+    with pytest.raises(outcore.UsageError, match="first or the last"):
+        table.dedup_near("text", keep="text:desc")

@@ -39,8 +39,11 @@ Examples:
   outcore split t.parquet --rows 1e6 -o 'part-{part}.parquet'
   outcore split t.parquet --bytes 256MiB -o 'part-{part}.parquet'
   outcore split docs.parquet --train 0.9 -o '{part}.parquet'
+  outcore split t.parquet --by country -o by-country
 
-With --train, the parts are called train and test.";
+With --train, the parts are called train and test. With --by, rows keep their order within a \
+partition, the columns of --by are in the names of directories and not in the files, and no more \
+than one file is written at a time, so memory does not grow with their number.";
 
 const HEAD_EXAMPLES: &str = "\
 Examples:
@@ -155,22 +158,26 @@ pub(crate) struct SplitArgs {
     /// Files to split, in order, as one input. Default: standard input
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// File name pattern, with {part} for the part number, from 0. Parts of lines are compressed
+    /// File name pattern, with {part} for the part number, from 0, or the directory of --by. Parts of lines are compressed
     /// if it ends in .gz, .zst, .bz2 or .xz; parts of records get a header if it ends in .npy
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) output: String,
     /// Number of parts
-    #[arg(short = 'n', long = "parts", value_name = "K", value_parser = parse_count, required_unless_present_any = ["part_lines", "part_bytes", "train"], conflicts_with_all = ["part_lines", "part_bytes", "train"])]
+    #[arg(short = 'n', long = "parts", value_name = "K", value_parser = parse_count, required_unless_present_any = ["part_lines", "part_bytes", "train", "by"], conflicts_with_all = ["part_lines", "part_bytes", "train", "by"])]
     pub(crate) parts: Option<u64>,
     /// Lines, records or rows per part, except in the last one
-    #[arg(long = "by-lines", visible_alias = "rows", value_name = "N", value_parser = parse_count, conflicts_with_all = ["part_bytes", "train"])]
+    #[arg(long = "by-lines", visible_alias = "rows", value_name = "N", value_parser = parse_count, conflicts_with_all = ["part_bytes", "train", "by"])]
     pub(crate) part_lines: Option<u64>,
     /// Of tables: stored bytes per part, about
-    #[arg(long = "bytes", value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with = "train")]
+    #[arg(long = "bytes", value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with_all = ["train", "by"])]
     pub(crate) part_bytes: Option<u64>,
     /// Of tables: a random share of the rows for training, and the others for tests
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", conflicts_with = "by")]
     pub(crate) train: Option<f64>,
+    /// Of tables: a directory for each value of this column, OUT/country=de/part-0.parquet; repeat for
+    /// directories in directories
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) by: Vec<String>,
     /// Random seed of --train
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,

@@ -14,10 +14,17 @@ Examples:
   outcore dedup crawl/ -o clean.parquet --by url --keep fetched:desc
   outcore dedup docs.parquet -o clean.parquet --by text --removed duplicates.parquet
   outcore dedup t.parquet -o t2.parquet --keep last --memory 512MiB
+  outcore dedup docs.parquet -o clean.parquet --near text --jaccard 0.8 --removed near.parquet
 
 Without --by, rows are duplicates if all their columns are equal. Nulls equal each other. For \
 distinct rows in the order of their keys, use `outcore unique`, which also works on lines, CSV \
-and JSON lines.";
+and JSON lines.
+
+--near finds rows whose texts are nearly the same: MinHash signatures are cut into bands, and rows \
+that have a band in common belong together. Whether two texts share one rises steeply around the \
+similarity --jaccard: the share of the shingles of both that both have. Shingles are 5 words, in \
+lower case and without punctuation. The result depends on the rows, the options and --seed alone. \
+The removed rows get a column duplicate_of: the number of the row that was kept, from 0.";
 
 /// Remove duplicate rows from tables, and leave the others where they are
 ///
@@ -35,6 +42,50 @@ pub(crate) struct DedupArgs {
     /// with COLUMN:desc its greatest
     #[arg(long, value_name = "WHICH", default_value = "first")]
     pub(crate) keep: String,
+    /// Remove rows whose texts in this column are nearly the same
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        conflicts_with = "by",
+        help_heading = "Near duplicates"
+    )]
+    pub(crate) near: Option<String>,
+    /// From which similarity on, above 0 and up to 1
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.8,
+        requires = "near",
+        help_heading = "Near duplicates"
+    )]
+    pub(crate) jaccard: f64,
+    /// What texts are compared by: words:N, or chars:N for languages without blanks
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "words:5",
+        requires = "near",
+        help_heading = "Near duplicates"
+    )]
+    pub(crate) shingles: String,
+    /// Hashes of a text: more are surer and slower
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 128,
+        requires = "near",
+        help_heading = "Near duplicates"
+    )]
+    pub(crate) hashes: usize,
+    /// Chooses the hashes
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        requires = "near",
+        help_heading = "Near duplicates"
+    )]
+    pub(crate) seed: u64,
     /// Write the rows that are left out to this table
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) removed: Option<PathBuf>,

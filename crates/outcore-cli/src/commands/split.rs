@@ -30,7 +30,7 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     if may_be_table && table::is_meant(context, &args.inputs)? {
         return table::split(context, args);
     }
-    let is_of_tables = args.part_bytes.is_some() || args.train.is_some();
+    let is_of_tables = args.part_bytes.is_some() || args.train.is_some() || !args.by.is_empty();
     if is_of_tables || args.codec.is_some() || !args.columns.is_empty() {
         let cause = "options that are for tables, and the input is not one";
         return Err(Error::usage("read arguments", cause)

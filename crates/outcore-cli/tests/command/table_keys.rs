@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use serde_json::json;
 
 use crate::support::TestDir;
@@ -108,4 +108,106 @@ fn groups_of_a_table_come_in_order_with_what_is_computed_of_each() {
             .fails(2, &[cause], hint);
     }
     assert_eq!(place.names(), ["g.parquet", "t.parquet"]);
+}
+
+#[test]
+fn rows_whose_texts_are_nearly_the_same_are_removed() {
+    let place = TestDir::new();
+    let words = |family: u64, changed: u64| {
+        let word = |number: u64| match number == changed {
+            true => "Changed".to_owned(),
+            false => format!("word{}", (family * 977 + number * 7919) % 10_007),
+        };
+        (0..200).map(word).collect::<Vec<_>>().join(" ")
+    };
+    // Three texts of each of forty families.
+    let texts = (0..120).map(|row| words(row % 40, row));
+    let number: ArrayRef = Arc::new(Int64Array::from_iter_values(0..120));
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let table = RecordBatch::try_from_iter([("number", number), ("text", text)]).unwrap();
+    write(&place.path("t.parquet"), &table);
+    let run = |arguments: &[&str]| {
+        let common = ["dedup", "t.parquet", "-o", "d.parquet", "--force", "--json"];
+        place.run(&[&common[..], arguments].concat())
+    };
+    let summary = run(&["--near", "text", "--removed", "r.parquet"])
+        .ok()
+        .event("summary");
+    assert_eq!(
+        (&summary["records"], &summary["removed"]),
+        (&json!(40), &json!(80))
+    );
+    assert!(place.path("r.parquet").is_file());
+    let summary = run(&["--near", "text", "--jaccard", "1", "--shingles", "chars:9"]).ok();
+    // Hashes say that texts are the same with some probability only.
+    assert!(summary.event("summary")["records"].as_u64().unwrap() > 100);
+    for (arguments, cause, hint) in [
+        (&["--near", "txet"][..], "txet", "`text`"),
+        (&["--near", "number"], "Int64", "texts"),
+        (&["--near", "text", "--jaccard", "80"], "80", "0.8"),
+        (&["--near", "text", "--shingles", "5"], "`5`", "words:5"),
+        (
+            &["--near", "text", "--keep", "number:desc"],
+            "best",
+            "--keep first",
+        ),
+        (&["--near", "text", "--by", "number"], "--by", ""),
+        (&["--jaccard", "0.5"], "--near", ""),
+    ] {
+        run(arguments).fails(2, &[cause], hint);
+    }
+}
+
+#[test]
+fn a_table_is_split_into_directories_by_its_columns() {
+    let place = TestDir::new();
+    let all = batch(700);
+    write(&place.path("t.parquet"), &all);
+    let common = ["split", "t.parquet", "--by", "name", "-o", "by-name"];
+    let summary = place
+        .run(&[&common[..], &["--json"]].concat())
+        .ok()
+        .event("summary");
+    assert_eq!(
+        (&summary["partitions"], &summary["records"]),
+        (&json!(4), &json!(700))
+    );
+    let files = ["a", "b", "c", "__HIVE_DEFAULT_PARTITION__"];
+    for name in files {
+        let file = format!("by-name/name={name}/part-0.parquet");
+        assert!(place.path(&file).is_file(), "{file}");
+    }
+    place.run(&["info", "by-name"]).ok();
+    place
+        .run(&[
+            "sort",
+            "by-name",
+            "-o",
+            "s.parquet",
+            "--by",
+            "number",
+            "--columns",
+            "name,number",
+        ])
+        .ok();
+    let mut expected = rows_of(&all);
+    expected.sort_by_key(|row| row.1);
+    assert!(read(&place.path("s.parquet")) == expected);
+    place.run(&common).fails(2, &["not empty"], "another");
+    for (by, out, cause, hint) in [
+        ("nmae", "x", "nmae", "`name`"),
+        ("name", "x-{part}", "{part}", "directory"),
+    ] {
+        place
+            .run(&["split", "t.parquet", "--by", by, "-o", out])
+            .fails(2, &[cause], hint);
+    }
+    place.write("lines", b"a\n");
+    place
+        .run(&["split", "lines", "--by", "name", "-o", "x"])
+        .fails(2, &["tables"], "");
+    assert_eq!(
+        place.names(),
+        ["by-name", "lines", "s.parquet", "t.parquet"]
+    );
 }

@@ -11,7 +11,7 @@ use arrow_array::{ArrayRef, Int64Array, StringArray};
 use arrow_schema::{DataType, Field, FieldRef};
 
 /// What Hive and its successors call the directory of rows without a value.
-const MISSING: &str = "__HIVE_DEFAULT_PARTITION__";
+pub(crate) const MISSING: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// The names and values of a path, outermost first.
 pub(super) fn values_of(path: &Path) -> Vec<(String, Option<String>)> {

@@ -45,6 +45,7 @@ use crate::schema::{agree, check_names, column_index, retyped, united};
 use ipc::IpcFile;
 use source::DriveFile;
 
+pub(crate) use hive::MISSING as MISSING_PARTITION;
 pub(crate) use predicate::literal_of;
 pub use predicate::{Comparison, Literal, Predicate};
 

@@ -12,6 +12,7 @@
 //! | [`group_by`] | the columns of the groups | put together as aggregates |
 //! | [`join`](fn@join) | the columns that two tables have in common | those of one table paired with those of the other |
 //! | [`top`](fn@top) | the columns of the order, of rows that may be among the first | as they came |
+//! | [`partition`](fn@partition) | the columns that name directories | as they came, in a file of their own |
 //! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place | - |
 //!
 //! Decoding and encoding, the greater part of the work, are done by all threads: pieces of the input side by side, and
@@ -27,6 +28,7 @@ mod equal;
 mod group;
 mod join;
 mod part;
+mod partition;
 mod random;
 mod rows_in;
 mod rows_out;
@@ -43,10 +45,11 @@ use crate::input::InputOptions;
 use crate::output::OutputOptions;
 
 pub use copy::copy;
-pub use dedup::{DedupSummary, Keep, dedup};
+pub use dedup::{DedupSummary, Keep, Near, Shingles, dedup, dedup_near};
 pub use group::{Aggregate, AggregateKind, group_by};
 pub use join::{AsOf, ColumnPair, Join, JoinKind, join};
 pub use part::{halves, head, sample};
+pub use partition::partition;
 pub use random::shuffle;
 pub use select::{Selection, select};
 pub use sort::{TableOrder, sort, top, unique};

@@ -34,6 +34,7 @@ pub fn shuffle(job: &Job, ends: &TableEnds<'_>, (seed, epoch): (u64, u64)) -> Re
         tie: Tie::Bytes,
         is_unique: false,
         first: None,
+        columns: None,
     };
     rows.run(job, ends.outputs, &writes)
 }

@@ -9,6 +9,7 @@
 use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::{Error, Kind, Result, units};
 
+use crate::fault;
 use crate::output::{Section, TableOutput};
 use crate::rows::RowCodec;
 
@@ -48,6 +49,8 @@ impl WriteShape {
 pub(super) struct RowsOut<'a> {
     output: &'a TableOutput,
     codec: &'a RowCodec,
+    /// The columns that are written, by their places, if not all.
+    columns: Option<&'a [usize]>,
     shape: WriteShape,
     part_bytes: u64,
 }
@@ -70,13 +73,14 @@ impl<'a> RowsOut<'a> {
     /// For about `data_bytes` of rows, of `row_bytes` each on average.
     pub(super) fn new(
         output: &'a TableOutput,
-        codec: &'a RowCodec,
+        (codec, columns): (&'a RowCodec, Option<&'a [usize]>),
         shape: WriteShape,
         amount: (u64, f64),
     ) -> Self {
         RowsOut {
             output,
             codec,
+            columns,
             shape,
             part_bytes: part_bytes(output, shape, amount),
         }
@@ -108,7 +112,15 @@ struct TablePart<'a> {
 
 impl TablePart<'_> {
     fn write(&mut self, rows: &[&[u8]]) -> Result<()> {
-        self.section.write(&self.out.codec.decode(rows)?)
+        let batch = self.out.codec.decode(rows)?;
+        match self.out.columns {
+            None => self.section.write(&batch),
+            Some(columns) => {
+                let chosen = batch.project(columns);
+                let chosen = chosen.map_err(|error| fault::arrow("choose columns", &error))?;
+                self.section.write(&chosen)
+            }
+        }
     }
 }
 

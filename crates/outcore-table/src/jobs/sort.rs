@@ -18,6 +18,7 @@ use super::rows_in::{ReadShape, RowKeys, RowsIn};
 use super::rows_out::{RowsOut, WriteShape};
 use super::top::{TopIn, TopOut};
 use super::{TableEnds, TableSummary};
+use crate::fault;
 use crate::input::TableInput;
 use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
 use crate::rows::{KeyColumn, RowCodec, key_of};
@@ -88,6 +89,7 @@ fn by_columns(
         },
         is_unique,
         first: None,
+        columns: None,
     };
     rows.run(job, ends.outputs, &writes)
 }
@@ -121,6 +123,7 @@ pub fn top(
         tie: Tie::Position,
         is_unique: false,
         first: Some(rows_count),
+        columns: None,
     };
     rows.run(job, ends.outputs, &writes)
 }
@@ -145,6 +148,8 @@ pub(super) struct Rows<'a> {
     pub(super) is_unique: bool,
     /// So many of the first of them are written, if not all.
     pub(super) first: Option<u64>,
+    /// The columns that are written, by their places, if not all.
+    pub(super) columns: Option<&'a [usize]>,
 }
 
 impl Rows<'_> {
@@ -156,7 +161,14 @@ impl Rows<'_> {
         writes: &OutputOptions,
     ) -> Result<TableSummary> {
         let piece_bytes = self.input.memory_min_bytes();
-        let (reads_shape, writes_shape) = shapes(job, piece_bytes, (self.input.schema(), writes));
+        let schema = match self.columns {
+            None => SchemaRef::clone(self.input.schema()),
+            Some(columns) => {
+                let schema = self.input.schema().project(columns);
+                SchemaRef::new(schema.map_err(|error| fault::arrow("choose columns", &error))?)
+            }
+        };
+        let (reads_shape, writes_shape) = shapes(job, piece_bytes, (&schema, writes));
         let rows_in = self.input.rows_count();
         let written = self.first.map_or(rows_in, |first| first.min(rows_in));
         let rows_count = (!self.is_unique).then_some(written);
@@ -169,7 +181,7 @@ impl Rows<'_> {
             memory_bytes: writes_shape.output_bytes,
             rows_count,
         };
-        let output = TableOutput::create(&own, outputs, self.input.schema(), writes, shape)?;
+        let output = TableOutput::create(&own, outputs, &schema, writes, shape)?;
         job.control.begin_phase("sample", 0);
         let source = RowsIn::open(self.input, self.codec, self.keys, reads_shape)?;
         let sample_bytes = self.input.read_bytes();
@@ -182,7 +194,7 @@ impl Rows<'_> {
             Some((_, top)) => top.data_bytes(),
         };
         let amount = (data_bytes, source.row_bytes());
-        let sink = RowsOut::new(&output, self.codec, writes_shape, amount);
+        let sink = RowsOut::new(&output, (self.codec, self.columns), writes_shape, amount);
         let mut job = job.clone();
         job.options.threads = writes_shape.writers_count;
         let options = RowSortOptions {

@@ -44,7 +44,7 @@ use crate::schema::retyped;
 pub(crate) use sink::SINK_BYTES;
 use sink::Sink;
 
-pub use options::{Codec, OutputOptions, TableFormat};
+pub use options::{Codec, FileRows, OutputOptions, TableFormat};
 
 const WRITE: &str = "write table";
 /// What row groups that are being encoded reserve, by name in a ledger.
@@ -76,8 +76,8 @@ pub struct TableOutput {
     /// Makes the columns of row groups, of all files.
     factory: Option<Arc<ArrowRowGroupWriterFactory>>,
     staged: StagedOutput,
-    /// Rows of each file but the last.
-    file_rows: u64,
+    /// What files end in front of which rows.
+    files: FileRows,
     group_bytes: u64,
     _credit: Reservation,
 }
@@ -124,9 +124,10 @@ impl TableOutput {
         options: &OutputOptions,
         shape: WriterShape,
     ) -> Result<Self> {
-        let file_rows = match options.file_rows {
-            Some(rows) if paths.len() > 1 => rows.max(1),
-            _ => file_rows(paths, shape.rows_count)?,
+        let files = match &options.files {
+            FileRows::Each(rows) if paths.len() > 1 => FileRows::Each(*rows.max(&1)),
+            FileRows::Ends(ends) if paths.len() > 1 => FileRows::Ends(ends.clone()),
+            _ => FileRows::Each(file_rows(paths, shape.rows_count)?),
         };
         let writers_count = shape.writers_count.max(1) as u64;
         let spare_bytes = shape.memory_bytes.saturating_sub(SINK_BYTES) / writers_count;
@@ -154,14 +155,15 @@ impl TableOutput {
             options.ipc()?;
         }
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
-        let staged = stage(job, &volume, paths, options.is_replacing)?;
+        let listed = (paths, options.manifest.as_ref());
+        let staged = stage(job, &volume, listed, options.is_replacing)?;
         let mut output = TableOutput {
             schema,
             options: options.clone(),
             job: job.clone(),
             volume,
             staged,
-            file_rows,
+            files,
             group_bytes,
             turns: Turns {
                 state: Mutex::new(State {
@@ -268,9 +270,22 @@ impl TableOutput {
     /// The number of the file that holds `row`.
     fn file_of(&self, row: u64) -> usize {
         let last = self.staged.shards().len() - 1;
-        usize::try_from(row / self.file_rows)
-            .unwrap_or(last)
-            .min(last)
+        let file = match &self.files {
+            FileRows::Equal => 0,
+            FileRows::Each(rows) => usize::try_from(row / rows).unwrap_or(last),
+            FileRows::Ends(ends) => ends.partition_point(|end| *end <= row),
+        };
+        file.min(last)
+    }
+
+    /// The row in front of which a file ends, if it is not the last.
+    fn end_of(&self, file: usize) -> Option<u64> {
+        match &self.files {
+            _ if file + 1 >= self.staged.shards().len() => None,
+            FileRows::Equal => None,
+            FileRows::Each(rows) => Some((file as u64 + 1) * rows),
+            FileRows::Ends(ends) => ends.get(file).copied(),
+        }
     }
 
     /// Waits for the turn of `number`, and gives it the file that its rows go to.
@@ -376,10 +391,9 @@ impl Section<'_> {
     fn step(&self, batch: &RecordBatch, left: usize) -> usize {
         let output = self.output;
         let options = &output.options;
-        let file = output.file_of(self.row);
         let mut rows_count = left.min(options.group_rows_max.max(1));
-        if file + 1 < output.staged.shards().len() {
-            let file_left = (file as u64 + 1) * output.file_rows - self.row;
+        if let Some(end) = output.end_of(output.file_of(self.row)) {
+            let file_left = end - self.row;
             rows_count = rows_count.min(usize::try_from(file_left).unwrap_or(usize::MAX));
         }
         if options.format != TableFormat::Parquet {
@@ -557,7 +571,7 @@ fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u64> {
 fn stage(
     job: &Job,
     volume: &Volume,
-    paths: &[PathBuf],
+    (paths, manifest): (&[PathBuf], Option<&PathBuf>),
     is_replacing: bool,
 ) -> Result<StagedOutput> {
     for path in paths {
@@ -577,7 +591,7 @@ fn stage(
     };
     let plans = paths.iter().map(plan).collect();
     let manifest = match paths {
-        [first, _, ..] => Some(manifest_of(first)),
+        [first, _, ..] => Some(manifest.cloned().unwrap_or_else(|| manifest_of(first))),
         _ => None,
     };
     StagedOutput::stage(volume, plans, manifest, is_replacing, Room::AtMost)

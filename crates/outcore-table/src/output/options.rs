@@ -3,7 +3,7 @@
 //! Contract: values with defaults that other programs would choose, turned into the libraries' own settings here
 //! and nowhere else. The schema's metadata are kept, as Arrow's schema and as the file's own keys and values.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::IpcWriteOptions;
@@ -110,6 +110,18 @@ impl TableFormat {
     }
 }
 
+/// How many rows each of several files gets.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum FileRows {
+    /// All the same number, about.
+    #[default]
+    Equal,
+    /// Each so many, but the last.
+    Each(u64),
+    /// The first ends in front of the first of these rows, and so on; the last takes what is left.
+    Ends(Vec<u64>),
+}
+
 /// What is written. See the fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputOptions {
@@ -127,8 +139,10 @@ pub struct OutputOptions {
     pub bloom_filters: Vec<String>,
     /// Whether columns are encoded by dictionaries, in Parquet, as long as these stay small.
     pub is_dictionary: bool,
-    /// Rows of each of several files but the last; equal numbers if not given.
-    pub file_rows: Option<u64>,
+    /// How rows are given to several files.
+    pub files: FileRows,
+    /// The list of several files, by which they appear together; beside the first of them if not given.
+    pub manifest: Option<PathBuf>,
     /// Whether files that exist are replaced.
     pub is_replacing: bool,
 }
@@ -148,7 +162,8 @@ impl OutputOptions {
             sorted_by: Vec::new(),
             bloom_filters: Vec::new(),
             is_dictionary: true,
-            file_rows: None,
+            files: FileRows::Equal,
+            manifest: None,
             is_replacing: false,
         }
     }

@@ -223,13 +223,13 @@ fn any_table(draw: &mut Draw, rows: usize, domain: usize, prefix: &str) -> Recor
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     /// Tables of any types, of any sizes, in any number of row groups, on any threads.
     #[test]
     fn every_kind_pairs_the_rows_that_a_nested_loop_pairs(
         seed in any::<u64>(),
-        rows in (0_usize..120, 0_usize..120),
+        rows in (0_usize..70, 0_usize..70),
         domain in 1_usize..40,
         group_rows in 1_usize..50,
         threads in 1_usize..4,

@@ -18,6 +18,8 @@ mod groups;
 mod interop;
 mod jobs;
 mod joins;
+mod near;
+mod partitions;
 mod parts;
 mod rows;
 mod select;

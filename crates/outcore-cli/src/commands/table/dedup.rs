@@ -3,14 +3,14 @@
 //! Contract: as the folder's. Lines are not taken: what keeps their order needs the rows' positions, which lines have
 //! none of that would be cheap; `unique` has them in the order of their keys.
 
-use outcore::Result;
+use outcore::{Error, Result};
 use outcore_io::units;
-use outcore_table::jobs::{self, Keep};
+use outcore_table::jobs::{self, Keep, Near, Shingles};
 use outcore_table::rows::KeyColumn;
 use serde_json::json;
 
 use super::outputs::further_output;
-use super::{Done, Request, check_tables, keys_of, run};
+use super::{Done, READ, Request, check_tables, keys_of, run};
 use crate::cli::dedup::DedupArgs;
 use crate::context::Context;
 use crate::resources;
@@ -31,6 +31,7 @@ pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
         "last" => Keep::Last,
         column => Keep::Best(vec![KeyColumn::parse(column)?]),
     };
+    let near = near_of(args, &keep)?;
     let request = Request::of(files);
     let removed = match &args.removed {
         None => None,
@@ -38,7 +39,10 @@ pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
     };
     run(context, &request, resources, |job, ends| {
         let removed = removed.as_ref().map(|(path, writes)| (path, writes));
-        let done = jobs::dedup(job, ends, (&keys, &keep), removed)?;
+        let done = match &near {
+            Some(near) => jobs::dedup_near(job, ends, near, removed)?,
+            None => jobs::dedup(job, ends, (&keys, &keep), removed)?,
+        };
         let told = Done::new("kept", done.table).with("removed", json!(done.removed));
         Ok(match &args.removed {
             None => told,
@@ -51,4 +55,23 @@ pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
                 )),
         })
     })
+}
+
+/// What `--near` and the flags that go with it ask for.
+fn near_of(args: &DedupArgs, keep: &Keep) -> Result<Option<Near>> {
+    let Some(column) = &args.near else {
+        return Ok(None);
+    };
+    if let Keep::Best(_) = keep {
+        let cause = "of near duplicates the first or the last is kept, not the best by a column";
+        return Err(Error::usage(READ, cause)
+            .hint("give --keep first or --keep last; sort the table by that column first"));
+    }
+    Ok(Some(Near {
+        shingles: Shingles::parse(&args.shingles)?,
+        hashes_count: args.hashes,
+        seed: args.seed,
+        keeps_last: *keep == Keep::Last,
+        ..Near::new(column, args.jaccard)
+    }))
 }

@@ -5,10 +5,12 @@
 use std::path::PathBuf;
 
 use outcore::{Error, Job, Result};
+use outcore_front::resources::Resources;
 use outcore_front::split::PLACEHOLDER;
 use outcore_io::units;
 use outcore_table::input::{InputOptions, TableInput};
 use outcore_table::jobs;
+use outcore_table::output::FileRows;
 use outcore_table::text::print;
 use serde_json::json;
 
@@ -107,6 +109,9 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
         codec: args.codec.clone(),
         ..TableArgs::default()
     };
+    if !args.by.is_empty() {
+        return partition(context, args, resources, tables);
+    }
     if !args.output.contains(PLACEHOLDER) {
         let cause = format!("the name of the parts has no {PLACEHOLDER}");
         return Err(Error::usage("create output", cause)
@@ -146,7 +151,7 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
     }
     let names: Vec<PathBuf> = (0..parts).map(|part| name(&part.to_string())).collect();
     let request = request.to(&names[0]);
-    let shape = (&names[..], Some(file_rows));
+    let shape = (&names[..], FileRows::Each(file_rows));
     run_to(context, &request, resources, shape, |job, ends| {
         let paths: Vec<String> = names
             .iter()
@@ -154,6 +159,52 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
             .collect();
         let done = Done::new("split", jobs::copy(job, ends)?);
         Ok(done.with("parts", json!(paths)))
+    })
+}
+
+/// The name of the only file of each directory.
+const PARTITION_FILE: &str = "part-0.parquet";
+
+/// `split --by`: a directory for each value of columns.
+fn partition(
+    context: &Context,
+    args: &SplitArgs,
+    resources: Resources,
+    tables: TableArgs,
+) -> Result<u8> {
+    let dir = PathBuf::from(&args.output);
+    if args.output.contains(PLACEHOLDER) {
+        let cause = format!("with --by, the output is a directory, and its name has {PLACEHOLDER}");
+        return Err(Error::usage("create output", cause)
+            .path(&dir)
+            .hint("name a directory, for example -o by-country"));
+    }
+    let is_used = std::fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some());
+    if is_used {
+        return Err(Error::usage("create output", "the directory is not empty")
+            .path(&dir)
+            .hint("name another one, or remove it first"));
+    }
+    // The directory is made, and goes again if its files are not written.
+    let tables = TableArgs {
+        parts: Some(1),
+        ..tables
+    };
+    let request = Request {
+        inputs: &args.inputs,
+        output: Some(&dir),
+        tables: &tables,
+        force: args.force,
+        replace: false,
+        record_io: &args.record_io,
+    };
+    run(context, &request, resources, |job, ends| {
+        let (done, paths) = jobs::partition(job, ends, &args.by, (&dir, PARTITION_FILE))?;
+        let partitions = paths.len() as u64;
+        let note = format!("wrote {}", units::counted(partitions, "partition"));
+        Ok(Done::new("split", done)
+            .with("partitions", json!(partitions))
+            .note(note))
     })
 }
 

@@ -10,6 +10,7 @@ use outcore::{Job, Result};
 use outcore_front::output::Target;
 use outcore_front::resources::Resources;
 use outcore_table::jobs::TableEnds;
+use outcore_table::output::FileRows;
 use serde_json::json;
 
 use super::outputs::{Directory, check_inputs_kept, outputs_of, sources_of};
@@ -27,15 +28,16 @@ pub(super) fn run(
     resources: Resources,
     work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<Done>,
 ) -> Result<u8> {
-    run_to(context, request, resources, (&[], None), work)
+    let one_file = (&[][..], FileRows::Equal);
+    run_to(context, request, resources, one_file, work)
 }
 
-/// The same to several files in the place of the output, if there are some, with so many rows in each but the last.
+/// The same to several files in the place of the output, if there are some, with so many rows in each.
 pub(super) fn run_to(
     context: &Context,
     request: &Request<'_>,
     resources: Resources,
-    (files, file_rows): (&[PathBuf], Option<u64>),
+    (files, file_rows): (&[PathBuf], FileRows),
     work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<Done>,
 ) -> Result<u8> {
     let started = Instant::now();
@@ -48,7 +50,7 @@ pub(super) fn run_to(
         outputs = names
             .map(|name| name.map(std::borrow::Cow::into_owned))
             .collect::<Result<_>>()?;
-        writes.file_rows = file_rows;
+        writes.files = file_rows;
     }
     check_inputs_kept(&sources, (request.inputs, &outputs), request.replace)?;
     writes.is_replacing = request.force || request.replace;

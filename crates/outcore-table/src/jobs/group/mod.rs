@@ -20,23 +20,28 @@ mod sink;
 mod source;
 mod states;
 mod table;
+mod to;
 
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
+use arrow_array::RecordBatch;
 use outcore::Job;
 use outcore::key::sort_key::Tie;
 use outcore::sort::lines::{RowSortOptions, sort_rows};
 use outcore_io::Result;
 use outcore_io::memory::Budget;
 
-use super::rows_out::part_bytes;
-use super::sort::{KeyInFront, open, scratch_dir, shapes};
+use super::rows_out::{WriteShape, part_bytes};
+use super::sort::{KeyInFront, open, read_shape, scratch_dir, shapes};
 use super::{TableEnds, TableSummary};
+use crate::input::TableInput;
 use crate::output::{OutputOptions, TableOutput, WriterShape};
 use crate::rows::KeyColumn;
 use plan::Plan;
 use sink::GroupSink;
 use source::GroupSource;
+use to::Few;
 
 pub use aggregate::{Aggregate, AggregateKind};
 
@@ -75,7 +80,7 @@ pub fn group_by(
     let sample_bytes = input.read_bytes();
     let sink = GroupSink {
         part_bytes: part_bytes(&output, writes_shape, source.amount()),
-        output: &output,
+        to: &output,
         plan: &plan,
         shape: writes_shape,
         written: AtomicU64::new(0),
@@ -99,4 +104,42 @@ pub fn group_by(
         rows_out,
         ..summary
     })
+}
+
+/// The values of `keys` in order, each with the number of its rows in a last column; at most `groups_max` of them.
+///
+/// # Errors
+/// As [`group_by`]; usage: there are more.
+pub(super) fn few_groups(
+    job: &Job,
+    whole: &TableInput,
+    (keys, groups_max): (&[KeyColumn], usize),
+    scratch_dir: &Path,
+) -> Result<Vec<RecordBatch>> {
+    let plan = Plan::of(whole.schema(), keys, &[Aggregate::count()])?;
+    let input = whole.narrowed(&plan.reads, whole.job())?;
+    let reads_shape = read_shape(job, input.memory_min_bytes(), usize::MAX);
+    job.control.begin_phase("sample", 0);
+    let source = GroupSource::open(&input, &plan, reads_shape)?;
+    let few = Few::new(groups_max);
+    let sink = GroupSink {
+        part_bytes: source.amount().0.max(1),
+        to: &few,
+        plan: &plan,
+        shape: WriteShape {
+            writers_count: reads_shape.readers_count,
+            output_bytes: 0,
+            batch_bytes: reads_shape.batch_bytes,
+        },
+        written: AtomicU64::new(0),
+    };
+    let mut sorting = job.clone();
+    sorting.options.threads = reads_shape.readers_count;
+    let options = RowSortOptions {
+        unique: false,
+        scratch_dir: scratch_dir.to_path_buf(),
+    };
+    let order = KeyInFront { tie: Tie::Bytes };
+    sort_rows(&sorting, &source, &sink, &order, &options)?;
+    Ok(few.into_batches())
 }

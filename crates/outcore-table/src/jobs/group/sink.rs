@@ -2,7 +2,7 @@
 //!
 //! Contract: [`GroupSink`] takes the rows that [`super::source`] makes, all of a group in one part, puts its states together
 //! in the order of the input, looks at its values in order, and writes a row for each group. A part is a section of the
-//! output.
+//! output ([`to`](super::to)).
 //!
 //! Bounds: the output's row groups; beside them the states of some thousand groups a thread, and for each of these the
 //! longest values that it is asked for.
@@ -17,9 +17,9 @@ use super::aggregate::{AggregateKind, GROUP};
 use super::plan::Plan;
 use super::states::{States, cut_short, place_of_quantile};
 use super::table::KeyTable;
+use super::to::{GroupsPart, GroupsTo};
 use crate::fault;
 use crate::jobs::rows_out::WriteShape;
-use crate::output::{Section, TableOutput};
 use crate::rows::key_of;
 
 /// Groups that become rows at once, at most.
@@ -27,7 +27,7 @@ const GROUPS_AT_ONCE: usize = 4096;
 
 /// See the module.
 pub(super) struct GroupSink<'a> {
-    pub(super) output: &'a TableOutput,
+    pub(super) to: &'a dyn GroupsTo,
     pub(super) plan: &'a Plan,
     pub(super) shape: WriteShape,
     pub(super) part_bytes: u64,
@@ -53,7 +53,7 @@ impl RowSink for GroupSink<'_> {
     fn begin(&self, number: usize, _: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
         Ok(Box::new(GroupPart {
             sink: self,
-            section: self.output.section(number as u64, 0),
+            section: self.to.part(number),
             groups: KeyTable::default(),
             states: self.plan.states(),
             ordered: self
@@ -76,7 +76,7 @@ struct Ordered {
 
 struct GroupPart<'a> {
     sink: &'a GroupSink<'a>,
-    section: Section<'a>,
+    section: Box<dyn GroupsPart + 'a>,
     /// Their keys; the last one is being taken.
     groups: KeyTable,
     states: Vec<States>,

@@ -139,8 +139,13 @@ impl<'s> Held<'s> {
     /// # Errors
     /// What the drive fails with; no space.
     pub(super) fn push(&mut self, row: &[u8]) -> Result<()> {
+        // Behind a row that was spilled, all are, or they would come before it.
+        let has_spilled = self
+            .spilled
+            .as_ref()
+            .is_some_and(|spilled| !spilled.is_empty());
         let is_full = self.bytes.len() + row.len() > self.bytes_max && !self.rows.is_empty();
-        if !is_full {
+        if !has_spilled && !is_full {
             let from = self.bytes.len();
             self.bytes.extend_from_slice(row);
             self.rows.push((from..self.bytes.len(), Placed::default()));
@@ -201,6 +206,10 @@ impl<'s> Spilled<'s> {
             filled_bytes: 0,
             len_bytes: 0,
         })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len_bytes == 0 && self.filled_bytes == 0
     }
 
     fn clear(&mut self) {

@@ -1,0 +1,187 @@
+//! Rows whose keys are equal: keys are sorted with their rows' positions, and one of each is marked.
+//!
+//! Contract: [`mark`] reads the columns of the keys and no others, and turns the mark of one row of each key.
+//!
+//! Bounds: I/O one read of the key columns, and their sort.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use outcore::Job;
+use outcore::key::sort_key::Tie;
+use outcore::sort::lines::rows::{RowPart, RowSink, RowSource};
+use outcore::sort::lines::{RowSortOptions, sort_rows};
+use outcore_io::{Error, Result};
+
+use super::marks::Marks;
+use super::{DEDUP, Keep};
+use crate::input::TableInput;
+use crate::jobs::TableSummary;
+use crate::jobs::rows_in::{RowKeys, RowsIn};
+use crate::jobs::sort::{KeyInFront, read_shape};
+use crate::rows::{KeyColumn, RowCodec, place_of};
+
+/// Bytes of rows that one thread marks before it takes others.
+const PART_BYTES: u64 = 32 << 20;
+
+/// Marks the rows that are kept.
+pub(super) fn mark(
+    job: &Job,
+    input: &TableInput,
+    (keys, order): (&[KeyColumn], &[KeyColumn]),
+    keep: &Keep,
+    marks: &Marks,
+    scratch_dir: &Path,
+) -> Result<TableSummary> {
+    let mut columns: Vec<String> = Vec::new();
+    for key in order {
+        if !columns.contains(&key.name) {
+            columns.push(key.name.clone());
+        }
+    }
+    let narrow = input.narrowed(&columns, input.job())?;
+    let (codec, group) = (
+        RowCodec::new(narrow.schema(), order)?,
+        RowCodec::new(narrow.schema(), keys)?,
+    );
+    let shape = read_shape(job, narrow.memory_min_bytes(), usize::MAX);
+    job.control.begin_phase("sample", 0);
+    let source = RowsIn::open(&narrow, &codec, RowKeys::Places { group: &group }, shape)?;
+    let sample_bytes = narrow.read_bytes();
+    let sink = MarkSink {
+        marks,
+        keeps_last: *keep == Keep::Last,
+        edges: Mutex::new(Vec::new()),
+        part_bytes: (source.data_bytes() / shape.readers_count as u64).clamp(1, PART_BYTES),
+    };
+    let options = RowSortOptions {
+        scratch_dir: scratch_dir.to_path_buf(),
+        ..RowSortOptions::default()
+    };
+    let mut job = job.clone();
+    job.options.threads = shape.readers_count;
+    let done = sort_rows(
+        &job,
+        &source,
+        &sink,
+        &KeyInFront { tie: Tie::Position },
+        &options,
+    )?;
+    sink.join_edges()?;
+    let read_bytes = (sample_bytes, narrow.read_bytes());
+    Ok(TableSummary::of_sort(done, read_bytes, Vec::new()))
+}
+
+/// Takes keys in order and marks one row of each.
+struct MarkSink<'m> {
+    marks: &'m Marks,
+    keeps_last: bool,
+    part_bytes: u64,
+    /// Where parts begin and end.
+    edges: Mutex<Vec<Edge>>,
+}
+
+/// What a part says about the keys at its two ends.
+struct Edge {
+    number: usize,
+    first_key: Vec<u8>,
+    /// The row of the first key that was marked.
+    first_marked: u64,
+    last_key: Vec<u8>,
+}
+
+struct MarkPart<'m> {
+    sink: &'m MarkSink<'m>,
+    number: usize,
+    first: Option<(Vec<u8>, u64)>,
+    /// The key that was last seen, and the last of its rows.
+    last: Option<(Vec<u8>, u64)>,
+}
+
+impl RowSink for MarkSink<'_> {
+    fn part_bytes(&self) -> u64 {
+        self.part_bytes
+    }
+
+    fn begin(&self, number: usize, _rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
+        Ok(Box::new(MarkPart {
+            sink: self,
+            number,
+            first: None,
+            last: None,
+        }))
+    }
+}
+
+impl RowPart for MarkPart<'_> {
+    fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
+        let keeps_last = self.sink.keeps_last;
+        for row in rows {
+            let (key, position) =
+                place_of(row).ok_or_else(|| Error::corrupt(DEDUP, "a row is cut short"))?;
+            match &mut self.last {
+                Some((last, at)) if last == key => *at = position,
+                last => {
+                    if let Some((_, at)) = last.as_ref().filter(|_| keeps_last) {
+                        self.sink.marks.turn(*at)?;
+                    }
+                    if !keeps_last {
+                        self.sink.marks.turn(position)?;
+                    }
+                    if self.first.is_none() {
+                        self.first = Some((key.to_vec(), position));
+                    }
+                    match last {
+                        Some((last, at)) => {
+                            last.clear();
+                            last.extend_from_slice(key);
+                            *at = position;
+                        }
+                        None => *last = Some((key.to_vec(), position)),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        let (Some((first_key, first_marked)), Some((last_key, at))) = (self.first, self.last)
+        else {
+            return Ok(());
+        };
+        if self.sink.keeps_last {
+            self.sink.marks.turn(at)?;
+        }
+        let mut edges = self
+            .sink
+            .edges
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        edges.push(Edge {
+            number: self.number,
+            first_key,
+            first_marked,
+            last_key,
+        });
+        Ok(())
+    }
+}
+
+impl MarkSink<'_> {
+    /// A key whose rows are in several parts was marked in each of them: the first is right. Without further columns in the
+    /// order there is none, since rows of equal keys stay together.
+    fn join_edges(self) -> Result<()> {
+        let mut edges = self
+            .edges
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        edges.sort_by_key(|edge| edge.number);
+        for pair in edges.windows(2) {
+            if pair[0].last_key == pair[1].first_key {
+                self.marks.turn(pair[1].first_marked)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+//! Tables without duplicates, in the order of the input.
+//!
+//! Contract: of the rows of each key one is kept, the first, the last, or the one that comes first in the order of further
+//! columns; those that are kept stay where they were. Nulls are equal to each other. [`unique`](super::unique()) gives
+//! the same rows in the order of their keys. [`dedup_near`] does so with rows whose texts are nearly the same.
+//!
+//! Two passes. The first reads the columns of the keys and no others, sorts them with the rows' positions, and marks in a bit
+//! for each row whether it is kept ([`by_key`]); of texts it sorts some hashes that are alike where the texts are ([`near`]).
+//! The second copies the rows that are kept. So keys are all that goes through scratch, and a duplicate costs its key.
+//!
+//! Bounds: a bit a row in memory, and of texts four bytes a row; I/O one read of the key columns, their sort, and a copy.
+
+mod by_key;
+mod components;
+mod marks;
+mod minhash;
+mod near;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use arrow_schema::SchemaRef;
+use outcore::Job;
+use outcore_io::Result;
+use outcore_io::memory::Budget;
+
+use super::copy::{Change, Copied, copy_changed};
+use super::sort::scratch_dir;
+use super::{TableEnds, TableSummary};
+use crate::input::TableInput;
+use crate::output::OutputOptions;
+use crate::rows::KeyColumn;
+use marks::{Kept, Marks};
+
+pub use minhash::Shingles;
+pub use near::{Near, dedup_near};
+
+const DEDUP: &str = "remove duplicates";
+/// What the marks reserve, by name in a ledger.
+const MARKS: &str = "rows that are kept";
+
+/// Which row of each key is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Keep {
+    /// The first in the input.
+    #[default]
+    First,
+    /// The last in the input.
+    Last,
+    /// The first in the order of these columns, and of several the first in the input.
+    Best(Vec<KeyColumn>),
+}
+
+/// What was kept, and what was not.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DedupSummary {
+    /// The whole job.
+    pub table: TableSummary,
+    /// Rows that were left out.
+    pub removed: u64,
+    /// Length of the file with those; nothing if there is none.
+    pub removed_bytes: u64,
+}
+
+/// Copies a table without the rows whose `keys` are those of a row that is kept, or by all columns if there are none;
+/// what is left out goes to the file `removed`, if there is one.
+///
+/// # Errors
+/// As [`sort`](super::sort()) and [`copy`](super::copy()).
+pub fn dedup(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    (keys, keep): (&[KeyColumn], &Keep),
+    removed: Option<(&PathBuf, &OutputOptions)>,
+) -> Result<DedupSummary> {
+    let started = Instant::now();
+    let own = Job {
+        budget: Budget::new(job.budget.free_bytes() / 2),
+        ..job.clone()
+    };
+    let input = TableInput::open(&own, ends.inputs, ends.reads)?;
+    let marks = Marks::of(input.pieces());
+    let _marks = job.budget.reserve(MARKS, marks.memory_bytes())?;
+    let keys: Vec<KeyColumn> = match keys.is_empty() {
+        true => input
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| KeyColumn::new(field.name()))
+            .collect(),
+        false => keys.to_vec(),
+    };
+    let order = match keep {
+        Keep::Best(columns) => [&keys[..], columns].concat(),
+        Keep::First | Keep::Last => keys.clone(),
+    };
+    let sorted = by_key::mark(
+        job,
+        &input,
+        (&keys, &order),
+        keep,
+        &marks,
+        &scratch_dir(ends.outputs),
+    )?;
+    let counts = marks.counts();
+    let chosen = |is_kept| Kept {
+        marks: &marks,
+        counts: &counts,
+        pieces: input.pieces(),
+        is_kept,
+    };
+    let chosen = Chosen {
+        kept: &chosen(true),
+        others: &chosen(false),
+        others_schema: input.schema(),
+    };
+    let done = write(job, ends, (&input, sorted), &chosen, removed)?;
+    Ok(done.since(started))
+}
+
+/// The rows that are kept, and the others.
+struct Chosen<'c> {
+    kept: &'c dyn Change,
+    others: &'c dyn Change,
+    /// Of what is written of the others.
+    others_schema: &'c SchemaRef,
+}
+
+/// Copies the chosen rows of an input of which something was sorted before.
+fn write(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    (input, sorted): (&TableInput, TableSummary),
+    chosen: &Chosen<'_>,
+    removed: Option<(&PathBuf, &OutputOptions)>,
+) -> Result<DedupSummary> {
+    let sorted_bytes = input.read_bytes();
+    let copy =
+        |to: (&[PathBuf], &SchemaRef, &OutputOptions), rows: &dyn Change, held_bytes: u64| {
+            let own = Job {
+                budget: Budget::new(job.budget.free_bytes().saturating_sub(held_bytes)),
+                ..job.clone()
+            };
+            copy_changed(&own, &input.under(&own)?, to, rows)
+        };
+    // Both are written before either appears.
+    let left_out = match removed {
+        None => None,
+        Some((path, writes)) => {
+            let to = (std::slice::from_ref(path), chosen.others_schema, writes);
+            Some(copy(to, chosen.others, 0)?)
+        }
+    };
+    let held_bytes = left_out.as_ref().map_or(0, |_| Copied::HELD_BYTES);
+    let to = (ends.outputs, input.schema(), ends.writes);
+    let kept = copy(to, chosen.kept, held_bytes)?;
+    let left_out = left_out.map(Copied::publish).transpose()?;
+    let left_out = left_out.unwrap_or_default();
+    let kept = kept.publish()?;
+    Ok(DedupSummary {
+        removed: kept.rows_in - kept.rows_out,
+        removed_bytes: left_out.lens_bytes.iter().sum(),
+        table: TableSummary {
+            // The input counts all that was read of it.
+            read_bytes: sorted.read_bytes + kept.read_bytes - sorted_bytes,
+            written_bytes: sorted.written_bytes + left_out.written_bytes + kept.written_bytes,
+            scratch_bytes: sorted.scratch_bytes,
+            passes: sorted.passes + kept.passes,
+            phases: sorted.phases,
+            ..kept
+        },
+    })
+}
+
+impl DedupSummary {
+    fn since(self, started: Instant) -> Self {
+        DedupSummary {
+            table: TableSummary {
+                seconds: started.elapsed().as_secs_f64(),
+                ..self.table
+            },
+            ..self
+        }
+    }
+}

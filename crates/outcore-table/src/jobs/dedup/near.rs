@@ -1,0 +1,435 @@
+//! Rows whose texts are nearly the same.
+//!
+//! Contract: two rows belong together if a band of their texts is equal ([`minhash`](super::minhash)), or if a third one belongs to
+//! both. Of the rows that belong together one is kept, the first or the last. Rows without a text, or without a word in it,
+//! are kept. Which rows these are is a function of the rows, the options and the seed.
+//!
+//! The bands of all texts are sorted with the numbers of their rows, 16 bytes each, and rows that come together are united
+//! ([`components`](super::components)). The rows that are left out get a column `duplicate_of`: the number of the row that is
+//! kept for them, from 0.
+//!
+//! Bounds: four bytes a row in memory; I/O one read of the text, the sort of its bands, and a copy.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use outcore::Job;
+use outcore::key::sort_key::{NoKey, SortKey, Tie};
+use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink, RowSource, TakeRows};
+use outcore::sort::lines::{RowSortOptions, sort_rows};
+use outcore_io::memory::Budget;
+use outcore_io::{Error, Result};
+
+use super::components::Components;
+use super::minhash::{MinHash, Shingles, Space};
+use super::{Chosen, DEDUP, DedupSummary, write};
+use crate::fault;
+use crate::input::{Piece, TableInput};
+use crate::jobs::copy::{Change, filtered};
+use crate::jobs::rows_in::ReadShape;
+use crate::jobs::sort::{read_shape, scratch_dir};
+use crate::jobs::{TableEnds, TableSummary};
+use crate::output::OutputOptions;
+use crate::schema::column_index;
+
+/// What the rows that belong together reserve, by name in a ledger.
+const SETS: &str = "rows that belong together";
+/// The column with the row that was kept.
+const KEPT_COLUMN: &str = "duplicate_of";
+const BAND_BYTES: usize = 8;
+const ROW_BYTES: usize = BAND_BYTES + size_of::<u32>();
+/// Bytes of bands that one thread looks at before it takes others.
+const PART_BYTES: u64 = 32 << 20;
+/// Bands that the engine is shown before it begins.
+const SAMPLE_BANDS: u64 = 1 << 16;
+const SHOWN_ROWS: u64 = 1 << 10;
+
+/// Which texts are nearly the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Near {
+    /// The column of the text.
+    pub column: String,
+    /// From which similarity on: the share of the shingles of two texts that both have.
+    pub jaccard: f64,
+    /// What texts are cut into.
+    pub shingles: Shingles,
+    /// Hashes of a text: more are surer.
+    pub hashes_count: usize,
+    /// Decides about the hashes.
+    pub seed: u64,
+    /// Of rows that belong together the last is kept, not the first.
+    pub keeps_last: bool,
+}
+
+impl Near {
+    /// The texts of a column from a similarity on, five words a shingle, by 128 hashes.
+    pub fn new(column: impl Into<String>, jaccard: f64) -> Self {
+        Near {
+            column: column.into(),
+            jaccard,
+            shingles: Shingles::Words(5),
+            hashes_count: 128,
+            seed: 1,
+            keeps_last: false,
+        }
+    }
+}
+
+/// Copies a table without the rows whose text is nearly that of a row that is kept; what is left out goes to the file
+/// `removed`, if there is one, with the number of the row that was kept.
+///
+/// # Errors
+/// As [`dedup`](super::dedup()); usage: a column that is not a text, a similarity or a number of hashes that cannot be, more than
+/// 2^32 rows.
+pub fn dedup_near(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    near: &Near,
+    removed: Option<(&PathBuf, &OutputOptions)>,
+) -> Result<DedupSummary> {
+    let started = Instant::now();
+    let own = Job {
+        budget: Budget::new(job.budget.free_bytes() / 2),
+        ..job.clone()
+    };
+    let input = TableInput::open(&own, ends.inputs, ends.reads)?;
+    let hash = MinHash::new(near.shingles, (near.jaccard, near.hashes_count), near.seed)?;
+    check_text(input.schema(), &near.column)?;
+    let rows_count = u32::try_from(input.rows_count()).map_err(|_| {
+        Error::usage(DEDUP, "the table has more than 2^32 rows")
+            .hint("remove near duplicates of its parts first")
+    })?;
+    let sets_bytes = Components::memory_bytes(u64::from(rows_count));
+    let _sets = job.budget.reserve(SETS, sets_bytes)?;
+    let sets = Components::new(rows_count, near.keeps_last);
+    let texts = input.narrowed(std::slice::from_ref(&near.column), input.job())?;
+    let sorted = unite(job, &texts, &hash, &sets, &scratch_dir(ends.outputs))?;
+    let rows = Rows::of(&sets, input.pieces());
+    let fields = input.schema().fields().iter().cloned();
+    let kept_field = Arc::new(Field::new(KEPT_COLUMN, DataType::UInt64, false));
+    let fields: Vec<_> = fields.chain([kept_field]).collect();
+    let others_schema = Arc::new(Schema::new_with_metadata(
+        fields,
+        input.schema().metadata().clone(),
+    ));
+    if removed.is_some() {
+        let hint = "rename that column, or do without the file of removed rows";
+        crate::schema::check_names(&others_schema).map_err(|error| error.hint(hint))?;
+    }
+    let chosen = Chosen {
+        kept: &Alone(&rows),
+        others: &Others {
+            rows: &rows,
+            schema: &others_schema,
+        },
+        others_schema: &others_schema,
+    };
+    Ok(write(job, ends, (&input, sorted), &chosen, removed)?.since(started))
+}
+
+fn check_text(schema: &SchemaRef, name: &str) -> Result<()> {
+    let field = schema.field(column_index(schema, name, DEDUP)?);
+    let plain = match field.data_type() {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    };
+    match plain {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(()),
+        other => Err(Error::usage(
+            DEDUP,
+            format!("column `{name}` is {other}, and near duplicates are of texts"),
+        )
+        .hint("name a column of texts")),
+    }
+}
+
+/// Unites the rows whose texts have a band in common.
+fn unite(
+    job: &Job,
+    texts: &TableInput,
+    hash: &MinHash,
+    sets: &Components,
+    scratch_dir: &std::path::Path,
+) -> Result<TableSummary> {
+    let shape = read_shape(job, texts.memory_min_bytes(), usize::MAX);
+    job.control.begin_phase("sample", 0);
+    let source = BandsIn {
+        texts,
+        hash,
+        shape,
+        starts: starts_of(texts.pieces()),
+        next: AtomicUsize::new(0),
+        begun: AtomicUsize::new(0),
+    };
+    let sink = UniteSink {
+        sets,
+        part_bytes: (source.data_bytes() / shape.readers_count as u64).clamp(1, PART_BYTES),
+    };
+    let options = RowSortOptions {
+        scratch_dir: scratch_dir.to_path_buf(),
+        ..RowSortOptions::default()
+    };
+    let mut job = job.clone();
+    job.options.threads = shape.readers_count;
+    let done = sort_rows(&job, &source, &sink, &BandKey, &options)?;
+    Ok(TableSummary::of_sort(
+        done,
+        (0, texts.read_bytes()),
+        Vec::new(),
+    ))
+}
+
+/// The first row of each piece.
+fn starts_of(pieces: &[Piece]) -> Vec<u64> {
+    let sum = |start: &mut u64, piece: &Piece| {
+        let first = *start;
+        *start += piece.rows_count;
+        Some(first)
+    };
+    pieces.iter().scan(0, sum).collect()
+}
+
+/// Bands with the numbers of their rows, on their way into the engine.
+struct BandsIn<'a> {
+    texts: &'a TableInput,
+    hash: &'a MinHash,
+    shape: ReadShape,
+    starts: Vec<u64>,
+    /// The next piece that nobody has taken.
+    next: AtomicUsize,
+    begun: AtomicUsize,
+}
+
+fn push_band(rows: &mut RowBatch, band: u64, row: u32) -> Result<()> {
+    let mut bytes = [0; ROW_BYTES];
+    bytes[..BAND_BYTES].copy_from_slice(&band.to_be_bytes());
+    bytes[BAND_BYTES..].copy_from_slice(&row.to_be_bytes());
+    rows.push(&bytes)
+}
+
+impl RowSource for BandsIn<'_> {
+    fn data_bytes(&self) -> u64 {
+        let row_bytes = (ROW_BYTES + size_of::<u32>()) as u64;
+        self.texts.rows_count() * self.hash.shape().0 as u64 * row_bytes
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        // Arrays as read, texts of one type, and a batch of bands.
+        let batches_bytes = 3 * self.shape.batch_bytes;
+        (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
+    }
+
+    /// Bands are random numbers.
+    fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        let mut rows = RowBatch::default();
+        for from in (0..SAMPLE_BANDS).step_by(SHOWN_ROWS as usize) {
+            rows.clear();
+            for number in from..from + SHOWN_ROWS {
+                push_band(&mut rows, number.wrapping_mul(u64::MAX / SAMPLE_BANDS), 0)?;
+            }
+            take(&rows, 0)?;
+        }
+        Ok(())
+    }
+
+    fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        if self.begun.fetch_add(1, Ordering::Relaxed) >= self.shape.readers_count {
+            return Ok(());
+        }
+        let mut reader = self.texts.reader(self.shape.reader_bytes)?;
+        let (mut rows, mut space) = (RowBatch::default(), Space::default());
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(&piece) = self.texts.pieces().get(number) else {
+                break;
+            };
+            let mut row = self.starts.get(number).copied().unwrap_or(0) as u32;
+            for batch in reader.open(piece)? {
+                let batch = batch?;
+                let texts = cast(batch.column(0), &DataType::LargeUtf8);
+                let texts = texts.map_err(|error| fault::arrow(DEDUP, &error))?;
+                for text in texts.as_string::<i64>() {
+                    let mut pushed = Ok(());
+                    if let Some(text) = text {
+                        self.hash.bands(text, &mut space, |band| {
+                            if pushed.is_ok() {
+                                pushed = push_band(&mut rows, band, row);
+                            }
+                        });
+                    }
+                    pushed?;
+                    row += 1;
+                    if rows.bytes() as u64 >= self.shape.batch_bytes {
+                        take(&rows, 0)?;
+                        rows.clear();
+                    }
+                }
+            }
+        }
+        match rows.is_empty() {
+            true => Ok(()),
+            false => take(&rows, 0),
+        }
+    }
+}
+
+/// Rows by their band.
+struct BandKey;
+
+impl SortKey for BandKey {
+    fn append_key(&self, row: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+        let band = row.get(..BAND_BYTES);
+        key.extend_from_slice(band.ok_or_else(|| NoKey("it is cut short".to_owned()))?);
+        Ok(())
+    }
+
+    fn tie(&self) -> Tie {
+        Tie::Bytes
+    }
+}
+
+/// Takes bands in order, and unites the rows of each.
+struct UniteSink<'s> {
+    sets: &'s Components,
+    part_bytes: u64,
+}
+
+struct UnitePart<'s> {
+    sets: &'s Components,
+    last: Option<(u64, u32)>,
+}
+
+impl RowSink for UniteSink<'_> {
+    fn part_bytes(&self) -> u64 {
+        self.part_bytes
+    }
+
+    fn keeps_keys_together(&self) -> bool {
+        true
+    }
+
+    fn begin(&self, _: usize, _: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
+        Ok(Box::new(UnitePart {
+            sets: self.sets,
+            last: None,
+        }))
+    }
+}
+
+impl RowPart for UnitePart<'_> {
+    fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
+        for row in rows {
+            let (band, row) = row.split_first_chunk().ok_or_else(cut_short)?;
+            let (band, row) = (
+                u64::from_be_bytes(*band),
+                u32::from_be_bytes(row.try_into().map_err(|_| cut_short())?),
+            );
+            if let Some((_, last)) = self.last.filter(|(known, _)| *known == band) {
+                self.sets.unite(last, row);
+            }
+            self.last = Some((band, row));
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn cut_short() -> Error {
+    Error::corrupt(DEDUP, "a band is cut short").hint("a bug, or scratch was changed: run again")
+}
+
+/// Rows and those that stand for them.
+struct Rows<'r> {
+    sets: &'r Components,
+    starts: Vec<u64>,
+    pieces: &'r [Piece],
+    /// Of each piece: rows that stand for themselves.
+    kept_counts: Vec<u64>,
+}
+
+impl<'r> Rows<'r> {
+    fn of(sets: &'r Components, pieces: &'r [Piece]) -> Self {
+        let starts = starts_of(pieces);
+        let kept = starts.iter().zip(pieces).map(|(&start, piece)| {
+            let rows = start as u32..(start + piece.rows_count) as u32;
+            rows.filter(|&row| sets.representative(row) == row).count() as u64
+        });
+        Rows {
+            kept_counts: kept.collect(),
+            sets,
+            starts,
+            pieces,
+        }
+    }
+
+    /// Of the rows of a batch: which stand for them, and which are kept, or are not.
+    fn chosen(
+        &self,
+        (piece, first): (usize, u64),
+        batch: &RecordBatch,
+        is_kept: bool,
+    ) -> Result<(RecordBatch, Vec<u64>)> {
+        let ends = self.starts.get(piece).zip(self.pieces.get(piece));
+        let ends = ends.filter(|(_, piece)| first + batch.num_rows() as u64 <= piece.rows_count);
+        let (&start, _) = ends.ok_or_else(|| {
+            Error::corrupt(DEDUP, "a row group has more rows than its file says")
+                .hint("the file is damaged: copy or write it again")
+        })?;
+        let rows = (start + first) as u32..(start + first) as u32 + batch.num_rows() as u32;
+        let stands: Vec<u32> = rows
+            .clone()
+            .map(|row| self.sets.representative(row))
+            .collect();
+        let taken = rows
+            .zip(&stands)
+            .map(|(row, stand)| (row == *stand) == is_kept);
+        let taken: Vec<bool> = taken.collect();
+        let stands = stands.iter().zip(&taken).filter(|(_, is_taken)| **is_taken);
+        let stands = stands.map(|(stand, _)| u64::from(*stand)).collect();
+        Ok((filtered(batch, &BooleanArray::from(taken))?, stands))
+    }
+}
+
+/// The rows that are kept.
+struct Alone<'r>(&'r Rows<'r>);
+
+impl Change for Alone<'_> {
+    fn count(&self, piece: usize) -> Option<u64> {
+        self.0.kept_counts.get(piece).copied()
+    }
+
+    fn apply(&self, piece: usize, first: u64, batch: RecordBatch) -> Result<RecordBatch> {
+        Ok(self.0.chosen((piece, first), &batch, true)?.0)
+    }
+}
+
+/// The others, each with the row that is kept for it.
+struct Others<'r> {
+    rows: &'r Rows<'r>,
+    schema: &'r SchemaRef,
+}
+
+impl Change for Others<'_> {
+    fn count(&self, piece: usize) -> Option<u64> {
+        let all = self.rows.pieces.get(piece)?.rows_count;
+        Some(all - self.rows.kept_counts.get(piece)?)
+    }
+
+    fn apply(&self, piece: usize, first: u64, batch: RecordBatch) -> Result<RecordBatch> {
+        let (batch, stands) = self.rows.chosen((piece, first), &batch, false)?;
+        let mut columns = batch.columns().to_vec();
+        let stands: ArrayRef = Arc::new(UInt64Array::from(stands));
+        columns.push(stands);
+        RecordBatch::try_new(Arc::clone(self.schema), columns)
+            .map_err(|error| fault::arrow(DEDUP, &error))
+    }
+}

@@ -1,0 +1,108 @@
+//! Where groups go: into a table, or into memory where they are few.
+//!
+//! Contract: parts of the groups are taken by several threads at the same time, each in order; the parts' numbers are the order
+//! of the whole.
+//!
+//! Bounds: [`Few`] holds so many groups as it is made for, and is an error beyond.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use arrow_array::RecordBatch;
+use outcore_io::{Error, Result};
+
+use super::aggregate::GROUP;
+use crate::output::{Section, TableOutput};
+
+/// Takes groups.
+pub(super) trait GroupsTo: Sync {
+    /// Begins a part.
+    fn part(&self, number: usize) -> Box<dyn GroupsPart + '_>;
+}
+
+/// A part of the groups.
+pub(super) trait GroupsPart {
+    /// Takes the next groups.
+    ///
+    /// # Errors
+    /// What keeps it from taking them.
+    fn write(&mut self, groups: &RecordBatch) -> Result<()>;
+
+    /// Has had all of them.
+    ///
+    /// # Errors
+    /// As [`GroupsPart::write`].
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
+impl GroupsTo for TableOutput {
+    fn part(&self, number: usize) -> Box<dyn GroupsPart + '_> {
+        Box::new(self.section(number as u64, 0))
+    }
+}
+
+impl GroupsPart for Section<'_> {
+    fn write(&mut self, groups: &RecordBatch) -> Result<()> {
+        Section::write(self, groups)
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        Section::finish(*self)
+    }
+}
+
+/// Groups in memory.
+pub(super) struct Few {
+    groups_max: usize,
+    /// Batches by the number of their part.
+    parts: Mutex<BTreeMap<usize, Vec<RecordBatch>>>,
+}
+
+impl Few {
+    /// Room for so many.
+    pub(super) fn new(groups_max: usize) -> Self {
+        Few {
+            groups_max,
+            parts: Mutex::default(),
+        }
+    }
+
+    /// All of them, in order.
+    pub(super) fn into_batches(self) -> Vec<RecordBatch> {
+        let parts = self
+            .parts
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        parts.into_values().flatten().collect()
+    }
+}
+
+impl GroupsTo for Few {
+    fn part(&self, number: usize) -> Box<dyn GroupsPart + '_> {
+        Box::new(FewPart { to: self, number })
+    }
+}
+
+struct FewPart<'f> {
+    to: &'f Few,
+    number: usize,
+}
+
+impl GroupsPart for FewPart<'_> {
+    fn write(&mut self, groups: &RecordBatch) -> Result<()> {
+        let mut parts = self.to.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.entry(self.number).or_default().push(groups.clone());
+        let count: usize = parts.values().flatten().map(RecordBatch::num_rows).sum();
+        match count > self.to.groups_max {
+            true => Err(Error::usage(
+                GROUP,
+                format!("there are more than {} groups", self.to.groups_max),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! A table in directories: one for each value of its key columns.
+//!
+//! Contract: rows whose key columns are equal go to one file, `DIR/country=de/day=7/part-0.parquet`, in the order of the
+//! input. The columns of the key are not in the files; readers take them from the names of the directories ([`hive`](crate::input)),
+//! where a null is called `__HIVE_DEFAULT_PARTITION__` and what names cannot hold is written `%xx`. All files appear together, or
+//! nothing does.
+//!
+//! Two passes: the first counts the rows of each key, reading no other column; the second sorts rows by the key into files that
+//! end where the counts say. So no more than one file is written at a time, and memory does not grow with their number.
+//!
+//! Bounds: as [`sort`](fn@super::sort) beside a read of the key columns; [`PARTITIONS_MAX`] directories.
+
+use std::path::{Path, PathBuf};
+
+use arrow_array::{Array, RecordBatch, cast::AsArray, types::Int64Type};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::DataType;
+use outcore::Job;
+use outcore::key::sort_key::Tie;
+use outcore_io::{Error, Result};
+
+use super::equal::plain_type;
+use super::group::few_groups;
+use super::rows_in::RowKeys;
+use super::sort::{Rows, open};
+use super::{TableEnds, TableSummary};
+use crate::fault;
+use crate::input::MISSING_PARTITION;
+use crate::output::{FileRows, OutputOptions};
+use crate::rows::{KeyColumn, RowCodec};
+use crate::schema::column_index;
+
+const PARTITION: &str = "partition a table";
+/// Directories at most: their files appear together, and are open until then.
+const PARTITIONS_MAX: usize = 10_000;
+
+/// Splits a table by the values of columns into directories below `dir`, which must be there, into files of the name
+/// `file`; gives their names, too. The outputs of `ends` do not matter.
+///
+/// # Errors
+/// As [`sort`](super::sort()); usage: a key of floats or nested values, no other column, too many values.
+pub fn partition(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    keys: &[String],
+    (dir, file): (&Path, &str),
+) -> Result<(TableSummary, Vec<PathBuf>)> {
+    let input = open(job, ends)?;
+    let schema = input.schema();
+    let mut places = Vec::with_capacity(keys.len());
+    for name in keys {
+        let place = column_index(schema, name, PARTITION)?;
+        let data_type = plain_type(schema.field(place).data_type());
+        if data_type.is_floating() || data_type.is_nested() || data_type == DataType::Null {
+            let cause = format!("column `{name}` is {data_type}, whose values name no directories");
+            return Err(
+                Error::usage(PARTITION, cause).hint("split by columns of texts, integers or dates")
+            );
+        }
+        places.push(place);
+    }
+    let kept: Vec<usize> = (0..schema.fields().len())
+        .filter(|place| !places.contains(place))
+        .collect();
+    if kept.is_empty() {
+        return Err(Error::usage(PARTITION, "the files would have no column")
+            .hint("leave a column out of the key"));
+    }
+    let keys: Vec<KeyColumn> = keys.iter().map(KeyColumn::new).collect();
+    let groups = few_groups(job, &input, (&keys, PARTITIONS_MAX), dir).map_err(|error| {
+        error.hint("split by columns with fewer values, or filter the table into several first")
+    })?;
+    let mut paths = Vec::new();
+    let mut ends_at = Vec::new();
+    let mut rows = 0;
+    for batch in &groups {
+        let counts = batch.column(keys.len()).as_primitive::<Int64Type>();
+        for (group, &count) in counts.values().iter().enumerate() {
+            rows += count as u64;
+            ends_at.push(rows);
+            paths.push(dir.join(directory_of(batch, group, &keys)?).join(file));
+        }
+    }
+    if paths.is_empty() {
+        return Err(
+            Error::usage(PARTITION, "the table has no rows, so there is no directory")
+                .hint("copy it with outcore convert"),
+        );
+    }
+    let made = Directories::make(dir, &paths)?;
+    let writes = OutputOptions {
+        files: FileRows::Ends(ends_at),
+        manifest: Some(dir.join(format!(
+            "_partitions{}",
+            outcore_io::output::MANIFEST_SUFFIX
+        ))),
+        ..ends.writes.clone()
+    };
+    let codec = RowCodec::new(schema, &keys)?;
+    let sorted = Rows {
+        input: &input,
+        codec: &codec,
+        keys: RowKeys::Columns,
+        tie: Tie::Position,
+        is_unique: false,
+        first: None,
+        columns: Some(&kept),
+    };
+    let done = sorted.run(job, &paths, &writes)?;
+    made.keep();
+    Ok((done, paths))
+}
+
+/// The names of a group's directories.
+fn directory_of(groups: &RecordBatch, group: usize, keys: &[KeyColumn]) -> Result<PathBuf> {
+    let mut path = PathBuf::new();
+    for (key, column) in keys.iter().zip(groups.columns()) {
+        let value = match column.is_null(group) {
+            true => MISSING_PARTITION.to_owned(),
+            false => {
+                let options = FormatOptions::default();
+                let formatter = ArrayFormatter::try_new(column, &options);
+                let text = formatter.and_then(|formatter| formatter.value(group).try_to_string());
+                encoded(&text.map_err(|error| fault::arrow(PARTITION, &error))?)
+            }
+        };
+        path.push(format!("{}={value}", encoded(&key.name)));
+    }
+    Ok(path)
+}
+
+/// Text whose bytes that names should not hold are written `%xx`.
+fn encoded(text: &str) -> String {
+    let mut name = String::with_capacity(text.len());
+    for unit in text.chars() {
+        match unit.is_alphanumeric() || "-_.+ ,:@".contains(unit) {
+            true => name.push(unit),
+            false => {
+                let mut bytes = [0; 4];
+                for byte in unit.encode_utf8(&mut bytes).bytes() {
+                    name.push_str(&format!("%{byte:02X}"));
+                }
+            }
+        }
+    }
+    name
+}
+
+/// Directories that were made for files, and go again if these are not written.
+struct Directories(Vec<PathBuf>);
+
+impl Directories {
+    fn make(root: &Path, files: &[PathBuf]) -> Result<Self> {
+        let mut made = Directories(Vec::new());
+        for dir in files.iter().filter_map(|file| file.parent()) {
+            let mut above: Vec<&Path> = dir.ancestors().take_while(|dir| *dir != root).collect();
+            above.reverse();
+            for dir in above {
+                match std::fs::create_dir(dir) {
+                    Ok(()) => made.0.push(dir.to_path_buf()),
+                    Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                    Err(error) => return Err(Error::io("create directory", &error).path(dir)),
+                }
+            }
+        }
+        Ok(made)
+    }
+
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Directories {
+    fn drop(&mut self) {
+        for dir in self.0.iter().rev() {
+            // Only what is empty goes.
+            let _ = std::fs::remove_dir(dir);
+        }
+    }
+}

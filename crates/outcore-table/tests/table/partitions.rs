@@ -1,0 +1,138 @@
+//! Tables in directories.
+//!
+//! Contract: what is read back from the directories, as one table, has the rows of the input, those of a directory in its
+//! order.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{
+    Array, ArrayRef, Date32Array, Float64Array, Int64Array, RecordBatch, StringArray,
+};
+use outcore::{Kind, Result};
+use outcore_table::input::{InputOptions, TableInput};
+use outcore_table::jobs::{TableEnds, partition};
+use outcore_table::output::{OutputOptions, TableFormat};
+
+use crate::common::{self, Draw, write_parquet};
+
+const VALUES: [&str; 6] = ["de", "a/b", "100%", "", "Straße", ".."];
+
+fn visits(rows: usize) -> RecordBatch {
+    let draw = &mut Draw::new(5);
+    let place: StringArray = (0..rows)
+        .map(|_| (!draw.one_in(9)).then(|| VALUES[draw.below(VALUES.len())]))
+        .collect();
+    let day: Date32Array = (0..rows).map(|_| Some(draw.below(3) as i32)).collect();
+    let id = Int64Array::from_iter_values(0..rows as i64);
+    let weight = Float64Array::from_iter_values((0..rows).map(|row| row as f64 / 3.0));
+    let columns: [(&str, ArrayRef); 4] = [
+        ("place", Arc::new(place)),
+        ("id", Arc::new(id)),
+        ("day", Arc::new(day)),
+        ("weight", Arc::new(weight)),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)))
+        .unwrap()
+}
+
+/// Splits `batch` into `dir`; its files.
+fn split(
+    dir: &tempfile::TempDir,
+    batch: &RecordBatch,
+    (memory_bytes, threads): (u64, usize),
+    keys: &[&str],
+) -> Result<Vec<PathBuf>> {
+    let inputs = [dir.path().join("in.parquet")];
+    write_parquet(&inputs[0], batch, 500);
+    let out = dir.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let ends = TableEnds {
+        inputs: &inputs,
+        reads: &InputOptions::default(),
+        outputs: &[],
+        writes: &OutputOptions::new(TableFormat::Parquet),
+    };
+    let job = common::job(memory_bytes, threads);
+    let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+    let done = partition(&job, &ends, &keys, (&out, "part-0.parquet"));
+    assert_eq!(job.budget.used_bytes(), 0);
+    let names = || std::fs::read_dir(&out).unwrap().count();
+    let (summary, paths) = done.inspect_err(|_| assert_eq!(names(), 0, "nothing is left"))?;
+    assert_eq!(summary.rows_out, batch.num_rows() as u64);
+    Ok(paths)
+}
+
+#[test]
+fn directories_hold_the_rows_of_their_values_in_order() {
+    let batch = visits(4_000);
+    for (memory_bytes, threads) in [(24 << 20, 1), (256 << 20, 2)] {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = split(&dir, &batch, (memory_bytes, threads), &["place", "day"]).unwrap();
+        // Each value, and null, on each of three days.
+        assert_eq!(paths.len(), (VALUES.len() + 1) * 3);
+        assert!(paths.iter().all(|path| path.is_file()));
+        let job = common::job(64 << 20, 1);
+        let read = [dir.path().join("out")];
+        let input = TableInput::open(&job, &read, &InputOptions::default()).unwrap();
+        let names: Vec<String> = input
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect();
+        assert_eq!(names, ["id", "weight", "place", "day"]);
+        let mut found: BTreeMap<(Option<String>, String), Vec<i64>> = BTreeMap::new();
+        let mut reader = input.reader(32 << 20).unwrap();
+        for &piece in input.pieces() {
+            for part in reader.open(piece).unwrap() {
+                let part = part.unwrap();
+                let (place, day) = (part.column(2).as_string::<i32>(), part.column(3));
+                let day = day.as_string::<i32>();
+                for row in 0..part.num_rows() {
+                    let place = place.is_valid(row).then(|| place.value(row).to_owned());
+                    let key = (place, day.value(row).to_owned());
+                    let id = part.column(0).as_primitive::<Int64Type>().value(row);
+                    found.entry(key).or_default().push(id);
+                }
+            }
+        }
+        let mut expected: BTreeMap<(Option<String>, String), Vec<i64>> = BTreeMap::new();
+        let place = batch.column(0).as_string::<i32>();
+        let day = batch
+            .column(2)
+            .as_primitive::<arrow_array::types::Date32Type>();
+        for row in 0..batch.num_rows() {
+            let place = place.is_valid(row).then(|| place.value(row).to_owned());
+            let key = (place, format!("1970-01-0{}", day.value(row) + 1));
+            expected.entry(key).or_default().push(row as i64);
+        }
+        assert!(found == expected);
+    }
+}
+
+#[test]
+fn what_names_no_directories_is_refused_and_leaves_nothing() {
+    let batch = visits(20_000);
+    for (keys, cause) in [
+        (&["weight"][..], "Float64"),
+        (&["plaec"], "`place`"),
+        (&["id"], "more than 10000"),
+        (&["id", "place", "day", "weight"], "Float64"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let error = split(&dir, &batch, (64 << 20, 2), keys).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage, "{error}");
+        assert!(error.to_string().contains(cause), "{error}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let narrow = batch.project(&[0]).unwrap();
+    let error = split(&dir, &narrow, (64 << 20, 2), &["place"]).unwrap_err();
+    assert!(error.to_string().contains("no column"), "{error}");
+    let dir = tempfile::tempdir().unwrap();
+    let error = split(&dir, &batch.slice(0, 0), (64 << 20, 2), &["place"]).unwrap_err();
+    assert!(error.to_string().contains("no rows"), "{error}");
+}
