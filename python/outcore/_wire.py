@@ -50,6 +50,7 @@ class GraphKernelRequest(TypedDict):
     alpha: float
     tolerance: float
     iterations: int
+    targets: list[tuple[int, float]]
     resources: ResourcesRequest
 
 

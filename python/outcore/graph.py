@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _outcore
@@ -85,6 +86,7 @@ class Graph:
         alpha: float = 0.0,
         tol: float = 0.0,
         max_iter: SupportsIndex = 0,
+        targets: list[tuple[int, float]] | None = None,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[Any]:
         import numpy
@@ -96,6 +98,7 @@ class Graph:
             alpha=float(alpha),
             tolerance=float(tol),
             iterations=whole("max_iter", max_iter),
+            targets=targets or [],
             resources=self._resources,
         )
         with telling(progress, (kernel,)) as tell:
@@ -135,12 +138,45 @@ class Graph:
         *,
         tol: float = 1e-6,
         max_iter: SupportsIndex = 100,
+        personalization: Mapping[int, float] | None = None,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.float64]:
-        """The rank of each vertex; they sum to 1. A `tol` of 0 runs `max_iter` iterations."""
+        """The rank of each vertex; they sum to 1. A `tol` of 0 runs `max_iter` iterations.
+
+        With `personalization`, the surfer jumps to its vertices only, each as often as its weight says.
+        """
+        targets = None
+        if personalization is not None:
+            weights = personalization.items()
+            targets = [(self._vertex(vertex), float(weight)) for vertex, weight in weights]
+            if not targets:
+                raise usage("PageRank", "personalization names no vertex", "name one, or leave it out")
         return self._run(
-            "pagerank", "<f8", alpha=alpha, tol=tol, max_iter=max_iter, progress=progress
+            "pagerank",
+            "<f8",
+            alpha=alpha,
+            tol=tol,
+            max_iter=max_iter,
+            targets=targets,
+            progress=progress,
         )
+
+    def strongly_connected_components(
+        self, *, progress: Watcher | bool | None = None
+    ) -> npt.NDArray[np.uint32]:
+        """The smallest vertex of the strongly connected component of each vertex."""
+        return self._run("strong", "<u4", progress=progress)
+
+    def triangles(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint64]:
+        """The number of triangles that each vertex is in; their sum is three times that of all triangles."""
+        return self._run("triangles", "<u8", progress=progress)
+
+    def shortest_path_length(
+        self, source: SupportsIndex, *, progress: Watcher | bool | None = None
+    ) -> npt.NDArray[np.float64]:
+        """The least sum of weights of a path from `source` to each vertex; infinity where there is none. Edges
+        without weights count 1."""
+        return self._run("lengths", "<f8", number=self._vertex(source), progress=progress)
 
     def core_number(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint32]:
         """The largest k for which each vertex is in the k-core."""

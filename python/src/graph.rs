@@ -49,6 +49,8 @@ pub(crate) struct KernelRequest {
     alpha: f64,
     tolerance: f64,
     iterations: u32,
+    /// Vertices that a personalized surfer jumps to, with weights.
+    targets: Vec<(u32, f64)>,
     resources: Resources,
 }
 
@@ -98,7 +100,8 @@ fn bytes_of<T: Copy, const N: usize>(values: Vec<T>, to: impl Fn(T) -> [u8; N]) 
     values.into_iter().flat_map(to).collect()
 }
 
-/// The values of vertices: numbers of four bytes, of eight for names, floats of eight bytes for ranks.
+/// The values of vertices: numbers of four bytes, of eight for names and triangles, floats of eight bytes for ranks and
+/// lengths.
 pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
     let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
     let graph = Graph::open(&job, &request.graph)?;
@@ -108,6 +111,15 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
         "levels" => kernels::bfs(&job, &graph, number)?.levels,
         "parents" => kernels::bfs(&job, &graph, number)?.parents,
         "core_number" => kernels::core_numbers(&job, &graph)?,
+        "strong" => kernels::strong_components(&job, &graph)?,
+        "triangles" => {
+            let counts = kernels::triangles(&job, &graph)?;
+            return Ok(bytes_of(counts, u64::to_le_bytes));
+        }
+        "lengths" => {
+            let lengths = kernels::shortest_paths(&job, &graph, number)?;
+            return Ok(bytes_of(lengths, f64::to_le_bytes));
+        }
         "k_core" => kernels::k_core(&job, &graph, number)?,
         "out_degrees" => degrees(&job, &graph, Direction::Out)?,
         "in_degrees" => degrees(&job, &graph, Direction::In)?,
@@ -122,7 +134,10 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
                 tolerance: request.tolerance,
                 iterations_max: request.iterations,
             };
-            let (ranks, _) = kernels::pagerank(&job, &graph, options)?;
+            let (ranks, _) = match request.targets.as_slice() {
+                [] => kernels::pagerank(&job, &graph, options)?,
+                targets => kernels::personalized_pagerank(&job, &graph, options, targets)?,
+            };
             return Ok(bytes_of(ranks, f64::to_le_bytes));
         }
     };

@@ -92,6 +92,50 @@ def test_core_numbers_and_ranks_are_those_of_networkx(tmp_path):
     assert max(abs(found[vertex] - ranks[vertex]) for vertex in range(vertices)) < 1e-9
 
 
+def test_strong_components_and_lengths_are_those_of_scipy(tmp_path):
+    csgraph = pytest.importorskip("scipy.sparse.csgraph", reason="SciPy is not installed")
+    vertices = 1 << 11
+    edges = rmat(11, 3, seed=6)
+    matrix = scipy_graph(edges, vertices)
+    g = graph_of(tmp_path, edges, vertices)
+    _, labels = csgraph.connected_components(matrix, connection="strong")
+    smallest = np.full(labels.max() + 1, vertices)
+    np.minimum.at(smallest, labels, np.arange(vertices))
+    assert (g.strongly_connected_components() == smallest[labels]).all()
+    source = int(edges[0, 0])
+    far = csgraph.dijkstra(matrix > 0, indices=source)
+    assert (g.shortest_path_length(source) == far).all()
+
+
+def test_triangles_and_personal_ranks_are_those_of_networkx(tmp_path):
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    vertices = 1 << 9
+    edges = rmat(9, 8, seed=3)
+    other = networkx.Graph()
+    other.add_nodes_from(range(vertices))
+    other.add_edges_from((int(a), int(b)) for a, b in edges if a != b)
+    g = graph_of(tmp_path, edges, vertices, undirected=True, dedup=True, drop_loops=True)
+    wanted = networkx.triangles(other)
+    assert g.triangles().tolist() == [wanted[vertex] for vertex in range(vertices)]
+    jumps = {3: 1.0, 70: 3.0}
+    ranks = networkx.pagerank(other, tol=1e-12, personalization=jumps)
+    found = g.pagerank(tol=1e-12, personalization=jumps)
+    assert max(abs(found[vertex] - ranks[vertex]) for vertex in range(vertices)) < 1e-9
+
+
+def test_small_graphs_have_known_triangles_lengths_and_components(tmp_path):
+    edges = np.array([[0, 1], [1, 2], [2, 0], [2, 3], [3, 4], [4, 2]], "<u4")
+    g = graph_of(tmp_path, edges, 6)
+    assert g.strongly_connected_components().tolist() == [0, 0, 0, 0, 0, 5]
+    assert g.shortest_path_length(0).tolist() == [0, 1, 2, 3, 4, float("inf")]
+    with pytest.raises(outcore.UsageError, match="undirected"):
+        g.triangles()
+    with pytest.raises(outcore.UsageError, match="no vertex"):
+        g.pagerank(personalization={})
+    g = graph_of(tmp_path, edges, 6, undirected=True)
+    assert g.triangles().tolist() == [1, 1, 2, 1, 1, 0]
+
+
 @pytest.mark.parametrize("undirected", [False, True])
 def test_a_matrix_of_scipy_comes_back(tmp_path, undirected):
     sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")

@@ -21,7 +21,9 @@ pub enum Values {
     Numbers(Vec<u32>),
     /// Vertices or distances, of which there may be none: -1.
     Optional(Vec<u32>),
-    /// Ranks.
+    /// Numbers that may be larger.
+    Counts(Vec<u64>),
+    /// Ranks and lengths.
     Floats(Vec<f64>),
 }
 
@@ -48,6 +50,7 @@ impl Values {
     pub fn len(&self) -> usize {
         match self {
             Values::Numbers(values) | Values::Optional(values) => values.len(),
+            Values::Counts(values) => values.len(),
             Values::Floats(values) => values.len(),
         }
     }
@@ -62,6 +65,7 @@ impl Values {
         match self {
             Values::Numbers(values) => Value::Whole(values[vertex].into()),
             Values::Optional(values) => Value::Whole(optional(values[vertex])),
+            Values::Counts(values) => Value::Whole(values[vertex] as i64),
             Values::Floats(values) => Value::Float(values[vertex]),
         }
     }
@@ -99,6 +103,7 @@ pub fn write(
         Values::Optional(values) => {
             write_as(job, to, "i64", values.len(), |at| optional(values[at]))
         }
+        Values::Counts(values) => write_as(job, to, "u64", values.len(), |at| values[at]),
         Values::Floats(values) => write_as(job, to, "f64", values.len(), |at| values[at]),
     }
 }
@@ -164,6 +169,7 @@ pub fn top(values: &Values, count: usize) -> Vec<(usize, Value)> {
         let order = match values {
             Values::Floats(values) => values[*b].total_cmp(&values[*a]),
             Values::Numbers(values) => values[*b].cmp(&values[*a]),
+            Values::Counts(values) => values[*b].cmp(&values[*a]),
             Values::Optional(values) => optional(values[*b]).cmp(&optional(values[*a])),
         };
         order.then(a.cmp(b))

@@ -31,7 +31,23 @@ const PAGERANK_EXAMPLES: &str = "\
 Examples:
   outcore graph pagerank g.graph -o ranks.npy --top 20
   outcore graph pagerank g.graph -o ranks.csv --tolerance 1e-9 --iterations 200
-  outcore graph pagerank g.graph --iterations 10 --tolerance 0 --top 10";
+  outcore graph pagerank g.graph --iterations 10 --tolerance 0 --top 10
+  outcore graph pagerank g.graph --source 17 --source 42 --top 10";
+
+const SCC_EXAMPLES: &str = "\
+Examples:
+  outcore graph scc g.graph -o strong.npy
+  outcore graph scc g.graph -o strong.csv --memory 512MiB";
+
+const SSSP_EXAMPLES: &str = "\
+Examples:
+  outcore graph sssp roads.graph --source 17 -o lengths.npy
+  outcore graph sssp roads.graph --source 17 -o lengths.csv";
+
+const TRIANGLES_EXAMPLES: &str = "\
+Examples:
+  outcore graph triangles g.graph -o triangles.npy --top 20
+  outcore graph triangles g.graph --json";
 
 const KCORE_EXAMPLES: &str = "\
 Examples:
@@ -110,6 +126,37 @@ pub(crate) enum GraphCommand {
         /// Iterations, at most
         #[arg(long, value_name = "N", default_value_t = 100)]
         iterations: u32,
+        /// Jump to this vertex only, or to these alike (personalized PageRank); repeat for several
+        #[arg(long, value_name = "VERTEX")]
+        source: Vec<u64>,
+    },
+    /// Strongly connected components: the smallest vertex of the component of each vertex
+    ///
+    /// Vertices are in one component if each reaches the other along the directions of edges.
+    #[command(after_long_help = SCC_EXAMPLES)]
+    Scc {
+        #[command(flatten)]
+        kernel: KernelArgs,
+    },
+    /// Shortest paths: the least sum of weights from a source to each vertex
+    ///
+    /// Edges without weights count 1. Infinity stands for vertices that are not reached.
+    #[command(after_long_help = SSSP_EXAMPLES)]
+    Sssp {
+        #[command(flatten)]
+        kernel: KernelArgs,
+        /// The vertex to start from; its original id if ids were relabelled
+        #[arg(long, value_name = "VERTEX")]
+        source: u64,
+    },
+    /// Triangles: how many each vertex is in
+    ///
+    /// The graph must be undirected. Parallel edges count once, and edges from a vertex to itself
+    /// not at all. The summary has the number of all triangles.
+    #[command(after_long_help = TRIANGLES_EXAMPLES)]
+    Triangles {
+        #[command(flatten)]
+        kernel: KernelArgs,
     },
     /// Core numbers: the largest k for which each vertex is in the k-core
     ///

@@ -66,14 +66,39 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
             alpha,
             tolerance,
             iterations,
+            source,
         } => {
             let options = PageRankOptions {
                 alpha: *alpha,
                 tolerance: *tolerance,
                 iterations_max: *iterations,
             };
-            run_kernel(context, kernel, "PageRank", |job, graph, _| {
-                Ok(Values::Floats(kernels::pagerank(job, graph, options)?.0))
+            run_kernel(context, kernel, "PageRank", |job, graph, names| {
+                if source.is_empty() {
+                    return Ok(Values::Floats(kernels::pagerank(job, graph, options)?.0));
+                }
+                let targets = source
+                    .iter()
+                    .map(|name| Ok((vertex_of(*name, graph, names)?, 1.0)));
+                let targets = targets.collect::<Result<Vec<_>>>()?;
+                let ranks = kernels::personalized_pagerank(job, graph, options, &targets)?;
+                Ok(Values::Floats(ranks.0))
+            })
+        }
+        GraphCommand::Scc { kernel } => {
+            run_kernel(context, kernel, "strong components", |job, graph, _| {
+                Ok(Values::Numbers(kernels::strong_components(job, graph)?))
+            })
+        }
+        GraphCommand::Sssp { kernel, source } => {
+            run_kernel(context, kernel, "shortest paths", |job, graph, names| {
+                let source = vertex_of(*source, graph, names)?;
+                Ok(Values::Floats(kernels::shortest_paths(job, graph, source)?))
+            })
+        }
+        GraphCommand::Triangles { kernel } => {
+            run_kernel(context, kernel, "triangles", |job, graph, _| {
+                Ok(Values::Counts(kernels::triangles(job, graph)?))
             })
         }
         GraphCommand::Kcore { kernel, k } => {
@@ -353,6 +378,15 @@ fn run_kernel(
         .with("vertices", json!(graph.manifest().vertices))
         .with("edges", json!(graph.manifest().edges))
         .with("top", json!(listed.collect::<Vec<_>>()));
+    // Each triangle is counted at its three corners.
+    let triangles = match &values {
+        Values::Counts(counts) => Some(counts.iter().sum::<u64>() / 3),
+        _ => None,
+    };
+    let summary = match triangles {
+        Some(triangles) => summary.with("triangles", json!(triangles)),
+        None => summary,
+    };
     reporter.summary(&summary);
     let lines = top
         .iter()
@@ -360,6 +394,9 @@ fn run_kernel(
     let lines: String = lines.collect();
     if !lines.is_empty() {
         reporter.result(&lines);
+    }
+    if let Some(triangles) = triangles {
+        reporter.human(&units::counted(triangles, "triangle"));
     }
     reporter.human(&format!(
         "{name} of {} vertices and {} edges in {}",

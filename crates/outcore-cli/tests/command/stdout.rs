@@ -177,7 +177,13 @@ const COMMANDS: &[(&str, Run)] = &[
     ("view verify", With(&["v --json"])),
     ("view materialize", With(&["v -o o --force --json"])),
     ("view mount", Help("it needs FUSE")),
-    ("graph convert", With(&["edges.txt -o g.graph --json"])),
+    (
+        "graph convert",
+        With(&[
+            "edges.txt -o g.graph --json",
+            "edges.txt -o u.graph --undirected --json",
+        ]),
+    ),
     ("graph info", With(&["g.graph", "g.graph --json"])),
     ("graph verify", With(&["g.graph", "g.graph --json"])),
     (
@@ -194,6 +200,15 @@ const COMMANDS: &[(&str, Run)] = &[
         With(&["g.graph --top 1", "g.graph --json"]),
     ),
     ("graph kcore", With(&["g.graph --top 1", "g.graph --json"])),
+    ("graph scc", With(&["g.graph --top 1", "g.graph --json"])),
+    (
+        "graph sssp",
+        With(&["g.graph --source 0 --top 1", "g.graph --source 0 --json"]),
+    ),
+    (
+        "graph triangles",
+        With(&["u.graph --top 1", "u.graph --json"]),
+    ),
     ("demo", Help(LONG)),
     ("scratch list", With(&[". --json"])),
     ("scratch clean", With(&[". --json"])),

@@ -94,6 +94,19 @@ impl<'g> Frontiers<'g> {
         direction: Direction,
         visit: impl Fn(u32, u32) + Sync,
     ) -> Result<()> {
+        self.weighted_edges_of(frontier, direction, |from, to, _| visit(from, to))
+    }
+
+    /// The same, with the weight of each edge: 1 where the graph has none.
+    ///
+    /// # Errors
+    /// What reading fails with.
+    pub(crate) fn weighted_edges_of(
+        &mut self,
+        frontier: &[u32],
+        direction: Direction,
+        visit: impl Fn(u32, u32, f32) + Sync,
+    ) -> Result<()> {
         for vertex in frontier {
             self.members.insert(*vertex);
         }
@@ -103,8 +116,10 @@ impl<'g> Frontiers<'g> {
         let done = match blocks {
             Some(blocks) => self.lists.each_in(&blocks, &|list| {
                 if members.contains(list.vertex) {
-                    let others = list.neighbours.iter();
-                    others.for_each(|other| visit(list.vertex, *other));
+                    for (place, other) in list.neighbours.iter().enumerate() {
+                        let weight = list.weights.get(place).copied().unwrap_or(1.0);
+                        visit(list.vertex, *other, weight);
+                    }
                 }
                 Ok(())
             }),
@@ -122,7 +137,7 @@ fn scan(
     graph: &Graph,
     job: &Job,
     (members, direction): (&VertexSet, Direction),
-    visit: &(impl Fn(u32, u32) + Sync),
+    visit: &(impl Fn(u32, u32, f32) + Sync),
 ) -> Result<()> {
     let is_directed = graph.manifest().directed;
     let (is_out, is_in) = match (is_directed, direction) {
@@ -131,13 +146,13 @@ fn scan(
         _ => (true, true),
     };
     graph.scan(job, |segment| {
-        for (target, source) in segment.edges() {
+        for (target, source, weight) in segment.weighted_edges() {
             let (target, source) = (target as u32, source as u32);
             if is_out && members.contains(source) {
-                visit(source, target);
+                visit(source, target, weight);
             }
             if is_in && members.contains(target) && (is_directed || target != source) {
-                visit(target, source);
+                visit(target, source, weight);
             }
         }
         Ok(())

@@ -34,7 +34,7 @@ pub struct ListReader<'g> {
 
 impl<'g> ListReader<'g> {
     /// Memory that one takes, twice while blocks are being read.
-    pub(super) const BYTES: u64 = 2 * (BLOCKS_KEPT * LIST_BLOCK_BYTES) as u64;
+    pub(crate) const BYTES: u64 = 2 * (BLOCKS_KEPT * LIST_BLOCK_BYTES) as u64;
 
     /// One for the lists of `graph`.
     ///

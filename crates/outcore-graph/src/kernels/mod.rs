@@ -7,8 +7,11 @@
 //! |---|---|---|
 //! | [`components`](fn@components) | one | 4 |
 //! | [`bfs`](fn@bfs) | about one a level with many vertices; else the lists of the frontier | 12 |
-//! | [`pagerank`](fn@pagerank) | one an iteration | 20 |
+//! | [`pagerank`](fn@pagerank), [`personalized_pagerank`] | one an iteration | 20 |
 //! | [`core_numbers`] | one a round with many vertices; else the lists of what goes | 16 |
+//! | [`shortest_paths`] | one a round with many vertices; else the lists of the frontier | 16 |
+//! | [`strong_components`] | the same | 24 |
+//! | [`triangles`](fn@triangles) | the lists, once for each time that they fill the memory | 12 |
 //!
 //! [`State`]: crate::graph::state::State
 
@@ -16,8 +19,14 @@ mod bfs;
 mod components;
 mod cores;
 mod pagerank;
+mod paths;
+mod strong;
+mod triangles;
 
 pub use bfs::{Search, bfs};
 pub use components::components;
 pub use cores::{core_numbers, k_core};
-pub use pagerank::{PageRankOptions, pagerank};
+pub use pagerank::{PageRankOptions, pagerank, personalized_pagerank};
+pub use paths::shortest_paths;
+pub use strong::strong_components;
+pub use triangles::triangles;

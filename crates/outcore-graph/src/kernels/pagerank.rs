@@ -1,7 +1,7 @@
-//! PageRank by power iteration.
+//! PageRank by power iteration, from all vertices alike or from some.
 //!
 //! Contract: as networkx defines it: a surfer follows an edge with probability `alpha` and jumps anywhere otherwise;
-//! from a vertex without edges it always jumps. Iterations end when the sum of all changes is below `tolerance` times
+//! from a vertex without edges it always jumps. Personalized, it jumps to some vertices only, by their weights. Iterations end when the sum of all changes is below `tolerance` times
 //! the number of vertices. Edges count once each, parallel ones too; weights are not looked at.
 //!
 //! Source: Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking" (Stanford, 1999). What flows along
@@ -49,6 +49,54 @@ impl Default for PageRankOptions {
 /// [`outcore::Kind::Usage`] for options that make no sense, and where the changes are not below the tolerance in time;
 /// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
 pub fn pagerank(job: &Job, graph: &Graph, options: PageRankOptions) -> Result<(Vec<f64>, u32)> {
+    ranked(job, graph, options, None)
+}
+
+/// The same of a surfer who jumps to the vertices of `targets` only, each as often as its weight says. A vertex that is named
+/// several times has the sum of its weights.
+///
+/// # Errors
+/// As [`pagerank`]; [`outcore::Kind::Usage`] for a target that is not a vertex, and for weights that are negative, not numbers,
+/// or all 0.
+pub fn personalized_pagerank(
+    job: &Job,
+    graph: &Graph,
+    options: PageRankOptions,
+    targets: &[(u32, f64)],
+) -> Result<(Vec<f64>, u32)> {
+    let vertices = graph.vertices();
+    let wrong = |cause: String| {
+        let hint = "name vertices of the graph, with weights of which one is above 0";
+        Err(Error::usage(KERNEL, cause).hint(hint))
+    };
+    let mut shares = std::collections::BTreeMap::<u32, f64>::new();
+    for (vertex, weight) in targets {
+        if *vertex as usize >= vertices {
+            return wrong(format!("{vertex} is not a vertex: there are {vertices}"));
+        }
+        if !weight.is_finite() || *weight < 0.0 {
+            return wrong(format!("vertex {vertex} has the weight {weight}"));
+        }
+        *shares.entry(*vertex).or_default() += weight;
+    }
+    let all: f64 = shares.values().sum();
+    if all <= 0.0 || !all.is_finite() {
+        return wrong("no vertex is jumped to".to_owned());
+    }
+    let shares: Vec<(u32, f64)> = shares
+        .into_iter()
+        .map(|(v, weight)| (v, weight / all))
+        .collect();
+    ranked(job, graph, options, Some(&shares))
+}
+
+/// With the vertices that are jumped to, in order, and their shares, if these are not all alike.
+fn ranked(
+    job: &Job,
+    graph: &Graph,
+    options: PageRankOptions,
+    targets: Option<&[(u32, f64)]>,
+) -> Result<(Vec<f64>, u32)> {
     let PageRankOptions {
         alpha, tolerance, ..
     } = options;
@@ -85,11 +133,19 @@ pub fn pagerank(job: &Job, graph: &Graph, options: PageRankOptions) -> Result<(V
             }
             Ok(())
         })?;
-        let jump = (1.0 - alpha) * share + alpha * (dangling as f64 / WHOLE) * share;
+        let jumping = 1.0 - alpha + alpha * (dangling as f64 / WHOLE);
+        let mut targets = targets.map(|targets| targets.iter().peekable());
         let mut change = 0u128;
         for (vertex, sum) in incoming.iter().enumerate() {
             let degree = u64::from(degrees[vertex].max(1));
             let arrived = sum.swap(0, Ordering::Relaxed) as f64 / WHOLE;
+            let jump = match &mut targets {
+                None => jumping * share,
+                Some(targets) => {
+                    let target = targets.next_if(|(target, _)| *target as usize == vertex);
+                    target.map_or(0.0, |(_, share)| jumping * share)
+                }
+            };
             let rank = ((jump + alpha * arrived) * WHOLE) as u64;
             change += u128::from(rank.abs_diff(flows[vertex].saturating_mul(degree)));
             flows[vertex] = rank / degree;

@@ -4,11 +4,16 @@
 //! not.
 
 use outcore::Kind;
-use outcore_graph::convert::ConvertOptions;
+use outcore_graph::convert::{ConvertOptions, convert};
+use outcore_graph::edges::ReadOptions;
+use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::graph::Graph;
-use outcore_graph::kernels::{PageRankOptions, bfs, components, core_numbers, k_core, pagerank};
+use outcore_graph::kernels::{
+    PageRankOptions, bfs, components, core_numbers, k_core, pagerank, personalized_pagerank,
+    shortest_paths, strong_components, triangles,
+};
 
-use crate::common::{each_graph, job, made, rmat};
+use crate::common::{Random, each_graph, job, made, rmat};
 use crate::oracle;
 
 fn plain() -> ConvertOptions {
@@ -51,7 +56,8 @@ fn ranks_are_those_of_power_iteration_in_floats() {
                 ..PageRankOptions::default()
             };
             let (found, _) = pagerank(job, graph, options).unwrap();
-            let wanted = oracle::pagerank(&lists, 0.85, iterations);
+            let share = 1.0 / f64::from(vertices);
+            let wanted = oracle::pagerank(&lists, 0.85, iterations, |_| share);
             assert_eq!(found.len(), wanted.len());
             for (vertex, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
                 let far = (found - wanted).abs();
@@ -60,6 +66,41 @@ fn ranks_are_those_of_power_iteration_in_floats() {
                     "{name}: vertex {vertex} has {found}, not {wanted}"
                 );
             }
+        }
+    });
+}
+
+#[test]
+fn personalized_ranks_are_those_of_jumps_to_some_vertices() {
+    let options = PageRankOptions {
+        tolerance: 0.0,
+        iterations_max: 8,
+        ..PageRankOptions::default()
+    };
+    each_graph(&plain(), |name, job, graph, (vertices, edges)| {
+        if vertices < 3 {
+            return;
+        }
+        let lists = oracle::lists(vertices, edges, !graph.manifest().directed);
+        let targets = [(vertices - 1, 1.0), (0, 2.0), (vertices - 1, 1.0), (1, 0.0)];
+        let (found, _) = personalized_pagerank(job, graph, options, &targets).unwrap();
+        let jumps = |vertex: usize| match vertex {
+            0 => 0.5,
+            last if last == vertices as usize - 1 => 0.5,
+            _ => 0.0,
+        };
+        let wanted = oracle::pagerank(&lists, 0.85, 8, jumps);
+        let far = found.iter().zip(&wanted).map(|(a, b)| (a - b).abs());
+        assert!(far.fold(0.0, f64::max) < 1e-11, "{name}");
+        for wrong in [
+            &[(vertices, 1.0)][..],
+            &[],
+            &[(0, 0.0)],
+            &[(0, -1.0)],
+            &[(0, f64::NAN)],
+        ] {
+            let error = personalized_pagerank(job, graph, options, wrong).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage, "{wrong:?}");
         }
     });
 }
@@ -85,6 +126,143 @@ fn core_numbers_are_those_of_taking_out_one_vertex_after_another() {
 }
 
 #[test]
+fn strong_components_are_those_of_two_searches() {
+    each_graph(&plain(), |name, job, graph, (vertices, edges)| {
+        let wanted = match graph.manifest().directed {
+            true => oracle::strong_components(vertices, edges),
+            false => oracle::components(vertices, edges),
+        };
+        assert!(strong_components(job, graph).unwrap() == wanted, "{name}");
+    });
+    // Circles of many sizes, each of which leads to the next.
+    let dir = tempfile::tempdir().unwrap();
+    let (mut edges, mut first) = (Vec::new(), 0);
+    for size in 1..40 {
+        edges.extend((0..size).map(|place| [first + place, first + (place + 1) % size]));
+        edges.push([first, first + size]);
+        first += size;
+    }
+    let random = &mut Random(5);
+    let names: Vec<u32> = {
+        let mut names: Vec<u32> = (0..=first).collect();
+        (1..names.len()).for_each(|place| names.swap(place, random.below(place as u64) as usize));
+        names
+    };
+    edges
+        .iter_mut()
+        .flatten()
+        .for_each(|vertex| *vertex = names[*vertex as usize]);
+    let job = job(64 << 20, 2);
+    let (path, _) = made(&job, dir.path(), (first + 1, &edges), &plain());
+    let graph = Graph::open(&job, &path).unwrap();
+    let wanted = oracle::strong_components(first + 1, &edges);
+    assert!(strong_components(&job, &graph).unwrap() == wanted);
+}
+
+#[test]
+fn triangles_are_those_of_all_pairs_of_neighbours() {
+    each_graph(
+        &plain(),
+        |name, job, graph, (vertices, edges)| match graph.manifest().directed {
+            true => assert_eq!(triangles(job, graph).unwrap_err().kind(), Kind::Usage),
+            false => {
+                let found = triangles(job, graph).unwrap();
+                assert!(found == oracle::triangles(vertices, edges), "{name}");
+            }
+        },
+    );
+    // Lists of more than one block, held a part at a time.
+    let dir = tempfile::tempdir().unwrap();
+    let edges = rmat(14, 40, 3);
+    let undirected = ConvertOptions {
+        is_undirected: true,
+        ..plain()
+    };
+    let wanted = oracle::triangles(1 << 14, &edges);
+    for memory_bytes in [32 << 20, 256 << 20] {
+        let job = job(memory_bytes, 2);
+        let (path, _) = made(&job, dir.path(), (1 << 14, &edges), &undirected);
+        let graph = Graph::open(&job, &path).unwrap();
+        assert!(triangles(&job, &graph).unwrap() == wanted, "{memory_bytes}");
+    }
+}
+
+#[test]
+fn shortest_paths_are_those_of_dijkstra() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = job(64 << 20, 2);
+    let random = &mut Random(9);
+    for (vertices, edges) in [
+        (1, Vec::new()),
+        (1 << 11, rmat(11, 6, 4)),
+        (700, (1..700).map(|v| [v - 1, v]).collect()),
+    ] {
+        let weights: Vec<f32> = edges
+            .iter()
+            .map(|_| random.below(1000) as f32 / 7.0)
+            .collect();
+        for is_undirected in [false, true] {
+            let mut bytes = Vec::new();
+            let mut lists = vec![Vec::new(); vertices as usize];
+            for ([from, to], weight) in edges.iter().zip(&weights) {
+                bytes.extend_from_slice(&from.to_le_bytes());
+                bytes.extend_from_slice(&to.to_le_bytes());
+                bytes.extend_from_slice(&weight.to_le_bytes());
+                lists[*from as usize].push((*to, *weight));
+                if is_undirected {
+                    lists[*to as usize].push((*from, *weight));
+                }
+            }
+            let (input, path) = (dir.path().join("edges"), dir.path().join("w"));
+            std::fs::write(&input, &bytes).unwrap();
+            let options = ConvertOptions {
+                vertices: Some(u64::from(vertices)),
+                read: ReadOptions {
+                    format: Some(EdgeFormat::Pairs32),
+                    is_weighted: true,
+                    ..ReadOptions::default()
+                },
+                is_undirected,
+                replace: true,
+                ..plain()
+            };
+            convert(&job, &[input], &path, &options).unwrap();
+            let graph = Graph::open(&job, &path).unwrap();
+            for source in [0, vertices / 2] {
+                let wanted = oracle::shortest_paths(&lists, source);
+                let found = shortest_paths(&job, &graph, source).unwrap();
+                assert!(found == wanted, "{vertices} from {source}");
+            }
+            let error = shortest_paths(&job, &graph, vertices).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage);
+        }
+    }
+    // Without weights each edge counts 1; a negative one is refused.
+    let (path, _) = made(&job, dir.path(), (3, &[[0, 1], [1, 2]]), &plain());
+    let graph = Graph::open(&job, &path).unwrap();
+    assert_eq!(shortest_paths(&job, &graph, 0).unwrap(), [0.0, 1.0, 2.0]);
+    let mut bytes = Vec::new();
+    for word in [0, 1, (-1.0_f32).to_bits()] {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    let (input, path) = (dir.path().join("edges"), dir.path().join("w"));
+    std::fs::write(&input, &bytes).unwrap();
+    let options = ConvertOptions {
+        read: ReadOptions {
+            format: Some(EdgeFormat::Pairs32),
+            is_weighted: true,
+            ..ReadOptions::default()
+        },
+        replace: true,
+        ..plain()
+    };
+    convert(&job, &[input], &path, &options).unwrap();
+    let graph = Graph::open(&job, &path).unwrap();
+    let error = shortest_paths(&job, &graph, 0).unwrap_err();
+    assert!(error.to_string().contains("negative"), "{error}");
+}
+
+#[test]
 fn results_are_the_same_for_any_threads_and_memory() {
     let dir = tempfile::tempdir().unwrap();
     let edges = rmat(13, 16, 8);
@@ -106,6 +284,13 @@ fn results_are_the_same_for_any_threads_and_memory() {
                 bfs(&job, &graph, 1).unwrap(),
                 (ranks, iterations),
                 core_numbers(&job, &graph).unwrap(),
+                strong_components(&job, &graph).unwrap(),
+                triangles(&job, &graph).ok(),
+                shortest_paths(&job, &graph, 1)
+                    .unwrap()
+                    .into_iter()
+                    .map(f64::to_bits)
+                    .collect::<Vec<_>>(),
             );
             assert!(*first.get_or_insert_with(|| found.clone()) == found);
         }
@@ -128,6 +313,8 @@ fn a_state_that_does_not_fit_is_refused_with_what_it_needs() {
         bfs(&job, &graph, 0).unwrap_err(),
         pagerank(&job, &graph, PageRankOptions::default()).unwrap_err(),
         core_numbers(&job, &graph).unwrap_err(),
+        strong_components(&job, &graph).unwrap_err(),
+        shortest_paths(&job, &graph, 0).unwrap_err(),
     ] {
         assert_eq!(error.kind(), Kind::Memory);
         let text = error.to_string();

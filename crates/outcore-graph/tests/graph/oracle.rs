@@ -75,7 +75,12 @@ pub(crate) fn bfs(lists: &[Vec<u32>], source: u32) -> (Vec<u32>, Vec<u32>) {
 }
 
 /// So many iterations of PageRank in floats.
-pub(crate) fn pagerank(lists: &[Vec<u32>], alpha: f64, iterations: u32) -> Vec<f64> {
+pub(crate) fn pagerank(
+    lists: &[Vec<u32>],
+    alpha: f64,
+    iterations: u32,
+    jumps: impl Fn(usize) -> f64,
+) -> Vec<f64> {
     let share = 1.0 / lists.len() as f64;
     let mut ranks = vec![share; lists.len()];
     for _ in 0..iterations {
@@ -89,8 +94,11 @@ pub(crate) fn pagerank(lists: &[Vec<u32>], alpha: f64, iterations: u32) -> Vec<f
                     .for_each(|to| next[*to as usize] += rank / list.len() as f64),
             }
         }
-        let jump = (1.0 - alpha) * share + alpha * dangling * share;
-        ranks = next.iter().map(|sum| jump + alpha * sum).collect();
+        let jumping = 1.0 - alpha + alpha * dangling;
+        let next = next.iter().enumerate();
+        ranks = next
+            .map(|(vertex, sum)| jumping * jumps(vertex) + alpha * sum)
+            .collect();
     }
     ranks
 }
@@ -116,4 +124,86 @@ pub(crate) fn cores(vertices: u32, edges: &[[u32; 2]]) -> Vec<u32> {
         }
     }
     cores
+}
+
+/// The smallest vertex of each strongly connected component: by two searches (Kosaraju).
+pub(crate) fn strong_components(vertices: u32, edges: &[[u32; 2]]) -> Vec<u32> {
+    let forth = lists(vertices, edges, false);
+    let turned: Vec<[u32; 2]> = edges.iter().map(|[from, to]| [*to, *from]).collect();
+    let back = lists(vertices, &turned, false);
+    let mut order = Vec::new();
+    let mut is_seen = vec![false; vertices as usize];
+    for first in 0..vertices {
+        let mut open = vec![(first, 0)];
+        while let Some((vertex, place)) = open.pop() {
+            if place == 0 && std::mem::replace(&mut is_seen[vertex as usize], true) {
+                continue;
+            }
+            match forth[vertex as usize].get(place) {
+                Some(next) => open.extend([(vertex, place + 1), (*next, 0)]),
+                None => order.push(vertex),
+            }
+        }
+    }
+    let mut labels = vec![NO_VERTEX; vertices as usize];
+    for first in order.into_iter().rev() {
+        let (mut open, mut members) = (vec![first], Vec::new());
+        while let Some(vertex) = open.pop() {
+            if labels[vertex as usize] == NO_VERTEX {
+                labels[vertex as usize] = first;
+                members.push(vertex);
+                open.extend(&back[vertex as usize]);
+            }
+        }
+        let least = members.iter().copied().min().unwrap_or(NO_VERTEX);
+        members
+            .iter()
+            .for_each(|vertex| labels[*vertex as usize] = least);
+    }
+    labels
+}
+
+/// How many triangles each vertex is in.
+pub(crate) fn triangles(vertices: u32, edges: &[[u32; 2]]) -> Vec<u64> {
+    let sets: Vec<BTreeSet<u32>> = lists(vertices, edges, true)
+        .into_iter()
+        .map(BTreeSet::from_iter)
+        .collect();
+    let mut counts = vec![0; vertices as usize];
+    for (one, set) in sets.iter().enumerate() {
+        for other in set.range(one as u32 + 1..) {
+            let (few, many) = match set.len() < sets[*other as usize].len() {
+                true => (set, &sets[*other as usize]),
+                false => (&sets[*other as usize], set),
+            };
+            for third in few.range(other + 1..).filter(|third| many.contains(third)) {
+                counts[one] += 1;
+                counts[*other as usize] += 1;
+                counts[*third as usize] += 1;
+            }
+        }
+    }
+    counts
+}
+
+/// The lengths of shortest paths (Dijkstra, without a heap).
+pub(crate) fn shortest_paths(lists: &[Vec<(u32, f32)>], source: u32) -> Vec<f64> {
+    let mut lengths = vec![f64::INFINITY; lists.len()];
+    lengths[source as usize] = 0.0;
+    let mut open: Vec<u32> = vec![source];
+    while let Some(place) = (0..open.len())
+        .min_by(|a, b| lengths[open[*a] as usize].total_cmp(&lengths[open[*b] as usize]))
+    {
+        let vertex = open.swap_remove(place);
+        for (to, weight) in &lists[vertex as usize] {
+            let length = lengths[vertex as usize] + f64::from(*weight);
+            if length < lengths[*to as usize] {
+                lengths[*to as usize] = length;
+                if !open.contains(to) {
+                    open.push(*to);
+                }
+            }
+        }
+    }
+    lengths
 }
