@@ -29,6 +29,7 @@ from ._errors import (
     UsageError,
 )
 from ._lines import Disorder, Lines
+from ._lookup import lookup
 from ._outcore import __version__
 from ._progress import Progress
 from ._shuffle import Shuffled, shuffle, shuffled
@@ -96,6 +97,7 @@ __all__ = [
     "ground_truth",
     "index",
     "knn",
+    "lookup",
     "open",
     "plan",
     "shuffle",

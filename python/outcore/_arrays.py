@@ -1,4 +1,5 @@
-"""Everything in one array, for `numpy.asarray`: what fits into the memory allowed, or a refusal."""
+"""Everything in one array, for `numpy.asarray`: what fits into the memory allowed, or a refusal; and whether a conversion
+of an array was exact."""
 
 from __future__ import annotations
 
@@ -46,3 +47,13 @@ def _check(size_bytes: int, limit_bytes: int) -> None:
         cause = f"more than the {bytes_text(limit_bytes)} of memory allowed are wanted in one array"
         hint = "take batches (for batch in dataset), write() a .npy file and map it, or allow more memory="
         raise too_large("make array", cause, hint)
+
+
+def is_same(given: npt.NDArray[Any], keys: npt.NDArray[Any]) -> bool:
+    """Whether a conversion has changed no number."""
+    same = given == keys.astype(given.dtype) if given.dtype.kind != "f" else given == keys
+    if given.dtype.kind == "f" and keys.dtype.kind == "f":
+        same = same | ((given != given) & (keys != keys))
+    if given.dtype.kind in "ui" and keys.dtype.kind in "ui":
+        same = same & ((given < 0) == (keys < 0))
+    return bool(same.all())

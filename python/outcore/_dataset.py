@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
 
 from . import _api as api
 from . import _outcore
-from ._arrays import gathered
+from ._arrays import gathered, is_same
 from ._column import Column
 from ._errors import usage
 from ._lazy import Lazy
@@ -581,6 +581,29 @@ class Dataset(Lazy):
         with telling(None, ("gather",)) as tell:
             data = _outcore.gather(self._request, at.astype(numpy.uint64).tobytes(), tell)
         return numpy.frombuffer(data, self._dtype)
+
+    def searchsorted(self, values: npt.ArrayLike, side: str = "left") -> npt.NDArray[np.int64]:
+        """The ranks of `values` among the items, which must ascend, as `numpy.searchsorted` has them.
+
+        Args:
+            values: Numbers that the items' type holds.
+            side: `"left"` for the number of items that are less, `"right"` for those that are not greater.
+
+        A few blocks of 4 KiB are read for each value, all of them with many reads in flight.
+        """
+        import numpy
+
+        if side not in ("left", "right"):
+            raise usage("look up keys", f"side is {side!r}", 'give "left" or "right"')
+        given = numpy.asarray(values)
+        with numpy.errstate(invalid="ignore"):
+            keys = numpy.ascontiguousarray(given, self._dtype)
+        if given.dtype.kind in "uifb" and keys.dtype.kind in "uif" and not is_same(given, keys):
+            raise usage("look up keys", f"a value that {keys.dtype} does not hold", "convert it")
+        with telling(None, ("look up",)) as tell:
+            data = _outcore.search_sorted(self._request, keys.tobytes(), side == "right", tell)
+        ranks = numpy.frombuffer(data, numpy.uint64).astype(numpy.int64)
+        return ranks.reshape(given.shape)
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None

@@ -66,6 +66,7 @@ __all__ = [
     "plan",
     "reduce",
     "sample_lines",
+    "search_sorted",
     "shuffle",
     "sim_plan",
     "sim_presets",
@@ -166,6 +167,9 @@ def histogram(
 ) -> tuple[tuple[float, float], list[int]]: ...
 def find(request: DatasetRequest, condition: str, tell: Tell | None) -> int | None: ...
 def gather(request: DatasetRequest, positions: bytes, tell: Tell | None) -> bytearray: ...
+def search_sorted(
+    request: DatasetRequest, keys: bytes, right: bool, tell: Tell | None
+) -> bytearray: ...
 def count_lines(request: DatasetRequest, tell: Tell | None) -> tuple[int, int]: ...
 def head_lines(
     request: DatasetRequest, count: int, csv: CsvRows | None, tell: Tell | None

@@ -290,6 +290,19 @@ mod _outcore {
         consume::gather(py, request, positions, tell)
     }
 
+    /// The ranks of keys.
+    #[pyfunction]
+    #[pyo3(signature = (request, keys, right, tell))]
+    fn search_sorted<'py>(
+        py: Python<'py>,
+        request: Dataset,
+        keys: PyBackedBytes,
+        right: bool,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
+        consume::search_sorted(py, request, (keys, right), tell)
+    }
+
     /// Number of lines of a dataset.
     #[pyfunction]
     #[pyo3(signature = (request, tell))]

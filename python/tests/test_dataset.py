@@ -380,3 +380,38 @@ def test_files_in_order_are_merged_in_one_pass(here: Path) -> None:
     assert done.passes == 1
     assert np.array_equal(np.fromfile("merged.bin", "u8"), np.sort(ITEMS))
     assert np.array_equal(all_of(merged.map("x // 2")), np.sort(ITEMS) // 2)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i4", ">u8", "f4", "f8", "u8"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_ranks_are_those_of_searchsorted(here: Path, dtype: str, side: str) -> None:
+    draw = np.random.default_rng(3)
+    if np.dtype(dtype).kind == "f":
+        items = draw.standard_normal(30_000).astype(dtype)
+        items[:50] = [0.0, -0.0] * 25
+        items[50:60] = np.nan
+    else:
+        items = draw.integers(0, min(np.iinfo(dtype).max, 40_000), 30_000).astype(dtype)
+    items = np.sort(items)
+    np.save(here / "sorted.npy", items)
+    wanted = np.concatenate([draw.permutation(items)[:500], items[:2], items[-2:]]).reshape(2, -1)
+    found = outcore.lookup("sorted.npy", wanted, side, memory="64MiB")
+    assert found.dtype == np.int64 and found.shape == wanted.shape
+    assert (found == np.searchsorted(items, wanted, side)).all()
+    items.tofile(here / "sorted.bin")
+    again = outcore.open("sorted.bin", dtype=np.dtype(dtype), memory="64MiB").searchsorted(wanted, side)
+    assert (again == found).all()
+    assert outcore.lookup("sorted.npy", [], side).shape == (0,)
+
+
+def test_values_that_cannot_be_looked_up_are_refused(here: Path) -> None:
+    np.save(here / "sorted.npy", np.arange(100, dtype="u4"))
+    assert outcore.lookup("sorted.npy", 7).tolist() == 7
+    for wrong in ([-1], [2**32], [0.5], [np.nan]):
+        with pytest.raises(outcore.UsageError, match="does not hold"):
+            outcore.lookup("sorted.npy", wrong)
+    with pytest.raises(outcore.UsageError, match="side"):
+        outcore.lookup("sorted.npy", [1], "both")
+    np.save(here / "turned.npy", np.arange(100, dtype="u4")[::-1].copy())
+    with pytest.raises(outcore.UsageError, match="ascending"):
+        outcore.lookup("turned.npy", [1])

@@ -18,7 +18,7 @@ use outcore::key::expr::Schema;
 use outcore::primitives::batch::Yield;
 use outcore::primitives::table::{BatchStep, Numbers};
 use outcore::primitives::tables::Histogram;
-use outcore::primitives::{BucketFiles, Reduction, Scalar, fold};
+use outcore::primitives::{BucketFiles, Reduction, Scalar, Side, fold};
 use outcore::{Error, Result};
 use outcore_front::dataset::LineFiles;
 use outcore_front::inputs::{Source, Streams};
@@ -149,6 +149,24 @@ pub(crate) fn gather<'py>(
         let positions: Vec<u64> = positions.iter().map(|at| u64::from_ne_bytes(*at)).collect();
         dataset.gather(&positions).map(|(bytes, _)| bytes)
     })?;
+    Ok(PyByteArray::new(py, &bytes))
+}
+
+/// The ranks of keys (bytes of items) among the items, which ascend, as numbers of eight bytes.
+pub(crate) fn search_sorted<'py>(
+    py: Python<'py>,
+    request: Dataset,
+    (keys, is_right): (PyBackedBytes, bool),
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Bound<'py, PyByteArray>> {
+    let side = match is_right {
+        true => Side::Right,
+        false => Side::Left,
+    };
+    let ranks = asked(py, request, tell, move |dataset| {
+        dataset.search_sorted(&keys, side).map(|(ranks, _)| ranks)
+    })?;
+    let bytes: Vec<u8> = ranks.iter().flat_map(|rank| rank.to_ne_bytes()).collect();
     Ok(PyByteArray::new(py, &bytes))
 }
 

@@ -39,6 +39,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "find",
             "partition",
             "gather",
+            "lookup",
         ],
     ),
     ("Vectors", &["vector", "knn", "kmeans"]),

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use outcore_front::inputs::is_stdout;
 
 use super::deferred::Deferred;
@@ -71,6 +71,17 @@ Examples:
 
 Expressions are those of `outcore map --help`; with --where there is no index.";
 
+const LOOKUP_EXAMPLES: &str = "\
+Examples:
+  outcore lookup sorted.bin --keys wanted.bin -o ranks.npy --type u64
+  outcore lookup sorted.npy --keys wanted.npy -o behind.npy --side right
+  outcore gather sorted.bin --at ranks.npy -o found.bin --type u64
+
+Two or three blocks of 4 KiB are read for each key where keys are evenly spread, all of them with \
+many reads in flight. A rank may be the number of records, which is no position. The keys are of \
+the same type as the file; of records with --key, a key is a whole record. Ranks are u64, so they \
+can go to `outcore gather --at`.";
+
 const COUNT_BY_EXAMPLES: &str = "\
 Examples:
   outcore count-by 'x % 10' keys.bin --type u64
@@ -101,6 +112,7 @@ pub(crate) enum SequenceCommand {
     Find(Deferred<FindArgs>),
     Partition(Deferred<PartitionArgs>),
     Gather(Deferred<GatherArgs>),
+    Lookup(Deferred<LookupArgs>),
 }
 
 impl SequenceCommand {
@@ -123,6 +135,7 @@ impl SequenceCommand {
             SequenceCommand::Find(_) => "find",
             SequenceCommand::Partition(_) => "partition",
             SequenceCommand::Gather(_) => "gather",
+            SequenceCommand::Lookup(_) => "lookup",
         }
     }
 
@@ -140,6 +153,7 @@ impl SequenceCommand {
             SequenceCommand::Merge(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::Scan(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::Gather(args) => to_stdout(&args.output.output, &args.input),
+            SequenceCommand::Lookup(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::CountBy(args) => {
                 let output = args.output.as_deref();
                 output.is_some_and(|output| to_stdout(output, &args.input))
@@ -489,6 +503,34 @@ pub(crate) struct PartitionArgs {
     /// File name pattern: {part} in it stands for the number of the file
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]
     pub(crate) output: PathBuf,
+}
+
+/// Find where keys belong in sorted files, as numpy.searchsorted does
+///
+/// The rank of a key is the number of records that are less, or with --side right, that are not
+/// greater. Keys may come in any order, and their ranks come in the same.
+#[derive(Debug, Args)]
+#[command(after_long_help = LOOKUP_EXAMPLES)]
+pub(crate) struct LookupArgs {
+    /// File of keys, of the same type
+    #[arg(id = "wanted", long = "keys", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) keys: PathBuf,
+    /// For keys that are there: the rank of the first such record, or behind the last
+    #[arg(long, value_name = "SIDE", value_enum, default_value = "left")]
+    pub(crate) side: SideArg,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Which rank of a key that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SideArg {
+    /// Of the first such record
+    Left,
+    /// Behind the last one
+    Right,
 }
 
 /// Write the records at given positions, in the order given

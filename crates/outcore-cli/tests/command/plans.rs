@@ -59,6 +59,10 @@ fn a_table_of_phases_beside_their_plans_stands_behind_every_job() {
         &["gather", "write"],
     );
     run(
+        &["lookup", "sorted", "--keys", "in", "-o", "lookup"],
+        &["look up", "write"],
+    );
+    run(
         &["partition", "x % 2", "in", "-o", "{part}.bin"],
         &["distribute"],
     );

@@ -162,6 +162,76 @@ fn scans_selections_and_buckets_match_naive_ones() {
 }
 
 #[test]
+fn ranks_of_keys_are_found_and_gather_the_records() {
+    let (place, keys) = place_with_keys();
+    let mut sorted = keys.clone();
+    sorted.sort_unstable();
+    place.write("sorted", &bytes(sorted.clone()));
+    let wanted: Vec<u64> = keys.iter().copied().step_by(97).collect();
+    place.write("wanted", &bytes(wanted.clone()));
+    for (side, is_right) in [("left", false), ("right", true)] {
+        let lookup = [
+            "lookup", "sorted", "--keys", "wanted", "-o", "ranks", "--side", side,
+        ];
+        place
+            .run(&[&lookup[..], &["--type", "u64", "--force"]].concat())
+            .ok();
+        let rank = |key: &u64| sorted.partition_point(|x| x < key || is_right && x == key) as u64;
+        assert!(
+            place.read("ranks") == bytes(wanted.iter().map(rank)),
+            "{side}"
+        );
+    }
+    let lookup = [
+        "lookup",
+        "sorted",
+        "--keys",
+        "wanted",
+        "-o",
+        "ranks.npy",
+        "--type",
+        "u64",
+    ];
+    place.run(&lookup).ok();
+    let gather = [
+        "gather",
+        "sorted",
+        "--at",
+        "ranks.npy",
+        "-o",
+        "found",
+        "--type",
+        "u64",
+    ];
+    place.run(&gather).ok();
+    assert!(place.read("found") == bytes(wanted));
+    let turned = [
+        "lookup", "in", "--keys", "wanted", "-o", "x", "--type", "u64",
+    ];
+    place
+        .run(&turned)
+        .fails(2, &["ascending", "in"], "sort the file");
+    let other = [
+        "lookup",
+        "sorted",
+        "--keys",
+        "ranks.npy",
+        "-o",
+        "x",
+        "--type",
+        "f32",
+    ];
+    place.run(&other).fails(2, &["ranks.npy"], "");
+    let some = [
+        "lookup", "sorted", "--keys", "wanted", "-o", "x", "--where", "x > 1",
+    ];
+    place
+        .run(&[&some[..], &["--type", "u64"]].concat())
+        .fails(2, &["--where"], "filter");
+    assert!(!place.path("x").exists());
+}
+
+#[test]
 fn positions_that_exceed_the_memory_are_refused_before_they_are_read() {
     let (place, _) = place_with_keys();
     let at = std::fs::File::create(place.path("at")).unwrap();

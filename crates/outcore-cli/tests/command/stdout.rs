@@ -170,6 +170,13 @@ const COMMANDS: &[(&str, Run)] = &[
             "--at at in --type u64 -o o --force --json",
         ]),
     ),
+    (
+        "lookup",
+        With(&[
+            "--keys sorted sorted --type u64 -o -",
+            "--keys sorted sorted --type u64 -o o --force --json",
+        ]),
+    ),
     ("view build", With(&["in -o v --force --type u64 --json"])),
     ("view append", With(&["v in --json"])),
     ("view cat", With(&["v"])),

@@ -9,7 +9,7 @@ use crate::primitives::table::BatchStep;
 use crate::primitives::tables::{
     Histogram, distribute_by, distribute_table, find_table, histogram_table, top_table,
 };
-use crate::primitives::{BucketFiles, Reduction, Scalar, gather, reduce_table};
+use crate::primitives::{BucketFiles, Reduction, Scalar, Side, gather, lookup, reduce_table};
 use outcore_io::Result;
 
 impl Execution {
@@ -69,6 +69,18 @@ impl Execution {
         let item_bytes = self.table()?.format().record_bytes();
         let (bytes, done) = gather(&self.job()?, &self.files(), item_bytes, positions)?;
         Ok((bytes, self.done(done)))
+    }
+
+    /// The ranks of `keys`, which lie one after another, among the items, which ascend.
+    ///
+    /// # Errors
+    /// As [`lookup`].
+    pub fn search_sorted(&mut self, keys: &[u8], side: Side) -> Result<(Vec<u64>, Summary)> {
+        self.take_all_steps()?;
+        self.refine_files()?;
+        let format = self.table()?.format().clone();
+        let (ranks, done) = lookup(&self.job()?, &self.files(), &format, keys, side)?;
+        Ok((ranks, self.done(done)))
     }
 
     /// Writes each item to the file whose number an expression gives; gives the items of each.

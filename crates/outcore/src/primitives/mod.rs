@@ -32,6 +32,7 @@
 //! | [`turned`] | `reverse`, `windows`, `merge` of sorted files |
 //! | `map_to` | `map_files_to`: a function from file to file |
 //! | [`gather`](mod@gather) | elements by position; all items in memory |
+//! | [`lookup`](mod@lookup) | where keys belong in sorted files |
 //! | [`files`] | a function on each of many files |
 //! | [`table`], `aggregate`, [`tables`] | the same with types that are known when it runs: expressions |
 //! | `pieces`, `pass`, `append`, `ahead`, [`producer`] | how: what is read next, sizes, order |
@@ -49,6 +50,7 @@ mod expand;
 pub mod files;
 pub mod gather;
 pub mod group;
+pub mod lookup;
 mod map_to;
 mod ordered;
 mod pass;
@@ -73,6 +75,7 @@ pub use distribute::{BucketFiles, distribute, distribute_indexed, partition};
 pub use files::{LoadedFile, map_files};
 pub use gather::{collect, gather, gather_ranges};
 pub use group::{GroupPlan, GroupSummary, GroupedBy, Grouping, count_by, unique};
+pub use lookup::{Side, lookup};
 pub use map_to::map_files_to;
 pub use reduce::{count, fold, map_reduce, max, mean, min, reduce, sum};
 pub use scan::{Inclusion, scan};

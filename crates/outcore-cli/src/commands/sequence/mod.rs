@@ -88,6 +88,7 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
         SequenceCommand::Find(args) => find(context, args),
         SequenceCommand::Partition(args) => write::partition(context, args),
         SequenceCommand::Gather(args) => write::gather_at(context, args),
+        SequenceCommand::Lookup(args) => write::lookup(context, args),
     }
 }
 

@@ -11,5 +11,6 @@ mod faults;
 mod files;
 mod forecasts;
 mod kit;
+mod lookups;
 mod passes;
 mod trouble;

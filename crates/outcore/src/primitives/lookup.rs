@@ -1,0 +1,362 @@
+//! Where keys belong in files that are sorted: `numpy.searchsorted`, for many keys and files beyond memory.
+//!
+//! Contract: the rank of a key is the number of elements that are less than it, or, from the right, that are not greater.
+//! Ranks come in the order in which keys were asked for. Keys are elements of the same kind as those of the files, in the
+//! order of [`crate::key::order`]; of plain floats -0.0 and 0.0 are the same, and so are all NaNs. Files one after another are
+//! one sequence. Blocks that are read and do not ascend are an error; it is not checked that all do.
+//!
+//! All keys are looked for at the same time, round by round: for each the block is read in which it should be if elements
+//! between those that are known were evenly spread (interpolation search: Perl, Itai, Avni, CACM 1978), and after some rounds
+//! every other time the block in the middle. A round reads each block once, in the order of the file, with as many reads in
+//! flight as the drives want ([`gather`]).
+//!
+//! Bounds: two or three blocks of 4 KiB a key where elements are evenly spread, and twice the logarithm of the number of
+//! blocks at worst; a block twice as long where elements do not lie evenly in blocks of the file. Memory: 4 KiB and some 200
+//! bytes a key of those that are looked for at the same time, as many as the memory allows.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::gather::gather;
+use super::summary::Summary;
+use crate::ends::{Forecast, Input, PhasePlan, Phases, open_inputs};
+use crate::job::Job;
+use crate::key::{Endian, Number, Order, OrderOptions, RecordFormat};
+use crate::read::source::InputPart;
+use outcore_io::drive::Access;
+use outcore_io::memory::BLOCK_BYTES;
+use outcore_io::port::Volume;
+use outcore_io::{Error, Kind, Result};
+
+const LOOKUP: &str = "look up keys";
+/// Rounds in which places are only interpolated.
+const ROUNDS_INTERPOLATED: u32 = 4;
+/// Memory of a key that is being looked for, beside its block.
+const KEY_BYTES: u64 = 256;
+/// Keys that are looked for at the same time, at least.
+const KEYS_MIN: usize = 64;
+
+/// Whether elements that are equal to a key count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Side {
+    /// They do not: the rank of the first of them.
+    #[default]
+    Left,
+    /// They do: the rank behind the last of them.
+    Right,
+}
+
+/// The ranks of `keys`, which lie one after another, in `inputs`, whose elements of `format` ascend.
+///
+/// # Errors
+/// [`Kind::Usage`] for keys that are not whole and for files that are seen not to ascend; [`Kind::Memory`] where not even
+/// some keys fit; what reading fails with.
+pub fn lookup(
+    job: &Job,
+    inputs: &[Input],
+    format: &RecordFormat,
+    keys: &[u8],
+    side: Side,
+) -> Result<(Vec<u64>, Summary)> {
+    let element_bytes = format.record_bytes();
+    if !keys.len().is_multiple_of(element_bytes) {
+        let cause = format!("{} bytes are not keys of {element_bytes} bytes", keys.len());
+        return Err(Error::usage(LOOKUP, cause).hint("give keys of the type of the file"));
+    }
+    let mut phases = Phases::start();
+    let volume = Volume::new(Arc::clone(&job.device), &[])?;
+    let parts = open_inputs(&volume, inputs, element_bytes, Access::Read)?;
+    let sorted = Sorted {
+        job,
+        real: format.scalar().filter(|number| number.kind.is_float()),
+        order: Order::new(format, OrderOptions::default()),
+        element_bytes,
+        side,
+        stretches: stretches(inputs, &parts, element_bytes),
+        count: parts
+            .iter()
+            .map(|part| part.data_len_bytes / element_bytes as u64)
+            .sum(),
+    };
+    let count = keys.len() / element_bytes;
+    let held_bytes = (count * (size_of::<u64>() + size_of::<u32>())) as u64 + keys.len() as u64;
+    let _held = job.budget.reserve("keys and their ranks", held_bytes)?;
+    let key = |place: u32| &keys[place as usize * element_bytes..][..element_bytes];
+    let mut places: Vec<u32> = (0..count as u32).collect();
+    places.sort_unstable_by(|a, b| sorted.compare(key(*a), key(*b)));
+    let each_bytes = 3 * sorted.block_bytes() as u64 + KEY_BYTES;
+    let at_once = (job.budget.free_bytes() / each_bytes) as usize;
+    if at_once < KEYS_MIN.min(count) {
+        let cause = format!("{} bytes are left", job.budget.free_bytes());
+        return Err(Error::new(Kind::Memory, LOOKUP, cause).hint("allow more with --memory"));
+    }
+    let mut ranks = vec![0; count];
+    let mut read_bytes = 0;
+    for places in places.chunks(at_once.max(1)) {
+        // Keys that are equal are looked for once.
+        let mut wanted: Vec<Wanted<'_>> = Vec::new();
+        let mut of = Vec::with_capacity(places.len());
+        for &place in places {
+            let key = key(place);
+            let is_known = wanted
+                .last()
+                .is_some_and(|last| sorted.compare(last.key, key).is_eq());
+            if !is_known {
+                wanted.push(Wanted::new(key, sorted.order.word(key, 0), sorted.count));
+            }
+            of.push(wanted.len() - 1);
+        }
+        read_bytes += sorted.find(&mut wanted)?;
+        for (&place, of) in places.iter().zip(of) {
+            ranks[place as usize] = wanted[of].ranks.start;
+        }
+    }
+    phases.end("look up", &volume);
+    // Three blocks a key, or each block once.
+    let data_bytes = sorted.count * element_bytes as u64;
+    let expected_bytes = (3 * sorted.block_bytes() as u64 * count as u64).min(data_bytes);
+    let requests = expected_bytes as f64 / sorted.block_bytes() as f64;
+    let on = (&job.options.rates, volume.drives().len());
+    let moves = (expected_bytes.into(), Forecast::NOTHING);
+    let plan = PhasePlan::of_drives("look up", moves, requests, on);
+    let records = (sorted.count, count as u64);
+    let mut summary = Summary::of_pass(&volume, (phases, &[plan]), records, 0);
+    // Each gathering has counted its own.
+    summary.read_bytes = read_bytes;
+    for phase in &mut summary.phases {
+        phase.read_bytes = read_bytes;
+    }
+    Ok((ranks, summary))
+}
+
+/// A key, and between which ranks its own is.
+struct Wanted<'k> {
+    key: &'k [u8],
+    word: u64,
+    /// Both ends may be its rank.
+    ranks: Range<u64>,
+    /// What the elements in front of these ranks and behind them begin with, as far as they were seen.
+    words: (Option<u64>, Option<u64>),
+}
+
+impl<'k> Wanted<'k> {
+    fn new(key: &'k [u8], word: u64, count: u64) -> Self {
+        Wanted {
+            key,
+            word,
+            ranks: 0..count,
+            words: (None, None),
+        }
+    }
+
+    fn is_found(&self) -> bool {
+        self.ranks.is_empty()
+    }
+
+    /// The rank at which to look next.
+    fn guess(&self, round: u32) -> u64 {
+        let len = self.ranks.end - self.ranks.start;
+        let is_halved = round >= ROUNDS_INTERPOLATED && round % 2 == 1;
+        let share = match self.words {
+            (Some(low), Some(high)) if low < high && !is_halved => {
+                let within = self.word.clamp(low, high) - low;
+                within as f64 / (high - low) as f64
+            }
+            _ => 0.5,
+        };
+        let offset = (share * len as f64) as u64;
+        self.ranks.start + offset.min(len - 1)
+    }
+}
+
+/// Neighbouring elements of a file.
+struct Stretch {
+    first_rank: u64,
+    input: Input,
+    /// So many elements are read at once.
+    block_elements: u64,
+}
+
+/// Files that are sorted.
+struct Sorted<'j> {
+    job: &'j Job,
+    /// What the elements are, if they are floats.
+    real: Option<Number>,
+    order: Order,
+    element_bytes: usize,
+    side: Side,
+    stretches: Vec<Stretch>,
+    count: u64,
+}
+
+/// The value of a float.
+fn real(number: Number, bytes: &[u8]) -> f64 {
+    let mut word = [0; size_of::<u64>()];
+    let word = &mut word[..bytes.len().min(size_of::<u64>())];
+    word.copy_from_slice(bytes);
+    if number.endian == Endian::Big {
+        word.reverse();
+    }
+    match *word {
+        [a, b, c, d] => f32::from_le_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => f64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => f64::NAN,
+    }
+}
+
+/// Each file in three stretches: what lies in front of the first whole block, whole blocks, and the rest.
+fn stretches(inputs: &[Input], parts: &[InputPart], element_bytes: usize) -> Vec<Stretch> {
+    let element = element_bytes as u64;
+    let block = BLOCK_BYTES as u64;
+    let mut stretches = Vec::new();
+    let mut first_rank = 0;
+    for (input, part) in inputs.iter().zip(parts) {
+        let all = part.data_len_bytes / element;
+        let to_block = (block - part.data_at_bytes % block) % block;
+        let is_even = block.is_multiple_of(element) && to_block.is_multiple_of(element);
+        let front = if is_even {
+            (to_block / element).min(all)
+        } else {
+            0
+        };
+        let block_elements = (block / element).max(1);
+        let blocks = (all - front) / block_elements;
+        let rest = all - front - blocks * block_elements;
+        let mut at_bytes = part.data_at_bytes;
+        for (elements, block_elements) in [
+            (front, front),
+            (blocks * block_elements, block_elements),
+            (rest, rest),
+        ] {
+            if elements > 0 {
+                stretches.push(Stretch {
+                    first_rank,
+                    input: Input {
+                        path: input.path.clone(),
+                        header_bytes: at_bytes,
+                        data_bytes: Some(elements * element),
+                    },
+                    block_elements,
+                });
+            }
+            at_bytes += elements * element;
+            first_rank += elements;
+        }
+    }
+    stretches
+}
+
+impl Sorted<'_> {
+    /// The order of two elements; of floats by their values.
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let Some(number) = self.real else {
+            return self.order.compare_keys(a, b);
+        };
+        let (a, b) = (real(number, a), real(number, b));
+        let by_value = a.partial_cmp(&b);
+        by_value.unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+    }
+
+    /// The longest block.
+    fn block_bytes(&self) -> usize {
+        BLOCK_BYTES.max(self.element_bytes)
+    }
+
+    /// Narrows ranks down until all are found; the bytes that were read.
+    fn find(&self, wanted: &mut [Wanted<'_>]) -> Result<u64> {
+        let mut read_bytes = 0;
+        let mut round = 0;
+        loop {
+            self.job.control.check()?;
+            // Of each stretch: which keys look at which of its blocks, both ascending.
+            let mut asked: Vec<Vec<(u64, usize)>> = vec![Vec::new(); self.stretches.len()];
+            for (place, key) in wanted.iter().enumerate().filter(|(_, key)| !key.is_found()) {
+                let rank = key.guess(round);
+                let stretch = self
+                    .stretches
+                    .partition_point(|stretch| stretch.first_rank <= rank)
+                    .saturating_sub(1);
+                let within = rank - self.stretches[stretch].first_rank;
+                let block = within / self.stretches[stretch].block_elements;
+                asked[stretch].push((block, place));
+            }
+            if asked.iter().all(Vec::is_empty) {
+                return Ok(read_bytes);
+            }
+            for (stretch, mut asked) in self.stretches.iter().zip(asked) {
+                asked.sort_unstable();
+                let mut blocks: Vec<u64> = asked.iter().map(|(block, _)| *block).collect();
+                blocks.dedup();
+                if blocks.is_empty() {
+                    continue;
+                }
+                let block_bytes = stretch.block_elements as usize * self.element_bytes;
+                let input = std::slice::from_ref(&stretch.input);
+                let (bytes, done) = gather(self.job, input, block_bytes, &blocks)?;
+                read_bytes += done.read_bytes;
+                for block in bytes.chunks(block_bytes) {
+                    self.check_ascending(block)
+                        .map_err(|error| error.path(&stretch.input.path))?;
+                }
+                for (block, place) in asked {
+                    let at = blocks.partition_point(|known| *known < block) * block_bytes;
+                    let first_rank = stretch.first_rank + block * stretch.block_elements;
+                    self.narrow(&mut wanted[place], first_rank, &bytes[at..at + block_bytes])
+                        .map_err(|error| error.path(&stretch.input.path))?;
+                }
+            }
+            round += 1;
+        }
+    }
+
+    /// What a block, whose first element is at a rank, says of a key.
+    fn narrow(&self, wanted: &mut Wanted<'_>, first_rank: u64, block: &[u8]) -> Result<()> {
+        let count = block.len() / self.element_bytes;
+        let element = |at: usize| &block[at * self.element_bytes..][..self.element_bytes];
+        // Whether an element counts for the rank.
+        let is_before = |at: usize| match self.compare(element(at), wanted.key) {
+            Ordering::Less => true,
+            Ordering::Equal => self.side == Side::Right,
+            Ordering::Greater => false,
+        };
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match is_before(middle) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        let rank = first_rank + low as u64;
+        if low == 0 {
+            wanted.words.1 = Some(self.order.word(element(0), 0));
+            wanted.ranks.end = wanted.ranks.end.min(rank);
+        } else if low == count {
+            wanted.words.0 = Some(self.order.word(element(count - 1), 0));
+            wanted.ranks.start = wanted.ranks.start.max(rank);
+        } else {
+            if rank < wanted.ranks.start || rank > wanted.ranks.end {
+                return Err(not_ascending());
+            }
+            wanted.ranks = rank..rank;
+        }
+        match wanted.ranks.start > wanted.ranks.end {
+            true => Err(not_ascending()),
+            false => Ok(()),
+        }
+    }
+
+    fn check_ascending(&self, block: &[u8]) -> Result<()> {
+        let elements = block.chunks_exact(self.element_bytes);
+        match elements.is_sorted_by(|a, b| self.compare(a, b).is_le()) {
+            true => Ok(()),
+            false => Err(not_ascending()),
+        }
+    }
+}
+
+fn not_ascending() -> Error {
+    Error::usage(LOOKUP, "the elements are not in ascending order")
+        .hint("sort the file first, or check its --type")
+}

@@ -1,0 +1,139 @@
+//! Where keys belong in sorted files.
+//!
+//! Contract: ranks are those that counting gives, for numbers of all kinds and for records; nothing stays reserved.
+
+use outcore::Kind;
+use outcore::key::{Order, OrderOptions, RecordFormat};
+use outcore::primitives::{Side, lookup};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::kit::{numbers, put, ram_job};
+
+/// Records of bytes, few of which differ if `domain` is small, in the order of their keys.
+fn sorted(format: &RecordFormat, count: usize, domain: u64, seed: u64) -> Vec<u8> {
+    let record_bytes = format.record_bytes();
+    let order = Order::new(format, OrderOptions::default());
+    let words = numbers(count * record_bytes.div_ceil(8), seed);
+    let words = words.chunks(record_bytes.div_ceil(8));
+    let record = |words: &[u64]| -> Vec<u8> {
+        let bytes = words.iter().flat_map(|word| (word % domain).to_le_bytes());
+        bytes.take(record_bytes).collect()
+    };
+    let mut records: Vec<Vec<u8>> = words.map(record).collect();
+    records.sort_by(|a, b| order.compare_keys(a, b));
+    records.concat()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn ranks_are_those_that_counting_gives(
+        which in 0_usize..7, n in 0_usize..30_000, wanted in prop::collection::vec(any::<Index>(), 0..400),
+        others in 0_usize..100, domain in prop_oneof![Just(3_u64), Just(5_000), Just(u64::MAX)],
+        threads in 1_usize..4, seed: u64, cuts in prop::collection::vec(any::<Index>(), 0..4),
+        header in prop_oneof![Just(0_usize), Just(128), 0_usize..300], is_right: bool,
+    ) {
+        let format = match which {
+            0 => RecordFormat::parse_type("u64").unwrap(),
+            1 => RecordFormat::parse_type("i32").unwrap(),
+            2 => RecordFormat::parse_type("u8").unwrap(),
+            3 => RecordFormat::parse_type("u32be").unwrap(),
+            4 => RecordFormat::new(13, vec!["2:4:u32".parse().unwrap()]).unwrap(),
+            5 => RecordFormat::new(24, vec!["8:16".parse().unwrap()]).unwrap(),
+            _ => RecordFormat::new(5_000, vec!["0:8:u64".parse().unwrap()]).unwrap(),
+        };
+        let record_bytes = format.record_bytes();
+        let n = if record_bytes > 1_000 { n % 90 } else { n };
+        let bytes = sorted(&format, n, domain, seed);
+        let mut keys: Vec<u8> = Vec::new();
+        if n > 0 {
+            for index in &wanted {
+                keys.extend_from_slice(&bytes[index.index(n) * record_bytes..][..record_bytes]);
+            }
+        }
+        keys.extend(sorted(&format, others, domain, seed ^ 1));
+        let (device, job) = ram_job(threads, 400_000, seed);
+        let inputs = put(&device, "in", &bytes, record_bytes, &cuts, header);
+        let side = if is_right { Side::Right } else { Side::Left };
+        let (ranks, summary) = lookup(&job, &inputs, &format, &keys, side).unwrap();
+        let order = Order::new(&format, OrderOptions::default());
+        let records: Vec<&[u8]> = bytes.chunks(record_bytes).collect();
+        let expected: Vec<u64> = keys.chunks(record_bytes).map(|key| {
+            records.partition_point(|record| {
+                let found = order.compare_keys(record, key);
+                found.is_lt() || is_right && found.is_eq()
+            }) as u64
+        }).collect();
+        prop_assert!(ranks == expected);
+        prop_assert_eq!(summary.records, ranks.len() as u64);
+        prop_assert_eq!(job.budget.used_bytes(), 0);
+    }
+}
+
+#[test]
+fn zeros_and_nans_are_equal_to_their_like() {
+    let nan = f64::NAN;
+    let values = [
+        f64::NEG_INFINITY,
+        -1.0,
+        -0.0,
+        -0.0,
+        0.0,
+        2.0,
+        f64::INFINITY,
+        nan,
+        -nan,
+    ];
+    for (name, big) in [("f64", false), ("f64be", true)] {
+        let format = RecordFormat::parse_type(name).unwrap();
+        let bytes_of = |values: &[f64]| -> Vec<u8> {
+            let bytes = values.iter().map(|value| match big {
+                true => value.to_be_bytes(),
+                false => value.to_le_bytes(),
+            });
+            bytes.flatten().collect()
+        };
+        let (device, job) = ram_job(1, 400_000, 1);
+        let inputs = put(&device, "in", &bytes_of(&values), 8, &[], 0);
+        let keys = bytes_of(&[0.0, -0.0, nan, -nan, 1.0, f64::INFINITY]);
+        let ranks = |side| lookup(&job, &inputs, &format, &keys, side).unwrap().0;
+        assert_eq!(ranks(Side::Left), [2, 2, 7, 7, 5, 6], "{name}");
+        assert_eq!(ranks(Side::Right), [5, 5, 9, 9, 5, 7], "{name}");
+    }
+    let format = RecordFormat::parse_type("f32").unwrap();
+    let bytes: Vec<u8> = [-0.0_f32, 0.0, f32::NAN]
+        .iter()
+        .flat_map(|x| x.to_le_bytes())
+        .collect();
+    let (device, job) = ram_job(1, 400_000, 1);
+    let inputs = put(&device, "in", &bytes, 4, &[], 0);
+    let ranks = |side| lookup(&job, &inputs, &format, &bytes, side).unwrap().0;
+    assert_eq!(ranks(Side::Left), [0, 0, 2]);
+    assert_eq!(ranks(Side::Right), [2, 2, 3]);
+}
+
+#[test]
+fn evenly_spread_keys_cost_a_few_blocks_each_and_what_does_not_ascend_is_told() {
+    let format = RecordFormat::parse_type("u64").unwrap();
+    let mut items = numbers(400_000, 7);
+    items.sort_unstable();
+    let bytes: Vec<u8> = items.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let (device, job) = ram_job(2, 4_000_000, 1);
+    let inputs = put(&device, "in", &bytes, 8, &[], 0);
+    let keys: Vec<u8> = numbers(50, 9)
+        .iter()
+        .flat_map(|x| x.to_le_bytes())
+        .collect();
+    let (_, summary) = lookup(&job, &inputs, &format, &keys, Side::Left).unwrap();
+    let blocks = summary.read_bytes / 4096;
+    assert!(blocks <= 50 * 4, "{blocks} blocks for 50 keys");
+    items.reverse();
+    let bytes: Vec<u8> = items.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let inputs = put(&device, "turned", &bytes, 8, &[], 0);
+    let wrong = lookup(&job, &inputs, &format, &keys, Side::Left).unwrap_err();
+    assert!(wrong.to_string().contains("ascending"), "{wrong}");
+    let cut = lookup(&job, &inputs, &format, &keys[1..], Side::Left).unwrap_err();
+    assert_eq!(cut.kind(), Kind::Usage);
+}
