@@ -602,8 +602,7 @@ class Dataset(Lazy):
             raise usage("look up keys", f"a value that {keys.dtype} does not hold", "convert it")
         with telling(None, ("look up",)) as tell:
             data = _outcore.search_sorted(self._request, keys.tobytes(), side == "right", tell)
-        ranks = numpy.frombuffer(data, numpy.uint64).astype(numpy.int64)
-        return ranks.reshape(given.shape)
+        return numpy.frombuffer(data, numpy.uint64).astype(numpy.int64).reshape(given.shape)
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None

@@ -43,6 +43,7 @@ from ._wire import (
 
 __all__ = [
     "Batches",
+    "GraphSampler",
     "Order",
     "SimRun",
     "View",
@@ -209,6 +210,15 @@ class Batches:
     def __next__(self) -> bytes: ...
 
 def view_build(request: ViewBuildRequest, tell: Tell | None) -> View: ...
+
+@final
+class GraphSampler:
+    @staticmethod
+    def open(dir: str, is_in: bool, resources: ResourcesRequest) -> GraphSampler: ...
+    def neighbours(
+        self, vertices: bytes, fanouts: list[int | None], seed: int
+    ) -> tuple[bytes, bytes, bytes, list[int]]: ...
+    def walks(self, starts: bytes, steps: int, seed: int) -> bytes: ...
 
 @final
 class View:

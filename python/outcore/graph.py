@@ -14,12 +14,13 @@ import importlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _outcore
 from ._api import _SEED, Paths, Size, StrPath, _path, _paths, _resources
 from ._errors import usage
+from ._neighbors import Features, NeighborBatch, NeighborLoader, random_walks
 from ._progress import Watcher, telling
 from ._units import whole
 from ._wire import GraphConvertRequest, GraphKernelRequest
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Graph", "convert", "from_scipy"]
+__all__ = ["Graph", "NeighborBatch", "NeighborLoader", "convert", "from_scipy"]
 
 
 class Graph:
@@ -188,6 +189,56 @@ class Graph:
         """Whether each vertex is in the k-core."""
         found = self._run("k_core", "<u4", number=k, progress=progress)
         return found.astype(bool)
+
+    def neighbor_loader(
+        self,
+        vertices: npt.ArrayLike | None = None,
+        num_neighbors: Sequence[SupportsIndex] = (10, 10),
+        *,
+        batch_size: SupportsIndex = 1024,
+        features: Features | None = None,
+        shuffle: bool = False,
+        incoming: bool = True,
+        seed: SupportsIndex = _SEED,
+    ) -> NeighborLoader:
+        """Batches of vertices with sampled neighbours, for training: as PyTorch Geometric's `NeighborLoader`, with
+        edges and features on the drives.
+
+        Args:
+            vertices: What batches are made of; all vertices if not given.
+            num_neighbors: Neighbours to draw of each vertex, a number a hop; -1 for all of them.
+            batch_size: Vertices of a batch.
+            features: A file of rows (`.npy`) or an array; those of a batch's vertices come with it.
+            shuffle: Another order in each epoch.
+            incoming: Draw along the edges that come to a vertex, not those that leave it.
+            seed: Decides, with the epoch, about order and draws.
+
+        Each pass over the loader is an epoch; `set_epoch` chooses it. Batches are the same for any memory and threads.
+        """
+        graph = self._path, self._resources, self.vertices
+        return NeighborLoader(
+            graph,
+            vertices,
+            num_neighbors,
+            batch_size=batch_size,
+            features=features,
+            shuffle=shuffle,
+            incoming=incoming,
+            seed=seed,
+        )
+
+    def random_walks(
+        self,
+        starts: npt.ArrayLike | None = None,
+        length: SupportsIndex = 10,
+        *,
+        incoming: bool = False,
+        seed: SupportsIndex = _SEED,
+    ) -> npt.NDArray[np.int64]:
+        """A walk of `length` steps from each of `starts`, or from every vertex: a row of vertices each, -1 behind a dead
+        end. Each edge of a vertex is as likely as any other."""
+        graph = self._path, self._resources, self.vertices
+        return random_walks(graph, starts, length, incoming, seed)
 
     def degrees(self, *, incoming: bool = False) -> npt.NDArray[np.uint32]:
         """The number of edges that leave each vertex, or come to it."""

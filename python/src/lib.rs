@@ -19,6 +19,7 @@
 //! | [`datasets`] | `@name` where a function takes a file |
 //! | [`run`] | a job on its thread: signals, progress, cancellation |
 //! | [`view`] | sorted views |
+//! | [`sampler`] | neighbours drawn from graphs |
 //! | [`table`], [`capsule`] | tables, and the streams of other libraries |
 //! | [`errors`] | failures as exceptions |
 //! | [`fork`](mod@fork) | what a forked child must not touch |
@@ -34,6 +35,7 @@ mod order;
 mod reply;
 mod request;
 mod run;
+mod sampler;
 mod sim;
 mod table;
 mod vector;
@@ -48,6 +50,8 @@ mod _outcore {
     use crate::dataset::Batches;
     #[pymodule_export]
     use crate::order::Order;
+    #[pymodule_export]
+    use crate::sampler::GraphSampler;
     #[pymodule_export]
     use crate::sim::SimRun;
     #[pymodule_export]

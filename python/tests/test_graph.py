@@ -164,3 +164,55 @@ def test_ids_of_any_size_keep_their_names_and_bad_lines_are_told(tmp_path):
     with pytest.raises(outcore.CorruptError, match="line 2"):
         outcore.graph.convert(tmp_path / "bad.txt", tmp_path / "h", memory="64MiB")
     assert not (tmp_path / "h").exists()
+
+
+def test_neighbours_are_sampled_in_batches_with_their_features(tmp_path):
+    vertices = 1 << 10
+    edges = rmat(10, 8, seed=4)
+    g = graph_of(tmp_path, edges, vertices)
+    arriving = [set() for _ in range(vertices)]
+    for a, b in edges.tolist():
+        arriving[b].add(a)
+    features = np.arange(vertices * 3, dtype="f4").reshape(-1, 3)
+    np.save(tmp_path / "x.npy", features)
+    wanted = np.arange(0, vertices, 3)
+    how = {"batch_size": 100, "shuffle": True, "seed": 5}
+    loader = g.neighbor_loader(wanted, [4, 2], features=tmp_path / "x.npy", **how)
+    assert len(loader) == 4
+    seen = []
+    for batch in loader:
+        seeds = batch.n_id[: batch.batch_size]
+        seen.extend(seeds.tolist())
+        assert len(set(batch.n_id.tolist())) == len(batch.n_id)
+        assert batch.x is not None and (batch.x == features[batch.n_id]).all()
+        assert batch.edge_index.shape == (2, sum(batch.num_sampled_edges))
+        for source, target in batch.edge_index.T.tolist():
+            assert int(batch.n_id[source]) in arriving[int(batch.n_id[target])]
+        drawn = np.bincount(batch.edge_index[1], minlength=len(batch.n_id))[: batch.batch_size]
+        degrees = g.degrees(incoming=True)[seeds]
+        assert (drawn == np.minimum(degrees, 4)).all()
+    assert sorted(seen) == wanted.tolist() and seen != wanted.tolist()
+    loader.set_epoch(0)
+    first = [batch.n_id.tolist() for batch in loader]
+    second = [batch.n_id.tolist() for batch in loader]
+    assert first != second
+    again = g.neighbor_loader(wanted, [4, 2], features=features, **how)
+    assert [batch.n_id.tolist() for batch in again] == first
+    with pytest.raises(outcore.UsageError, match="not a vertex"):
+        g.neighbor_loader([vertices])
+    with pytest.raises(outcore.UsageError, match="list of vertices"):
+        g.neighbor_loader([0.5])
+
+
+def test_walks_follow_edges(tmp_path):
+    edges = np.array([[0, 1], [1, 2], [2, 0], [2, 3]], "<u4")
+    g = graph_of(tmp_path, edges, 5)
+    walks = g.random_walks(length=6, seed=2)
+    assert walks.shape == (5, 7) and (walks[:, 0] == np.arange(5)).all()
+    follow = {0: {1}, 1: {2}, 2: {0, 3}, 3: {-1}, 4: {-1}, -1: {-1}}
+    assert all(b in follow[a] for walk in walks.tolist() for a, b in zip(walk, walk[1:]))
+    assert (g.random_walks(length=6, seed=2) == walks).all()
+    many = g.random_walks(np.full(100, 2), 1, seed=3)
+    assert set(many[:, 1].tolist()) == {0, 3}
+    back = g.random_walks([3], 2, incoming=True)
+    assert back.tolist() == [[3, 2, 1]]

@@ -83,7 +83,7 @@ impl ListPacker {
 
     /// Neighbours that a block can hold of one vertex.
     fn alone_max(&self) -> usize {
-        (LIST_BLOCK_BYTES - HEAD_BYTES - ENTRY_BYTES) / self.item_bytes()
+        alone_max(self.is_weighted)
     }
 
     /// Adds a pair, behind those before it in order.
@@ -190,6 +190,11 @@ pub struct List<'a> {
     pub neighbours: &'a [u32],
     /// Their weights; none where the graph has none.
     pub weights: &'a [f32],
+}
+
+/// Neighbours of one vertex that a block holds at most: so many are in each block but the last of a list longer than a block.
+pub(crate) fn alone_max(is_weighted: bool) -> usize {
+    (LIST_BLOCK_BYTES - HEAD_BYTES - ENTRY_BYTES) / (WORD_BYTES << usize::from(is_weighted))
 }
 
 /// Shows each list of block `number` of `part` to `visit`; false if the block is not what was written. `block` lies

@@ -13,8 +13,8 @@ use outcore_io::memory::Reservation;
 use outcore_io::threads;
 
 use super::{Direction, Graph, damaged};
-use crate::format::Part;
-use crate::format::list::{LIST_BLOCK_BYTES, List, read_block};
+use crate::format::list::{LIST_BLOCK_BYTES, List, alone_max, read_block};
+use crate::format::{NO_VERTEX, Part};
 
 /// Blocks that are kept.
 const BLOCKS_KEPT: usize = 1024;
@@ -125,10 +125,76 @@ impl<'g> ListReader<'g> {
         )
     }
 
+    /// The neighbours at some places of lists, each named by its vertex and its place in the vertex's list, in the order
+    /// asked. Of directed graphs, `direction` is one of both.
+    ///
+    /// # Errors
+    /// As [`ListReader::each`]; [`outcore::Kind::Corrupt`] for a place that a list does not have.
+    pub fn at(&mut self, wanted: &[(u32, u32)], direction: Direction) -> Result<Vec<u32>> {
+        let part = self.graph.parts(direction).first().copied();
+        let part = part.unwrap_or(Part::Out);
+        let index = self.graph.index(part);
+        let longest = alone_max(self.graph.manifest.weighted);
+        // Where each is: its block, its vertex, its place in what the block has of the list, and where it goes.
+        let places = wanted.iter().enumerate().map(|(to, (vertex, place))| {
+            let blocks = index.blocks_of(*vertex);
+            let place = *place as usize;
+            match blocks.len() {
+                1 => (blocks.start, *vertex, place, to),
+                _ => (blocks.start + place / longest, *vertex, place % longest, to),
+            }
+        });
+        let mut places: Vec<(usize, u32, usize, usize)> = places.collect();
+        places.sort_unstable();
+        let mut found = vec![NO_VERTEX; wanted.len()];
+        let mut rest = &places[..];
+        while !rest.is_empty() {
+            self.job.control.check()?;
+            let mut keys: Vec<BlockKey> = Vec::new();
+            let mut count = 0;
+            for (block, ..) in rest {
+                let key = (part == Part::In, *block);
+                if keys.last() != Some(&key) {
+                    if keys.len() == BLOCKS_KEPT {
+                        break;
+                    }
+                    keys.push(key);
+                }
+                count += 1;
+            }
+            self.load(&keys)?;
+            let mut here = &rest[..count];
+            for key in keys {
+                let in_block = here.partition_point(|(block, ..)| *block == key.1);
+                let mut left = &here[..in_block];
+                here = &here[in_block..];
+                self.show(key, |list: List<'_>| {
+                    while let Some(((_, vertex, place, to), behind)) = left.split_first()
+                        && *vertex == list.vertex
+                    {
+                        if let Some(neighbour) = list.neighbours.get(*place) {
+                            found[*to] = *neighbour;
+                        }
+                        left = behind;
+                    }
+                    Ok(())
+                })?;
+            }
+            rest = &rest[count..];
+        }
+        match found.contains(&NO_VERTEX) {
+            false => Ok(found),
+            true => {
+                let cause = "a list is shorter than the degree of its vertex";
+                Err(damaged(&self.graph.part_path(part), cause))
+            }
+        }
+    }
+
     fn show(
         &self,
         (is_source, number): BlockKey,
-        visit: &(impl Fn(List<'_>) -> Result<()> + Sync),
+        visit: impl FnMut(List<'_>) -> Result<()>,
     ) -> Result<()> {
         let part = part_of(is_source);
         let manifest = &self.graph.manifest;

@@ -11,6 +11,7 @@
 //! | [`core_numbers`] | one a round with many vertices; else the lists of what goes | 16 |
 //! | [`shortest_paths`] | one a round with many vertices; else the lists of the frontier | 16 |
 //! | [`strong_components`] | the same | 24 |
+//! | [`Sampler`] | the blocks of the neighbours that are drawn | 4 |
 //! | [`triangles`](fn@triangles) | the lists, once for each time that they fill the memory | 12 |
 //!
 //! [`State`]: crate::graph::state::State
@@ -20,6 +21,7 @@ mod components;
 mod cores;
 mod pagerank;
 mod paths;
+mod sampling;
 mod strong;
 mod triangles;
 
@@ -28,5 +30,6 @@ pub use components::components;
 pub use cores::{core_numbers, k_core};
 pub use pagerank::{PageRankOptions, pagerank, personalized_pagerank};
 pub use paths::shortest_paths;
+pub use sampling::{Sample, Sampler};
 pub use strong::strong_components;
 pub use triangles::triangles;

@@ -11,3 +11,4 @@ mod faults;
 mod formats;
 mod kernels;
 mod oracle;
+mod samples;

@@ -1,0 +1,141 @@
+"""Batches of sampled neighbours for training on graphs, and random walks, with edges on the drives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, SupportsIndex, Union
+
+from . import _outcore
+from ._dataset import open
+from ._errors import usage
+from ._units import whole
+from ._wire import ResourcesRequest
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+#: Rows of features: a file of a two-dimensional array (`.npy`), or an array.
+Features = Union[str, "os.PathLike[str]", "npt.ArrayLike"]
+
+
+@dataclass(frozen=True)
+class NeighborBatch:
+    """A sampled subgraph, with the names that PyTorch Geometric has for its parts."""
+
+    #: The vertices: first those of the batch, then those that each hop has added.
+    n_id: npt.NDArray[np.int64]
+    #: Two rows: of each edge the place of the neighbour in `n_id`, and of the vertex that it was drawn for.
+    edge_index: npt.NDArray[np.int64]
+    #: How many vertices the batch was drawn for.
+    batch_size: int
+    #: Edges of each hop.
+    num_sampled_edges: list[int]
+    #: The features of the vertices, if there are any.
+    x: npt.NDArray[Any] | None
+
+
+class NeighborLoader:
+    """Batches of vertices with sampled neighbours; see `Graph.neighbor_loader`. Each pass over it is an epoch."""
+
+    def __init__(
+        self,
+        graph: tuple[str, ResourcesRequest, int],
+        vertices: npt.ArrayLike | None,
+        fanouts: Sequence[SupportsIndex],
+        *,
+        batch_size: SupportsIndex,
+        features: Features | None,
+        shuffle: bool,
+        incoming: bool,
+        seed: SupportsIndex,
+    ) -> None:
+        path, resources, count = graph
+        self._seeds = _vertices("vertices", vertices, count)
+        self._fanouts = [_fanout(fanout) for fanout in fanouts]
+        self._batch = max(whole("batch_size", batch_size), 1)
+        self._shuffle = bool(shuffle)
+        self._seed = whole("seed", seed)
+        self._epoch = 0
+        self._features = None if features is None else _rows(features, resources)
+        self._sampler = _outcore.GraphSampler.open(path, bool(incoming), resources)
+
+    def __len__(self) -> int:
+        return -(-len(self._seeds) // self._batch)
+
+    def set_epoch(self, epoch: SupportsIndex) -> None:
+        """The next pass is this epoch: it decides about the order and the draws, with the seed."""
+        self._epoch = whole("epoch", epoch)
+
+    def __iter__(self) -> Iterator[NeighborBatch]:
+        import numpy
+
+        epoch = self._epoch
+        self._epoch += 1
+        draw = numpy.random.default_rng([self._seed, epoch])
+        order = draw.permutation(self._seeds) if self._shuffle else self._seeds
+        for number, at in enumerate(range(0, len(order), self._batch)):
+            chosen = order[at : at + self._batch]
+            seed = numpy.random.SeedSequence([self._seed, epoch, number]).generate_state(1, "u8")[0]
+            yield self._sample(chosen, int(seed))
+
+    def _sample(self, chosen: npt.NDArray[np.uint32], seed: int) -> NeighborBatch:
+        import numpy
+
+        found = self._sampler.neighbours(chosen.tobytes(), self._fanouts, seed)
+        vertices, sources, targets = (numpy.frombuffer(part, "=u4").astype("i8") for part in found[:3])
+        rows = None if self._features is None else self._features(vertices)
+        edges = numpy.stack([sources, targets])
+        return NeighborBatch(vertices, edges, len(numpy.unique(chosen)), found[3], rows)
+
+
+def random_walks(
+    graph: tuple[str, ResourcesRequest, int],
+    starts: npt.ArrayLike | None,
+    length: SupportsIndex,
+    incoming: bool,
+    seed: SupportsIndex,
+) -> npt.NDArray[np.int64]:
+    """See `Graph.random_walks`."""
+    import numpy
+
+    path, resources, count = graph
+    steps = whole("length", length)
+    vertices = _vertices("starts", starts, count)
+    sampler = _outcore.GraphSampler.open(path, bool(incoming), resources)
+    walks = sampler.walks(vertices.tobytes(), steps, whole("seed", seed))
+    wide = numpy.frombuffer(walks, "=u4").astype("i8").reshape(len(vertices), steps + 1)
+    wide[wide == 0xFFFF_FFFF] = -1
+    return wide
+
+
+def _vertices(name: str, given: npt.ArrayLike | None, count: int) -> npt.NDArray[np.uint32]:
+    import numpy
+
+    if given is None:
+        return numpy.arange(count, dtype="=u4")
+    array = numpy.asarray(given)
+    if array.ndim != 1 or array.size and array.dtype.kind not in "ui":
+        raise usage("sample neighbours", f"{name} is not a list of vertices", "give whole numbers")
+    if array.size and (array.min() < 0 or array.max() >= count):
+        cause = f"{name} has a number that is not a vertex: there are {count}"
+        raise usage("sample neighbours", cause, "name vertices of the graph")
+    return numpy.ascontiguousarray(array, "=u4")
+
+
+def _fanout(fanout: SupportsIndex) -> int | None:
+    number = fanout.__index__()
+    return None if number == -1 else whole("fanouts", number)
+
+
+def _rows(features: Features, resources: ResourcesRequest) -> Any:
+    import numpy
+
+    if isinstance(features, (str, os.PathLike)):
+        memory, threads, io = resources["memory"], resources["threads"], resources["io"]
+        dataset = open(features, memory=memory, threads=threads, io=io)
+        return lambda vertices: dataset.gather(vertices)
+    array = numpy.asanyarray(features)
+    return lambda vertices: array[vertices]
