@@ -15,6 +15,7 @@ mod generate;
 mod gnu;
 mod group;
 mod json;
+mod kill_walks;
 mod kills;
 mod lines;
 mod npy;

@@ -1,0 +1,169 @@
+//! SIGKILL in the middle of jobs on tables, graphs and vectors, and of lookups: each output is absent or whole, and nothing
+//! else is left once scratch is cleaned.
+//!
+//! Contract: as [`crate::kills`]; what is whole is said by a run that nobody kills. Outputs of one job may appear one after
+//! another.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::support::*;
+use crate::tables::{batch, write};
+
+/// The files below a directory with their bytes, but those of private directories, which cleaning removes.
+fn files(dir: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files(&path, found),
+            false => {
+                found.insert(path.clone(), std::fs::read(&path).unwrap());
+            }
+        }
+    }
+}
+
+fn all(place: &TestDir) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    files(&place.path(""), &mut found);
+    found
+}
+
+/// Directories below the place, itself included.
+fn directories(dir: &Path, found: &mut Vec<PathBuf>) {
+    found.push(dir.to_path_buf());
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let is_private = path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with(".outcore"));
+        if path.is_dir() && !is_private {
+            directories(&path, found);
+        }
+    }
+}
+
+fn clean(place: &TestDir) {
+    let mut found = Vec::new();
+    directories(&place.path(""), &mut found);
+    let names: Vec<&str> = found.iter().map(|dir| dir.to_str().unwrap()).collect();
+    place
+        .run(&[&["scratch", "clean"][..], &names].concat())
+        .ok();
+}
+
+/// Removes what was not there before.
+fn remove(place: &TestDir, before: &BTreeMap<PathBuf, Vec<u8>>, names: &[String]) {
+    for path in all(place).keys().filter(|path| !before.contains_key(*path)) {
+        std::fs::remove_file(path).unwrap();
+    }
+    for name in place.names().iter().filter(|name| !names.contains(name)) {
+        std::fs::remove_dir_all(place.path(name)).unwrap();
+    }
+}
+
+/// Kills a command after operations further and further on.
+fn walk(place: &TestDir, command: &str) {
+    let (before, names) = (all(place), place.names());
+    let words: Vec<&str> = command.split(' ').collect();
+    let words = [&words[..], &["--threads", "1"]].concat();
+    place.run(&words).ok();
+    let whole = all(place);
+    assert!(whole.len() > before.len(), "{command}");
+    remove(place, &before, &names);
+    let mut killed = 0;
+    let next = |nth: &u64| Some(nth + 1 + nth / 3);
+    for nth in std::iter::successors(Some(1_u64), next).take_while(|nth| *nth < 100_000) {
+        let when = format!("kill@{nth}");
+        let mut process = place.command(&words);
+        process.env("OUTCORE_FAULT", &when);
+        let answer = Answer::of(process.output().unwrap());
+        let is_done = answer.code == Some(0);
+        assert!(is_done || answer.code.is_none(), "{command} {answer:?}");
+        clean(place);
+        for (path, bytes) in all(place) {
+            let expected = whole.get(&path);
+            assert!(
+                expected.is_some(),
+                "{command} {when}: {} is left",
+                path.display()
+            );
+            let is_manifest = path.to_string_lossy().ends_with(".outcore.json");
+            let is_right = expected == Some(&bytes) || is_manifest;
+            assert!(
+                is_right,
+                "{command} {when}: {} is not whole",
+                path.display()
+            );
+        }
+        if is_done {
+            assert_eq!(all(place).len(), whole.len(), "{command} {when}");
+            remove(place, &before, &names);
+            break;
+        }
+        killed += 1;
+        remove(place, &before, &names);
+    }
+    assert!(killed > 3, "{command}: {killed}");
+}
+
+#[test]
+fn killed_jobs_on_tables_leave_each_output_whole_or_absent() {
+    let place = TestDir::in_memory();
+    write(&place.path("t.parquet"), &batch(3_000));
+    write(&place.path("few.parquet"), &batch(90));
+    for command in [
+        "sort t.parquet -o o.parquet --by number",
+        "shuffle t.parquet -o o.parquet",
+        "unique t.parquet -o o.parquet --by name",
+        "dedup t.parquet -o o.parquet --by name --removed r.parquet",
+        "dedup t.parquet -o o.parquet --near name --removed r.parquet",
+        "group-by t.parquet -o o.parquet --by name --agg sum(number)",
+        "join t.parquet few.parquet -o o.parquet --on number --how full",
+        "split t.parquet -o by-name --by name",
+        "convert t.parquet -o parts --parts 3",
+    ] {
+        walk(&place, command);
+    }
+}
+
+#[test]
+fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
+    let place = TestDir::in_memory();
+    let pairs: Vec<u8> = (0..4_000_u32)
+        .flat_map(|edge| [edge * 7919 % 500, edge * 104_729 % 500])
+        .flat_map(u32::to_le_bytes)
+        .collect();
+    place.write("edges.u32", &pairs);
+    let graph = "graph convert edges.u32 -o g.graph --type u32 --undirected --drop-loops";
+    walk(&place, graph);
+    place.run(&graph.split(' ').collect::<Vec<_>>()).ok();
+    for kernel in [
+        "graph cc g.graph -o o.npy",
+        "graph bfs g.graph -o o.npy --source 1",
+        "graph pagerank g.graph -o o.csv",
+        "graph kcore g.graph -o o.npy",
+        "graph sssp g.graph -o o.npy --source 1",
+        "graph scc g.graph -o o.npy",
+        "graph triangles g.graph -o o.npy",
+    ] {
+        walk(&place, kernel);
+    }
+    let numbers: Vec<u8> = (0..8_000_u32)
+        .flat_map(|place| ((place * 7919 % 1_009) as f32).to_le_bytes())
+        .collect();
+    place.write("base.f32", &numbers);
+    place.write(
+        "sorted",
+        &(0..5_000_u64)
+            .flat_map(u64::to_le_bytes)
+            .collect::<Vec<u8>>(),
+    );
+    for command in [
+        "knn base.f32 base.f32 -k 3 -o n.ibin --type f32x8",
+        "kmeans base.f32 -k 4 -o c.npy --type f32x8",
+        "lookup sorted --keys sorted -o ranks --type u64",
+    ] {
+        walk(&place, command);
+    }
+}
