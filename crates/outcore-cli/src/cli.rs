@@ -86,7 +86,11 @@ Examples:
 const VERIFY_EXAMPLES: &str = "\
 Examples:
   outcore verify sorted.bin --type u64 --against keys.bin
-  outcore verify sorted.bin.outcore.json --type gensort";
+  outcore verify sorted.bin.outcore.json --type gensort
+  outcore verify s.parquet --by country --by time:desc --against t.parquet
+
+Tables should be in the order of the columns of --by; with --unique no two rows may have equal keys. \
+--against compares all rows, whatever their order, by their values.";
 
 /// Sort, shuffle, deduplicate and scan files larger than memory, on all your SSDs at once
 #[derive(Debug, Parser)]
@@ -489,6 +493,12 @@ pub(crate) struct VerifyArgs {
     /// Files that must hold the same records in any order: the input of the sort
     #[arg(long, value_name = "INPUT", num_args = 1.., value_hint = ValueHint::FilePath)]
     pub(crate) against: Vec<PathBuf>,
+    /// Of tables: the columns of the order, with :desc for the largest first; repeat for several
+    #[arg(long, value_name = "COLUMN", help_heading = "Order")]
+    pub(crate) by: Vec<String>,
+    /// Of tables: look at these columns only
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) columns: Vec<String>,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
     /// Expect the reverse order (largest first)

@@ -8,13 +8,13 @@ use outcore::{Error, Result};
 use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::Resources;
 
-use crate::cli::SortArgs;
 use crate::cli::commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
 use crate::cli::dedup::DedupArgs;
 use crate::cli::group::GroupByArgs;
 use crate::cli::join::JoinArgs;
 use crate::cli::sequence::{FilterArgs, MapArgs};
 use crate::cli::tables::{ConvertArgs, TableArgs};
+use crate::cli::{SortArgs, VerifyArgs};
 use crate::context::Context;
 
 /// The error for a table.
@@ -73,6 +73,7 @@ left_out! {
     head: HeadArgs,
     sample: SampleArgs,
     split: SplitArgs,
+    verify: VerifyArgs,
     map: MapArgs,
     filter: FilterArgs,
     dedup: DedupArgs,

@@ -31,6 +31,7 @@ use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::{DriveArgs, SortArgs, VerifyArgs};
+use crate::commands::table;
 use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, rate_text};
 use crate::progress::watch;
@@ -54,6 +55,15 @@ struct OpenStream {
 
 /// Runs `outcore verify`.
 pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
+    let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
+    if !is_typed && table::is_meant(context, &args.files)? {
+        return table::verify(context, args);
+    }
+    if !args.by.is_empty() || !args.columns.is_empty() {
+        let cause = "--by and --columns are for tables, and the input is not one";
+        return Err(Error::usage("read arguments", cause)
+            .hint("say what records are with --type, or --record and --key"));
+    }
     let started = Instant::now();
     let resources = resources::load(
         &args.resources,

@@ -211,3 +211,72 @@ fn a_table_is_split_into_directories_by_its_columns() {
         ["by-name", "lines", "s.parquet", "t.parquet"]
     );
 }
+
+#[test]
+fn a_table_is_verified_by_its_order_and_by_the_rows_of_another() {
+    let place = TestDir::new();
+    write(&place.path("t.parquet"), &batch(2_000));
+    place
+        .run(&[
+            "sort",
+            "t.parquet",
+            "-o",
+            "s.parquet",
+            "--by",
+            "name",
+            "--by",
+            "number:desc",
+        ])
+        .ok();
+    let verify =
+        |arguments: &[&str]| place.run(&[&["verify", "s.parquet", "--json"], arguments].concat());
+    let summary = verify(&[
+        "--by",
+        "name",
+        "--by",
+        "number:desc",
+        "--against",
+        "t.parquet",
+    ])
+    .ok();
+    let summary = summary.event("summary");
+    assert_eq!(summary["records"], json!(2_000));
+    assert_eq!(
+        (&summary["first_unordered"], &summary["same_rows"]),
+        (&json!(null), &json!(true))
+    );
+    let wrong = verify(&["--by", "number"]);
+    assert_eq!(wrong.code, Some(1));
+    assert_eq!(wrong.event("summary")["first_unordered"], json!(1));
+    place
+        .run(&["head", "t.parquet", "-n", "1999", "-o", "less.parquet"])
+        .ok();
+    let other = verify(&["--against", "less.parquet"]);
+    assert_eq!(
+        (other.code, &other.event("summary")["same_rows"]),
+        (Some(1), &json!(false))
+    );
+    assert_eq!(verify(&["--by", "name", "--unique"]).code, Some(1));
+    assert_eq!(verify(&["--by", "name"]).code, Some(0));
+    let text = place
+        .run(&["verify", "s.parquet", "--by", "name"])
+        .ok()
+        .stderr;
+    assert!(text.contains("2,000 rows in order"), "{text}");
+    for (arguments, cause, hint) in [
+        (&["--by", "nmae"][..], "nmae", "`name`"),
+        (&["--unique"], "--unique", "--by"),
+        (&["--against", "t.parquet", "--ties"], "--ties", ""),
+    ] {
+        place
+            .run(&[&["verify", "s.parquet"], arguments].concat())
+            .fails(2, &[cause], hint);
+    }
+    place.write("lines", b"12345678");
+    place
+        .run(&["verify", "lines", "--by", "name"])
+        .fails(2, &["--by"], "--type");
+    place
+        .run(&["verify", "s.parquet", "--against", "lines"])
+        .fails(2, &["lines"], "tables");
+}

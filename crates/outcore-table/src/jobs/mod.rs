@@ -35,6 +35,7 @@ mod rows_out;
 mod select;
 mod sort;
 mod top;
+mod verify;
 
 use std::path::PathBuf;
 
@@ -53,6 +54,7 @@ pub use partition::partition;
 pub use random::shuffle;
 pub use select::{Selection, select};
 pub use sort::{TableOrder, sort, top, unique};
+pub use verify::{TableCheck, verify};
 
 /// What a job reads, and what it writes.
 #[derive(Debug, Clone, Copy)]

@@ -24,3 +24,4 @@ mod parts;
 mod rows;
 mod select;
 mod top;
+mod verify;

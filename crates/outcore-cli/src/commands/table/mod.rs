@@ -18,6 +18,7 @@ mod report;
 mod request;
 mod run;
 mod select;
+mod verify;
 
 use std::path::{Path, PathBuf};
 
@@ -42,6 +43,7 @@ pub(crate) use join::join;
 pub(crate) use order::{shuffle, sort, unique};
 pub(crate) use part::{head, sample, split};
 pub(crate) use select::{filter, map};
+pub(crate) use verify::verify;
 
 const READ: &str = "read arguments";
 

@@ -1,0 +1,130 @@
+//! Tables that are verified.
+//!
+//! Contract: order and rows of small tables are known; a row that is changed is noticed whatever its type.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    ArrayRef, DictionaryArray, Int64Array, LargeStringArray, RecordBatch, UInt32Array,
+};
+use arrow_select::take::take_record_batch;
+use outcore_table::input::InputOptions;
+use outcore_table::jobs::{TableCheck, verify};
+use outcore_table::rows::KeyColumn;
+
+use crate::common::{self, Draw, Kinds, write_parquet};
+
+/// What a table is like, and another.
+type Checks = (TableCheck, Option<TableCheck>);
+
+fn check(
+    batch: &RecordBatch,
+    other: Option<&RecordBatch>,
+    keys: &[&str],
+) -> outcore::Result<Checks> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let inputs = [path("one.parquet")];
+    write_parquet(&inputs[0], batch, 7);
+    let others: Vec<PathBuf> = other.iter().map(|_| path("two.parquet")).collect();
+    if let Some(other) = other {
+        write_parquet(&others[0], other, 1_000);
+    }
+    let keys: Vec<KeyColumn> = keys
+        .iter()
+        .map(|key| KeyColumn::parse(key).unwrap())
+        .collect();
+    let job = common::job(256 << 20, 2);
+    let against = other.map(|_| &others[..]);
+    let found = verify(&job, (&inputs, &InputOptions::default()), &keys, against);
+    assert_eq!(job.budget.used_bytes(), 0);
+    found
+}
+
+fn ids(values: &[i64]) -> RecordBatch {
+    let array: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
+    RecordBatch::try_from_iter([("id", array)]).unwrap()
+}
+
+#[test]
+fn the_first_row_out_of_order_is_found_within_and_between_row_groups() {
+    let sorted: Vec<i64> = (0..50).map(|row| row / 3).collect();
+    let (found, _) = check(&ids(&sorted), None, &["id"]).unwrap();
+    assert_eq!(
+        (found.rows, found.first_unordered, found.equal_keys),
+        (50, None, 33)
+    );
+    for place in [1, 6, 7, 8, 14, 49] {
+        let mut values = sorted.clone();
+        values[place] = -1;
+        let (found, _) = check(&ids(&values), None, &["id"]).unwrap();
+        assert_eq!(found.first_unordered, Some(place as u64));
+        let descending = check(&ids(&values), None, &["id:desc"]).unwrap().0;
+        assert!(descending.first_unordered.is_some());
+    }
+    let (found, _) = check(&ids(&[3, 1, 2]), None, &[]).unwrap();
+    assert_eq!(found.first_unordered, None);
+    let (found, _) = check(&ids(&[]), None, &["id"]).unwrap();
+    assert_eq!(
+        found,
+        TableCheck {
+            read_bytes: found.read_bytes,
+            ..TableCheck::default()
+        }
+    );
+}
+
+#[test]
+fn rows_in_another_order_are_the_same_and_a_changed_one_is_noticed() {
+    for seed in 0..12 {
+        let draw = &mut Draw::new(seed);
+        let schema = common::schema(draw, 6, Kinds::Parquet);
+        let batch = common::batch(draw, &schema, 60);
+        let mut order: Vec<u32> = (0..60).collect();
+        (1..60).for_each(|place| order.swap(place, draw.below(place + 1)));
+        let taken =
+            |order: &[u32]| take_record_batch(&batch, &UInt32Array::from(order.to_vec())).unwrap();
+        let (one, two) = check(&batch, Some(&taken(&order)), &[]).unwrap();
+        let two = two.unwrap();
+        assert_eq!(
+            (one.rows, one.checksum),
+            (two.rows, two.checksum),
+            "{schema:?}"
+        );
+        order[0] = order[1];
+        let (one, two) = check(&batch, Some(&taken(&order)), &[]).unwrap();
+        let same = batch.slice(0, 1) == batch.slice(1, 1);
+        let is_same = one.checksum == two.unwrap().checksum;
+        let distinct =
+            (0..60).all(|row| (0..row).all(|other| batch.slice(row, 1) != batch.slice(other, 1)));
+        assert!(!distinct || same || !is_same, "{schema:?}");
+    }
+}
+
+#[test]
+fn texts_are_compared_by_value_and_other_columns_are_told() {
+    let plain: ArrayRef = Arc::new(LargeStringArray::from(vec!["a", "b", "a"]));
+    let coded: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::from_iter(["a", "a", "b"]));
+    let one = RecordBatch::try_from_iter([("t", plain)]).unwrap();
+    let two = RecordBatch::try_from_iter([("t", coded)]).unwrap();
+    let (one_check, two_check) = check(&one, Some(&two), &["t"]).unwrap();
+    assert_eq!(one_check.checksum, two_check.as_ref().unwrap().checksum);
+    assert_eq!(
+        (
+            one_check.first_unordered,
+            two_check.unwrap().first_unordered
+        ),
+        (Some(2), None)
+    );
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    let three = RecordBatch::try_from_iter([("t", Arc::clone(&number))]).unwrap();
+    let error = check(&one, Some(&three), &[]).unwrap_err().to_string();
+    assert!(error.contains("`t`") && error.contains("Int64"), "{error}");
+    let four = RecordBatch::try_from_iter([("t", one.column(0).clone()), ("u", number)]).unwrap();
+    let error = check(&one, Some(&four), &[]).unwrap_err().to_string();
+    assert!(error.contains("`u`"), "{error}");
+    let error = check(&four, Some(&one), &[]).unwrap_err().to_string();
+    assert!(error.contains("`u`"), "{error}");
+}
