@@ -10,7 +10,7 @@ looked at: its rows, and for the sort its order. Everything lies in one director
 
     benches/peers/bench_tables.py --outcore target/release/outcore --dir DIR [--rows 6e6] [--rounds 3] [--only sort,join]
 
-The Python that runs it needs numpy, pyarrow, duckdb, polars and datafusion; without root there is no control group.
+The Python that runs it needs numpy, pyarrow, duckdb, polars, datafusion and rensa; without root there is no control group.
 """
 
 import argparse
@@ -32,7 +32,9 @@ GROUP_ROWS = 1 << 17
 BATCH_ROWS = 1 << 19
 # Who needs longer has failed.
 LIMIT_S = 60
-CASES = ("sort", "dedup", "shuffle", "group-by", "join")
+CASES = ("sort", "dedup", "shuffle", "group-by", "join", "near")
+# Of the rows, so many are documents.
+DOCUMENTS = 30
 
 DUCKDB = """
 import duckdb
@@ -71,7 +73,7 @@ db.sql("COPY ({query}) TO '{out}' STORED AS PARQUET OPTIONS ('format.compression
 DATAFUSION_QUERIES = {
     "sort": "SELECT * FROM log ORDER BY country, time",
     "dedup": "SELECT DISTINCT ON (url) * FROM log",
-    "shuffle": "SELECT * FROM log ORDER BY md5(id)",
+    "shuffle": "SELECT * FROM log ORDER BY md5(CAST(id AS VARCHAR))",
     "group-by": "SELECT id, count(*) AS n, sum(bytes) AS bytes FROM log GROUP BY id",
     "join": "SELECT * FROM log JOIN users USING (user)",
 }
@@ -81,7 +83,29 @@ OUTCORE = {
     "shuffle": ["shuffle", "{log}"],
     "group-by": ["group-by", "{log}", "--by", "id", "--agg", "n=count,bytes=sum(bytes)"],
     "join": ["join", "{log}", "{users}", "--on", "user"],
+    "near": ["dedup", "{documents}", "--near", "text", "--jaccard", "0.8"],
 }
+# The same shingles, as many hashes and bands as outcore makes of 128 hashes at 0.8, and no text that is kept.
+RENSA = """
+import pyarrow.parquet as pq
+from rensa import RMinHash, RMinHashLSH
+texts = pq.read_table('{documents}', columns=['text'])['text'].to_pylist()
+index, parent = RMinHashLSH(threshold=0.8, num_perm=117, num_bands=9), list(range(len(texts)))
+def find(row):
+    while parent[row] != row:
+        parent[row] = parent[parent[row]]
+        row = parent[row]
+    return row
+for row, text in enumerate(texts):
+    words = text.split()
+    signature = RMinHash(num_perm=117, seed=1)
+    signature.update([' '.join(words[at:at + 5]) for at in range(len(words) - 4)])
+    for other in index.query(signature):
+        one, two = find(row), find(other)
+        parent[max(one, two)] = min(one, two)
+    index.insert(row, signature)
+print(sum(find(row) == row for row in range(len(texts))))
+"""
 FLOOR = """
 import pyarrow as pa, pyarrow.parquet as pq
 from concurrent.futures import ThreadPoolExecutor
@@ -148,6 +172,32 @@ def make(log, users, rows):
     }), users, compression="zstd", compression_level=1, row_group_size=GROUP_ROWS)
 
 
+def make_documents(path, rows):
+    """Texts of 350 words, some 2 KB; one in ten differs in a few words from one before."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    draw = np.random.default_rng(2)
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words = np.array(["".join(draw.choice(letters, draw.integers(3, 9))) for _ in range(50_000)])
+    weights = 1 / (np.arange(len(words)) + 10)
+    weights /= weights.sum()
+    writer, kept = None, None
+    for at in range(0, rows, 20_000):
+        count = min(20_000, rows - at)
+        chosen = draw.choice(len(words), (count, 350), p=weights)
+        kept = chosen[:500].copy() if kept is None else kept
+        near = np.flatnonzero(draw.random(count) < .1)
+        chosen[near] = kept[draw.integers(0, len(kept), len(near))]
+        for _ in range(3):
+            chosen[near, draw.integers(0, 350, len(near))] = draw.integers(0, len(words), len(near))
+        table = pa.table({"id": np.arange(at, at + count), "text": [" ".join(row) for row in words[chosen]]})
+        writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd", compression_level=1)
+        writer.write_table(table, row_group_size=10_000)
+    writer.close()
+
+
 def drop_caches():
     os.sync()
     try:
@@ -188,7 +238,10 @@ def check(case, out, log, rows):
 
     table = pq.ParquetFile(out)
     found = table.metadata.num_rows
-    if case == "dedup":
+    if case == "near":
+        # How many are near depends on hashes.
+        wanted = found
+    elif case == "dedup":
         wanted = pc.count_distinct(pq.read_table(log, columns=["url"])["url"]).as_py()
     else:
         wanted = rows
@@ -223,7 +276,10 @@ def main():
         print(f"note: no control group: {hierarchies.reason}", file=sys.stderr)
     limit_bytes = None if hierarchies.reason else memory_bytes + (memory_bytes >> 3)
     scratch = args.dir / "scratch"
-    names = {"log": log, "users": users, "scratch": scratch, "memory": f"{args.memory_mib}MiB",
+    documents = args.dir / "documents.parquet"
+    if "near" in args.only.split(",") and not documents.exists():
+        apart(make_documents, documents, rows // DOCUMENTS)
+    names = {"log": log, "users": users, "documents": documents, "scratch": scratch, "memory": f"{args.memory_mib}MiB",
              "memory_bytes": memory_bytes, "threads": THREADS}
 
     def words(tool, case):
@@ -232,17 +288,20 @@ def main():
         if tool == "outcore":
             given = [word.format(**fill) for word in OUTCORE[case]]
             return [args.outcore, *given, "-o", out, "--memory", names["memory"], "--threads", THREADS, "--force"], out
+        if tool == "rensa":
+            return [sys.executable, "-c", RENSA.replace("{documents}", str(documents))], out
         code, queries = {"DuckDB": (DUCKDB, DUCKDB_QUERIES), "Polars": (POLARS, POLARS_QUERIES),
                          "DataFusion": (DATAFUSION, DATAFUSION_QUERIES)}[tool]
         code = code.replace("{query}", queries[case]).format(**fill)
         return [sys.executable, "-c", code], out
 
-    tools = args.tools.split(",")
     print(f"{rows:,} rows, {log.stat().st_size >> 20} MiB of Parquet, users {users.stat().st_size >> 20} MiB; told "
           f"{names['memory']}, group {(limit_bytes or 0) >> 20} MiB; {args.rounds} rounds\n")
     print("| case | tool | wall s in the group | CPU s | peak MiB | without the group, s | outcore faster by | failed |")
     print("|---|---|---|---|---|---|---|---|")
     for case in args.only.split(","):
+        # One program compares texts, and no other.
+        tools = ["outcore", "rensa"] if case == "near" else args.tools.split(",")
         results = {tool: [] for tool in tools}
         for round_number in range(args.rounds):
             for tool in tools:
@@ -253,7 +312,7 @@ def main():
                 command, out = words(tool, case)
                 out.unlink(missing_ok=True)
                 results[tool].append(run(command, hierarchies, limit_bytes))
-                if not results[tool][-1][3] and round_number == 0:
+                if not results[tool][-1][3] and round_number == 0 and out.exists():
                     apart(check, case, out, log, rows)
                 out.unlink(missing_ok=True)
         ours = None

@@ -289,7 +289,7 @@ def gen(
         dst: The file to write (`.npy` gets a header), or a name with `{drive}` in it.
         count: How many records.
         dist: How keys are distributed: `uniform` (the whole range), `uniform:MU` (0 to MU),
-            `exponential:LAMBDA`, `zipf:S[:RANKS]`, `sorted`, `reversed`, `equal`.
+            `exponential:LAMBDA`, `zipf:S[:RANKS]`, `normal`, `clusters:K`, `sorted`, `reversed`, `equal`.
         seed: Another seed makes other records.
         ascii: gensort: printable records.
         skewed: gensort: keys that share prefixes.

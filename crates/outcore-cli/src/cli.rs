@@ -81,7 +81,8 @@ Examples:
   outcore gen u64 -n 1e9 -o keys.bin --dist zipf:1.2
   outcore gen gensort -n 1000000 -o records.bin
   outcore gen 64/8:8:u64 -n 1000 -o log.bin --seed 7
-  outcore gen u32x2 -n 16777216 -o edges.u32 --dist rmat:20    # for `outcore graph convert`";
+  outcore gen u32x2 -n 16777216 -o edges.u32 --dist rmat:20    # for `outcore graph convert`
+  outcore gen f32x128 -n 1e6 -o base.npy --dist clusters:1000      # for `outcore knn`";
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
@@ -449,7 +450,8 @@ pub(crate) struct GenArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Distribution of the keys: uniform (the whole range), uniform:MU (0 to MU),
-    /// exponential:LAMBDA, zipf:S[:RANKS], rmat:SCALE (edges of a graph of 2^SCALE vertices, for
+    /// exponential:LAMBDA, zipf:S[:RANKS], normal, clusters:K (vectors around K centres; of floats, as
+    /// normal), rmat:SCALE (edges of a graph of 2^SCALE vertices, for
     /// u32x2 and the like), sorted, reversed, equal
     #[arg(long = "dist", value_name = "DIST", default_value = "uniform")]
     pub(crate) distribution: Distribution,

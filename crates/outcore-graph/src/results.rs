@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytemuck::Pod;
+use outcore::key::{Endian, Number, NumberType};
 use outcore::primitives::batch::{Leaf, Yield};
 use outcore::primitives::{self, Batch, Sequence, Summary, tabulate};
 use outcore::{Job, MakeHeader, NpyHeader, Output, RecordFormat, Result};
@@ -106,6 +107,40 @@ pub fn write(
         Values::Counts(values) => write_as(job, to, "u64", values.len(), |at| values[at]),
         Values::Floats(values) => write_as(job, to, "f64", values.len(), |at| values[at]),
     }
+}
+
+/// Writes rows of `width` vertices to `path`, by their original ids if there are any, -1 for none: a two-dimensional array of
+/// NumPy, or bare numbers.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_rows(
+    job: &Job,
+    (path, replace): (&Path, bool),
+    (vertices, width): (&[u32], usize),
+    names: Option<&[u64]>,
+) -> Result<Summary> {
+    let number = Number::new(NumberType::I64, Endian::Little);
+    let header = match path.extension().is_some_and(|end| end == "npy") {
+        false => None,
+        true => {
+            let rows = (vertices.len() / width.max(1)) as u64;
+            let header = NpyHeader::of_format(&RecordFormat::numbers(number, width)?, rows)?;
+            // What is written is counted by numbers.
+            let of = move |numbers| header.encode(numbers / width.max(1) as u64);
+            Some(Arc::new(of) as MakeHeader)
+        }
+    };
+    let output = Output::File {
+        path: path.to_path_buf(),
+        header,
+    };
+    let name = |vertex: u32| match names {
+        Some(names) if vertex != NO_VERTEX => names[vertex as usize] as i64,
+        _ => optional(vertex),
+    };
+    let all = tabulate(vertices.len() as u64, |at| name(vertices[at as usize]));
+    primitives::write(job, &all, &output, replace)
 }
 
 fn write_as<T: Pod + Send>(

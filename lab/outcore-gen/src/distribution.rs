@@ -31,6 +31,13 @@ pub enum Distribution {
         /// The number of ranks, if given.
         rank_max: Option<u64>,
     },
+    /// Gaussian: mean 0, standard deviation 1.
+    Normal,
+    /// Gaussian around one of some centres, which the elements of a vector share.
+    Clusters {
+        /// How many centres.
+        centres: u64,
+    },
     /// Edges of a random graph with few vertices of many edges: two vertices below 2^scale a record.
     Rmat {
         /// The logarithm of the number of vertices.
@@ -47,8 +54,8 @@ pub enum Distribution {
 impl FromStr for Distribution {
     type Err = Error;
 
-    /// Reads `uniform`, `uniform:MU`, `exponential:LAMBDA`, `zipf:S`, `zipf:S:RANKS`, `rmat:SCALE`, `sorted`,
-    /// `reversed`, `equal`.
+    /// Reads `uniform`, `uniform:MU`, `exponential:LAMBDA`, `zipf:S`, `zipf:S:RANKS`, `normal`, `clusters:K`,
+    /// `rmat:SCALE`, `sorted`, `reversed`, `equal`.
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
             Error::usage(
@@ -57,7 +64,7 @@ impl FromStr for Distribution {
             )
             .hint(
                 "known: uniform, uniform:MU, exponential:LAMBDA, zipf:S, zipf:S:RANKS, \
-                 rmat:SCALE, sorted, reversed, equal",
+                 normal, clusters:K, rmat:SCALE, sorted, reversed, equal",
             )
         };
         let parts: Vec<&str> = text.split(':').collect();
@@ -79,6 +86,10 @@ impl FromStr for Distribution {
                     rank_max,
                 })
             }
+            ["normal"] => Ok(Distribution::Normal),
+            ["clusters", centres] => Ok(Distribution::Clusters {
+                centres: centres.parse().map_err(|_| unknown())?,
+            }),
             ["rmat", scale] => Ok(Distribution::Rmat {
                 scale: scale.parse().map_err(|_| unknown())?,
             }),
@@ -106,6 +117,8 @@ impl fmt::Display for Distribution {
             } => {
                 write!(f, "zipf:{exponent}:{ranks}")
             }
+            Distribution::Normal => f.write_str("normal"),
+            Distribution::Clusters { centres } => write!(f, "clusters:{centres}"),
             Distribution::Rmat { scale } => write!(f, "rmat:{scale}"),
             Distribution::Sorted => f.write_str("sorted"),
             Distribution::Reversed => f.write_str("reversed"),
@@ -126,6 +139,8 @@ mod tests {
             "exponential:0.5",
             "zipf:1.2",
             "zipf:0.6:77",
+            "normal",
+            "clusters:100",
             "rmat:23",
             "equal",
         ] {

@@ -11,6 +11,8 @@
 //! | `uniform:MU` | 0 to MU - 1 | reals in [0, MU) |
 //! | `exponential:L` | exponential with rate L (mean 1/L), rounded down, at most the largest value | the same as a real |
 //! | `zipf:S[:N]` | ranks 1 to N, rank k with weight k^-S | the same |
+//! | `normal` | - | Gaussian with mean 0 and standard deviation 1 |
+//! | `clusters:K` | - | Gaussian with standard deviation 1 around one of K centres a record, whose elements are uniform in [-10, 10) |
 //! | `rmat:S` | two vertices below 2^S a record: an edge of an R-MAT graph | - |
 //! | `sorted` | the record's number, scaled down where the type is too small | the same |
 //! | `reversed` | `sorted` from behind | the same |
@@ -36,6 +38,9 @@ const EQUAL: u64 = 42;
 
 /// The largest Zipf rank unless another is given.
 const RANK_MAX: u64 = u32::MAX as u64;
+
+/// How far centres of clusters are from 0, at most.
+const SPREAD: f64 = 10.0;
 
 const READ: &str = "read distribution";
 
@@ -215,6 +220,12 @@ enum Values {
         largest: u64,
     },
     Zipf(Box<Zipf>),
+    Normal,
+    Clusters {
+        centres: u64,
+        /// Which centre a record has, and where centres are.
+        streams: [Stream; 2],
+    },
     Rmat {
         scale: u32,
     },
@@ -312,6 +323,14 @@ impl Field {
                     integer(zipf.rank(&mut stream.draws(index)))
                 });
             }
+            Values::Normal => each(bits, first, |index| real(normal(&mut stream.draws(index)))),
+            Values::Clusters { centres, streams } => each(bits, first, |index| {
+                let (record, element) = (index / values_per_record, index % values_per_record);
+                let centre = streams[0].draws(record).below(*centres);
+                let place = centre.wrapping_mul(values_per_record).wrapping_add(element);
+                let middle = streams[1].draws(place).real() * 2.0 * SPREAD - SPREAD;
+                real(middle + normal(&mut stream.draws(index)))
+            }),
             Values::Rmat { scale } => each(bits, first, |index| {
                 let edge = rmat(&mut stream.draws(index / values_per_record), *scale);
                 edge[(index % values_per_record) as usize & 1]
@@ -424,6 +443,15 @@ impl Values {
                 }
                 Ok(Values::Zipf(Box::new(Zipf::new(exponent, ranks)?)))
             }
+            Distribution::Normal if is_float => Ok(Values::Normal),
+            Distribution::Clusters { centres } if is_float && centres > 0 => Ok(Values::Clusters {
+                centres,
+                streams: [Stream::new(options.seed, 2), Stream::new(options.seed, 3)],
+            }),
+            Distribution::Clusters { .. } if is_float => refuse("K must be above 0".to_string()),
+            Distribution::Normal | Distribution::Clusters { .. } => {
+                refuse("it is for f32 and f64, and vectors of them".to_string())
+            }
             Distribution::Rmat { scale } => {
                 let is_pair = match key.kind {
                     KeyKind::Numbers(number) => key.len_bytes == 2 * number.bytes(),
@@ -505,6 +533,13 @@ fn rmat(draws: &mut Draws, scale: u32) -> [u64; 2] {
 #[inline(always)]
 fn exponential(draws: &mut Draws, mean: f64) -> f64 {
     -libm::log(1.0 - draws.real()) * mean
+}
+
+/// A Gaussian number (Box and Muller, 1958).
+#[inline(always)]
+fn normal(draws: &mut Draws) -> f64 {
+    let radius = libm::sqrt(-2.0 * libm::log(1.0 - draws.real()));
+    radius * libm::cos(std::f64::consts::TAU * draws.real())
 }
 
 /// The hot loop over values, compiled once per distribution and shape.

@@ -44,6 +44,12 @@ Examples:
   outcore graph sssp roads.graph --source 17 -o lengths.npy
   outcore graph sssp roads.graph --source 17 -o lengths.csv";
 
+const WALK_EXAMPLES: &str = "\
+Examples:
+  outcore graph walk g.graph -o walks.npy --length 40
+  outcore graph walk g.graph -o walks.npy --length 10 --repeat 5 --seed 7
+  outcore graph walk g.graph -o walks.npy --source 17 --source 42 --repeat 100";
+
 const TRIANGLES_EXAMPLES: &str = "\
 Examples:
   outcore graph triangles g.graph -o triangles.npy --top 20
@@ -149,6 +155,12 @@ pub(crate) enum GraphCommand {
         #[arg(long, value_name = "VERTEX")]
         source: u64,
     },
+    /// Random walks: a row of vertices from each start
+    ///
+    /// Each edge that leaves a vertex is as likely as any other; -1 stands behind a dead end. Walks
+    /// depend on the graph and the seed alone.
+    #[command(after_long_help = WALK_EXAMPLES)]
+    Walk(GraphWalkArgs),
     /// Triangles: how many each vertex is in
     ///
     /// The graph must be undirected. Parallel edges count once, and edges from a vertex to itself
@@ -252,4 +264,35 @@ pub(crate) struct KernelArgs {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
+}
+
+/// Where walks begin and end.
+#[derive(Debug, Args)]
+pub(crate) struct GraphWalkArgs {
+    /// The graph's directory
+    #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
+    pub(crate) graph: PathBuf,
+    /// Output, a row of vertices for each walk: an array (.npy), or bare numbers
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// Steps of a walk
+    #[arg(long = "length", value_name = "N", default_value_t = 10)]
+    pub(crate) steps_count: u32,
+    /// Start from this vertex; repeat for several. Default: from every vertex
+    #[arg(long, value_name = "VERTEX")]
+    pub(crate) source: Vec<u64>,
+    /// Walks from each start
+    #[arg(long = "repeat", value_name = "N", default_value_t = 1)]
+    pub(crate) repeats_count: u32,
+    /// Follow edges against their direction
+    #[arg(long = "in")]
+    pub(crate) is_in: bool,
+    /// Chooses the walks
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+    /// Replace an existing output
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
 }

@@ -19,7 +19,9 @@ use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::DriveArgs;
-use crate::cli::graph::{GraphCommand, GraphConvertArgs, GraphVerifyArgs, KernelArgs};
+use crate::cli::graph::{
+    GraphCommand, GraphConvertArgs, GraphVerifyArgs, GraphWalkArgs, KernelArgs,
+};
 use crate::context::Context;
 use crate::measure::{Summary, rate_text};
 use crate::progress::watch;
@@ -96,6 +98,7 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
                 Ok(Values::Floats(kernels::shortest_paths(job, graph, source)?))
             })
         }
+        GraphCommand::Walk(args) => walk(context, args),
         GraphCommand::Triangles { kernel } => {
             run_kernel(context, kernel, "triangles", |job, graph, _| {
                 Ok(Values::Counts(kernels::triangles(job, graph)?))
@@ -289,6 +292,77 @@ fn verify(context: &Context, args: &GraphVerifyArgs) -> Result<u8> {
     Ok(0)
 }
 
+fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
+    let started = Instant::now();
+    let output = context.files.output(&args.output, args.force)?;
+    check_new(&output, args.force)?;
+    let resources = resources::load(
+        &args.resources,
+        &DriveArgs::default(),
+        None,
+        resources::SEED,
+    )?;
+    begin(
+        context,
+        &resources,
+        (std::slice::from_ref(&args.graph), Some(&args.output)),
+    );
+    let (job, graph) = open(&resources, &args.graph)?;
+    let names = graph.names(&job)?;
+    let starts = match args.source.is_empty() {
+        true => (0..graph.vertices() as u32).collect(),
+        false => {
+            let starts = args.source.iter();
+            let starts = starts.map(|name| vertex_of(*name, &graph, names.as_deref()));
+            starts.collect::<Result<Vec<_>>>()?
+        }
+    };
+    let starts: Vec<u32> = starts
+        .iter()
+        .flat_map(|start| std::iter::repeat_n(*start, args.repeats_count as usize))
+        .collect();
+    let direction = match args.is_in {
+        true => Direction::In,
+        false => Direction::Out,
+    };
+    let width = args.steps_count as usize + 1;
+    let names_bytes = names.as_ref().map_or(0, |names| 8 * names.len() as u64);
+    let held_bytes = names_bytes + 4 * (graph.vertices() + starts.len() * (width + 1)) as u64;
+    let _held = job.budget.reserve("walks", held_bytes)?;
+    let degrees = graph.degrees(&job, direction)?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    watch(reporter, interrupt, &job.control, &[], || {
+        let mut sampler = kernels::Sampler::new(&job, &graph, (&degrees, direction))?;
+        let walks = sampler.walks(&starts, args.steps_count as usize, args.seed)?;
+        drop(sampler);
+        results::write_rows(
+            &job,
+            (&output, args.force),
+            (&walks, width),
+            names.as_deref(),
+        )
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    let walks_count = starts.len() as u64;
+    let summary = Summary {
+        records: walks_count,
+        seconds,
+        ..Summary::default()
+    };
+    let summary = summary
+        .with("output", json!(args.output.display().to_string()))
+        .with("length", json!(args.steps_count))
+        .with("seed", json!(args.seed));
+    reporter.summary(&summary);
+    reporter.human(&format!(
+        "{} of {} in {}",
+        units::counted(walks_count, "walk"),
+        units::counted(u64::from(args.steps_count), "step"),
+        units::seconds(seconds),
+    ));
+    Ok(0)
+}
+
 /// The number of a vertex that the user calls `name`.
 fn vertex_of(name: u64, graph: &Graph, names: Option<&[u64]>) -> Result<u32> {
     let found = match names {
@@ -304,6 +378,16 @@ fn vertex_of(name: u64, graph: &Graph, names: Option<&[u64]>) -> Result<u32> {
         )
         .hint("--source takes an id as it was in the edges")
     })
+}
+
+/// Fails for an output that exists, unless it may be replaced.
+fn check_new(path: &Path, is_replaced: bool) -> Result<()> {
+    match path.exists() && !is_replaced {
+        false => Ok(()),
+        true => Err(Error::usage("create output", "it exists")
+            .path(path)
+            .hint("replace it with --force, or name another file")),
+    }
 }
 
 fn run_kernel(
@@ -330,13 +414,8 @@ fn run_kernel(
         ..Kept::default()
     };
     let resources = context.start(resources, &args.record_io, kept)?;
-    if let Some(path) = output
-        .as_deref()
-        .filter(|path| path.exists() && !args.force)
-    {
-        return Err(Error::usage("create output", "it exists")
-            .path(path)
-            .hint("replace it with --force, or name another file"));
+    if let Some(path) = output.as_deref() {
+        check_new(path, args.force)?;
     }
     begin(
         context,

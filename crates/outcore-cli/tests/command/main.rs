@@ -13,6 +13,7 @@ mod errors;
 mod faults;
 mod generate;
 mod gnu;
+mod graphs;
 mod group;
 mod json;
 mod kill_walks;

@@ -212,6 +212,7 @@ const COMMANDS: &[(&str, Run)] = &[
         "graph sssp",
         With(&["g.graph --source 0 --top 1", "g.graph --source 0 --json"]),
     ),
+    ("graph walk", With(&["g.graph -o walks.npy --json"])),
     (
         "graph triangles",
         With(&["u.graph --top 1", "u.graph --json"]),

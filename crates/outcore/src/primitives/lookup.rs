@@ -7,7 +7,7 @@
 //!
 //! All keys are looked for at the same time, round by round: for each the block is read in which it should be if elements
 //! between those that are known were evenly spread (interpolation search: Perl, Itai, Avni, CACM 1978), and after some rounds
-//! every other time the block in the middle. A round reads each block once, in the order of the file, with as many reads in
+//! every other time the block in the middle. What a round finds about a key narrows its neighbours, too. A round reads each block once, in the order of the file, with as many reads in
 //! flight as the drives want ([`gather`]).
 //!
 //! Bounds: two or three blocks of 4 KiB a key where elements are evenly spread, and twice the logarithm of the number of
@@ -178,6 +178,34 @@ struct Stretch {
     block_elements: u64,
 }
 
+/// What is known of the rank of a key holds for its neighbours, too: ranks ascend as keys do.
+fn share_bounds(wanted: &mut [Wanted<'_>]) {
+    for place in 1..wanted.len() {
+        let (before, rest) = wanted.split_at_mut(place);
+        let (low, key) = (&before[place - 1], &mut rest[0]);
+        if low.ranks.start > key.ranks.start {
+            key.ranks.start = low.ranks.start;
+            key.words.0 = if low.is_found() {
+                Some(low.word)
+            } else {
+                low.words.0
+            };
+        }
+    }
+    for place in (1..wanted.len()).rev() {
+        let (before, rest) = wanted.split_at_mut(place);
+        let (key, high) = (&mut before[place - 1], &rest[0]);
+        if high.ranks.end < key.ranks.end {
+            key.ranks.end = high.ranks.end;
+            key.words.1 = if high.is_found() {
+                Some(high.word)
+            } else {
+                high.words.1
+            };
+        }
+    }
+}
+
 /// Files that are sorted.
 struct Sorted<'j> {
     job: &'j Job,
@@ -306,6 +334,7 @@ impl Sorted<'_> {
                         .map_err(|error| error.path(&stretch.input.path))?;
                 }
             }
+            share_bounds(wanted);
             round += 1;
         }
     }

@@ -124,6 +124,38 @@ fn distributions_have_the_means_they_must() {
 }
 
 #[test]
+fn gaussian_numbers_and_clusters_have_the_deviations_they_must() {
+    let values = f64s("normal");
+    let count = values.len() as f64;
+    assert!(mean(values.iter().copied()).abs() < 4.0 / count.sqrt());
+    let square = mean(values.iter().map(|value| value * value));
+    assert!((square - 1.0).abs() < 6.0 / count.sqrt(), "{square}");
+    // A fifth of all lie beyond 1.2816 on either side.
+    let tails = values.iter().filter(|value| value.abs() > 1.281_55).count() as f64 / count;
+    assert!((tails - 0.2).abs() < 2.0 / count.sqrt(), "{tails}");
+    // Rows of eight around three centres: each is near one of them, and all are met.
+    let bytes = make("f64x8", "clusters:3", 5).unwrap();
+    let numbers = bytes
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .map(|bytes| f64::from_le_bytes(*bytes));
+    let numbers: Vec<f64> = numbers.collect();
+    let rows: Vec<&[f64]> = numbers.chunks(8).collect();
+    let far = |one: &[f64], other: &[f64]| -> f64 {
+        one.iter().zip(other).map(|(a, b)| (a - b) * (a - b)).sum()
+    };
+    // Two rows of one centre differ by 16 on average.
+    let mut centres: Vec<&[f64]> = Vec::new();
+    for row in &rows {
+        if centres.iter().all(|centre| far(centre, row) > 80.0) {
+            centres.push(row);
+        }
+    }
+    assert_eq!(centres.len(), 3);
+}
+
+#[test]
 fn floats_are_finite_and_both_signs_occur() {
     assert!(f64s("uniform").iter().all(|value| value.is_finite()));
     assert!(f64s("uniform").iter().any(|value| *value < 0.0));
@@ -204,6 +236,9 @@ fn impossible_parameters_are_refused() {
         ("u8", "zipf:1:256"),
         ("u64", "zipf:1:0"),
         ("u64", "gauss"),
+        ("u64", "normal"),
+        ("f64", "clusters:0"),
+        ("u32", "clusters:3"),
         ("u64", "uniform:x"),
         ("u64", "equal:1"),
     ] {

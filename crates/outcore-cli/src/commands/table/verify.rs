@@ -57,11 +57,22 @@ pub(crate) fn verify(context: &Context, args: &VerifyArgs) -> Result<u8> {
     let (found, other) = watch(reporter, interrupt, &job.control, &[], || {
         jobs::verify(&job, (&args.files, &reads), &keys, against)
     })?;
+    Ok(report(context, args, (&found, other.as_ref()), started))
+}
+
+/// Says what was found; the exit code.
+fn report(
+    context: &Context,
+    args: &VerifyArgs,
+    (found, other): (&TableCheck, Option<&TableCheck>),
+    started: Instant,
+) -> u8 {
+    let reporter = &context.reporter;
     let is_same = |other: &TableCheck| (found.rows, found.checksum) == (other.rows, other.checksum);
-    let is_same = other.as_ref().map(is_same);
+    let is_same = other.map(is_same);
     let is_unique = !args.unique || found.equal_keys == 0;
     let seconds = started.elapsed().as_secs_f64();
-    let read_bytes = found.read_bytes + other.as_ref().map_or(0, |other| other.read_bytes);
+    let read_bytes = found.read_bytes + other.map_or(0, |other| other.read_bytes);
     let summary = Summary {
         records: found.rows,
         seconds,
@@ -70,13 +81,22 @@ pub(crate) fn verify(context: &Context, args: &VerifyArgs) -> Result<u8> {
         ..Summary::default()
     };
     let checksum = |found: &TableCheck| format!("{:032x}", found.checksum);
-    // Without columns all keys are the same.
-    let keys_count = (!args.by.is_empty()).then_some(found.equal_keys);
+    // Without columns no order is looked for.
+    let of_order = !args.by.is_empty();
     let summary = summary
+        .with(
+            "ordered",
+            json!(of_order.then_some(found.first_unordered.is_none())),
+        )
         .with("first_unordered", json!(found.first_unordered))
-        .with("equal_keys", json!(keys_count))
-        .with("checksum", json!(checksum(&found)))
-        .with("same_rows", json!(is_same));
+        .with(
+            "duplicate_keys",
+            json!(of_order.then_some(found.equal_keys)),
+        )
+        .with("checksum", json!(checksum(found)))
+        .with("same_records", json!(is_same))
+        .with("against_records", json!(other.map(|other| other.rows)))
+        .with("against_checksum", json!(other.map(checksum)));
     reporter.summary(&summary);
     let rows = units::counted(found.rows, "row");
     let mut lines = vec![match (args.by.is_empty(), found.first_unordered) {
@@ -91,8 +111,8 @@ pub(crate) fn verify(context: &Context, args: &VerifyArgs) -> Result<u8> {
             units::count(found.rows)
         ),
     }];
-    lines.push(format!("checksum of all rows: {}", checksum(&found)));
-    if let (Some(other), Some(is_same)) = (&other, is_same) {
+    lines.push(format!("checksum of all rows: {}", checksum(found)));
+    if let (Some(other), Some(is_same)) = (other, is_same) {
         lines.push(match is_same {
             true => "the other table has the same rows".to_owned(),
             false => format!(
@@ -110,5 +130,5 @@ pub(crate) fn verify(context: &Context, args: &VerifyArgs) -> Result<u8> {
     ));
     lines.iter().for_each(|line| reporter.human(line));
     let is_right = found.first_unordered.is_none() && is_unique && is_same != Some(false);
-    Ok(u8::from(!is_right))
+    u8::from(!is_right)
 }

@@ -1,0 +1,110 @@
+//! What `outcore graph` says of small graphs.
+//!
+//! Contract: values are known by hand; vertices are called by their original ids where these were relabelled.
+
+use serde_json::json;
+
+use crate::support::*;
+
+/// Two triangles that share vertex 20, a tail behind them, all ids apart; directed.
+fn place() -> TestDir {
+    let place = TestDir::new();
+    let edges = b"0 10\n10 20\n20 0\n20 30\n30 40\n40 20\n40 50\n";
+    place.write("edges.txt", edges);
+    for (name, more) in [("d", ""), ("u", " --undirected")] {
+        let convert = format!("graph convert edges.txt -o {name}.graph --relabel{more}");
+        place.run(&convert.split(' ').collect::<Vec<_>>()).ok();
+    }
+    place
+}
+
+fn run(place: &TestDir, line: &str) -> Answer {
+    place.run(&line.split(' ').collect::<Vec<_>>())
+}
+
+fn lines(place: &TestDir, line: &str) -> Vec<String> {
+    run(place, &format!("{line} -o o.csv --force")).ok();
+    let text = String::from_utf8(place.read("o.csv")).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn strong_components_lengths_and_triangles_go_by_original_ids() {
+    let place = place();
+    // Components are called by the number of their smallest vertex.
+    let found = lines(&place, "graph scc d.graph");
+    assert_eq!(found, ["0,0", "10,0", "20,0", "30,0", "40,0", "50,5"]);
+    let found = lines(&place, "graph sssp d.graph --source 40");
+    assert_eq!(found, ["0,2", "10,3", "20,1", "30,2", "40,0", "50,1"]);
+    let found = lines(&place, "graph sssp d.graph --source 50");
+    assert_eq!(found[0], "0,inf");
+    let found = lines(&place, "graph triangles u.graph");
+    assert_eq!(found, ["0,1", "10,1", "20,2", "30,1", "40,1", "50,0"]);
+    let summary = run(&place, "graph triangles u.graph --json")
+        .ok()
+        .event("summary");
+    assert_eq!(summary["triangles"], json!(2));
+    run(&place, "graph triangles d.graph").fails(2, &["directed"], "--undirected");
+    run(&place, "graph sssp d.graph --source 7").fails(2, &["7"], "--source");
+}
+
+#[test]
+fn a_personal_rank_jumps_to_the_vertices_that_are_named() {
+    let place = place();
+    let top = run(&place, "graph pagerank d.graph --source 50 --top 1 --json").ok();
+    assert_eq!(top.event("summary")["top"][0][0], json!(50));
+    let alone = lines(
+        &place,
+        "graph pagerank d.graph --source 50 --tolerance 1e-12",
+    );
+    // It leads nowhere, so the surfer is always there.
+    let ranks = alone.iter().map(|line| line.split_once(',').unwrap());
+    for (vertex, rank) in ranks {
+        let expected = if vertex == "50" { 1.0 } else { 0.0 };
+        let rank: f64 = rank.parse().unwrap();
+        assert!((rank - expected).abs() < 1e-9, "{vertex} has {rank}");
+    }
+    run(&place, "graph pagerank d.graph --source 51").fails(2, &["51"], "--source");
+}
+
+#[test]
+fn walks_are_rows_of_vertices() {
+    let place = place();
+    let walk = "graph walk d.graph -o w.npy --length 3 --source 40 --repeat 50 --seed 3";
+    let summary = run(&place, &format!("{walk} --json")).ok().event("summary");
+    assert_eq!(
+        (&summary["records"], &summary["length"]),
+        (&json!(50), &json!(3))
+    );
+    let bytes = place.read("w.npy");
+    let header = String::from_utf8_lossy(&bytes[..128]).into_owned();
+    assert!(
+        header.contains("'<i8'") && header.contains("(50, 4)"),
+        "{header}"
+    );
+    let numbers = bytes[bytes.len() - 50 * 4 * 8..].chunks(8);
+    let numbers: Vec<i64> = numbers
+        .map(|word| i64::from_le_bytes(word.try_into().unwrap()))
+        .collect();
+    let edges = [
+        (0, 10),
+        (10, 20),
+        (20, 0),
+        (20, 30),
+        (30, 40),
+        (40, 20),
+        (40, 50),
+    ];
+    let mut ends = 0;
+    for walk in numbers.chunks(4) {
+        assert_eq!(walk[0], 40);
+        for step in walk.windows(2) {
+            let is_end = step[1] == -1 && (step[0] == 50 || step[0] == -1);
+            ends += usize::from(is_end);
+            assert!(is_end || edges.contains(&(step[0], step[1])), "{walk:?}");
+        }
+    }
+    assert!(ends > 0);
+    run(&place, walk).fails(2, &["exists"], "--force");
+    run(&place, "graph walk d.graph -o x.npy --source 41").fails(2, &["41"], "--source");
+}
