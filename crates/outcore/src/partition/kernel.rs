@@ -33,6 +33,29 @@ use bytemuck::Pod;
 
 use outcore_io::memory::Buf;
 
+/// Items that are asked for before they are needed, where they are gone through in an order that memory does not foresee: as many
+/// as a processor waits for at a time, about.
+pub(crate) const FETCH_AHEAD: usize = 12;
+/// Bytes of an item that are asked for: what comes behind, the processor foresees itself.
+const FETCH_BYTES: usize = 128;
+
+/// Asks for the front of what lies at `at` in `area`, so that it is in the cache when it is read.
+#[inline(always)]
+pub(crate) fn fetch(area: &[u8], (at, len_bytes): (usize, usize)) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..len_bytes.min(FETCH_BYTES)).step_by(LINE_BYTES) {
+        if let Some(byte) = area.get(at + line) {
+            // SAFETY: the address is that of a byte of a slice; what is asked for is not even read.
+            unsafe {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast());
+            }
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (area, at, len_bytes);
+}
+
 /// A full buffer was met after `consumed` elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full {

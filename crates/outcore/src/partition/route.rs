@@ -6,6 +6,7 @@
 //! `sort::lines::splitters`, by random draws in `shuffle::route`; [`PositionRoute`] is by place in the input.
 
 use super::bucket::Segment;
+use super::kernel;
 use super::scatter::{RunStart, ScatterWorker};
 use outcore_io::Result;
 
@@ -30,6 +31,12 @@ impl Ref {
             at,
             len_bytes: len,
         }
+    }
+
+    /// Asks for the string's front in `area` before it is read.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, area: &[u8]) {
+        kernel::fetch(area, (self.at as usize, self.len_bytes as usize));
     }
 
     /// The string.

@@ -7,6 +7,7 @@
 use std::io::Write;
 
 use super::refs::Ref;
+use crate::partition::kernel::FETCH_AHEAD;
 use crate::read::framing::ItemFraming;
 
 /// Room for a count: twenty digits and a blank.
@@ -119,6 +120,9 @@ impl<'a> Gather<'a> {
     fn fill_whole(&mut self, out: &mut [u8]) -> usize {
         let mut filled = 0;
         while self.left > 0 {
+            if let Some(ahead) = self.refs.get(self.next + FETCH_AHEAD) {
+                ahead.fetch(self.area);
+            }
             let r = &self.refs[self.next];
             let (at, len) = self.item(r);
             let Some(room) = out.get_mut(filled..filled + len) else {

@@ -14,6 +14,7 @@
 
 use std::cmp::Ordering;
 
+use crate::partition::kernel::{FETCH_AHEAD, fetch};
 use crate::sort::radix::{self, Item, space_len};
 
 pub(crate) use crate::partition::route::Ref;
@@ -155,7 +156,11 @@ fn load_words(area: &[u8], group: &mut [Ref], depth: usize) -> usize {
         let expected = word_in(area, &first, at);
         let mut differs = 0;
         let mut shortest = u32::MAX;
-        for r in group.iter_mut() {
+        for place in 0..group.len() {
+            if let Some(ahead) = group.get(place + FETCH_AHEAD) {
+                fetch(area, (ahead.at as usize + at, size_of::<u64>()));
+            }
+            let r = &mut group[place];
             r.word = word_in(area, r, at);
             differs |= r.word ^ expected;
             shortest = shortest.min(r.len_bytes);

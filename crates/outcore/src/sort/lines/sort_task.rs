@@ -19,6 +19,7 @@ use super::rows::{RowPart, RowSink};
 use super::table::Tables;
 use crate::key::sort_key::Tie;
 use crate::partition::driver::{Ends, Written};
+use crate::partition::kernel::FETCH_AHEAD;
 use crate::partition::load::LoadedRun;
 use crate::partition::task::{
     BucketTask, BucketWork, Loaded, TaskMemory, TaskWorker, Tasks, run_tasks, tasks_in_order,
@@ -303,7 +304,12 @@ impl BucketWork<TableLines> for Sorting<'_> {
                 let around_bytes = framing.around_bytes() as u64;
                 let lens = refs.iter().map(|r| u64::from(r.len_bytes));
                 let bytes = lens.sum::<u64>() + count * around_bytes;
-                let rows = &mut refs.iter().map(|r| r.bytes(&area));
+                let rows = &mut refs.iter().enumerate().map(|(place, r)| {
+                    if let Some(ahead) = refs.get(place + FETCH_AHEAD) {
+                        ahead.fetch(&area);
+                    }
+                    r.bytes(&area)
+                });
                 self.hand_on(worker, &loaded, parts, (rows, count, bytes))
             }
             None => {
