@@ -12,7 +12,7 @@
 //! | [`shortest_paths`] | one a round with many vertices; else the lists of the frontier | 16 |
 //! | [`strong_components`] | the same | 24 |
 //! | [`Sampler`] | the blocks of the neighbours that are drawn | 4 |
-//! | [`triangles`](fn@triangles) | the lists, once for each time that they fill the memory | 12 |
+//! | [`triangles`](fn@triangles) | the lists, once for each time that they fill the memory | 12, and 4 a thread |
 //!
 //! [`State`]: crate::graph::state::State
 

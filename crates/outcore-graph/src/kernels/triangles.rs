@@ -9,10 +9,10 @@
 //! 2008); beyond memory as MGT (Hu, Tao, Chung, SIGMOD 2013) has it: as many of these lists as fit are held, and all others
 //! pass by them.
 //!
-//! Bounds: twelve bytes a vertex; the lists are read once, and once more for each time that those that are held fill the
-//! memory. Work is the sum over edges of the shorter lists of both ends, at most the number of edges to the power of 1.5.
+//! Bounds: twelve bytes a vertex, and four more a thread; the lists are read once, and once more for each time that those that are held fill the
+//! memory. Work is the sum of those lists' lengths over all
+//! edges that are kept, at most the number of edges to the power of 1.5.
 
-use std::cmp::Ordering::{Equal, Greater, Less};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -47,7 +47,8 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
     let vertices = graph.vertices();
     let passing_bytes = 8 * PASSING_NEIGHBOURS;
     let beside_bytes = ListReader::BYTES + passing_bytes + READING_BYTES;
-    let _state = State::reserve(job, graph, KERNEL, (12, beside_bytes))?;
+    let vertex_bytes = 12 + Marks::VERTEX_BYTES * job.options.threads.max(1);
+    let _state = State::reserve(job, graph, KERNEL, (vertex_bytes, beside_bytes))?;
     let degrees = graph.degrees(job, Direction::Out)?;
     let counts = sums(vertices);
     let mut lists = ListReader::new(job, graph)?;
@@ -153,6 +154,7 @@ impl Shorter {
     fn count_in(&self, held: &Shorter, job: &Job, counts: &[AtomicU64]) -> Result<()> {
         let next = AtomicUsize::new(self.vertices.start);
         let work = |_thread: usize| -> Result<()> {
+            let mut marks = Marks::of(counts.len());
             loop {
                 let from = next.fetch_add(VERTICES_AT_ONCE, Ordering::Relaxed);
                 if from >= self.vertices.end {
@@ -160,7 +162,7 @@ impl Shorter {
                 }
                 job.control.check()?;
                 for vertex in from..(from + VERTICES_AT_ONCE).min(self.vertices.end) {
-                    self.count_of(vertex, held, counts);
+                    self.count_of(vertex, held, &mut marks, counts);
                 }
             }
         };
@@ -169,40 +171,71 @@ impl Shorter {
         done.into_iter().collect()
     }
 
-    fn count_of(&self, vertex: usize, held: &Shorter, counts: &[AtomicU64]) {
+    fn count_of(&self, vertex: usize, held: &Shorter, marks: &mut Marks, counts: &[AtomicU64]) {
         let list = self.list(vertex).unwrap_or_default();
+        if list.len() < 2 {
+            return;
+        }
+        marks.set(list);
         let mut of_vertex = 0;
         for &other in list {
-            let Some(others) = held.list(other as usize) else {
-                continue;
-            };
-            let mut of_other = 0;
-            common(list, others, |third| {
-                of_other += 1;
-                counts[third as usize].fetch_add(1, Ordering::Relaxed);
-            });
-            if of_other > 0 {
-                counts[other as usize].fetch_add(of_other, Ordering::Relaxed);
-                of_vertex += of_other;
+            let found = marks.count(held.list(other as usize).unwrap_or_default());
+            if found > 0 {
+                counts[other as usize].fetch_add(found, Ordering::Relaxed);
+                of_vertex += found;
             }
         }
         if of_vertex > 0 {
             counts[vertex].fetch_add(of_vertex, Ordering::Relaxed);
         }
+        marks.clear(list, counts);
     }
 }
 
-/// Gives what two ascending lists have in common to `take`.
-fn common(mut one: &[u32], mut other: &[u32], mut take: impl FnMut(u32)) {
-    while let (Some((a, one_rest)), Some((b, other_rest))) =
-        (one.split_first(), other.split_first())
-    {
-        match a.cmp(b) {
-            Less => one = one_rest,
-            Greater => other = other_rest,
-            Equal => {
-                take(*a);
-                (one, other) = (one_rest, other_rest);
+/// The list of one vertex, as a table of all vertices, and how often each of the list was met. A thread has one.
+struct Marks {
+    /// Of each vertex: one more than its place in the list, or 0.
+    places: Vec<u32>,
+    /// Of each place: how often it was met, but for the first, which is what vertices beyond the list have.
+    met: Vec<u64>,
+}
+
+impl Marks {
+    /// Bytes a vertex.
+    const VERTEX_BYTES: usize = size_of::<u32>();
+
+    fn of(vertices: usize) -> Self {
+        Marks {
+            places: vec![0; vertices],
+            met: Vec::new(),
+        }
+    }
+
+    fn set(&mut self, list: &[u32]) {
+        self.met.clear();
+        self.met.resize(list.len() + 1, 0);
+        for (place, vertex) in (1..).zip(list) {
+            self.places[*vertex as usize] = place;
+        }
+    }
+
+    /// How many of `others` are in the list.
+    fn count(&mut self, others: &[u32]) -> u64 {
+        let mut found = 0;
+        for other in others {
+            let place = self.places[*other as usize];
+            self.met[place as usize] += 1;
+            found += u64::from(place > 0);
+        }
+        found
+    }
+
+    /// Adds how often each was met to its count.
+    fn clear(&mut self, list: &[u32], counts: &[AtomicU64]) {
+        for (vertex, met) in list.iter().zip(&self.met[1..]) {
+            self.places[*vertex as usize] = 0;
+            if *met > 0 {
+                counts[*vertex as usize].fetch_add(*met, Ordering::Relaxed);
             }
         }
     }
