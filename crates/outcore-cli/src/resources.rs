@@ -43,10 +43,15 @@ pub(crate) fn load(
     }
 }
 
+/// The same without drives, for what needs no scratch.
+pub(crate) fn without_drives(resources: &ResourceArgs) -> Result<Resources> {
+    load(resources, &DriveArgs::default(), None, SEED)
+}
+
 /// The seed where none can be given.
 pub(crate) const SEED: u64 = 1;
 
 /// Environment, file and defaults, for what has no flags of its own.
 pub(crate) fn without_flags() -> Result<Resources> {
-    load(&ResourceArgs::default(), &DriveArgs::default(), None, SEED)
+    without_drives(&ResourceArgs::default())
 }

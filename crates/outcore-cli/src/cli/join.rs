@@ -14,7 +14,7 @@ Examples:
   outcore join orders.parquet customers.parquet -o all.parquet --on customer_id
   outcore join orders.parquet customers.parquet -o all.parquet --on customer_id=id --how left
   outcore join docs.parquet blocked.parquet -o kept.parquet --on url --how anti
-  outcore join trades.parquet quotes.parquet -o priced.parquet --on symbol --asof time --tolerance 5s
+  outcore join trades.parquet quotes.parquet -o p.parquet --on symbol --asof time --tolerance 5s
 
 OUT has the columns of LEFT, then those of RIGHT without its --on columns. It is in the order of the
 --on columns, nulls last; within a key, rows are in the order of LEFT, and the partners of a row in the

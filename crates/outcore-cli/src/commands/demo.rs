@@ -20,7 +20,7 @@ use outcore_gen::{GenerateOptions, GenerateRequest, Generator, generate};
 use outcore_io::units;
 use serde_json::json;
 
-use crate::cli::{DemoArgs, DriveArgs, ResourceArgs};
+use crate::cli::{DemoArgs, ResourceArgs};
 use crate::context::Context;
 use crate::floor::{self, Floor};
 use crate::measure::{Summary, rate_text};
@@ -51,7 +51,7 @@ pub(crate) fn run(context: &Context, args: &DemoArgs) -> Result<u8> {
         threads: args.threads,
         io: args.io,
     };
-    let resources = resources::load(&flags, &DriveArgs::default(), None, resources::SEED)?;
+    let resources = resources::without_drives(&flags)?;
     check_dir("run demo", &args.dir)?;
     check_room(&args.dir, args.data_bytes)?;
     let records = args.data_bytes / RECORD_BYTES;

@@ -16,7 +16,7 @@ use outcore_io::drive::NewFile;
 use outcore_io::drive::probe::{ProbeOptions, ProbeReport, probe};
 use serde_json::json;
 
-use crate::cli::{DriveArgs, DrivesCommand, ProbeArgs, ResourceArgs};
+use crate::cli::{DrivesCommand, ProbeArgs, ResourceArgs};
 use crate::context::Context;
 use crate::measure::{Summary, moved_bytes};
 use crate::resources;
@@ -29,7 +29,7 @@ pub(crate) fn run(context: &Context, command: &DrivesCommand) -> Result<u8> {
         io: args.io,
         ..ResourceArgs::default()
     };
-    let resources = resources::load(&flags, &DriveArgs::default(), None, resources::SEED)?;
+    let resources = resources::without_drives(&flags)?;
     let output = args.output.as_ref();
     let file = output.map(|path| new_file(path, args.force)).transpose()?;
     let drives = drives_of(&args.dirs)?;

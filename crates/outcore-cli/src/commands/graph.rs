@@ -18,7 +18,6 @@ use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde_json::json;
 
-use crate::cli::DriveArgs;
 use crate::cli::graph::{
     GraphCommand, GraphConvertArgs, GraphVerifyArgs, GraphWalkArgs, KernelArgs,
 };
@@ -267,12 +266,7 @@ fn info(context: &Context, dir: &Path) -> Result<u8> {
 
 fn verify(context: &Context, args: &GraphVerifyArgs) -> Result<u8> {
     let started = Instant::now();
-    let resources = resources::load(
-        &args.resources,
-        &DriveArgs::default(),
-        None,
-        resources::SEED,
-    )?;
+    let resources = resources::without_drives(&args.resources)?;
     let (job, graph) = open(&resources, &args.graph)?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     watch(reporter, interrupt, &job.control, &[], || {
@@ -296,12 +290,7 @@ fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
     let started = Instant::now();
     let output = context.files.output(&args.output, args.force)?;
     check_new(&output, args.force)?;
-    let resources = resources::load(
-        &args.resources,
-        &DriveArgs::default(),
-        None,
-        resources::SEED,
-    )?;
+    let resources = resources::without_drives(&args.resources)?;
     begin(
         context,
         &resources,
@@ -401,12 +390,7 @@ fn run_kernel(
     let output = output
         .map(|name| context.files.output(name, args.force))
         .transpose()?;
-    let resources = resources::load(
-        &args.resources,
-        &DriveArgs::default(),
-        None,
-        resources::SEED,
-    )?;
+    let resources = resources::without_drives(&args.resources)?;
     let files: Vec<PathBuf> = output.iter().map(|path| path.to_path_buf()).collect();
     let kept = Kept {
         files: &files,

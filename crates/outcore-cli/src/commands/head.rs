@@ -19,7 +19,7 @@ use serde_json::json;
 use super::table;
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs};
 use crate::cli::lines::{LineArgs, Rows};
-use crate::cli::{DriveArgs, RecordArgs, ResourceArgs, TypeArgs};
+use crate::cli::{RecordArgs, ResourceArgs, TypeArgs};
 use crate::context::Context;
 use crate::lines::{LineRequest, Overwrite, Stream, note_csv};
 use crate::measure::Summary;
@@ -101,7 +101,7 @@ fn prepare(
         memory_bytes,
         ..ResourceArgs::default()
     };
-    let resources = resources::load(&flags, &DriveArgs::default(), None, resources::SEED)?;
+    let resources = resources::without_drives(&flags)?;
     let request = LineRequest {
         inputs: &files.inputs,
         output: files.output.as_deref(),

@@ -30,7 +30,7 @@ use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde_json::json;
 
-use crate::cli::{DriveArgs, SortArgs, VerifyArgs};
+use crate::cli::{SortArgs, VerifyArgs};
 use crate::commands::table;
 use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, rate_text};
@@ -65,12 +65,7 @@ pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
             .hint("say what records are with --type, or --record and --key"));
     }
     let started = Instant::now();
-    let resources = resources::load(
-        &args.resources,
-        &DriveArgs::default(),
-        None,
-        resources::SEED,
-    )?;
+    let resources = resources::without_drives(&args.resources)?;
     let control = resources.job(Vec::new()).control;
     let checked = open(context, &control, &args.files)?;
     let against = match args.against.is_empty() {

@@ -98,8 +98,10 @@ fn formats_that_are_known_are_refused_by_name_in_files_and_streams() {
             refused.fails(2, &[format, "standard input"], "--lines");
         }
         for verb in [&["reduce", "sum"][..], &["count-by", "x"], &["verify"]] {
-            let refused = place.run(&[verb, &[name]].concat());
-            refused.fails(2, &[format, name], "");
+            if !(is_table && verb[0] == "verify") {
+                let refused = place.run(&[verb, &[name]].concat());
+                refused.fails(2, &[format, name], "");
+            }
             let refused = place.run_with_input(&[verb, &["-"]].concat(), &bytes);
             refused.fails(2, &[], "");
         }

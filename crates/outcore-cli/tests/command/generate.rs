@@ -115,7 +115,8 @@ fn wrong_requests_are_refused() {
         &["uniform:1000"],
         "",
     );
-    generate(&["u64", "-n", "1", "-o", "x", "--dist", "normal"]).fails(2, &["normal"], "zipf");
+    generate(&["u64", "-n", "1", "-o", "x", "--dist", "gauss"]).fails(2, &["gauss"], "zipf");
+    generate(&["u64", "-n", "1", "-o", "x", "--dist", "normal"]).fails(2, &["normal", "f32"], "");
     generate(&["u64", "-o", "x"]).fails(2, &["--count"], "--help");
     generate(&["u64", "-n", "1e15", "-o", "x"]).fails(5, &["are needed"], "");
     let most = ["u64", "-n", "18446744073709551615", "-o", "x"];

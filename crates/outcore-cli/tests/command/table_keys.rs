@@ -197,6 +197,7 @@ fn a_table_is_split_into_directories_by_its_columns() {
     for (by, out, cause, hint) in [
         ("nmae", "x", "nmae", "`name`"),
         ("name", "x-{part}", "{part}", "directory"),
+        ("name", "x.parquet", "directory", "by-country"),
     ] {
         place
             .run(&["split", "t.parquet", "--by", by, "-o", out])

@@ -190,8 +190,8 @@ impl ParquetFile {
             let spare_bytes =
                 spare_bytes.ok_or_else(|| place(need.too_much(group, memory_bytes)))?;
             // Half of what is left for longer stretches, in which there is room for larger pages.
-            let more_bytes = spare_bytes / 2 / ranges.len().max(1) as u64;
-            let windows = Windows::new(&self.file, ranges, STRETCH_BYTES + more_bytes, &refused);
+            let held_bytes = (STRETCH_BYTES, spare_bytes / 2);
+            let windows = Windows::new(&self.file, ranges, held_bytes, &refused);
             let batch_rows = rows_in((spare_bytes / 2).min(memory_bytes / 4));
             self.reader(windows, group, columns, batch_rows as usize)
         };

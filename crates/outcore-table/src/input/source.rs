@@ -269,8 +269,10 @@ pub(super) struct Windows {
     file: Arc<DriveFile>,
     /// By start.
     columns: Vec<Range<u64>>,
-    /// The longest stretch: what a column may hold of the memory.
-    longest_bytes: u64,
+    /// What each column may hold of the memory.
+    own_bytes: u64,
+    /// What the columns may hold beyond that, all together.
+    shared_bytes: u64,
     held: Mutex<HashMap<usize, (u64, Bytes)>>,
     refused: Refused,
 }
@@ -282,14 +284,15 @@ impl Windows {
     pub(super) fn new(
         file: &Arc<DriveFile>,
         mut columns: Vec<Range<u64>>,
-        longest_bytes: u64,
+        (own_bytes, shared_bytes): (u64, u64),
         refused: &Refused,
     ) -> Self {
         columns.sort_by_key(|range| range.start);
         Windows {
             file: Arc::clone(file),
             columns,
-            longest_bytes,
+            own_bytes,
+            shared_bytes,
             held: Mutex::default(),
             refused: Arc::clone(refused),
         }
@@ -309,9 +312,10 @@ impl Windows {
         let index = index.ok_or_else(|| outside(start))?;
         let left_bytes = self.columns[index].end - start;
         let least_bytes = least_bytes.min(left_bytes);
-        if least_bytes > self.longest_bytes {
+        let longest_bytes = self.own_bytes.saturating_add(self.shared_bytes);
+        if least_bytes > longest_bytes {
             let needed = outcore_io::units::bytes(least_bytes);
-            let allowed = outcore_io::units::bytes(self.longest_bytes);
+            let allowed = outcore_io::units::bytes(longest_bytes);
             let cause = format!("a page of {needed}, where a column may take {allowed}");
             let error = Error::new(outcore_io::Kind::Memory, READ, cause).path(self.file.path());
             return Err(self.refuse(error.offset(start).hint("allow more with --memory")));
@@ -327,6 +331,15 @@ impl Windows {
         }
         // The old one goes before the new one comes.
         held.remove(&index);
+        // A long page takes what the others hold beyond their own; they are read again.
+        let beyond = |len_bytes: u64| len_bytes.saturating_sub(self.own_bytes);
+        let others_bytes: u64 = held
+            .values()
+            .map(|(_, bytes)| beyond(bytes.len() as u64))
+            .sum();
+        if beyond(least_bytes) > self.shared_bytes.saturating_sub(others_bytes) {
+            held.retain(|_, (_, bytes)| beyond(bytes.len() as u64) == 0);
+        }
         let len_bytes = least_bytes.max(WINDOW_BYTES).min(left_bytes);
         let bytes = self
             .file

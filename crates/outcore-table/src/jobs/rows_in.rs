@@ -318,10 +318,7 @@ impl RowSource for RowsIn<'_> {
             };
             let mut position = position_of(number)?;
             for batch in reader.open(piece)? {
-                let batch = batch?;
-                let count = batch.num_rows();
-                for from in (0..count).step_by(at_once) {
-                    let part = batch.slice(from, at_once.min(count - from));
+                for part in parts_of(&batch?, at_once) {
                     rows.clear();
                     self.keys.encode(self.codec, &part, position, &mut rows)?;
                     take(&rows, position)?;
@@ -330,6 +327,16 @@ impl RowSource for RowsIn<'_> {
             }
         }
     }
+}
+
+/// A batch in parts of so many rows at most.
+pub(super) fn parts_of(
+    batch: &RecordBatch,
+    rows_at_once: usize,
+) -> impl Iterator<Item = RecordBatch> {
+    let count = batch.num_rows();
+    let starts = (0..count).step_by(rows_at_once);
+    starts.map(move |from| batch.slice(from, rows_at_once.min(count - from)))
 }
 
 /// The number of a row's piece, and its place in there.

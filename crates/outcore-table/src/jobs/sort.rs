@@ -172,16 +172,8 @@ impl Rows<'_> {
         let rows_in = self.input.rows_count();
         let written = self.first.map_or(rows_in, |first| first.min(rows_in));
         let rows_count = (!self.is_unique).then_some(written);
-        let own = Job {
-            budget: Budget::new(writes_shape.output_bytes),
-            ..job.clone()
-        };
-        let shape = WriterShape {
-            writers_count: writes_shape.writers_count,
-            memory_bytes: writes_shape.output_bytes,
-            rows_count,
-        };
-        let output = TableOutput::create(&own, outputs, &schema, writes, shape)?;
+        let what = (&schema, writes);
+        let output = create(job, outputs, what, (writes_shape, rows_count))?;
         job.control.begin_phase("sample", 0);
         let source = RowsIn::open(self.input, self.codec, self.keys, reads_shape)?;
         let sample_bytes = self.input.read_bytes();
@@ -223,6 +215,28 @@ impl Rows<'_> {
         let read_bytes = (sample_bytes, self.input.read_bytes());
         Ok(TableSummary::of_sort(done, read_bytes, lens_bytes))
     }
+}
+
+/// The output of a job, which writes it with memory of its own; of `rows_count` rows, if that is known.
+///
+/// # Errors
+/// As [`TableOutput::create`].
+pub(super) fn create(
+    job: &Job,
+    outputs: &[PathBuf],
+    (schema, writes): (&SchemaRef, &OutputOptions),
+    (shape, rows_count): (WriteShape, Option<u64>),
+) -> Result<TableOutput> {
+    let own = Job {
+        budget: Budget::new(shape.output_bytes),
+        ..job.clone()
+    };
+    let shape = WriterShape {
+        writers_count: shape.writers_count,
+        memory_bytes: shape.output_bytes,
+        rows_count,
+    };
+    TableOutput::create(&own, outputs, schema, writes, shape)
 }
 
 /// As many threads as the memory is enough for, with a quarter of it, or what they need at least: to read pieces that need

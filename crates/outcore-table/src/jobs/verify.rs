@@ -20,7 +20,7 @@ use outcore_io::{Error, Result, threads};
 use twox_hash::XxHash3_128;
 
 use super::equal::plain_type;
-use super::rows_in::ROWS_AT_ONCE;
+use super::rows_in::{ROWS_AT_ONCE, parts_of};
 use super::sort::read_shape;
 use crate::fault;
 use crate::input::{InputOptions, TableInput};
@@ -137,9 +137,8 @@ fn check(job: &Job, input: &TableInput, codec: &RowCodec) -> Result<TableCheck> 
             let mut row = 0;
             for batch in reader.open(piece)? {
                 let batch = plain(&batch?, codec.schema())?;
-                for from in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {
+                for part in parts_of(&batch, ROWS_AT_ONCE) {
                     job.control.check()?;
-                    let part = batch.slice(from, ROWS_AT_ONCE.min(batch.num_rows() - from));
                     rows.clear();
                     codec.encode(&part, &mut rows)?;
                     seen.add(&rows, row);

@@ -10,7 +10,8 @@
 //! Row groups end after so many rows, so many encoded bytes, with their section, and with their file. Output
 //! depends on the rows, on where sections begin and on options alone, not on threads or time; the memory of a
 //! writer is an option here. Parquet: the files say what they are sorted by, have page indexes and statistics, and
-//! keep the schema's metadata; dictionary columns are written by dictionary, and read back as they were.
+//! keep the schema's metadata; dictionary columns are written by dictionary, and read back as they were; times in seconds,
+//! which Parquet does not know, become milliseconds.
 //! Arrow: each batch is compressed when its turn has come, so only compression in Parquet is parallel; dictionary
 //! columns of a file, whose dictionaries an Arrow file cannot replace, become plain columns.
 //!
@@ -25,8 +26,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{Array, RecordBatch, RecordBatchOptions};
+use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use outcore::Job;
 use outcore_io::memory::Reservation;
 use outcore_io::output::{Room, ShardPlan, StagedOutput};
@@ -371,7 +373,7 @@ impl Section<'_> {
     /// # Errors
     /// I/O; another section has failed; interrupted.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        let batch = hydrated(batch, &self.output.schema)?;
+        let batch = hydrated(batch, &self.output.schema, self.output.options.format)?;
         let mut from = 0;
         while from < batch.num_rows() {
             self.output.job.control.check()?;
@@ -606,32 +608,67 @@ fn manifest_of(first: &Path) -> PathBuf {
 
 /// The schema as it can be written: an Arrow file has one dictionary a column for all batches.
 fn written_schema(schema: &SchemaRef, format: TableFormat) -> SchemaRef {
-    if format != TableFormat::ArrowFile {
-        return Arc::clone(schema);
-    }
-    let plain = |field: &FieldRef| -> FieldRef { Arc::new(without_dictionaries(field)) };
-    let fields: Vec<FieldRef> = schema.fields().iter().map(plain).collect();
+    let written = match format {
+        TableFormat::Parquet => in_milliseconds,
+        TableFormat::ArrowFile => without_dictionaries,
+        TableFormat::ArrowStream => return Arc::clone(schema),
+    };
+    let fields = schema.fields().iter();
+    let fields: Vec<FieldRef> = fields.map(|field| Arc::new(written(field))).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 fn without_dictionaries(field: &Field) -> Field {
-    let plain = |field: &FieldRef| Arc::new(without_dictionaries(field));
+    let plain = |data_type: &DataType| match data_type {
+        DataType::Dictionary(_, values) => Some((**values).clone()),
+        _ => None,
+    };
+    replaced(field, &plain)
+}
+
+/// Times in seconds, which Parquet does not know, as milliseconds.
+fn in_milliseconds(field: &Field) -> Field {
+    let finer = |data_type: &DataType| match data_type {
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone()))
+        }
+        DataType::Time32(TimeUnit::Second) => Some(DataType::Time32(TimeUnit::Millisecond)),
+        _ => None,
+    };
+    replaced(field, &finer)
+}
+
+/// The field with other types in it, where there are some for its own or for those inside.
+fn replaced(field: &Field, other: &dyn Fn(&DataType) -> Option<DataType>) -> Field {
+    let inner = |field: &FieldRef| Arc::new(replaced(field, other));
     let data_type = match field.data_type() {
-        DataType::Dictionary(_, values) => (**values).clone(),
-        DataType::List(item) => DataType::List(plain(item)),
-        DataType::LargeList(item) => DataType::LargeList(plain(item)),
-        DataType::FixedSizeList(item, count) => DataType::FixedSizeList(plain(item), *count),
-        DataType::Map(entries, is_sorted) => DataType::Map(plain(entries), *is_sorted),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain).collect()),
-        other => other.clone(),
+        own if other(own).is_some() => other(own).unwrap_or_else(|| own.clone()),
+        DataType::List(item) => DataType::List(inner(item)),
+        DataType::LargeList(item) => DataType::LargeList(inner(item)),
+        DataType::FixedSizeList(item, count) => DataType::FixedSizeList(inner(item), *count),
+        DataType::Map(entries, is_sorted) => DataType::Map(inner(entries), *is_sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        own => own.clone(),
     };
     field.clone().with_data_type(data_type)
 }
 
-/// `batch` as one of `schema`: dictionaries looked up where that has plain columns.
-fn hydrated(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+/// `batch` as one of `schema`: dictionaries looked up where that has plain columns, and times in its unit.
+fn hydrated(batch: &RecordBatch, schema: &SchemaRef, format: TableFormat) -> Result<RecordBatch> {
     let columns = schema.fields().iter().zip(batch.columns());
-    let columns = columns.map(|(field, array)| retyped(array, field.data_type()));
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    let columns = columns.map(|(field, array)| {
+        if format != TableFormat::Parquet || array.data_type() == field.data_type() {
+            return retyped(array, field.data_type());
+        }
+        let finer = in_milliseconds(&Field::new("", array.data_type().clone(), true));
+        let array = cast_with_options(array, finer.data_type(), &options);
+        let array = array.map_err(|error| unwritable_arrow(&error))?;
+        retyped(&array, field.data_type())
+    });
     let columns = columns.collect::<Result<Vec<_>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let made = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);

@@ -10,11 +10,16 @@ use std::sync::Arc;
 
 use crate::common::{self, Draw, Kinds, copy};
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::types::{
+    Int64Type, Time32MillisecondType, TimestampMillisecondType, TimestampSecondType,
+};
+use arrow_array::{
+    ArrayRef, Int64Array, ListArray, RecordBatch, StringArray, Time32SecondArray,
+    TimestampSecondArray,
+};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::concat::concat_batches;
 use outcore::{IoMode, Job, JobOptions};
 use outcore_io::{Kind, Result};
@@ -584,6 +589,55 @@ fn a_parquet_file_says_how_it_is_sorted_and_keeps_what_it_was_told() {
     let kept = found.file_metadata().key_value_metadata().unwrap();
     assert!(kept.iter().any(|pair| pair.key == "pandas"));
     assert_eq!(read(&path).schema().metadata()["pandas"], "{}");
+}
+
+#[test]
+fn times_in_seconds_become_milliseconds_in_parquet_and_stay_in_arrow() {
+    let dir = tempfile::tempdir().unwrap();
+    let seconds = TimestampSecondArray::from(vec![Some(5), None, Some(-7)]).with_timezone("UTC");
+    let times = Time32SecondArray::from(vec![Some(1), Some(2), None]);
+    let list = ListArray::from_iter_primitive::<TimestampSecondType, _, _>(vec![
+        Some(vec![Some(1), None]),
+        None,
+        Some(vec![]),
+    ]);
+    let columns: Vec<(&str, ArrayRef, bool)> = vec![
+        ("at", Arc::new(seconds), true),
+        ("time", Arc::new(times), true),
+        ("list", Arc::new(list), true),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let path = |name: &str| dir.path().join(name);
+    by_arrow(&path("in.arrow"), std::slice::from_ref(&batch), 10);
+    let written = |name: &str, format| {
+        let (reads, writes) = (InputOptions::default(), OutputOptions::new(format));
+        copy(
+            &job(ROOM_BYTES, 1),
+            &[path("in.arrow")],
+            &reads,
+            &[path(name)],
+            &writes,
+        )
+        .unwrap();
+        by_library(&path(name), format)
+    };
+    let parquet = written("out.parquet", TableFormat::Parquet);
+    let at = parquet.column(0).as_primitive::<TimestampMillisecondType>();
+    assert_eq!(
+        at.iter().collect::<Vec<_>>(),
+        [Some(5_000), None, Some(-7_000)]
+    );
+    let zone = DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()));
+    assert_eq!(parquet.schema().field(0).data_type(), &zone);
+    let times = parquet.column(1).as_primitive::<Time32MillisecondType>();
+    assert_eq!(
+        times.iter().collect::<Vec<_>>(),
+        [Some(1_000), Some(2_000), None]
+    );
+    let values = parquet.column(2).as_list::<i32>().value(0);
+    let values = values.as_primitive::<TimestampMillisecondType>();
+    assert_eq!(values.iter().collect::<Vec<_>>(), [Some(1_000), None]);
+    assert!(written("out.arrow", TableFormat::ArrowFile) == batch);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use outcore_front::split::PLACEHOLDER;
 use outcore_io::units;
 use outcore_table::input::{InputOptions, TableInput};
 use outcore_table::jobs;
-use outcore_table::output::FileRows;
+use outcore_table::output::{FileRows, TableFormat};
 use outcore_table::text::print;
 use serde_json::json;
 
@@ -19,7 +19,7 @@ use super::run::run_to;
 use super::{Done, READ, Request, check_local, keys_of, refuse, run};
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs, SplitArgs};
 use crate::cli::tables::TableArgs;
-use crate::cli::{DriveArgs, RecordArgs, ResourceArgs};
+use crate::cli::{RecordArgs, ResourceArgs};
 use crate::context::Context;
 use crate::measure::Summary;
 use crate::progress::watch;
@@ -43,7 +43,7 @@ fn request_of<'a>(
 pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
     refuse(args.rows.is_given(), "--csv and --jsonl")?;
     let resources = ResourceArgs::default();
-    let resources = resources::load(&resources, &DriveArgs::default(), None, resources::SEED)?;
+    let resources = resources::without_drives(&resources)?;
     if !args.files.is_to_stdout() {
         let request = request_of(&args.files, &args.tables, &args.record_io);
         let keys = keys_of(&args.by, false)?;
@@ -90,7 +90,7 @@ pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
         memory_bytes: args.memory_bytes,
         ..ResourceArgs::default()
     };
-    let resources = resources::load(&resources, &DriveArgs::default(), None, resources::SEED)?;
+    let resources = resources::without_drives(&resources)?;
     let request = request_of(&args.files, &args.tables, &args.record_io);
     run(context, &request, resources, |job, ends| {
         let done = jobs::sample(job, ends, (args.records, args.seed))?;
@@ -175,6 +175,12 @@ fn partition(
     let dir = PathBuf::from(&args.output);
     if args.output.contains(PLACEHOLDER) {
         let cause = format!("with --by, the output is a directory, and its name has {PLACEHOLDER}");
+        return Err(Error::usage("create output", cause)
+            .path(&dir)
+            .hint("name a directory, for example -o by-country"));
+    }
+    if dir.is_file() || TableFormat::of_name(&dir).is_some() {
+        let cause = "with --by, the output is a directory, and this is the name of a file";
         return Err(Error::usage("create output", cause)
             .path(&dir)
             .hint("name a directory, for example -o by-country"));

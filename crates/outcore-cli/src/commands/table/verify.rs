@@ -11,7 +11,7 @@ use outcore_table::jobs::{self, TableCheck};
 use serde_json::json;
 
 use super::{READ, check_tables, keys_of};
-use crate::cli::{DriveArgs, VerifyArgs};
+use crate::cli::VerifyArgs;
 use crate::context::Context;
 use crate::measure::{Summary, rate_text};
 use crate::progress::watch;
@@ -35,12 +35,7 @@ pub(crate) fn verify(context: &Context, args: &VerifyArgs) -> Result<u8> {
         "compare tables with tables",
     );
     check_tables(context, &args.against, no_table)?;
-    let resources = resources::load(
-        &args.resources,
-        &DriveArgs::default(),
-        None,
-        resources::SEED,
-    )?;
+    let resources = resources::without_drives(&args.resources)?;
     let kept = Kept {
         force: args.trace.force,
         ..Kept::default()

@@ -15,7 +15,6 @@ use outcore_front::inputs;
 use outcore_vector::format::VectorFile;
 use serde_json::json;
 
-use crate::cli::DriveArgs;
 use crate::cli::vectors::VectorRunArgs;
 use crate::context::Context;
 use crate::measure::Summary;
@@ -61,12 +60,7 @@ impl<'a> Run<'a> {
                 return Err(Error::usage("create output", cause).path(path).hint(hint));
             }
         }
-        let resources = resources::load(
-            &args.resources,
-            &DriveArgs::default(),
-            None,
-            resources::SEED,
-        )?;
+        let resources = resources::without_drives(&args.resources)?;
         let files: Vec<PathBuf> = read
             .iter()
             .chain(written)

@@ -25,7 +25,7 @@ use outcore_io::Result;
 use outcore_io::memory::Budget;
 
 use super::copy::{Change, Copied, copy_changed};
-use super::sort::scratch_dir;
+use super::sort::{open, scratch_dir};
 use super::{TableEnds, TableSummary};
 use crate::input::TableInput;
 use crate::output::OutputOptions;
@@ -74,11 +74,7 @@ pub fn dedup(
     removed: Option<(&PathBuf, &OutputOptions)>,
 ) -> Result<DedupSummary> {
     let started = Instant::now();
-    let own = Job {
-        budget: Budget::new(job.budget.free_bytes() / 2),
-        ..job.clone()
-    };
-    let input = TableInput::open(&own, ends.inputs, ends.reads)?;
+    let input = open(job, ends)?;
     let marks = Marks::of(input.pieces());
     let _marks = job.budget.reserve(MARKS, marks.memory_bytes())?;
     let keys: Vec<KeyColumn> = match keys.is_empty() {

@@ -23,7 +23,6 @@ use outcore::Job;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink, RowSource, TakeRows};
 use outcore::sort::lines::{RowSortOptions, sort_rows};
-use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
 use super::components::Components;
@@ -33,7 +32,7 @@ use crate::fault;
 use crate::input::{Piece, TableInput};
 use crate::jobs::copy::{Change, filtered};
 use crate::jobs::rows_in::ReadShape;
-use crate::jobs::sort::{read_shape, scratch_dir};
+use crate::jobs::sort::{open, read_shape, scratch_dir};
 use crate::jobs::{TableEnds, TableSummary};
 use crate::output::OutputOptions;
 use crate::schema::column_index;
@@ -94,11 +93,7 @@ pub fn dedup_near(
     removed: Option<(&PathBuf, &OutputOptions)>,
 ) -> Result<DedupSummary> {
     let started = Instant::now();
-    let own = Job {
-        budget: Budget::new(job.budget.free_bytes() / 2),
-        ..job.clone()
-    };
-    let input = TableInput::open(&own, ends.inputs, ends.reads)?;
+    let input = open(job, ends)?;
     let hash = MinHash::new(near.shingles, (near.jaccard, near.hashes_count), near.seed)?;
     check_text(input.schema(), &near.column)?;
     let rows_count = u32::try_from(input.rows_count()).map_err(|_| {

@@ -30,13 +30,12 @@ use outcore::Job;
 use outcore::key::sort_key::Tie;
 use outcore::sort::lines::{RowSortOptions, sort_rows};
 use outcore_io::Result;
-use outcore_io::memory::Budget;
 
 use super::rows_out::{WriteShape, part_bytes};
-use super::sort::{KeyInFront, open, read_shape, scratch_dir, shapes};
+use super::sort::{KeyInFront, create, open, read_shape, scratch_dir, shapes};
 use super::{TableEnds, TableSummary};
 use crate::input::TableInput;
-use crate::output::{OutputOptions, TableOutput, WriterShape};
+use crate::output::OutputOptions;
 use crate::rows::KeyColumn;
 use plan::Plan;
 use sink::GroupSink;
@@ -65,16 +64,8 @@ pub fn group_by(
     };
     let (reads_shape, writes_shape) =
         shapes(job, input.memory_min_bytes(), (&plan.schema, &writes));
-    let own = Job {
-        budget: Budget::new(writes_shape.output_bytes),
-        ..job.clone()
-    };
-    let shape = WriterShape {
-        writers_count: writes_shape.writers_count,
-        memory_bytes: writes_shape.output_bytes,
-        rows_count: None,
-    };
-    let output = TableOutput::create(&own, ends.outputs, &plan.schema, &writes, shape)?;
+    let what = (&plan.schema, &writes);
+    let output = create(job, ends.outputs, what, (writes_shape, None))?;
     job.control.begin_phase("sample", 0);
     let source = GroupSource::open(&input, &plan, reads_shape)?;
     let sample_bytes = input.read_bytes();

@@ -32,10 +32,10 @@ use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
 use super::rows_out::part_bytes;
-use super::sort::{scratch_dir, shapes};
+use super::sort::{create, scratch_dir, shapes};
 use super::{TableEnds, TableSummary};
 use crate::input::{InputOptions, TableInput};
-use crate::output::{OutputOptions, TableOutput, WriterShape};
+use crate::output::OutputOptions;
 use held::Scratch;
 use plan::{JoinKey, Plan};
 use sink::JoinSink;
@@ -194,16 +194,8 @@ pub fn join(
         .memory_min_bytes()
         .max(inputs[1].memory_min_bytes());
     let (reads_shape, writes_shape) = shapes(job, piece_bytes, (&plan.schema, &writes));
-    let own = Job {
-        budget: Budget::new(writes_shape.output_bytes),
-        ..job.clone()
-    };
-    let shape = WriterShape {
-        writers_count: writes_shape.writers_count,
-        memory_bytes: writes_shape.output_bytes,
-        rows_count: None,
-    };
-    let output = TableOutput::create(&own, ends.outputs, &plan.schema, &writes, shape)?;
+    let what = (&plan.schema, &writes);
+    let output = create(job, ends.outputs, what, (writes_shape, None))?;
     job.control.begin_phase("sample", 0);
     let source = JoinSource::open(&inputs, &plan, reads_shape)?;
     let read_bytes = || inputs.iter().map(TableInput::read_bytes).sum::<u64>();

@@ -15,7 +15,7 @@ use outcore_io::Result;
 
 use super::plan::{Plan, Which};
 use crate::input::{Piece, TableInput};
-use crate::jobs::rows_in::{ROWS_AT_ONCE, ReadShape, Sample, position_of};
+use crate::jobs::rows_in::{ROWS_AT_ONCE, ReadShape, Sample, parts_of, position_of};
 
 /// See the module.
 pub(super) struct JoinSource<'a> {
@@ -113,10 +113,7 @@ impl RowSource for JoinSource<'_> {
             while let Some((number, piece)) = self.next_piece(of) {
                 let mut position = position_of(number)?;
                 for batch in reader.open(piece)? {
-                    let batch = batch?;
-                    let count = batch.num_rows();
-                    for from in (0..count).step_by(at_once) {
-                        let part = batch.slice(from, at_once.min(count - from));
+                    for part in parts_of(&batch?, at_once) {
                         rows.clear();
                         self.plan.encode(of, &part, position, &mut rows)?;
                         if !rows.is_empty() {

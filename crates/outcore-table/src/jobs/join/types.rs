@@ -59,7 +59,7 @@ pub(super) fn common_type(
         pair.left, pair.right
     );
     Err(Error::usage(JOIN, cause)
-        .hint("convert one of them with `outcore map` first, for example `c = int64(c)`"))
+        .hint("convert one of them with `outcore map` first, for example `c = i64(c)`"))
 }
 
 fn is_text(data_type: &DataType) -> bool {
