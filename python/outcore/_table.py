@@ -217,6 +217,31 @@ class Table:
         texts += [f"{name}={text}" for name, text in named.items()]
         return self._step("group_by", by=_texts("by", by), aggregates=texts or ["count"])
 
+    def window(
+        self,
+        by: api.Keys,
+        *functions: str,
+        order: api.Keys = (),
+        first: SupportsIndex | None = None,
+        **named: str,
+    ) -> Table:
+        """With columns that depend on a row's place in its group: `window("user", "row_number", order="time",
+        before="lag(page)")`.
+
+        Args:
+            by: The columns of the groups; with none all rows are one group.
+            functions: What is added; the functions are those of `outcore window --help`.
+            order: The columns that order the rows of a group; the order of the table without any.
+            first: Only so many of the first rows of each group are kept.
+            named: What is added, by the name of the column that it gets.
+
+        Rows come in the order of `by`, and those of a group in that of `order`.
+        """
+        added = _texts("functions", functions)
+        added += [f"{name}={text}" for name, text in named.items()]
+        kept = None if first is None else whole("first", first)
+        return self._step("window", by=_texts("by", by), order=_texts("order", order), added=added, first=kept)
+
     def join(
         self,
         other: TableSource | Table,
@@ -349,6 +374,9 @@ class Table:
             "conditions": [],
             "computed": [],
             "aggregates": [],
+            "order": [],
+            "added": [],
+            "first": None,
             "join": None,
             "near": None,
             "columns": self._columns,

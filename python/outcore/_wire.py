@@ -645,6 +645,9 @@ class TableRequest(TypedDict):
     conditions: list[str]
     computed: list[str]
     aggregates: list[str]
+    order: list[str]
+    added: list[str]
+    first: int | None
     join: JoinRequest | None
     near: NearRequest | None
     columns: list[str] | None

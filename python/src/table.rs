@@ -17,7 +17,7 @@ use outcore_table::expr::{Assignment, Expr};
 use outcore_table::input::InputOptions;
 use outcore_table::jobs::{
     self, Aggregate, AsOf, ColumnPair, Join, JoinKind, Keep, Near, Selection, Shingles, TableEnds,
-    TableOrder, TableSummary,
+    TableOrder, TableSummary, Window, WindowColumn,
 };
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 use outcore_table::rows::KeyColumn;
@@ -31,7 +31,7 @@ use crate::run::Run;
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TableJob {
-    /// `sort`, `unique`, `shuffle`, `dedup`, `group_by`, `join`, `convert`, `select`, `head` or `sample`.
+    /// `sort`, `unique`, `shuffle`, `dedup`, `group_by`, `window`, `join`, `convert`, `select`, `head` or `sample`.
     job: String,
     inputs: Vec<PathBuf>,
     output: PathBuf,
@@ -48,6 +48,12 @@ pub(crate) struct TableJob {
     /// `name = expression`.
     computed: Vec<String>,
     aggregates: Vec<String>,
+    /// Columns that order the rows of a group.
+    order: Vec<String>,
+    /// `name=function`.
+    added: Vec<String>,
+    /// So many rows of each group.
+    first: Option<u64>,
     join: Option<JoinRequest>,
     near: Option<NearRequest>,
     columns: Option<Vec<String>>,
@@ -181,6 +187,19 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
                 aggregates.extend(Aggregate::parse_list(list)?);
             }
             jobs::group_by(&job, &ends, &keys, &aggregates)?
+        }
+        "window" => {
+            let order = request.order.iter().map(|text| KeyColumn::parse(text));
+            let mut wanted = Window {
+                by: keys,
+                order: order.collect::<Result<_>>()?,
+                columns: Vec::new(),
+                first: request.first,
+            };
+            for list in &request.added {
+                wanted.columns.extend(WindowColumn::parse_list(list)?);
+            }
+            jobs::window(&job, &ends, &wanted)?
         }
         "join" => {
             let missing = || Error::usage("join tables", "there is no right table");

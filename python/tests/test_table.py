@@ -173,6 +173,32 @@ def test_groups_are_those_of_pyarrow(here: Path) -> None:
     assert counted == {"name": made["name"], "count": made["count"]}
 
 
+def test_windows_are_those_of_plain_loops(here: Path) -> None:
+    table = rows(5000, 6)
+    made = outcore.table(table, drives=here).window(
+        "name", "row_number", order="score:desc", before="lag(score,2)", total="cum_sum(score)"
+    )
+    groups: dict[str | None, list[Any]] = {}
+    for row in table.to_pylist():
+        groups.setdefault(row["name"], []).append(row)
+    expected = []
+    for name in sorted(groups, key=lambda name: (name is None, name)):
+        ranked = sorted(groups[name], key=lambda row: (row["score"] is None, -(row["score"] or 0)))
+        total = None
+        for number, row in enumerate(ranked):
+            if row["score"] is not None:
+                total = (total or 0) + row["score"]
+            before = ranked[number - 2]["score"] if number >= 2 else None
+            expected.append({**row, "row_number": number + 1, "before": before, "total": total})
+    assert pa.table(made).to_pylist() == expected
+    best = outcore.table(table, drives=here).window("name", order="score:desc", first=1)
+    assert pa.table(best).to_pylist() == [
+        {name: row[name] for name in table.column_names} for row in expected if row["row_number"] == 1
+    ]
+    with pytest.raises(outcore.UsageError, match="ntile"):
+        outcore.table(table, drives=here).window("name", "ntile(4)")
+
+
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
 def test_joins_are_those_of_pyarrow(here: Path, how: str) -> None:
     left = rows(900, 7)

@@ -19,6 +19,7 @@ pub(crate) mod tables;
 pub(crate) mod vectors;
 pub(crate) mod view;
 pub(crate) mod volume;
+pub(crate) mod window;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -172,6 +173,7 @@ pub(crate) enum Command {
     Unique(Deferred<UniqueArgs>),
     Dedup(Deferred<dedup::DedupArgs>),
     GroupBy(Deferred<group::GroupByArgs>),
+    Window(Deferred<window::WindowArgs>),
     Join(Deferred<join::JoinArgs>),
     Convert(Deferred<tables::ConvertArgs>),
     Info(Deferred<tables::InfoArgs>),

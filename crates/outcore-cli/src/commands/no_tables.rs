@@ -14,6 +14,7 @@ use crate::cli::group::GroupByArgs;
 use crate::cli::join::JoinArgs;
 use crate::cli::sequence::{FilterArgs, MapArgs};
 use crate::cli::tables::{ConvertArgs, TableArgs};
+use crate::cli::window::WindowArgs;
 use crate::cli::{SortArgs, VerifyArgs};
 use crate::context::Context;
 
@@ -78,6 +79,7 @@ left_out! {
     filter: FilterArgs,
     dedup: DedupArgs,
     group_by: GroupByArgs,
+    window: WindowArgs,
     join: JoinArgs,
     convert: ConvertArgs,
 }

@@ -55,6 +55,10 @@ const COMMANDS: &[(&str, Run)] = &[
         With(&["t.parquet -o g.parquet --by name --json"]),
     ),
     (
+        "window",
+        With(&["t.parquet -o w.parquet --by name --add rank --json"]),
+    ),
+    (
         "join",
         With(&["t.parquet t.parquet -o j.parquet --on name --how semi --json"]),
     ),

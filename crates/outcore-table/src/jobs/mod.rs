@@ -10,6 +10,7 @@
 //! | [`unique`](fn@unique) | the same | the first that came |
 //! | [`dedup`](fn@dedup) | the same, and nothing else of the row | one is kept, where it was |
 //! | [`group_by`] | the columns of the groups | put together as aggregates |
+//! | [`window`](fn@window) | the columns of the groups | by the columns of an order, then as they came; columns are computed of their places |
 //! | [`join`](fn@join) | the columns that two tables have in common | those of one table paired with those of the other |
 //! | [`top`](fn@top) | the columns of the order, of rows that may be among the first | as they came |
 //! | [`partition`](fn@partition) | the columns that name directories | as they came, in a file of their own |
@@ -22,6 +23,7 @@
 //! sort; where the pieces or columns need more than a quarter, what they need. I/O is one read of the columns, one more
 //! of the columns of the key for the sample, the rows to scratch and back as far as they do not fit, and the output.
 
+mod call;
 mod copy;
 mod dedup;
 mod equal;
@@ -36,6 +38,7 @@ mod select;
 mod sort;
 mod top;
 mod verify;
+mod window;
 
 use std::path::PathBuf;
 
@@ -55,6 +58,7 @@ pub use random::shuffle;
 pub use select::{Selection, select};
 pub use sort::{TableOrder, sort, top, unique};
 pub use verify::{TableCheck, verify};
+pub use window::{Window, WindowColumn, WindowFunction, window};
 
 /// What a job reads, and what it writes.
 #[derive(Debug, Clone, Copy)]

@@ -20,6 +20,7 @@ use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 use twox_hash::XxHash3_128;
 
+use super::window::WindowPlan;
 use crate::fault;
 use crate::input::{Piece, TableInput};
 use crate::rows::{RowCodec, key_of};
@@ -49,6 +50,8 @@ pub(super) enum RowKeys<'k> {
     /// The columns of the codec's order, and behind them nothing but the row's position, and of the key the front that this
     /// other codec makes.
     Places { group: &'k RowCodec },
+    /// Columns of groups, and behind them columns of an order and the row's position, which decide between the rows of one.
+    Window { plan: &'k WindowPlan },
 }
 
 impl RowKeys<'_> {
@@ -68,6 +71,7 @@ impl RowKeys<'_> {
                 codec.encode_by(batch, rows, |row| &keys[row][..])
             }
             RowKeys::Places { group } => codec.encode_places(batch, group, position, rows),
+            RowKeys::Window { plan } => plan.encode(batch, position, rows),
         }
     }
 }
@@ -135,6 +139,12 @@ impl<'a> RowsIn<'a> {
                 sample.see_keys_of(input, codec, shape.reader_bytes)?
             }
             RowKeys::Random { seed } => sample.draw_keys(seed),
+            RowKeys::Window { plan } => match &plan.group_names()[..] {
+                [] => sample.keys = vec![Vec::new()],
+                names => sample.see_keys(input, names, shape.reader_bytes, &|batch, rows| {
+                    plan.encode_groups(batch, rows)
+                })?,
+            },
         }
         Ok(RowsIn {
             input,
@@ -294,8 +304,12 @@ impl RowSource for RowsIn<'_> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // A batch of Arrow arrays is the reader's, and as large again are its rows.
-        let batches_bytes = 2 * self.shape.batch_bytes;
+        // A batch of Arrow arrays is the reader's, and as large again are its rows; those of a window are made of others.
+        let batches = match self.keys {
+            RowKeys::Window { .. } => 3,
+            _ => 2,
+        };
+        let batches_bytes = batches * self.shape.batch_bytes;
         (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
     }
 

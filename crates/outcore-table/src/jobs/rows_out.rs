@@ -30,13 +30,18 @@ pub(super) struct WriteShape {
 }
 
 impl WriteShape {
+    /// Bytes of a row, at most.
+    pub(super) fn row_bytes_max(&self) -> u64 {
+        let share_bytes = self.output_bytes / self.writers_count as u64;
+        self.batch_bytes.max(share_bytes / 4)
+    }
+
     /// Fails for a row that does not fit in.
     ///
     /// # Errors
     /// Memory.
     pub(super) fn check_row(&self, row: &[u8]) -> Result<()> {
-        let share_bytes = self.output_bytes / self.writers_count as u64;
-        let row_bytes_max = self.batch_bytes.max(share_bytes / 4);
+        let row_bytes_max = self.row_bytes_max();
         let row_bytes = row.len() as u64;
         match row_bytes > row_bytes_max {
             true => Err(too_long(row_bytes, row_bytes_max)),

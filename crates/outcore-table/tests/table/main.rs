@@ -25,3 +25,4 @@ mod rows;
 mod select;
 mod top;
 mod verify;
+mod windows;

@@ -19,6 +19,7 @@ mod request;
 mod run;
 mod select;
 mod verify;
+mod window;
 
 use std::path::{Path, PathBuf};
 
@@ -44,6 +45,7 @@ pub(crate) use order::{shuffle, sort, unique};
 pub(crate) use part::{head, sample, split};
 pub(crate) use select::{filter, map};
 pub(crate) use verify::verify;
+pub(crate) use window::window;
 
 const READ: &str = "read arguments";
 

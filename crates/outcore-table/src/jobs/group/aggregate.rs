@@ -7,6 +7,8 @@
 use arrow_schema::{DataType, Field};
 use outcore_io::{Error, Result};
 
+use crate::jobs::call::{self, Call};
+
 pub(super) const GROUP: &str = "group rows";
 
 /// A value of a group.
@@ -59,26 +61,14 @@ impl Aggregate {
     /// # Errors
     /// Usage: no such aggregate, no column, a quantile that is not between 0 and 1.
     pub fn parse(text: &str) -> Result<Self> {
-        let text = text.trim();
         let wrong = |cause: String| {
             Error::usage("read aggregates", cause).hint(
                 "write count, sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C), median(C) or \
                  quantile(C,0.9), and NAME=sum(C) for another name",
             )
         };
-        let (head, column) = match text.split_once('(') {
-            None => (text, None),
-            Some((head, rest)) => {
-                let inner = rest.strip_suffix(')');
-                let inner = inner.ok_or_else(|| wrong(format!("`{text}` has no `)`")))?;
-                (head, Some(inner.trim()))
-            }
-        };
-        let (name, word) = match head.split_once('=') {
-            Some((name, word)) => (name.trim(), word.trim()),
-            None => (text, head.trim()),
-        };
-        let (column, part) = match (word, column) {
+        let Call { name, word, inner } = Call::parse(text).map_err(wrong)?;
+        let (column, part) = match (word, inner) {
             ("quantile", Some(inner)) => {
                 let (column, part) = inner
                     .rsplit_once(',')
@@ -103,12 +93,8 @@ impl Aggregate {
             "median" | "quantile" => AggregateKind::Quantile(part),
             _ => return Err(wrong(format!("there is no aggregate `{word}`"))),
         };
-        let column = column.filter(|column| !column.is_empty());
         if column.is_none() && kind != AggregateKind::Count {
             return Err(wrong(format!("`{text}` names no column")));
-        }
-        if name.is_empty() {
-            return Err(wrong(format!("`{text}` has no name in front of `=`")));
         }
         Ok(Aggregate {
             kind,
@@ -122,16 +108,7 @@ impl Aggregate {
     /// # Errors
     /// As [`Aggregate::parse`].
     pub fn parse_list(text: &str) -> Result<Vec<Self>> {
-        let mut depth = 0_i32;
-        let parts = text.split(|letter| {
-            depth += match letter {
-                '(' => 1,
-                ')' => -1,
-                _ => 0,
-            };
-            letter == ',' && depth == 0
-        });
-        parts.map(Aggregate::parse).collect()
+        call::split(text).map(Aggregate::parse).collect()
     }
 
     /// The field of its results, of a column of type `data_type`.
@@ -156,18 +133,7 @@ impl Aggregate {
     }
 
     fn sum_type(&self, of: &DataType) -> Result<DataType> {
-        Ok(match of {
-            DataType::Boolean => DataType::Int64,
-            of if of.is_signed_integer() => DataType::Int64,
-            of if of.is_unsigned_integer() => DataType::UInt64,
-            of if of.is_floating() => DataType::Float64,
-            DataType::Decimal32(_, scale)
-            | DataType::Decimal64(_, scale)
-            | DataType::Decimal128(_, scale) => DataType::Decimal128(38, *scale),
-            DataType::Decimal256(_, scale) => DataType::Decimal256(76, *scale),
-            DataType::Duration(unit) => DataType::Duration(*unit),
-            of => return Err(self.unfit(of)),
-        })
+        sum_type(of).ok_or_else(|| self.unfit(of))
     }
 
     fn unfit(&self, of: &DataType) -> Error {
@@ -176,6 +142,22 @@ impl Aggregate {
         Error::usage(GROUP, cause)
             .hint("choose a column of numbers, or min, max, first, last, count or count_distinct")
     }
+}
+
+/// The type of sums of values of a type, if they have any.
+pub(in crate::jobs) fn sum_type(of: &DataType) -> Option<DataType> {
+    Some(match of {
+        DataType::Boolean => DataType::Int64,
+        of if of.is_signed_integer() => DataType::Int64,
+        of if of.is_unsigned_integer() => DataType::UInt64,
+        of if of.is_floating() => DataType::Float64,
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale) => DataType::Decimal128(38, *scale),
+        DataType::Decimal256(_, scale) => DataType::Decimal256(76, *scale),
+        DataType::Duration(unit) => DataType::Duration(*unit),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ use sink::GroupSink;
 use source::GroupSource;
 use to::Few;
 
+pub(super) use aggregate::sum_type;
 pub use aggregate::{Aggregate, AggregateKind};
 
 /// Groups the rows of a table by `keys`, in whose order groups come, and makes `aggregates` of each.

@@ -1,0 +1,42 @@
+//! `outcore window`: columns that depend on a row's place in its group.
+//!
+//! Contract: as the folder's.
+
+use outcore::Result;
+use outcore_io::units;
+use outcore_table::jobs::{self, Window, WindowColumn};
+
+use super::{Done, Request, check_tables, keys_of, run};
+use crate::cli::window::WindowArgs;
+use crate::context::Context;
+use crate::resources;
+
+pub(crate) fn window(context: &Context, args: &WindowArgs) -> Result<u8> {
+    let files = &args.files;
+    let no_table = (
+        "window takes tables only, and this is none",
+        "`outcore windows` writes each number of a sequence with those behind it",
+    );
+    check_tables(context, &files.inputs, no_table)?;
+    let limit_bytes = files.scratch.limit_bytes;
+    let (flags, drives) = (&files.resources, &files.drives);
+    let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
+    let mut wanted = Window {
+        by: keys_of(&args.by, false)?,
+        order: keys_of(&args.order, false)?,
+        columns: Vec::new(),
+        first: args.first,
+    };
+    for list in &args.added {
+        wanted.columns.extend(WindowColumn::parse_list(list)?);
+    }
+    run(context, &Request::of(files), resources, |job, ends| {
+        let done = jobs::window(job, ends, &wanted)?;
+        let (rows_in, rows_out) = (done.rows_in, done.rows_out);
+        let rows = units::counted(rows_in, "row");
+        Ok(match rows_in == rows_out {
+            true => Done::new("went through", done).of(rows),
+            false => Done::new("kept", done).of(format!("{rows_out} of {rows}")),
+        })
+    })
+}

@@ -1,0 +1,257 @@
+//! The columns that are computed, batch by batch.
+//!
+//! Contract: [`Columns::compute`] gets the rows of a part in order, with those before and behind that are looked at, and where
+//! each is in its group; sums go on from batch to batch. Floats are added one by one in the order of the rows.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Decimal128Type, Decimal256Type, Float64Type, Int64Type, UInt64Type,
+};
+use arrow_array::{
+    Array, ArrayRef, ArrowNativeTypeOp, Int64Array, PrimitiveArray, RecordBatch, UInt32Array,
+};
+use arrow_buffer::i256;
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::DataType;
+use arrow_select::take::take;
+use outcore_io::{Error, Result};
+
+use super::plan::Plan;
+use super::{WINDOW, WindowFunction};
+use crate::fault;
+
+/// Where a row is in its group; all count from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) number: i64,
+    rank: i64,
+    dense_rank: i64,
+}
+
+impl Place {
+    pub(super) const FIRST: Place = Place {
+        number: 1,
+        rank: 1,
+        dense_rank: 1,
+    };
+
+    /// That of the next row of the group, which has the same order or not.
+    pub(super) fn next(self, is_equal: bool) -> Self {
+        let number = self.number + 1;
+        match is_equal {
+            true => Place { number, ..self },
+            false => Place {
+                number,
+                rank: number,
+                dense_rank: self.dense_rank + 1,
+            },
+        }
+    }
+
+    /// Which row is the first of the group, of rows among which this is number `row`; nothing if it came before them.
+    pub(super) fn first_row(self, row: usize) -> Option<usize> {
+        row.checked_sub(usize::try_from(self.number - 1).ok()?)
+    }
+}
+
+/// The rows that columns are computed of.
+pub(super) struct Ready<'r> {
+    /// Of all rows, those that are only looked at as well.
+    pub(super) places: &'r [Place],
+    /// Rows of the batch in front of these: one, the first row of the first one's group, or none.
+    pub(super) front: usize,
+    /// The rows that are wanted.
+    pub(super) rows: Range<usize>,
+}
+
+/// See the module.
+pub(super) struct Columns<'p> {
+    plan: &'p Plan,
+    /// For each column, if it is a sum: what it has come to.
+    sums: Vec<Sum>,
+}
+
+/// A sum so far, of the type that its column has.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    whole: Option<i128>,
+    wide: Option<i256>,
+    real: Option<f64>,
+}
+
+impl<'p> Columns<'p> {
+    pub(super) fn new(plan: &'p Plan) -> Self {
+        Columns {
+            plan,
+            sums: vec![Sum::default(); plan.columns.len()],
+        }
+    }
+
+    /// The columns of the rows that are wanted.
+    ///
+    /// # Errors
+    /// Usage: a sum that its type does not hold.
+    pub(super) fn compute(
+        &mut self,
+        batch: &RecordBatch,
+        ready: &Ready<'_>,
+    ) -> Result<Vec<ArrayRef>> {
+        let plan = self.plan;
+        let columns = plan.columns.iter().zip(&plan.places).zip(&mut self.sums);
+        let columns = columns.map(|((column, place), sum)| {
+            let places = &ready.places[ready.rows.clone()];
+            let whole = |of: fn(&Place) -> i64| -> ArrayRef {
+                Arc::new(Int64Array::from_iter_values(places.iter().map(of)))
+            };
+            let of = place.map(|place| batch.column(place));
+            match (&column.function, of) {
+                (WindowFunction::Lag(_, rows), Some(of)) => ready.taken(of, |row, place| {
+                    (place.number as usize > *rows).then(|| row - rows)
+                }),
+                (WindowFunction::Lead(_, rows), Some(of)) => ready.taken(of, |row, place| {
+                    let found = ready.places.get(row + rows)?;
+                    (found.number == place.number + *rows as i64).then_some(row + rows)
+                }),
+                (WindowFunction::First(_), Some(of)) => {
+                    let arrow = |error| fault::arrow(WINDOW, &error);
+                    let rows = ready.rows.clone();
+                    let firsts = rows.map(|row| {
+                        let first = ready.places[row].first_row(row);
+                        first.map_or(0, |first| (first + ready.front) as u32)
+                    });
+                    take(of, &UInt32Array::from_iter_values(firsts), None).map_err(arrow)
+                }
+                (WindowFunction::CumulativeSum(_), Some(of)) => {
+                    let of = of.slice(ready.front + ready.rows.start, places.len());
+                    let field = plan.schema.field_with_name(&column.name);
+                    let field = field.map_err(|error| fault::arrow(WINDOW, &error))?;
+                    sum.added(&of, field.data_type(), places)
+                        .ok_or_else(|| overflow(&column.name, field.data_type()))?
+                }
+                (WindowFunction::Rank, _) => Ok(whole(|place| place.rank)),
+                (WindowFunction::DenseRank, _) => Ok(whole(|place| place.dense_rank)),
+                _ => Ok(whole(|place| place.number)),
+            }
+        });
+        columns.collect()
+    }
+}
+
+impl Ready<'_> {
+    /// For each row the value of the row that `from` gives, or null.
+    fn taken(
+        &self,
+        of: &ArrayRef,
+        from: impl Fn(usize, &Place) -> Option<usize>,
+    ) -> Result<ArrayRef> {
+        let rows = self.rows.clone();
+        let places = rows.map(|row| {
+            let found = from(row, &self.places[row]);
+            found.map(|found| (found + self.front) as u32)
+        });
+        let places: UInt32Array = places.collect();
+        take(of, &places, None).map_err(|error| fault::arrow(WINDOW, &error))
+    }
+}
+
+impl Sum {
+    /// Of each row the sum up to it, as type `data_type`; nothing if that does not hold one.
+    fn added(
+        &mut self,
+        of: &ArrayRef,
+        data_type: &DataType,
+        places: &[Place],
+    ) -> Option<Result<ArrayRef>> {
+        let options = CastOptions {
+            safe: false,
+            ..CastOptions::default()
+        };
+        // Of durations, their numbers.
+        let stored = match data_type {
+            DataType::Duration(_) => &DataType::Int64,
+            other => other,
+        };
+        let cast = |array: &ArrayRef, to: &DataType| {
+            cast_with_options(array, to, &options).map_err(|error| fault::arrow(WINDOW, &error))
+        };
+        let array = match cast(of, stored) {
+            Ok(array) => array,
+            Err(error) => return Some(Err(error)),
+        };
+        let sums: ArrayRef = match stored {
+            DataType::Int64 => {
+                let sum = (&mut self.whole, 0);
+                running::<Int64Type, i128>(&array, places, sum, wider, |sum| sum.try_into().ok())?
+            }
+            DataType::UInt64 => {
+                let sum = (&mut self.whole, 0);
+                running::<UInt64Type, i128>(&array, places, sum, wider, |sum| sum.try_into().ok())?
+            }
+            DataType::Decimal128(precision, scale) => {
+                let limit = 10_i128.pow(u32::from(*precision));
+                let sum = (&mut self.whole, 0);
+                let show = |sum: i128| (sum.abs() < limit).then_some(sum);
+                let sums =
+                    running::<Decimal128Type, i128>(&array, places, sum, i128::checked_add, show)?;
+                let sums = sums.as_primitive::<Decimal128Type>().clone();
+                Arc::new(sums.with_precision_and_scale(*precision, *scale).ok()?)
+            }
+            DataType::Decimal256(precision, scale) => {
+                let limit = i256::from_i128(10).pow_wrapping(u32::from(*precision));
+                let sum = (&mut self.wide, i256::ZERO);
+                let show = |sum: i256| (sum < limit && sum > limit.wrapping_neg()).then_some(sum);
+                let sums =
+                    running::<Decimal256Type, i256>(&array, places, sum, i256::checked_add, show)?;
+                let sums = sums.as_primitive::<Decimal256Type>().clone();
+                Arc::new(sums.with_precision_and_scale(*precision, *scale).ok()?)
+            }
+            _ => {
+                // -0.0 is what adds nothing: 0.0 would turn a sum of -0.0 into 0.0.
+                let sum = (&mut self.real, -0.0);
+                let add = |sum: f64, value| Some(sum + value);
+                running::<Float64Type, f64>(&array, places, sum, add, Some)?
+            }
+        };
+        Some(cast(&sums, data_type))
+    }
+}
+
+/// Adds without overflow.
+fn wider<V: Into<i128>>(sum: i128, value: V) -> Option<i128> {
+    sum.checked_add(value.into())
+}
+
+/// Of each row the sum so far, which begins anew, from `nothing`, with each group; `show` makes a value of it. Nothing if a sum
+/// is too large.
+fn running<T: ArrowPrimitiveType, S: Copy>(
+    array: &ArrayRef,
+    places: &[Place],
+    (sum, nothing): (&mut Option<S>, S),
+    add: impl Fn(S, T::Native) -> Option<S>,
+    show: impl Fn(S) -> Option<T::Native>,
+) -> Option<ArrayRef> {
+    let array = array.as_primitive::<T>();
+    let mut sums = Vec::with_capacity(places.len());
+    for (row, place) in places.iter().enumerate() {
+        if place.number == 1 {
+            *sum = None;
+        }
+        if array.is_valid(row) {
+            *sum = Some(add(sum.unwrap_or(nothing), array.value(row))?);
+        }
+        sums.push(match *sum {
+            None => None,
+            Some(sum) => Some(show(sum)?),
+        });
+    }
+    let sums: PrimitiveArray<T> = sums.into_iter().collect();
+    Some(Arc::new(sums))
+}
+
+fn overflow(name: &str, data_type: &DataType) -> Error {
+    let cause = format!("`{name}` becomes larger than {data_type} holds");
+    Error::usage(WINDOW, cause).hint("compute it of a column of floats: c = f64(c)")
+}

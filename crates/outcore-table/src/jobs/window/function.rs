@@ -1,0 +1,181 @@
+//! What can be asked of a row's place in its group.
+//!
+//! Contract: [`WindowColumn::parse`] reads a column as people write it; [`WindowColumn::field`] settles its type for a table,
+//! or says why there is none. Names and results are those of SQL's window functions.
+
+use arrow_schema::{DataType, Field, Schema};
+use outcore_io::{Error, Result};
+
+use super::WINDOW;
+use crate::jobs::call::{self, Call};
+use crate::jobs::equal::plain_type;
+use crate::jobs::group::sum_type;
+use crate::schema::column_index;
+
+/// How far `lag` and `lead` may look.
+const REACH_MAX: usize = 1 << 20;
+
+/// What is computed of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WindowFunction {
+    /// Its number in its group, from 1 on.
+    RowNumber,
+    /// The number of the first row that is equal to it in the columns of the order.
+    Rank,
+    /// As [`WindowFunction::Rank`], but counted in distinct values of these columns.
+    DenseRank,
+    /// The value of a column so many rows before, of the same group; null if there is none.
+    Lag(String, usize),
+    /// The same, so many rows behind.
+    Lead(String, usize),
+    /// The value of a column in the group's first row.
+    First(String),
+    /// The sum of a column over the rows from the group's first to this one; nulls are left out, and it is null while there
+    /// was nothing else.
+    CumulativeSum(String),
+}
+
+/// A column that is computed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowColumn {
+    /// What is computed.
+    pub function: WindowFunction,
+    /// What the column is called.
+    pub name: String,
+}
+
+impl WindowColumn {
+    /// A column as people write it: `row_number`, `lag(amount)`, `lead(amount,2)`, or with a name of its own
+    /// `previous=lag(amount)`. Without one it is called as it is written.
+    ///
+    /// # Errors
+    /// Usage: no such function, no column, rows that are not counted by a whole number.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = |cause: String| {
+            Error::usage("read window functions", cause).hint(
+                "write row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), first(C) or cum_sum(C), and \
+                 NAME=lag(C) for another name",
+            )
+        };
+        let Call { name, word, inner } = Call::parse(text).map_err(wrong)?;
+        let column = || {
+            let inner = inner.map(str::to_owned);
+            inner.ok_or_else(|| wrong(format!("`{}` names no column", text.trim())))
+        };
+        let reached = || {
+            let column = column()?;
+            let Some((front, rows)) = column.rsplit_once(',') else {
+                return Ok((column, 1));
+            };
+            let rows = rows.trim().parse().ok();
+            let rows = rows.filter(|rows| (1..=REACH_MAX).contains(rows));
+            let rows = rows.ok_or_else(|| {
+                let cause = "does not look from 1 to 1048576 rows away";
+                wrong(format!("`{}` {cause}", text.trim()))
+            })?;
+            Ok((front.trim().to_owned(), rows))
+        };
+        let alone = |function: WindowFunction| match inner {
+            None => Ok(function),
+            Some(_) => Err(wrong(format!("`{word}` takes no column"))),
+        };
+        let function = match word {
+            "row_number" => alone(WindowFunction::RowNumber)?,
+            "rank" => alone(WindowFunction::Rank)?,
+            "dense_rank" => alone(WindowFunction::DenseRank)?,
+            "lag" => reached().map(|(column, rows)| WindowFunction::Lag(column, rows))?,
+            "lead" => reached().map(|(column, rows)| WindowFunction::Lead(column, rows))?,
+            "first" => WindowFunction::First(column()?),
+            "cum_sum" => WindowFunction::CumulativeSum(column()?),
+            _ => return Err(wrong(format!("there is no window function `{word}`"))),
+        };
+        let name = name.strip_suffix("()").unwrap_or(name);
+        Ok(WindowColumn {
+            function,
+            name: name.to_owned(),
+        })
+    }
+
+    /// Several, with commas between them.
+    ///
+    /// # Errors
+    /// As [`WindowColumn::parse`].
+    pub fn parse_list(text: &str) -> Result<Vec<Self>> {
+        call::split(text).map(WindowColumn::parse).collect()
+    }
+
+    /// The column that it is computed of.
+    pub(super) fn column(&self) -> Option<&str> {
+        match &self.function {
+            WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => None,
+            WindowFunction::Lag(column, _)
+            | WindowFunction::Lead(column, _)
+            | WindowFunction::First(column)
+            | WindowFunction::CumulativeSum(column) => Some(column),
+        }
+    }
+
+    /// Its field in a table of `schema`, and the place of the column that it is computed of.
+    ///
+    /// # Errors
+    /// Usage: no such column, or one that has no sum.
+    pub(super) fn field(&self, schema: &Schema) -> Result<(Field, Option<usize>)> {
+        let Some(column) = self.column() else {
+            let field = Field::new(&self.name, DataType::Int64, false);
+            return Ok((field, None));
+        };
+        let place = column_index(schema, column, WINDOW)?;
+        let of = schema.field(place);
+        let field = match self.function {
+            WindowFunction::CumulativeSum(_) => {
+                let plain = plain_type(of.data_type());
+                let sum = sum_type(&plain).ok_or_else(|| {
+                    let cause = format!(
+                        "`{}`: column `{column}` is of type {}",
+                        self.name,
+                        of.data_type()
+                    );
+                    Error::usage(WINDOW, cause).hint("choose a column of numbers")
+                })?;
+                Field::new(&self.name, sum, true)
+            }
+            WindowFunction::First(_) => {
+                Field::new(&self.name, of.data_type().clone(), of.is_nullable())
+            }
+            _ => Field::new(&self.name, of.data_type().clone(), true),
+        };
+        Ok((field, Some(place)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_read_as_people_write_them() {
+        let list = WindowColumn::parse_list(
+            "row_number, n=rank(), lag(a b),p=lead(x, 3), first(y),s=cum_sum(z)",
+        );
+        let list = list.unwrap();
+        let names: Vec<&str> = list.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["row_number", "n", "lag(a b)", "p", "first(y)", "s"]);
+        assert_eq!(list[1].function, WindowFunction::Rank);
+        assert_eq!(list[2].function, WindowFunction::Lag("a b".to_owned(), 1));
+        assert_eq!(list[3].function, WindowFunction::Lead("x".to_owned(), 3));
+        for wrong in [
+            "",
+            "lag",
+            "lag()",
+            "lag(x",
+            "lag(x,0)",
+            "lag(x,y)",
+            "lag(x,2000000)",
+            "rank(x)",
+            "ntile(4)",
+            "=rank",
+        ] {
+            assert!(WindowColumn::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Columns that depend on a row's place in its group: its number, its rank, the values of rows before and behind it.
+//!
+//! Contract: rows whose columns of the groups are equal are a group, as in [`group_by`](super::group_by): nulls are equal to
+//! each other, so are all NaNs, and 0.0 and -0.0. The rows of a group are in the order of further columns, and rows that
+//! are equal in these, too, in the order of the input. The output has all columns, and behind them one for each
+//! [`WindowFunction`]; it is in the order of the groups, then of their rows. It depends on the input and on nothing else: not
+//! on memory, not on threads.
+//!
+//! Rows are sorted through the engine ([`plan`] says how a row is laid out) with each group in one part, and a part goes
+//! through its rows once ([`sink`], [`columns`]).
+//!
+//! Source: Leis, Kundhikanjana, Kemper, Neumann, "Efficient Processing of Window Functions in Analytical SQL Queries" (VLDB
+//! 2015), section 3, of which these are the functions whose frame needs no tree.
+//!
+//! Bounds: one read of the table, one more of the columns of the groups for the sample; all rows to scratch and back as far
+//! as they do not fit. A group is worked on by one thread. Rows that `lag` and `lead` look at are held, by each thread.
+
+mod columns;
+mod function;
+mod plan;
+mod sink;
+
+use std::sync::atomic::AtomicU64;
+
+use outcore::Job;
+use outcore::key::sort_key::Tie;
+use outcore::sort::lines::rows::RowSource;
+use outcore::sort::lines::{RowSortOptions, sort_rows};
+use outcore_io::Result;
+
+use super::rows_in::{RowKeys, RowsIn};
+use super::rows_out::part_bytes;
+use super::sort::{KeyInFront, create, open, scratch_dir, shapes};
+use super::{TableEnds, TableSummary};
+use crate::output::OutputOptions;
+use crate::rows::KeyColumn;
+use plan::Plan;
+use sink::WindowSink;
+
+pub use function::{WindowColumn, WindowFunction};
+
+pub(super) use plan::Plan as WindowPlan;
+
+const WINDOW: &str = "compute window columns";
+
+/// What is wanted of the rows of groups.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Window {
+    /// The columns of the groups; without any, all rows are one group.
+    pub by: Vec<KeyColumn>,
+    /// The order of the rows of a group, the most significant column first; without any, that of the input.
+    pub order: Vec<KeyColumn>,
+    /// The columns that are computed, in the order in which they stand in the output.
+    pub columns: Vec<WindowColumn>,
+    /// So many rows of each group are written, the first ones, if not all. What is computed is computed of all.
+    pub first: Option<u64>,
+}
+
+/// Adds columns to a table, which are computed of each row's group.
+///
+/// # Errors
+/// As [`sort`](super::sort()); usage: a function of a type that has none, a cumulative sum that its type does not hold, two
+/// columns of one name, with [`Window::first`] several outputs. Memory: rows that are looked at lie so far away that those
+/// between do not fit.
+pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableSummary> {
+    let input = open(job, ends)?;
+    let plan = Plan::of(input.schema(), wanted)?;
+    let writes = OutputOptions {
+        sorted_by: plan.sorted_by(),
+        ..ends.writes.clone()
+    };
+    let what = (&plan.schema, &writes);
+    let (reads_shape, writes_shape) = shapes(job, input.memory_min_bytes(), what);
+    let rows_count = wanted.first.is_none().then(|| input.rows_count());
+    let output = create(job, ends.outputs, what, (writes_shape, rows_count))?;
+    job.control.begin_phase("sample", 0);
+    let keys = RowKeys::Window { plan: &plan };
+    let source = RowsIn::open(&input, &plan.codec, keys, reads_shape)?;
+    let sample_bytes = input.read_bytes();
+    let amount = (source.data_bytes(), source.row_bytes());
+    let sink = WindowSink {
+        part_bytes: part_bytes(&output, writes_shape, amount),
+        output: &output,
+        plan: &plan,
+        shape: writes_shape,
+        written: AtomicU64::new(0),
+    };
+    let mut sorting = job.clone();
+    sorting.options.threads = writes_shape.writers_count;
+    let options = RowSortOptions {
+        unique: false,
+        scratch_dir: scratch_dir(ends.outputs),
+    };
+    let order = KeyInFront { tie: Tie::Bytes };
+    let done = sort_rows(&sorting, &source, &sink, &order, &options)?;
+    let rows_out = sink.written.into_inner();
+    input.check_unchanged()?;
+    job.control.begin_phase("publish", 0);
+    let lens_bytes = output.publish()?;
+    let read_bytes = (sample_bytes, input.read_bytes());
+    let summary = TableSummary::of_sort(done, read_bytes, lens_bytes);
+    Ok(TableSummary {
+        rows_out,
+        ..summary
+    })
+}

@@ -1,0 +1,273 @@
+//! What a job on windows is about, and how its rows go through the engine.
+//!
+//! Contract: everything that can be wrong with a request is an error of [`Plan::of`], before a row is read.
+//! [`Plan::encode`] makes rows that the engine sorts by the columns of the groups, and those of a group by all of their bytes:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 4 | `group_bytes`, little-endian |
+//! | `group_bytes` | the columns of the groups as bytes that compare |
+//! | `order_bytes` | the columns of the order, likewise |
+//! | 8 | the row's position, the largest byte first |
+//! | the rest | the row, as its codec has it |
+//! | 4 | `order_bytes`, little-endian |
+//!
+//! No order of columns is the beginning of another, so the position decides between rows that are equal in all of them, and
+//! what is behind it decides nothing. [`Placed::of`] takes such a row apart.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_row::{RowConverter, Rows, SortField};
+use arrow_schema::{FieldRef, Schema, SchemaRef, SortOptions};
+use outcore::sort::lines::rows::RowBatch;
+use outcore_io::{Error, Result};
+
+use super::{WINDOW, Window, WindowColumn, WindowFunction};
+use crate::fault;
+use crate::jobs::equal::with_one_zero;
+use crate::rows::{KeyColumn, RowCodec};
+use crate::schema::{check_names, column_index};
+
+/// Bytes of a length.
+const LEN_BYTES: usize = size_of::<u32>();
+/// Bytes of a position.
+const POSITION_BYTES: usize = size_of::<u64>();
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::jobs) struct Plan {
+    by: Keys,
+    order: Keys,
+    /// Of whole rows.
+    pub(in crate::jobs) codec: RowCodec,
+    pub(super) columns: Vec<WindowColumn>,
+    /// Of each of them: the place of the column that it is computed of.
+    pub(super) places: Vec<Option<usize>>,
+    pub(super) first: Option<u64>,
+    /// The columns of the table, and those that are computed.
+    pub(super) schema: SchemaRef,
+}
+
+/// Columns that become bytes that compare.
+#[derive(Debug)]
+struct Keys {
+    columns: Vec<KeyColumn>,
+    places: Vec<usize>,
+    /// Nothing for no columns.
+    converter: Option<RowConverter>,
+}
+
+impl Keys {
+    fn of(schema: &Schema, columns: &[KeyColumn]) -> Result<Self> {
+        let (mut places, mut fields) = (Vec::new(), Vec::new());
+        for key in columns {
+            let place = column_index(schema, &key.name, WINDOW)?;
+            let data_type = schema.field(place).data_type();
+            let options = SortOptions {
+                descending: key.is_descending,
+                nulls_first: key.is_nulls_first,
+            };
+            let field = SortField::new_with_options(data_type.clone(), options);
+            if !RowConverter::supports_fields(std::slice::from_ref(&field)) {
+                let cause = format!(
+                    "column `{}` is of type {data_type}, which has no order",
+                    key.name
+                );
+                return Err(Error::usage(WINDOW, cause).hint("choose another column"));
+            }
+            places.push(place);
+            fields.push(field);
+        }
+        let converter = (!fields.is_empty()).then(|| RowConverter::new(fields));
+        Ok(Keys {
+            columns: columns.to_vec(),
+            places,
+            converter: converter
+                .transpose()
+                .map_err(|error| fault::arrow(WINDOW, &error))?,
+        })
+    }
+
+    fn rows(&self, columns: &[ArrayRef]) -> Result<Option<Rows>> {
+        let Some(converter) = &self.converter else {
+            return Ok(None);
+        };
+        let columns: Vec<ArrayRef> = columns.iter().map(with_one_zero).collect();
+        let rows = converter.convert_columns(&columns);
+        rows.map(Some).map_err(|error| fault::arrow(WINDOW, &error))
+    }
+
+    fn rows_of(&self, batch: &RecordBatch) -> Result<Option<Rows>> {
+        let columns = self.places.iter();
+        let columns: Vec<ArrayRef> = columns
+            .map(|&place| ArrayRef::clone(batch.column(place)))
+            .collect();
+        self.rows(&columns)
+    }
+}
+
+/// The bytes of a row, or none where there are no columns.
+fn bytes_of(rows: Option<&Rows>, row: usize) -> &[u8] {
+    rows.map_or(&[][..], |rows| rows.row(row).data())
+}
+
+impl Plan {
+    /// For a table of `schema`.
+    ///
+    /// # Errors
+    /// Usage: nothing is wanted, no such column, a type that a function does not have, two columns of one name.
+    pub(super) fn of(schema: &SchemaRef, wanted: &Window) -> Result<Self> {
+        if wanted.columns.is_empty() && wanted.first.is_none() {
+            return Err(Error::usage(WINDOW, "no column is to be computed")
+                .hint("say which, for example row_number or previous=lag(amount)"));
+        }
+        let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
+        let mut places = Vec::new();
+        for column in &wanted.columns {
+            let (field, place) = column.field(schema)?;
+            fields.push(Arc::new(field));
+            places.push(place);
+        }
+        let added = Schema::new_with_metadata(fields, schema.metadata().clone());
+        check_names(&added).map_err(|error| {
+            error.hint("give the column that is computed a name of its own: NAME=rank")
+        })?;
+        Ok(Plan {
+            by: Keys::of(schema, &wanted.by)?,
+            order: Keys::of(schema, &wanted.order)?,
+            codec: RowCodec::new(schema, &[])?,
+            columns: wanted.columns.clone(),
+            places,
+            first: wanted.first,
+            schema: Arc::new(added),
+        })
+    }
+
+    /// The order of the output.
+    pub(super) fn sorted_by(&self) -> Vec<KeyColumn> {
+        [&self.by.columns[..], &self.order.columns].concat()
+    }
+
+    /// The columns of the groups, each once.
+    pub(in crate::jobs) fn group_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for key in &self.by.columns {
+            if !names.contains(&key.name) {
+                names.push(key.name.clone());
+            }
+        }
+        names
+    }
+
+    /// Appends a row for each row of `batch`, the first of which is at `position`.
+    ///
+    /// # Errors
+    /// Usage: a row that is too long.
+    pub(in crate::jobs) fn encode(
+        &self,
+        batch: &RecordBatch,
+        position: u64,
+        rows: &mut RowBatch,
+    ) -> Result<()> {
+        let (groups, orders) = (self.by.rows_of(batch)?, self.order.rows_of(batch)?);
+        let (groups, orders) = (groups.as_ref(), orders.as_ref());
+        let mut whole = RowBatch::default();
+        self.codec.encode(batch, &mut whole)?;
+        let lens = whole.iter().enumerate().map(|(row, bytes)| {
+            let keys_bytes = bytes_of(groups, row).len() + bytes_of(orders, row).len();
+            2 * LEN_BYTES + POSITION_BYTES + keys_bytes + bytes.len()
+        });
+        let lens_bytes: Vec<usize> = lens.collect();
+        let mut starts = Vec::new();
+        let out = rows.push_zeros(&lens_bytes, &mut starts)?;
+        for (row, bytes) in whole.iter().enumerate() {
+            let (group, order) = (bytes_of(groups, row), bytes_of(orders, row));
+            let mut rest = &mut out[starts[row]..starts[row] + lens_bytes[row]];
+            let mut put = |bytes: &[u8]| {
+                let (front, behind) = std::mem::take(&mut rest).split_at_mut(bytes.len());
+                front.copy_from_slice(bytes);
+                rest = behind;
+            };
+            put(&(group.len() as u32).to_le_bytes());
+            put(group);
+            put(order);
+            put(&(position + row as u64).to_be_bytes());
+            put(bytes);
+            put(&(order.len() as u32).to_le_bytes());
+        }
+        Ok(())
+    }
+
+    /// Appends a row that has nothing but its group for each row of `batch`, which has the columns of the groups alone, as
+    /// [`Plan::group_names`] names them.
+    ///
+    /// # Errors
+    /// Usage: a row that is too long.
+    pub(in crate::jobs) fn encode_groups(
+        &self,
+        batch: &RecordBatch,
+        rows: &mut RowBatch,
+    ) -> Result<()> {
+        let columns = self.by.columns.iter().map(|key| {
+            let place = column_index(&batch.schema(), &key.name, WINDOW)?;
+            Ok(ArrayRef::clone(batch.column(place)))
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let groups = self.by.rows(&columns)?;
+        let mut bytes = Vec::new();
+        for row in 0..batch.num_rows() {
+            let group = bytes_of(groups.as_ref(), row);
+            bytes.clear();
+            bytes.extend_from_slice(&(group.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(group);
+            rows.push(&bytes)?;
+        }
+        Ok(())
+    }
+
+    /// How many rows before a row, and how many behind it, are looked at.
+    pub(super) fn reach(&self) -> (usize, usize) {
+        let functions = self.columns.iter().map(|column| &column.function);
+        functions.fold((0, 0), |(before, behind), function| match function {
+            WindowFunction::Lag(_, rows) => (before.max(*rows), behind),
+            WindowFunction::Lead(_, rows) => (before, behind.max(*rows)),
+            _ => (before, behind),
+        })
+    }
+
+    /// Whether a value of the first row of a group is wanted.
+    pub(super) fn wants_first(&self) -> bool {
+        let mut functions = self.columns.iter().map(|column| &column.function);
+        functions.any(|function| matches!(function, WindowFunction::First(_)))
+    }
+}
+
+/// A row, taken apart.
+pub(super) struct Placed<'r> {
+    pub(super) group: &'r [u8],
+    pub(super) order: &'r [u8],
+    /// As the codec has it.
+    pub(super) row: &'r [u8],
+}
+
+impl<'r> Placed<'r> {
+    /// Of a row that [`Plan::encode`] made.
+    ///
+    /// # Errors
+    /// Corrupt: it is cut short.
+    pub(super) fn of(row: &'r [u8]) -> Result<Self> {
+        let apart = || {
+            let (group_bytes, rest) = row.split_first_chunk::<LEN_BYTES>()?;
+            let (rest, order_bytes) = rest.split_last_chunk::<LEN_BYTES>()?;
+            let (group, rest) = rest.split_at_checked(u32::from_le_bytes(*group_bytes) as usize)?;
+            let (order, rest) = rest.split_at_checked(u32::from_le_bytes(*order_bytes) as usize)?;
+            let (_, row) = rest.split_at_checked(POSITION_BYTES)?;
+            Some(Placed { group, order, row })
+        };
+        apart().ok_or_else(|| {
+            Error::corrupt(WINDOW, "a row is cut short")
+                .hint("a bug, or scratch was changed: run again")
+        })
+    }
+}

@@ -1,0 +1,274 @@
+//! The rows of groups in order, on their way into a table with the columns that are computed of them.
+//!
+//! Contract: [`WindowSink`] takes the rows that [`super::plan`] makes, all of a group in one part. A part counts as it goes, and
+//! holds rows until those behind them that `lead` looks at have come, and as long as `lag` looks at them. A part is a
+//! section of the output.
+//!
+//! Bounds: the output's row groups; beside them, a thread, a batch of rows and those that are looked at, and the arrays that
+//! they become.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_select::filter::filter_record_batch;
+use outcore::sort::lines::rows::{RowPart, RowSink};
+use outcore_io::{Error, Kind, Result, units};
+
+use super::WINDOW;
+use super::columns::{Columns, Place, Ready};
+use super::plan::{Placed, Plan};
+use crate::fault;
+use crate::jobs::rows_out::{ROWS_AT_ONCE, WriteShape};
+use crate::output::{Section, TableOutput};
+
+/// Batches of rows that may be looked at, in the bytes of one.
+const REACH_BATCHES: u64 = 2;
+
+/// See the module.
+pub(super) struct WindowSink<'a> {
+    pub(super) output: &'a TableOutput,
+    pub(super) plan: &'a Plan,
+    pub(super) shape: WriteShape,
+    pub(super) part_bytes: u64,
+    /// Rows that were written.
+    pub(super) written: AtomicU64,
+}
+
+impl WindowSink<'_> {
+    /// Bytes of the rows that are looked at, at most: of short ones as many as are worked on at once, of long ones one.
+    fn reach_bytes(&self) -> u64 {
+        let batches_bytes = REACH_BATCHES * self.shape.batch_bytes;
+        batches_bytes.max(self.shape.row_bytes_max())
+    }
+}
+
+impl RowSink for WindowSink<'_> {
+    fn memory_bytes(&self) -> u64 {
+        // Rows that are looked at and as many new ones, the arrays that all of them become, and what is encoded of these.
+        let batches = match self.plan.reach() {
+            (0, 0) => 4,
+            _ => 4 * REACH_BATCHES + 1,
+        };
+        let held_bytes = batches * self.shape.batch_bytes;
+        self.shape.output_bytes + held_bytes * self.shape.writers_count as u64
+    }
+
+    fn part_bytes(&self) -> u64 {
+        self.part_bytes
+    }
+
+    fn keeps_keys_together(&self) -> bool {
+        true
+    }
+
+    fn begin(&self, number: usize, rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
+        Ok(Box::new(WindowPart {
+            sink: self,
+            section: self.output.section(number as u64, rows_before.unwrap_or(0)),
+            group: Vec::new(),
+            order: Vec::new(),
+            last: None,
+            first_row: Vec::new(),
+            held: Held::default(),
+            columns: Columns::new(self.plan),
+        }))
+    }
+}
+
+struct WindowPart<'a> {
+    sink: &'a WindowSink<'a>,
+    section: Section<'a>,
+    /// The group whose rows come, and the order of the last one.
+    group: Vec<u8>,
+    order: Vec<u8>,
+    /// Where that row is in its group.
+    last: Option<Place>,
+    /// The first row of the group of the first row that is held.
+    first_row: Vec<u8>,
+    held: Held,
+    columns: Columns<'a>,
+}
+
+/// Rows, the first of which are done and only looked at.
+#[derive(Default)]
+struct Held {
+    bytes: Vec<u8>,
+    ranges: Vec<Range<usize>>,
+    places: Vec<Place>,
+    /// Rows that were written.
+    done: usize,
+    /// Bytes of the rows that were held when the last batch was written.
+    kept_bytes: usize,
+    kept_rows: usize,
+}
+
+impl Held {
+    fn push(&mut self, row: &[u8], place: Place) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(row);
+        self.ranges.push(from..self.bytes.len());
+        self.places.push(place);
+    }
+
+    fn row(&self, row: usize) -> &[u8] {
+        &self.bytes[self.ranges[row].clone()]
+    }
+
+    /// The first row that is held of the group of row `ready`, which is to be done next; `ready` itself at most.
+    fn group_from(&self, ready: usize) -> usize {
+        let row = ready.min(self.places.len().saturating_sub(1));
+        let first = self.places.get(row).and_then(|place| place.first_row(row));
+        first.unwrap_or(0).min(ready)
+    }
+
+    /// Forgets the first rows.
+    fn forget(&mut self, rows: usize) {
+        let from = self
+            .ranges
+            .get(rows)
+            .map_or(self.bytes.len(), |range| range.start);
+        self.bytes.drain(..from);
+        self.ranges.drain(..rows);
+        self.places.drain(..rows);
+        for range in &mut self.ranges {
+            *range = range.start - from..range.end - from;
+        }
+        self.kept_bytes = self.bytes.len();
+        self.kept_rows = self.ranges.len();
+    }
+}
+
+impl WindowPart<'_> {
+    fn add(&mut self, row: &[u8]) -> Result<()> {
+        let placed = Placed::of(row)?;
+        self.sink.shape.check_row(placed.row)?;
+        let last = self.last.filter(|_| self.group == placed.group);
+        let place = match last {
+            None => Place::FIRST,
+            Some(last) => last.next(self.order == placed.order),
+        };
+        if last.is_none() {
+            self.group.clear();
+            self.group.extend_from_slice(placed.group);
+        }
+        self.order.clear();
+        self.order.extend_from_slice(placed.order);
+        self.last = Some(place);
+        self.held.push(placed.row, place);
+        let new_bytes = (self.held.bytes.len() - self.held.kept_bytes) as u64;
+        let new_rows = self.held.ranges.len() - self.held.kept_rows;
+        let kept_bytes = self.held.kept_bytes as u64;
+        let is_full = new_bytes >= self.sink.shape.batch_bytes.max(kept_bytes)
+            || new_rows >= ROWS_AT_ONCE.max(self.held.kept_rows);
+        match is_full {
+            true => self.write(false),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes the rows that nothing more is to come for.
+    fn write(&mut self, is_end: bool) -> Result<()> {
+        let (before, behind) = self.sink.plan.reach();
+        let count = self.held.ranges.len();
+        let ready = match is_end {
+            true => count,
+            false => count.saturating_sub(behind).max(self.held.done),
+        };
+        if ready > self.held.done {
+            let batch = fault::guarded(WINDOW, || self.made(ready))?;
+            self.section.write(&batch)?;
+            let rows_count = batch.num_rows() as u64;
+            self.sink.written.fetch_add(rows_count, Ordering::Relaxed);
+        }
+        let kept = self
+            .held
+            .group_from(ready)
+            .max(ready.saturating_sub(before));
+        if self.sink.plan.wants_first() {
+            self.keep_first(kept);
+        }
+        self.held.forget(kept);
+        self.held.done = ready - kept;
+        let kept_bytes = self.held.bytes.len() as u64;
+        match kept_bytes > self.sink.reach_bytes() && !is_end {
+            true => Err(self.too_far(kept_bytes)),
+            false => Ok(()),
+        }
+    }
+
+    /// Keeps the first row of the group of row `kept`, in front of which all are forgotten.
+    fn keep_first(&mut self, kept: usize) {
+        // Behind all rows comes one of the same group, or a first row, which is asked for no row before it.
+        let last = self.held.places.len().saturating_sub(1);
+        let row = kept.min(last);
+        let Some(place) = self.held.places.get(row) else {
+            return;
+        };
+        if let Some(first) = place.first_row(row) {
+            let bytes = self.held.bytes[self.held.ranges[first].clone()].to_vec();
+            self.first_row = bytes;
+        }
+    }
+
+    /// The batch of the rows that are not done, up to `ready`.
+    fn made(&mut self, ready: usize) -> Result<RecordBatch> {
+        let plan = self.sink.plan;
+        let held = &self.held;
+        let has_first = plan.wants_first() && !self.first_row.is_empty();
+        let front = has_first.then_some(&self.first_row[..]);
+        let rows = (0..held.ranges.len()).map(|row| held.row(row));
+        let rows: Vec<&[u8]> = front.into_iter().chain(rows).collect();
+        let decoded = plan.codec.decode(&rows)?;
+        let front = usize::from(has_first);
+        let wanted = Ready {
+            places: &held.places,
+            front,
+            rows: held.done..ready,
+        };
+        let computed = self.columns.compute(&decoded, &wanted)?;
+        let rows_count = ready - held.done;
+        let table = decoded.slice(front + held.done, rows_count);
+        let columns = [table.columns(), &computed].concat();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows_count));
+        let arrow = |error| fault::arrow(WINDOW, &error);
+        let batch = RecordBatch::try_new_with_options(plan.schema.clone(), columns, &options);
+        let batch = batch.map_err(arrow)?;
+        let Some(first) = plan.first else {
+            return Ok(batch);
+        };
+        let places = &held.places[wanted.rows];
+        let is_first = places
+            .iter()
+            .map(|place| Some(place.number as u64 <= first));
+        let is_first: BooleanArray = is_first.collect();
+        filter_record_batch(&batch, &is_first).map_err(arrow)
+    }
+
+    fn too_far(&self, kept_bytes: u64) -> Error {
+        let (before, behind) = self.sink.plan.reach();
+        let cause = format!(
+            "lag and lead look at {}, which have {}, and in this memory there is room for {}",
+            units::counted((before + behind) as u64, "row"),
+            units::bytes(kept_bytes),
+            units::bytes(self.sink.reach_bytes())
+        );
+        Error::new(Kind::Memory, WINDOW, cause).hint(
+            "allow more with --memory, look less far, use fewer threads, or leave long columns out with --columns",
+        )
+    }
+}
+
+impl RowPart for WindowPart<'_> {
+    fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
+        for row in rows {
+            self.add(row)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        self.write(true)?;
+        self.section.finish()
+    }
+}
