@@ -3,7 +3,8 @@
 //!
 //! Contract: the choice of engine is made once, at run time, by making a ring. The choice of
 //! direct or buffered is made for each file: in mode `auto` a file is opened with `O_DIRECT`
-//! and read once; a file system that refuses either gets buffered I/O. Renames are durable on
+//! and read once; a file system that refuses either gets buffered I/O. Small inputs are read through
+//! the page cache ([`CACHED_BYTES_MAX`]). Renames are durable on
 //! return (the directory is synced). There may be more files than descriptors ([`super::open_files`]).
 
 use std::ffi::OsStr;
@@ -25,6 +26,10 @@ use super::{Access, BLOCK_BYTES, Device, FileFacts, FileId, FileSystem, Queue, Q
 use crate::config::IoMode;
 use crate::error::{Error, Result};
 use crate::memory::Buf;
+
+/// Inputs of so many bytes at most are read through the page cache: who looked at what they hold has put them there, and
+/// the read that tries direct I/O would cost as much as the file itself.
+const CACHED_BYTES_MAX: u64 = 64 << 10;
 
 /// Which system interface moves the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +112,16 @@ fn device_of(stat: &rustix::fs::Stat) -> u64 {
     }
 }
 
+/// Turns direct I/O off for a file that is as small as that; says whether it did.
+fn is_cached(fd: &OwnedFd) -> bool {
+    let is_small = rustix::fs::fstat(fd)
+        .is_ok_and(|stat| !is_block_device(&stat) && (stat.st_size as u64) <= CACHED_BYTES_MAX);
+    is_small
+        && rustix::fs::fcntl_getfl(fd)
+            .and_then(|flags| rustix::fs::fcntl_setfl(fd, flags - OFlags::DIRECT))
+            .is_ok()
+}
+
 /// Whether a direct read of the first block is taken; empty files count as taken.
 fn takes_direct_reads(fd: &OwnedFd) -> bool {
     let budget = crate::memory::Budget::new(BLOCK_BYTES as u64);
@@ -147,7 +162,11 @@ impl FileSystem for OsDevice {
             self.files.open(open)
         };
         if self.mode != IoMode::Buffered {
+            let is_read = access == Access::Read && self.mode == IoMode::Auto;
             match open(flags | OFlags::DIRECT) {
+                Ok(fd) if is_read && is_cached(&fd) => {
+                    return Ok(self.files.add(OpenFile::new(fd, false, access, path)));
+                }
                 Ok(fd) if self.mode == IoMode::Direct || takes_direct_reads(&fd) => {
                     return Ok(self.files.add(OpenFile::new(fd, true, access, path)));
                 }
@@ -440,6 +459,57 @@ mod tests {
             queue.complete(wait, &mut done).unwrap();
         }
         assert_eq!(done[0].result, Ok(BLOCK_BYTES));
+    }
+
+    #[test]
+    fn small_inputs_are_read_through_the_page_cache_and_large_ones_as_they_were() {
+        let dir = tempfile::tempdir().unwrap();
+        let device = OsDevice::new(IoMode::Auto);
+        let pool = Pool::new(
+            &Budget::new(1 << 20),
+            "test",
+            2 * CACHED_BYTES_MAX as usize,
+            1,
+        )
+        .unwrap();
+        for len_bytes in [
+            1,
+            BLOCK_BYTES,
+            CACHED_BYTES_MAX as usize,
+            1 + CACHED_BYTES_MAX as usize,
+        ] {
+            let path = dir.path().join(len_bytes.to_string());
+            let bytes: Vec<u8> = (0..len_bytes).map(|at| (at % 251) as u8).collect();
+            std::fs::write(&path, &bytes).unwrap();
+            let file = device.open(&path, Access::Read).unwrap();
+            let flags = rustix::fs::fcntl_getfl(&device.file(file).unwrap().fd).unwrap();
+            let is_direct = device.facts(file).unwrap().is_direct;
+            if len_bytes as u64 <= CACHED_BYTES_MAX {
+                assert!(!is_direct && !flags.contains(OFlags::DIRECT), "{len_bytes}");
+            } else {
+                // In memory nothing is direct, whatever the flags.
+                assert!(flags.contains(OFlags::DIRECT) || !is_direct);
+            }
+            let mut queue = device.queue(1).unwrap();
+            queue.submit(Request {
+                token: 1,
+                op: Op::Read,
+                file,
+                drive_index: 0,
+                offset_bytes: 0,
+                buf: pool.take().unwrap().into(),
+            });
+            let mut done = Vec::new();
+            while done.is_empty() {
+                queue
+                    .complete(Some(Duration::from_secs(60)), &mut done)
+                    .unwrap();
+            }
+            assert_eq!(done[0].result, Ok(len_bytes));
+            let read = done.remove(0).request.buf.into_whole();
+            assert!(read[..len_bytes] == bytes);
+            device.close(file);
+        }
     }
 
     #[test]
