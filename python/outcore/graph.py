@@ -162,6 +162,24 @@ class Graph:
             progress=progress,
         )
 
+    def label_propagation(
+        self, *, max_iter: SupportsIndex = 100, progress: Watcher | bool | None = None
+    ) -> npt.NDArray[np.uint32]:
+        """The smallest vertex of the community of each vertex, where each has the label that most of its neighbours
+        have, or as near to that as `max_iter` rounds come."""
+        return self._run("label_propagation", "<u4", max_iter=max_iter, progress=progress)
+
+    def hits(
+        self,
+        max_iter: SupportsIndex = 100,
+        tol: float = 1e-8,
+        *,
+        progress: Watcher | bool | None = None,
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """How good each vertex is as a hub, and as an authority; each sum to 1. A `tol` of 0 runs `max_iter` iterations."""
+        both = self._run("hits", "<f8", tol=tol, max_iter=max_iter, progress=progress)
+        return both[: self.vertices], both[self.vertices :]
+
     def strongly_connected_components(
         self, *, progress: Watcher | bool | None = None
     ) -> npt.NDArray[np.uint32]:

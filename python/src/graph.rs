@@ -13,7 +13,7 @@ use outcore_graph::convert::{ConvertOptions, check_memory, convert as run_conver
 use outcore_graph::edges::ReadOptions;
 use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::graph::{Direction, Graph};
-use outcore_graph::kernels::{self, PageRankOptions};
+use outcore_graph::kernels::{self, HitsOptions, PageRankOptions};
 use outcore_io::output::parent_of;
 use pyo3::FromPyObject;
 
@@ -101,7 +101,7 @@ fn bytes_of<T: Copy, const N: usize>(values: Vec<T>, to: impl Fn(T) -> [u8; N]) 
 }
 
 /// The values of vertices: numbers of four bytes, of eight for names and triangles, floats of eight bytes for ranks and
-/// lengths.
+/// lengths, hubs and behind them authorities.
 pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
     let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
     let graph = Graph::open(&job, &request.graph)?;
@@ -111,6 +111,16 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
         "levels" => kernels::bfs(&job, &graph, number)?.levels,
         "parents" => kernels::bfs(&job, &graph, number)?.parents,
         "core_number" => kernels::core_numbers(&job, &graph)?,
+        "label_propagation" => kernels::label_propagation(&job, &graph, request.iterations)?.labels,
+        "hits" => {
+            let options = HitsOptions {
+                tolerance: request.tolerance,
+                iterations_max: request.iterations,
+            };
+            let found = kernels::hits(&job, &graph, options)?;
+            let both = [found.hubs, found.authorities].concat();
+            return Ok(bytes_of(both, f64::to_le_bytes));
+        }
         "strong" => kernels::strong_components(&job, &graph)?,
         "triangles" => {
             let counts = kernels::triangles(&job, &graph)?;

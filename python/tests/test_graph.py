@@ -123,6 +123,36 @@ def test_triangles_and_personal_ranks_are_those_of_networkx(tmp_path):
     assert max(abs(found[vertex] - ranks[vertex]) for vertex in range(vertices)) < 1e-9
 
 
+@pytest.mark.parametrize("undirected", [False, True])
+def test_hubs_and_authorities_are_those_of_networkx(tmp_path, undirected):
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
+    vertices = 1 << 10
+    edges = rmat(10, 8, seed=7)
+    other = networkx.Graph() if undirected else networkx.DiGraph()
+    other.add_nodes_from(range(vertices))
+    other.add_edges_from((int(a), int(b)) for a, b in edges)
+    g = graph_of(tmp_path, edges, vertices, undirected=undirected, dedup=True)
+    wanted = networkx.hits(other, tol=1e-12)
+    for found, values in zip(g.hits(tol=1e-12), wanted):
+        assert max(abs(found[vertex] - values[vertex]) for vertex in range(vertices)) < 1e-9
+
+
+def test_communities_of_a_planted_partition_are_found(tmp_path):
+    random = np.random.default_rng(4)
+    vertices, groups = 1 << 10, 8
+    group = random.integers(groups, size=vertices)
+    pairs = random.integers(vertices, size=(200_000, 2))
+    same = group[pairs[:, 0]] == group[pairs[:, 1]]
+    edges = pairs[np.where(same, random.random(len(pairs)) < 0.5, random.random(len(pairs)) < 0.01)]
+    g = graph_of(tmp_path, edges, vertices, undirected=True, dedup=True, drop_loops=True)
+    labels = g.label_propagation()
+    smallest = np.full(groups, vertices)
+    np.minimum.at(smallest, group, np.arange(vertices))
+    assert (labels == smallest[group]).all()
+    assert (g.label_propagation(max_iter=0) == np.arange(vertices)).all()
+
+
 def test_small_graphs_have_known_triangles_lengths_and_components(tmp_path):
     edges = np.array([[0, 1], [1, 2], [2, 0], [2, 3], [3, 4], [4, 2]], "<u4")
     g = graph_of(tmp_path, edges, 6)

@@ -50,6 +50,16 @@ Examples:
   outcore graph walk g.graph -o walks.npy --length 10 --repeat 5 --seed 7
   outcore graph walk g.graph -o walks.npy --source 17 --source 42 --repeat 100";
 
+const LP_EXAMPLES: &str = "\
+Examples:
+  outcore graph lp g.graph -o communities.npy
+  outcore graph lp g.graph -o communities.csv --rounds 10";
+
+const HITS_EXAMPLES: &str = "\
+Examples:
+  outcore graph hits g.graph -o hubs.npy --top 20
+  outcore graph hits g.graph -o authorities.npy --authorities --top 20";
+
 const TRIANGLES_EXAMPLES: &str = "\
 Examples:
   outcore graph triangles g.graph -o triangles.npy --top 20
@@ -161,6 +171,36 @@ pub(crate) enum GraphCommand {
     /// depend on the graph and the seed alone.
     #[command(after_long_help = WALK_EXAMPLES)]
     Walk(GraphWalkArgs),
+    /// Label propagation: the smallest vertex of the community of each vertex
+    ///
+    /// Each vertex takes the label that most of its neighbours have, in rounds, until none wants
+    /// another. The directions of edges do not matter.
+    #[command(after_long_help = LP_EXAMPLES)]
+    Lp {
+        #[command(flatten)]
+        kernel: KernelArgs,
+        /// Rounds, at most; labels may still change after the last
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        rounds: u32,
+    },
+    /// HITS: how good each vertex is as a hub, or as an authority
+    ///
+    /// Hubs have edges to good authorities, authorities have edges from good hubs. Each sum to 1, as
+    /// networkx has them.
+    #[command(after_long_help = HITS_EXAMPLES)]
+    Hits {
+        #[command(flatten)]
+        kernel: KernelArgs,
+        /// Write the authorities in place of the hubs
+        #[arg(long)]
+        authorities: bool,
+        /// Stop when the changes of all hubs sum to less than this; 0 runs all iterations
+        #[arg(long, value_name = "T", default_value_t = 1e-8)]
+        tolerance: f64,
+        /// Iterations, at most
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        iterations: u32,
+    },
     /// Triangles: how many each vertex is in
     ///
     /// The graph must be undirected. Parallel edges count once, and edges from a vertex to itself

@@ -12,7 +12,7 @@ use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_graph::convert::{ConvertOptions, check_memory, convert};
 use outcore_graph::edges::ReadOptions;
 use outcore_graph::graph::{Direction, Graph};
-use outcore_graph::kernels::{self, PageRankOptions};
+use outcore_graph::kernels::{self, HitsOptions, PageRankOptions};
 use outcore_graph::results::{self, Value, Values};
 use outcore_io::output::parent_of;
 use outcore_io::units;
@@ -100,7 +100,59 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
         GraphCommand::Walk(args) => walk(context, args),
         GraphCommand::Triangles { kernel } => {
             run_kernel(context, kernel, "triangles", |job, graph, _| {
-                Ok(Values::Counts(kernels::triangles(job, graph)?))
+                let counts = kernels::triangles(job, graph)?;
+                // Each triangle is counted at its three corners.
+                let triangles = counts.iter().sum::<u64>() / 3;
+                Ok(Found {
+                    values: Values::Counts(counts),
+                    facts: vec![("triangles", json!(triangles))],
+                    told: Some(units::counted(triangles, "triangle")),
+                })
+            })
+        }
+        GraphCommand::Lp { kernel, rounds } => {
+            run_kernel(context, kernel, "label propagation", |job, graph, _| {
+                let found = kernels::label_propagation(job, graph, *rounds)?;
+                let told = format!(
+                    "{} in {}{}",
+                    counted_communities(found.count),
+                    units::counted(found.rounds.into(), "round"),
+                    match found.is_stable {
+                        true => "",
+                        false => ", after which labels still change: allow more with --rounds",
+                    }
+                );
+                Ok(Found {
+                    values: Values::Numbers(found.labels),
+                    facts: vec![
+                        ("communities", json!(found.count)),
+                        ("rounds", json!(found.rounds)),
+                        ("stable", json!(found.is_stable)),
+                    ],
+                    told: Some(told),
+                })
+            })
+        }
+        GraphCommand::Hits {
+            kernel,
+            authorities,
+            tolerance,
+            iterations,
+        } => {
+            let options = HitsOptions {
+                tolerance: *tolerance,
+                iterations_max: *iterations,
+            };
+            run_kernel(context, kernel, "HITS", |job, graph, _| {
+                let found = kernels::hits(job, graph, options)?;
+                Ok(Found {
+                    values: Values::Floats(match authorities {
+                        true => found.authorities,
+                        false => found.hubs,
+                    }),
+                    facts: vec![("iterations", json!(found.iterations))],
+                    told: None,
+                })
             })
         }
         GraphCommand::Kcore { kernel, k } => {
@@ -379,11 +431,37 @@ fn check_new(path: &Path, is_replaced: bool) -> Result<()> {
     }
 }
 
-fn run_kernel(
+/// What an algorithm has found.
+struct Found {
+    values: Values,
+    /// More for the summary,
+    facts: Vec<(&'static str, serde_json::Value)>,
+    /// and for the screen.
+    told: Option<String>,
+}
+
+impl From<Values> for Found {
+    fn from(values: Values) -> Self {
+        Found {
+            values,
+            facts: Vec::new(),
+            told: None,
+        }
+    }
+}
+
+fn counted_communities(count: u64) -> String {
+    match count {
+        1 => "1 community".to_owned(),
+        _ => format!("{} communities", units::count(count)),
+    }
+}
+
+fn run_kernel<F: Into<Found>>(
     context: &Context,
     args: &KernelArgs,
     name: &'static str,
-    kernel: impl FnOnce(&Job, &Graph, Option<&[u64]>) -> Result<Values>,
+    kernel: impl FnOnce(&Job, &Graph, Option<&[u64]>) -> Result<F>,
 ) -> Result<u8> {
     let started = Instant::now();
     let output = args.output.as_deref();
@@ -411,13 +489,18 @@ fn run_kernel(
     let names_bytes = names.as_ref().map_or(0, |names| 8 * names.len() as u64);
     let _names = job.budget.reserve("original ids", names_bytes)?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-    let values = watch(reporter, interrupt, &job.control, &[], || {
-        let values = kernel(&job, &graph, names.as_deref())?;
+    let found = watch(reporter, interrupt, &job.control, &[], || {
+        let found: Found = kernel(&job, &graph, names.as_deref())?.into();
         if let Some(path) = &output {
-            results::write(&job, (path, args.force), &values, names.as_deref())?;
+            results::write(&job, (path, args.force), &found.values, names.as_deref())?;
         }
-        Ok(values)
+        Ok(found)
     })?;
+    let Found {
+        values,
+        facts,
+        told,
+    } = found;
     let seconds = started.elapsed().as_secs_f64();
     let top = results::top(&values, args.top.unwrap_or(0) as usize);
     let id_of = |vertex: usize| names.as_ref().map_or(vertex as u64, |names| names[vertex]);
@@ -441,15 +524,9 @@ fn run_kernel(
         .with("vertices", json!(graph.manifest().vertices))
         .with("edges", json!(graph.manifest().edges))
         .with("top", json!(listed.collect::<Vec<_>>()));
-    // Each triangle is counted at its three corners.
-    let triangles = match &values {
-        Values::Counts(counts) => Some(counts.iter().sum::<u64>() / 3),
-        _ => None,
-    };
-    let summary = match triangles {
-        Some(triangles) => summary.with("triangles", json!(triangles)),
-        None => summary,
-    };
+    let summary = facts
+        .into_iter()
+        .fold(summary, |summary, (name, fact)| summary.with(name, fact));
     reporter.summary(&summary);
     let lines = top
         .iter()
@@ -458,8 +535,8 @@ fn run_kernel(
     if !lines.is_empty() {
         reporter.result(&lines);
     }
-    if let Some(triangles) = triangles {
-        reporter.human(&units::counted(triangles, "triangle"));
+    if let Some(told) = told {
+        reporter.human(&told);
     }
     reporter.human(&format!(
         "{name} of {} vertices and {} edges in {}",

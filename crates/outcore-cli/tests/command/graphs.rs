@@ -68,6 +68,31 @@ fn a_personal_rank_jumps_to_the_vertices_that_are_named() {
 }
 
 #[test]
+fn communities_hubs_and_authorities_go_by_original_ids() {
+    let place = place();
+    // The two triangles and what hangs on them; how many communities there are is told.
+    let run_lp = run(&place, "graph lp u.graph --json").ok();
+    let summary = run_lp.event("summary");
+    assert_eq!(summary["stable"], json!(true));
+    let labels = lines(&place, "graph lp u.graph");
+    let own = labels.iter().enumerate();
+    let own = own.filter(|(vertex, line)| line.ends_with(&format!(",{vertex}")));
+    assert_eq!(summary["communities"], json!(own.count()));
+    let labels = lines(&place, "graph lp u.graph --rounds 0");
+    assert_eq!(labels[2], "20,2");
+    let summary = run(&place, "graph lp u.graph --rounds 0 --json").ok();
+    assert_eq!(summary.event("summary")["stable"], json!(false));
+    place.write("star.txt", b"5 10\n5 20\n5 30\n6 10\n");
+    run(&place, "graph convert star.txt -o star.graph --relabel").ok();
+    let hubs = run(&place, "graph hits star.graph --top 1 --json").ok();
+    assert_eq!(hubs.event("summary")["top"][0][0], json!(5));
+    let authorities = run(&place, "graph hits star.graph --authorities --top 1 --json").ok();
+    assert_eq!(authorities.event("summary")["top"][0][0], json!(10));
+    let unfinished = "graph hits d.graph --iterations 1";
+    run(&place, unfinished).fails(2, &["1 iterations"], "more iterations");
+}
+
+#[test]
 fn walks_are_rows_of_vertices() {
     let place = place();
     let walk = "graph walk d.graph -o w.npy --length 3 --source 40 --repeat 50 --seed 3";

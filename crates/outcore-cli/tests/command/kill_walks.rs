@@ -147,6 +147,8 @@ fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
         "graph sssp g.graph -o o.npy --source 1",
         "graph scc g.graph -o o.npy",
         "graph triangles g.graph -o o.npy",
+        "graph lp g.graph -o o.npy",
+        "graph hits g.graph -o o.npy",
         "graph walk g.graph -o o.npy",
     ] {
         walk(&place, kernel);

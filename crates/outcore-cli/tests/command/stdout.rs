@@ -216,6 +216,8 @@ const COMMANDS: &[(&str, Run)] = &[
         "graph sssp",
         With(&["g.graph --source 0 --top 1", "g.graph --source 0 --json"]),
     ),
+    ("graph lp", With(&["g.graph --top 1", "g.graph --json"])),
+    ("graph hits", With(&["g.graph --top 1", "g.graph --json"])),
     ("graph walk", With(&["g.graph -o walks.npy --json"])),
     (
         "graph triangles",

@@ -6,6 +6,7 @@
 //! Every chunk and block is verified when it is read.
 
 pub(crate) mod frontier;
+pub(crate) mod held;
 pub mod lists;
 pub mod scan;
 pub mod state;

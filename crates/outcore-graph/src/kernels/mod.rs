@@ -12,6 +12,8 @@
 //! | [`shortest_paths`] | one a round with many vertices; else the lists of the frontier | 16 |
 //! | [`strong_components`] | the same | 24 |
 //! | [`Sampler`] | the blocks of the neighbours that are drawn | 4 |
+//! | [`label_propagation`] | the lists of the vertices that look again, each round | 12 |
+//! | [`hits`](fn@hits) | two an iteration | 24 |
 //! | [`triangles`](fn@triangles) | the lists, once for each time that they fill the memory | 12, and 4 a thread |
 //!
 //! [`State`]: crate::graph::state::State
@@ -19,8 +21,10 @@
 mod bfs;
 mod components;
 mod cores;
+mod hits;
 mod pagerank;
 mod paths;
+mod propagation;
 mod sampling;
 mod strong;
 mod triangles;
@@ -28,8 +32,10 @@ mod triangles;
 pub use bfs::{Search, bfs};
 pub use components::components;
 pub use cores::{core_numbers, k_core};
+pub use hits::{Hits, HitsOptions, hits};
 pub use pagerank::{PageRankOptions, pagerank, personalized_pagerank};
 pub use paths::shortest_paths;
+pub use propagation::{Communities, label_propagation};
 pub use sampling::{Sample, Sampler};
 pub use strong::strong_components;
 pub use triangles::triangles;

@@ -9,8 +9,8 @@ use outcore_graph::edges::ReadOptions;
 use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::graph::Graph;
 use outcore_graph::kernels::{
-    PageRankOptions, bfs, components, core_numbers, k_core, pagerank, personalized_pagerank,
-    shortest_paths, strong_components, triangles,
+    HitsOptions, PageRankOptions, bfs, components, core_numbers, hits, k_core, label_propagation,
+    pagerank, personalized_pagerank, shortest_paths, strong_components, triangles,
 };
 
 use crate::common::{Random, each_graph, job, made, rmat};
@@ -263,6 +263,86 @@ fn shortest_paths_are_those_of_dijkstra() {
 }
 
 #[test]
+fn hubs_and_authorities_are_those_of_iterations_in_floats() {
+    for dedup in [false, true] {
+        let options = ConvertOptions { dedup, ..plain() };
+        each_graph(&options, |name, job, graph, (vertices, edges)| {
+            let lists = oracle::lists(vertices, edges, !graph.manifest().directed);
+            for iterations_max in [1, 9] {
+                let options = HitsOptions {
+                    tolerance: 0.0,
+                    iterations_max,
+                };
+                let found = hits(job, graph, options).unwrap();
+                let (hubs, authorities) = oracle::hits(&lists, iterations_max);
+                for (found, wanted) in [(found.hubs, hubs), (found.authorities, authorities)] {
+                    assert_eq!(found.len(), wanted.len());
+                    let far = found.iter().zip(&wanted).map(|(a, b)| (a - b).abs());
+                    assert!(far.fold(0.0, f64::max) < 1e-10, "{name}");
+                }
+            }
+        });
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let job = job(64 << 20, 2);
+    // Many parallel edges, whose sum is far above that of all values.
+    let parallel = [vec![[0, 1]; 900], vec![[0, 2], [3, 2]]].concat();
+    let (path, _) = made(&job, dir.path(), (4, &parallel), &plain());
+    let graph = Graph::open(&job, &path).unwrap();
+    let found = hits(&job, &graph, HitsOptions::default()).unwrap();
+    let wanted = oracle::hits(&oracle::lists(4, &parallel, false), 50);
+    let far = found.hubs.iter().zip(&wanted.0).map(|(a, b)| (a - b).abs());
+    assert!(far.fold(0.0, f64::max) < 1e-12, "{found:?}");
+    let (path, _) = made(&job, dir.path(), (1 << 10, &rmat(10, 8, 3)), &plain());
+    let graph = Graph::open(&job, &path).unwrap();
+    let found = hits(&job, &graph, HitsOptions::default()).unwrap();
+    assert!(found.iterations < 100);
+    for (tolerance, iterations_max) in [(-1.0, 9), (f64::NAN, 9), (1e-9, 1), (1e-9, 0)] {
+        let options = HitsOptions {
+            tolerance,
+            iterations_max,
+        };
+        let error = hits(&job, &graph, options).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
+    }
+}
+
+#[test]
+fn labels_are_those_that_no_other_outnumbers_among_neighbours() {
+    each_graph(&plain(), |name, job, graph, (vertices, edges)| {
+        let found = label_propagation(job, graph, 1000).unwrap();
+        assert!(found.is_stable, "{name}: {} rounds", found.rounds);
+        let discontent = oracle::discontent(vertices, edges, &found.labels);
+        assert_eq!(discontent, None, "{name}");
+        // Communities are called by their smallest vertex, and lie within components.
+        let components = oracle::components(vertices, edges);
+        let mut count = 0;
+        for (vertex, label) in (0..).zip(&found.labels) {
+            assert!(*label <= vertex && found.labels[*label as usize] == *label);
+            assert_eq!(components[vertex as usize], components[*label as usize]);
+            count += u64::from(*label == vertex);
+        }
+        assert_eq!(found.count, count, "{name}");
+        match name {
+            "star, undirected: true" | "clique, undirected: true" => assert_eq!(count, 1),
+            "two cliques, undirected: false" => assert_eq!(count, 2 + 40),
+            _ => {}
+        }
+    });
+    // No round, no change.
+    let dir = tempfile::tempdir().unwrap();
+    let job = job(64 << 20, 2);
+    let (path, _) = made(&job, dir.path(), (3, &[[0, 1]]), &plain());
+    let graph = Graph::open(&job, &path).unwrap();
+    let found = label_propagation(&job, &graph, 0).unwrap();
+    assert_eq!((found.labels, found.is_stable), (vec![0, 1, 2], false));
+    assert_eq!(
+        label_propagation(&job, &graph, 9).unwrap().labels,
+        [0, 0, 2]
+    );
+}
+
+#[test]
 fn results_are_the_same_for_any_threads_and_memory() {
     let dir = tempfile::tempdir().unwrap();
     let edges = rmat(13, 16, 8);
@@ -286,6 +366,12 @@ fn results_are_the_same_for_any_threads_and_memory() {
                 core_numbers(&job, &graph).unwrap(),
                 strong_components(&job, &graph).unwrap(),
                 triangles(&job, &graph).ok(),
+                label_propagation(&job, &graph, 20).unwrap(),
+                {
+                    let found = hits(&job, &graph, HitsOptions::default()).unwrap();
+                    let both = found.hubs.into_iter().chain(found.authorities);
+                    both.map(f64::to_bits).collect::<Vec<_>>()
+                },
                 shortest_paths(&job, &graph, 1)
                     .unwrap()
                     .into_iter()
@@ -315,6 +401,8 @@ fn a_state_that_does_not_fit_is_refused_with_what_it_needs() {
         core_numbers(&job, &graph).unwrap_err(),
         strong_components(&job, &graph).unwrap_err(),
         shortest_paths(&job, &graph, 0).unwrap_err(),
+        label_propagation(&job, &graph, 1).unwrap_err(),
+        hits(&job, &graph, HitsOptions::default()).unwrap_err(),
     ] {
         assert_eq!(error.kind(), Kind::Memory);
         let text = error.to_string();

@@ -207,3 +207,40 @@ pub(crate) fn shortest_paths(lists: &[Vec<(u32, f32)>], source: u32) -> Vec<f64>
     }
     lengths
 }
+
+/// Hubs and authorities after so many iterations in floats, as networkx normalizes them.
+pub(crate) fn hits(lists: &[Vec<u32>], iterations: u32) -> (Vec<f64>, Vec<f64>) {
+    let whole_is_one = |values: &mut Vec<f64>| {
+        let whole: f64 = values.iter().sum();
+        values
+            .iter_mut()
+            .for_each(|value| *value /= if whole > 0.0 { whole } else { 1.0 });
+    };
+    let mut hubs = vec![1.0 / lists.len() as f64; lists.len()];
+    let mut authorities = Vec::new();
+    for _ in 0..iterations {
+        authorities = vec![0.0; lists.len()];
+        for (hub, list) in hubs.iter().zip(lists) {
+            list.iter().for_each(|to| authorities[*to as usize] += hub);
+        }
+        let of_list = |list: &Vec<u32>| list.iter().map(|to| authorities[*to as usize]).sum();
+        hubs = lists.iter().map(of_list).collect();
+        whole_is_one(&mut hubs);
+        whole_is_one(&mut authorities);
+    }
+    (hubs, authorities)
+}
+
+/// The first vertex of which another label is more frequent among its neighbours than its own.
+pub(crate) fn discontent(vertices: u32, edges: &[[u32; 2]], labels: &[u32]) -> Option<u32> {
+    let lists = lists(vertices, edges, true);
+    (0..vertices).find(|vertex| {
+        let mut times = std::collections::HashMap::new();
+        let others = lists[*vertex as usize]
+            .iter()
+            .filter(|other| *other != vertex);
+        others.for_each(|other| *times.entry(labels[*other as usize]).or_insert(0) += 1);
+        let of_own = times.get(&labels[*vertex as usize]).copied().unwrap_or(0);
+        times.values().any(|count| *count > of_own)
+    })
+}

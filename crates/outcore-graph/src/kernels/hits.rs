@@ -1,0 +1,210 @@
+//! HITS: hubs, which lead to good authorities, and authorities, which good hubs lead to.
+//!
+//! Contract: as networkx defines them: the authority of a vertex is the sum of the hubs that have an edge to it, the hub of a
+//! vertex is the sum of the authorities that it has an edge to, and each kind sums to 1. Iterations end when the sum of all
+//! changes of the hubs is below the tolerance. Edges count once each, parallel ones too; weights are not looked at. An
+//! undirected edge has both directions. Where several parts of a graph have the same largest singular value, the result is what
+//! iterations from equal hubs come to. A graph without edges has neither hubs nor authorities: all are 0.
+//!
+//! Source: Kleinberg, "Authoritative Sources in a Hyperlinked Environment" (JACM 46, 1999, section 3.1). What flows along edges
+//! is summed in integers of 64 bits, which are the same in any order, so the bytes are the same on any threads, in any
+//! memory. Their unit is as small as the sum of all values allows; where parallel edges make a larger sum, which is found whatever
+//! the order, that half of an iteration is done again with a larger unit.
+//!
+//! Bounds: twenty-four bytes a vertex; two reads of the tiles an iteration, and at most six more in all where edges are parallel.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use outcore::{Error, Job, Result};
+
+use crate::graph::Graph;
+use crate::graph::state::{State, sums};
+
+/// What the largest sum is expected to be, at most.
+const LARGEST: f64 = (1u64 << 62) as f64;
+/// A sum that is larger is not counted upon.
+const LIMIT: u64 = 1 << 63;
+/// Bits that values give away where a sum is larger.
+const OVERFLOW_BITS: u32 = 6;
+const KERNEL: &str = "HITS";
+
+/// When iterations end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HitsOptions {
+    /// The sum of all changes below which they end; 0 for as many as are allowed.
+    pub tolerance: f64,
+    /// Iterations at most.
+    pub iterations_max: u32,
+}
+
+impl Default for HitsOptions {
+    fn default() -> Self {
+        HitsOptions {
+            tolerance: 1e-8,
+            iterations_max: 100,
+        }
+    }
+}
+
+/// Hubs and authorities.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hits {
+    /// How well each vertex leads to authorities.
+    pub hubs: Vec<f64>,
+    /// How well hubs lead to each vertex.
+    pub authorities: Vec<f64>,
+    /// Iterations that were made.
+    pub iterations: u32,
+}
+
+/// Which end of an edge gets what the other has.
+#[derive(Clone, Copy, PartialEq)]
+enum To {
+    Target,
+    Source,
+}
+
+/// The hub and the authority of each vertex.
+///
+/// # Errors
+/// [`outcore::Kind::Usage`] for a tolerance that makes no sense, and where the changes are not below it in time;
+/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
+    let HitsOptions {
+        tolerance,
+        iterations_max,
+    } = options;
+    if tolerance.is_nan() || tolerance < 0.0 {
+        let cause = format!("the tolerance is {tolerance}");
+        return Err(Error::usage(KERNEL, cause).hint("it is at least 0"));
+    }
+    let vertices = graph.vertices();
+    let _state = State::reserve(job, graph, KERNEL, (24, 0))?;
+    let mut hubs = vec![1.0 / vertices.max(1) as f64; vertices];
+    let mut flows = vec![0u64; vertices];
+    let arrived = sums(vertices);
+    let mut passes = Passes {
+        job,
+        graph,
+        parallel: 1.0,
+    };
+    for iteration in 1..=iterations_max {
+        job.control.begin_phase("HITS", 2 * graph.tile_bytes());
+        let unit = passes.unit(hubs.iter().copied());
+        for (flow, hub) in flows.iter_mut().zip(&hubs) {
+            *flow = (hub * unit) as u64;
+        }
+        passes.add(&mut flows, &arrived, To::Target)?;
+        // Now these are the authorities, in a unit that does not matter since they are made to sum to 1.
+        for (flow, sum) in flows.iter_mut().zip(&arrived) {
+            *flow = sum.swap(0, Ordering::Relaxed);
+        }
+        let whole = sum_of(&flows);
+        let unit = passes.unit(flows.iter().map(|flow| *flow as f64 / whole));
+        for flow in &mut flows {
+            *flow = (*flow as f64 / whole * unit) as u64;
+        }
+        passes.add(&mut flows, &arrived, To::Source)?;
+        let whole: u128 = arrived
+            .iter()
+            .map(|sum| u128::from(sum.load(Ordering::Relaxed)))
+            .sum();
+        if whole == 0 {
+            hubs.fill(0.0);
+            let authorities = vec![0.0; vertices];
+            return Ok(Hits {
+                hubs,
+                authorities,
+                iterations: iteration,
+            });
+        }
+        let mut change = 0.0;
+        for (hub, sum) in hubs.iter_mut().zip(&arrived) {
+            let now = sum.swap(0, Ordering::Relaxed) as f64 / whole as f64;
+            change += (now - *hub).abs();
+            *hub = now;
+        }
+        let is_over = tolerance == 0.0 && iteration == iterations_max;
+        if is_over || change < tolerance {
+            let whole = sum_of(&flows);
+            let authorities = flows.into_iter().map(|flow| flow as f64 / whole).collect();
+            return Ok(Hits {
+                hubs,
+                authorities,
+                iterations: iteration,
+            });
+        }
+    }
+    let cause =
+        format!("hubs still change by more than {tolerance} after {iterations_max} iterations");
+    Err(Error::usage(KERNEL, cause).hint("allow more iterations, or a larger tolerance"))
+}
+
+fn sum_of(flows: &[u64]) -> f64 {
+    let whole: u128 = flows.iter().map(|flow| u128::from(*flow)).sum();
+    (whole as f64).max(1.0)
+}
+
+/// Passes over all edges.
+struct Passes<'g> {
+    job: &'g Job,
+    graph: &'g Graph,
+    /// How often a vertex counts in one sum, as far as is known.
+    parallel: f64,
+}
+
+impl Passes<'_> {
+    /// By what values are multiplied before they are summed.
+    fn unit(&self, values: impl Iterator<Item = f64>) -> f64 {
+        let (mut largest, mut whole) = (0.0_f64, 0.0);
+        for value in values {
+            largest = largest.max(value);
+            whole += value;
+        }
+        let manifest = self.graph.manifest();
+        let lists = std::iter::once(&manifest.out).chain(&manifest.sources);
+        let degree_max = match lists.map(|lists| lists.degree_max).max().unwrap_or(0) {
+            // That stands for this many and all above.
+            u32::MAX => 2.0 * manifest.edges as f64,
+            degree => f64::from(degree),
+        };
+        let bound = (whole * self.parallel).min(largest * degree_max);
+        if bound > 0.0 { LARGEST / bound } else { 0.0 }
+    }
+
+    /// Adds what vertices have along all edges; makes that smaller if a sum does not fit.
+    fn add(&mut self, flows: &mut [u64], arrived: &[AtomicU64], to: To) -> Result<()> {
+        while self.has_overflowed(flows, arrived, to)? {
+            self.parallel *= f64::from(1 << OVERFLOW_BITS);
+            flows.iter_mut().for_each(|flow| *flow >>= OVERFLOW_BITS);
+            arrived
+                .iter()
+                .for_each(|sum| sum.store(0, Ordering::Relaxed));
+        }
+        Ok(())
+    }
+
+    /// Sums grow until they pass the limit, so that one does is seen whatever the order.
+    fn has_overflowed(&self, flows: &[u64], arrived: &[AtomicU64], to: To) -> Result<bool> {
+        let is_directed = self.graph.manifest().directed;
+        let is_over = AtomicBool::new(false);
+        let add = |to: usize, from: usize| {
+            let flow = flows[from];
+            if flow > 0 && arrived[to].fetch_add(flow, Ordering::Relaxed) > LIMIT - flow {
+                is_over.store(true, Ordering::Relaxed);
+            }
+        };
+        self.graph.scan(self.job, |segment| {
+            for (target, source) in segment.edges() {
+                if !is_directed || to == To::Target {
+                    add(target, source);
+                }
+                if !is_directed && target != source || is_directed && to == To::Source {
+                    add(source, target);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(is_over.into_inner())
+    }
+}

@@ -1,0 +1,187 @@
+//! Communities by label propagation: each vertex takes the label that most of its neighbours have.
+//!
+//! Contract: each vertex begins with a label of its own. In a round each looks at the labels of its neighbours and keeps its own
+//! if no other is more frequent; otherwise it takes the most frequent, the smallest of several. Directions of edges are not
+//! looked at; parallel edges count one each, weights and edges from a vertex to itself not at all. The result is the smallest
+//! vertex of each vertex's community, the same for any threads and memory.
+//!
+//! Source: Raghavan, Albert, Kumara (Physical Review E 76, 2007), with the rule for ties of Cordasco and Gargano (BASNA 2010:
+//! one's own label comes first) and their semi-synchronous rounds: vertices of one class change at once, those of the next
+//! class see that. Their classes are the colours of the graph; here, these are two that are drawn anew in each round, for each
+//! run of vertices whose lists are held together. Two neighbours that would swap labels for ever are in different
+//! classes in every second round, so they meet.
+//!
+//! What is guaranteed: if [`Communities::is_stable`], no label is more frequent among the neighbours of any vertex than its
+//! own. Colours would guarantee to get there; drawn classes only make it likely, so there is a cap of rounds, after which
+//! the labels are those of the last one.
+//!
+//! Bounds: twelve bytes and two bits a vertex, and lists of half a million neighbours; a round reads the lists of the vertices of
+//! which a neighbour has changed since they looked.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use outcore::{Job, Result};
+use outcore_io::threads;
+
+use crate::format::NO_VERTEX;
+use crate::graph::frontier::VertexSet;
+use crate::graph::held::{HeldLists, ListHolder, runs};
+use crate::graph::state::State;
+use crate::graph::{Direction, Graph};
+
+const KERNEL: &str = "label propagation";
+/// Vertices that one thread looks at before it takes others.
+const VERTICES_AT_ONCE: usize = 1024;
+
+/// What label propagation has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Communities {
+    /// The smallest vertex of the community of each vertex.
+    pub labels: Vec<u32>,
+    /// How many communities there are.
+    pub count: u64,
+    /// Rounds that were made.
+    pub rounds: u32,
+    /// Whether the last round would change nothing.
+    pub is_stable: bool,
+}
+
+/// Communities by at most so many rounds.
+///
+/// # Errors
+/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+pub fn label_propagation(job: &Job, graph: &Graph, rounds_max: u32) -> Result<Communities> {
+    let vertices = graph.vertices();
+    let set_bytes = 2 * vertices.div_ceil(8) as u64;
+    let beside_bytes = ListHolder::bytes(graph, false) + set_bytes;
+    let _state = State::reserve(job, graph, KERNEL, (12, beside_bytes))?;
+    let _sets = job.budget.reserve("vertices to look at", set_bytes)?;
+    let degrees = graph.degrees(job, Direction::Both)?;
+    let mut holder = ListHolder::new(job, graph, (Direction::Both, false))?;
+    let mut labels: Vec<u32> = (0..vertices as u32).collect();
+    // Whoever has to look again, as far as this round has not come to it, and in the next round.
+    let waiting = VertexSet::new(vertices);
+    let mut looking: Vec<u32> = (0..vertices as u32)
+        .filter(|vertex| degrees[*vertex as usize] > 0)
+        .collect();
+    looking
+        .iter()
+        .for_each(|vertex| _ = waiting.insert(*vertex));
+    let mut rounds = 0;
+    while !looking.is_empty() && rounds < rounds_max {
+        job.control
+            .begin_phase("propagate labels", graph.tile_bytes());
+        for run in runs(&looking, &degrees) {
+            job.control.check()?;
+            let lists = holder.read(run.to_vec())?;
+            for class in [0, 1] {
+                let is_now = |vertex| waiting.contains(vertex) && class_of(vertex, rounds) == class;
+                let changed = wanted(job, &lists, &labels, &is_now)?;
+                for &vertex in lists.vertices() {
+                    if is_now(vertex) {
+                        waiting.remove(vertex);
+                    }
+                }
+                for (place, label) in changed {
+                    labels[lists.vertices()[place] as usize] = label;
+                    for other in lists.neighbours(place) {
+                        waiting.insert(*other);
+                    }
+                }
+            }
+        }
+        rounds += 1;
+        looking = (0..vertices as u32)
+            .filter(|vertex| waiting.contains(*vertex))
+            .collect();
+    }
+    let is_stable = looking.is_empty();
+    drop(looking);
+    let count = call_by_smallest(&mut labels);
+    Ok(Communities {
+        labels,
+        count,
+        rounds,
+        is_stable,
+    })
+}
+
+/// One of two classes, drawn anew in each round (SplitMix64).
+fn class_of(vertex: u32, round: u32) -> u64 {
+    let mut number = (u64::from(round) << 32 | u64::from(vertex)).wrapping_add(1);
+    number = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (number ^ (number >> 31)) & 1
+}
+
+/// The places of those vertices of `is_now` that want another label, and the label.
+fn wanted(
+    job: &Job,
+    lists: &HeldLists,
+    labels: &[u32],
+    is_now: &(impl Fn(u32) -> bool + Sync),
+) -> Result<Vec<(usize, u32)>> {
+    let next = AtomicUsize::new(0);
+    let count = lists.vertices().len();
+    let work = |_thread: usize| -> Result<Vec<(usize, u32)>> {
+        let (mut changed, mut met) = (Vec::new(), Vec::new());
+        loop {
+            let from = next.fetch_add(VERTICES_AT_ONCE, Ordering::Relaxed);
+            if from >= count {
+                return Ok(changed);
+            }
+            for place in from..(from + VERTICES_AT_ONCE).min(count) {
+                let vertex = lists.vertices()[place];
+                if !is_now(vertex) {
+                    continue;
+                }
+                met.clear();
+                let others = lists.neighbours(place).iter();
+                let others = others.filter(|other| **other != vertex);
+                met.extend(others.map(|other| labels[*other as usize]));
+                let own = labels[vertex as usize];
+                let best = most_frequent(&mut met, own);
+                if best != own {
+                    changed.push((place, best));
+                }
+            }
+        }
+    };
+    let threads_count = job
+        .options
+        .threads
+        .clamp(1, count.div_ceil(VERTICES_AT_ONCE));
+    let found = threads::together("outcore-graph", threads_count, work)?;
+    let found: Vec<Vec<_>> = found.into_iter().collect::<Result<_>>()?;
+    Ok(found.concat())
+}
+
+/// The label that is met most often: `own` if none is more frequent, else the smallest.
+fn most_frequent(met: &mut [u32], own: u32) -> u32 {
+    met.sort_unstable();
+    let times_of_own =
+        met.partition_point(|label| *label <= own) - met.partition_point(|label| *label < own);
+    let (mut best, mut most) = (own, times_of_own);
+    for same in met.chunk_by(|a, b| a == b) {
+        if same.len() > most {
+            (best, most) = (same[0], same.len());
+        }
+    }
+    best
+}
+
+/// Calls each community by its smallest vertex; gives the number of communities.
+pub(super) fn call_by_smallest(labels: &mut [u32]) -> u64 {
+    let mut smallest = vec![NO_VERTEX; labels.len()];
+    let mut count = 0;
+    for (vertex, label) in labels.iter_mut().enumerate() {
+        let name = &mut smallest[*label as usize];
+        if *name == NO_VERTEX {
+            *name = vertex as u32;
+            count += 1;
+        }
+        *label = *name;
+    }
+    count
+}
