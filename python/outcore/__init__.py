@@ -47,7 +47,7 @@ from ._summary import (
     WriteSummary,
 )
 from ._table import Table, TableSummary, convert, dedup, table
-from ._vector import KMeans, ground_truth, knn
+from ._vector import KMeans, MiniBatchKMeans, ground_truth, knn
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
 from ._view import LineView, View, sort_view
 
@@ -71,6 +71,7 @@ __all__ = [
     "Lines",
     "Measured",
     "MemoryBudgetError",
+    "MiniBatchKMeans",
     "Moved",
     "NoSpaceError",
     "NotFoundError",

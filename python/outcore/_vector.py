@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _METRICS = ("l2", "ip", "cos")
+_STARTS = ("k-means++", "k-means||", "random")
 _KINDS = ("float16", "float32", "float64", "int8", "uint8")
 
 
@@ -176,7 +177,8 @@ class KMeans:
 
     Args:
         n_clusters: Clusters.
-        init: `"k-means++"`, `"random"`, or an array or file of centroids to start from.
+        init: `"k-means++"` (on a sample), `"k-means||"` (on all vectors, by three passes), `"random"`, or
+            an array or file of centroids to start from.
         n_init: Runs from different starts, of which the one with the least inertia is kept.
         max_iter: Iterations, at most.
         tol: The run ends when the squares of all moves of centroids sum to no more than this part of
@@ -222,7 +224,9 @@ class KMeans:
         self.threads = threads
         self.io = io
 
-    _PARAMETERS = (
+    _labels: npt.NDArray[np.int32] | None
+
+    _PARAMETERS: tuple[str, ...] = (
         "n_clusters", "init", "n_init", "max_iter", "tol", "random_state", "spherical", "dtype",
         "memory", "threads", "io",
     )  # fmt: skip
@@ -242,17 +246,36 @@ class KMeans:
 
     def fit(self, X: Any, y: None = None) -> KMeans:
         """Clusters the vectors of a file or an array."""
+        found = self._run(X, self.init)
+        self.n_iter_ = int(found["iterations"])
+        self._fitted = X
+        self._labels = None
+        return self
+
+    def _batches(self) -> tuple[int | None, int | None]:
+        """The rows of a batch, and how many batches in turn may bring no improvement."""
+        return None, None
+
+    def _run(
+        self, X: Any, start: Any, row_counts: list[int] | None = None, *, is_partial: bool = False
+    ) -> Any:
+        """Clusters vectors, and gives the facts of the run."""
         import numpy
 
         with contextlib.ExitStack() as files:
             base = files.enter_context(_file_of(X, "vectors"))
-            is_named = isinstance(self.init, str) and self.init in ("k-means++", "random")
-            init = self.init if is_named else files.enter_context(_file_of(self.init, "centroids"))
+            is_named = isinstance(start, str) and start in _STARTS
+            init = start if is_named else files.enter_context(_file_of(start, "centroids"))
+            batch_rows, patience = self._batches()
             request = KmeansRequest(
                 base=base,
                 type_name=self.dtype,
                 k=whole("n_clusters", self.n_clusters),
                 init=init,
+                batch_rows=batch_rows,
+                patience=patience,
+                row_counts=row_counts,
+                is_partial=is_partial,
                 iterations=whole("max_iter", self.max_iter),
                 tolerance=float(self.tol),
                 runs=whole("n_init", self.n_init),
@@ -266,11 +289,8 @@ class KMeans:
             -1, found["dimension"]
         )
         self.inertia_ = float(found["inertia"])
-        self.n_iter_ = int(found["iterations"])
         self.n_features_in_ = int(found["dimension"])
-        self._fitted = X
-        self._labels: npt.NDArray[np.int32] | None = None
-        return self
+        return found
 
     @property
     def labels_(self) -> npt.NDArray[np.int32]:
@@ -316,4 +336,96 @@ class KMeans:
         return _resources(self.memory, self.threads, (), self.io, None, _SEED)
 
     def __repr__(self) -> str:
-        return f"KMeans(n_clusters={self.n_clusters})"
+        return f"{type(self).__name__}(n_clusters={self.n_clusters})"
+
+
+class MiniBatchKMeans(KMeans):
+    """k-means by mini-batches (Sculley 2010), with scikit-learn's names.
+
+        >>> model = outcore.MiniBatchKMeans(4096, batch_size=65536).fit("base.fbin")
+        >>> for batch in batches:
+        ...     model.partial_fit(batch)
+
+    Each step draws rows of the file at random and moves centroids to the means of all rows that they were
+    given so far. `fit` reads the file once at the end, for the inertia.
+
+    Args:
+        n_clusters: Clusters.
+        init: As in `KMeans`.
+        n_init: As in `KMeans`.
+        max_iter: Batches have this many times the rows of the file in all, at most.
+        batch_size: Rows of a batch; at most those of the file.
+        tol: As in `KMeans`, for the moves of one batch; by default it ends nothing.
+        max_no_improvement: The run ends when so many batches in turn have not improved the smoothed
+            distance; `None` for never.
+        random_state: Seed of the start and the batches; the same result each time if it is `None`, too.
+        spherical: As in `KMeans`.
+        dtype: As in `KMeans`.
+        memory: As in `KMeans`.
+        threads: As in `KMeans`.
+        io: As in `KMeans`.
+
+    Attributes:
+        cluster_centers_: Centroids, an array of `float64`.
+        counts_: Rows that each centroid was given so far; after `fit`, the rows of each cluster.
+        inertia_: As in `KMeans`; after `partial_fit`, that of the last batch before centroids moved.
+        n_steps_: Batches.
+        n_iter_: How often as many rows as the file has were drawn, rounded up.
+        labels_: As in `KMeans`; after `partial_fit`, those of the last batch.
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "k-means++",
+        n_init: int = 1,
+        max_iter: int = 100,
+        batch_size: int = 1024,
+        tol: float = 0.0,
+        max_no_improvement: int | None = 10,
+        random_state: int | None = None,
+        spherical: bool = False,
+        dtype: str | None = None,
+        memory: Size | None = None,
+        threads: SupportsIndex | None = None,
+        io: str | None = None,
+    ) -> None:
+        super().__init__(
+            n_clusters, init=init, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state,
+            spherical=spherical, dtype=dtype, memory=memory, threads=threads, io=io,
+        )  # fmt: skip
+        self.batch_size = batch_size
+        self.max_no_improvement = max_no_improvement
+
+    _PARAMETERS = (*KMeans._PARAMETERS, "batch_size", "max_no_improvement")
+
+    def _batches(self) -> tuple[int | None, int | None]:
+        most = self.max_no_improvement
+        patience = None if most is None else whole("max_no_improvement", most)
+        return whole("batch_size", self.batch_size), patience
+
+    def fit(self, X: Any, y: None = None) -> MiniBatchKMeans:
+        """Clusters the vectors of a file or an array."""
+        found = self._run(X, self.init)
+        self._take(X, found)
+        self.n_steps_ = int(found["iterations"])
+        drawn = self.n_steps_ * min(whole("batch_size", self.batch_size), found["rows"])
+        self.n_iter_ = -(-drawn // found["rows"])
+        return self
+
+    def partial_fit(self, X: Any, y: None = None) -> MiniBatchKMeans:
+        """Takes the vectors of a file or an array as one batch."""
+        is_first = not hasattr(self, "cluster_centers_")
+        start = self.init if is_first else self.cluster_centers_
+        counts = None if is_first else [int(count) for count in self.counts_]
+        self._take(X, self._run(X, start, counts, is_partial=True))
+        self.n_steps_ = 1 if is_first else self.n_steps_ + 1
+        return self
+
+    def _take(self, X: Any, found: Any) -> None:
+        import numpy
+
+        self.counts_: npt.NDArray[np.int64] = numpy.array(found["row_counts"], "i8")
+        self._fitted = X
+        self._labels = None

@@ -67,12 +67,16 @@ class KnnRequest(TypedDict):
 
 
 class KmeansRequest(TypedDict):
-    """Vectors to cluster; `init` is `k-means++`, `random` or a file."""
+    """Vectors to cluster; `init` is `k-means++`, `k-means||`, `random` or a file."""
 
     base: str
     type_name: str | None
     k: int
     init: str
+    batch_rows: int | None
+    patience: int | None
+    row_counts: list[int] | None
+    is_partial: bool
     iterations: int
     tolerance: float
     runs: int

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::Result;
 use outcore_vector::format::VectorFile;
-use outcore_vector::kmeans::{self, Clustering, Init, KmeansOptions};
+use outcore_vector::kmeans::{self, Batches, Clustering, Init, KmeansOptions};
 use outcore_vector::knn::{KnnOptions, Metric, knn as run_knn};
 use outcore_vector::scan::load;
 use pyo3::FromPyObject;
@@ -38,8 +38,15 @@ pub(crate) struct KmeansRequest {
     base: PathBuf,
     type_name: Option<String>,
     k: usize,
-    /// `k-means++`, `random` or a file.
+    /// `k-means++`, `k-means||`, `random` or a file.
     init: String,
+    /// Rows of a batch; None for passes over all rows.
+    batch_rows: Option<usize>,
+    /// Batches without improvement after which the run ends.
+    patience: Option<u32>,
+    /// Take the base as one batch for centroids that were given so many rows so far.
+    row_counts: Option<Vec<u64>>,
+    is_partial: bool,
     iterations: u32,
     tolerance: f64,
     runs: u32,
@@ -105,20 +112,37 @@ pub(crate) fn kmeans(request: KmeansRequest, run: &Run) -> Result<(Vec<u8>, Stri
     let type_name = request.type_name.as_deref();
     let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
     let base = open(&request.base, type_name)?;
+    let all_rows = usize::try_from(base.rows).unwrap_or(usize::MAX);
+    let batch_rows = request.batch_rows.map(|rows| rows.min(all_rows));
     let options = KmeansOptions {
         k: request.k,
         init: match request.init.as_str() {
             "k-means++" => Init::FarRows,
+            "k-means||" => Init::ParallelRows,
             "random" => Init::RandomRows,
             path => Init::Given(open(Path::new(path), type_name)?),
         },
-        max_iterations: request.iterations,
+        batches: batch_rows.map(|rows| Batches {
+            rows,
+            patience: request.patience,
+        }),
+        // As scikit-learn counts them: reads of as many rows as there are.
+        max_iterations: match batch_rows {
+            Some(rows) => {
+                let batches = u64::from(request.iterations) * base.rows / rows.max(1) as u64;
+                batches.clamp(1, u32::MAX.into()) as u32
+            }
+            None => request.iterations,
+        },
         tolerance: request.tolerance,
         runs: request.runs,
         seed: request.seed,
         is_spherical: request.spherical,
     };
-    let found = kmeans::kmeans(&job, &base, &options)?;
+    let found = match request.is_partial {
+        true => kmeans::partial_fit(&job, &base, &options, request.row_counts.as_deref())?,
+        false => kmeans::kmeans(&job, &base, &options)?,
+    };
     let centroids = found.centroids.iter();
     let centroids = centroids.flat_map(|number| number.to_le_bytes()).collect();
     let facts = json!({

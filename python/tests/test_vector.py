@@ -100,3 +100,26 @@ def test_a_model_has_parameters_and_says_what_is_wrong(here):
     assert sorted(np.bincount(model.labels_)) == [2, 2] and model.inertia_ == 1
     with pytest.raises(outcore.UsageError, match="have 3 dimensions"):
         model.predict(np.ones((2, 3)))
+
+
+def test_batches_are_means_so_far_and_start_anywhere(here):
+    random = np.random.default_rng(9)
+    rows = np.concatenate([random.normal(size=(400, 3)) + 40 * c for c in range(4)]).astype("f4")
+    random.shuffle(rows)
+    centroids, counts = rows[:4].astype("f8"), np.zeros(4)
+    model = outcore.MiniBatchKMeans(4, init=centroids, **LIMITS)
+    for batch in np.split(rows, 4):
+        labels = distances_of(centroids, batch).argmin(axis=1)
+        added = np.bincount(labels, minlength=4)
+        sums = np.stack([batch[labels == c].astype("f8").sum(axis=0) for c in range(4)])
+        means = (centroids * counts[:, None] + sums) / np.maximum(counts + added, 1)[:, None]
+        centroids = np.where(added[:, None] > 0, means, centroids)
+        counts += added
+        assert model.partial_fit(batch) is model
+    assert np.allclose(model.cluster_centers_, centroids, rtol=1e-9)
+    assert (model.counts_ == counts).all() and model.n_steps_ == 4
+    assert model.get_params()["batch_size"] == 1024 and repr(model) == "MiniBatchKMeans(n_clusters=4)"
+    for start in ("k-means++", "k-means||"):
+        model = outcore.MiniBatchKMeans(4, init=start, batch_size=200, **LIMITS).fit(rows)
+        assert (model.counts_ == 400).all() and (np.bincount(model.labels_) == 400).all()
+        assert model.n_iter_ == -(-model.n_steps_ * 200 // 1600)

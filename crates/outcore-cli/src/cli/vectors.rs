@@ -29,6 +29,7 @@ const KMEANS_EXAMPLES: &str = "\
 Examples:
   outcore kmeans base.fbin -k 64 -o centroids.npy --labels labels.npy
   outcore kmeans embeddings.npy -k 1000 --spherical --runs 3 -o centroids.npy
+  outcore kmeans base.1B.fbin -k 4096 --batch 65536 -o centroids.npy
   outcore kmeans base.fbin -k 64 --init centroids.npy --max-iterations 20 -o better.npy";
 
 /// Convert files of vectors, and tell what they hold
@@ -166,11 +167,20 @@ pub(crate) struct KmeansArgs {
     /// The cluster of each vector, counted from 0: .npy, .ibin, or bare i32; reads the base once more
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) labels: Option<PathBuf>,
-    /// Where centroids start: k-means++ or random, on a sample of at least 4096 and 8 K vectors, or
-    /// a file of K centroids
-    #[arg(long, value_name = "HOW", default_value = "k-means++")]
+    /// Where centroids start: k-means++ or random, on a sample of at least 4096 and 8 K vectors;
+    /// parallel (k-means||), which reads the base three times; or a file of K centroids
+    #[arg(
+        long,
+        value_name = "HOW",
+        alias = "seeding",
+        default_value = "k-means++"
+    )]
     pub(crate) init: PathBuf,
-    /// Iterations, at most
+    /// Mini-batches: move centroids for ROWS random vectors at a time, and read the base once at
+    /// the end for the inertia. Stops when ten batches in turn bring no improvement
+    #[arg(long, value_name = "ROWS", value_parser = parse_count)]
+    pub(crate) batch: Option<u64>,
+    /// Iterations, or batches, at most
     #[arg(long, value_name = "N", default_value_t = 300)]
     pub(crate) max_iterations: u32,
     /// Stop when the squares of all moves of centroids sum to no more than this part of the mean

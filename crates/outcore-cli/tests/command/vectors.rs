@@ -181,6 +181,21 @@ fn clusters_that_lie_apart_are_found_with_labels_and_may_be_started_from() {
     ];
     let summary = place.run(&again).ok().event("summary");
     assert_eq!(summary["iterations"], 1);
+    let batches = [
+        "kmeans",
+        "base.fbin",
+        "-k",
+        "3",
+        "--batch",
+        "100",
+        "--init",
+        "parallel",
+        "-o",
+        "b.npy",
+        "--json",
+    ];
+    let summary = place.run(&batches).ok().event("summary");
+    assert_eq!(summary["sizes"], serde_json::json!([300, 300, 300]));
     let wrong = [
         "kmeans",
         "base.fbin",

@@ -15,7 +15,7 @@ use outcore::primitives::{Batch, Summary};
 use outcore::{Input, Job, MakeHeader, Output, Result};
 
 use super::centroids::{Centroids, Space};
-use super::{Clustering, to_norm_one, zero_vector};
+use super::{Clustering, scaled};
 use crate::format::{Container, Element, VectorFile};
 use crate::results::{Array, check_name};
 use crate::scan::{Piece, Tile};
@@ -132,12 +132,7 @@ impl Producer for Labels<'_> {
                 }
                 Ok(())
             };
-            let scale = |index: usize, vector: &mut [f64]| match self.is_spherical
-                && !to_norm_one(vector)
-            {
-                false => Ok(()),
-                true => Err(zero_vector(self.base, first + index as u64)),
-            };
+            let scale = scaled(self.base, first, self.is_spherical);
             self.centroids.nearest(&rows, space, each, (wide, scale))
         })?;
         out.filled(batch.count * item_bytes);

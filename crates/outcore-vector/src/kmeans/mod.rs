@@ -8,15 +8,19 @@
 //!
 //! Spherical: rows are taken at norm 1, and so are centroids; a distance is then twice one minus the cosine.
 //!
+//! With [`KmeansOptions::batches`], centroids move for batches of drawn rows ([`batch`]).
+//!
 //! Bounds: one read an iteration, one for the last distances, and one for labels; a sum whose largest number was guessed
 //! too small by the sample is read for once more. Memory is 16 bytes a number of a centroid for each thread, 12 for all, and the scan's.
 
+mod batch;
 mod centroids;
+mod found;
+mod gathered;
 mod label;
+mod parallel;
 mod seed;
 mod sums;
-
-use std::collections::BinaryHeap;
 
 use outcore::{Error, Job, Result};
 use outcore_io::memory::Reservation;
@@ -24,21 +28,21 @@ use outcore_io::units;
 
 use crate::exact::{dot, squared_distance};
 use crate::format::VectorFile;
-use crate::product::vectorized;
 use crate::scan::{Piece, Scan, Tile, load};
 
 use centroids::{Centroids, Space};
+use found::Found;
+use parallel::Seeding;
 use seed::Sample;
-use sums::{Sum, Units};
+use sums::Units;
 
+pub use batch::{Batches, partial_fit};
 pub use label::write_labels;
 
 /// Clusters, at most.
 const K_MAX: usize = 1 << 20;
 /// The sample may miss the largest number by this factor before a pass is repeated.
 const LARGEST_SLACK: f64 = 4.0;
-/// Centroids without rows that find a row in one pass.
-const FARTHEST_ROWS: usize = 64;
 const OPERATION: &str = "cluster vectors";
 
 /// Where centroids start.
@@ -46,6 +50,8 @@ const OPERATION: &str = "cluster vectors";
 pub enum Init {
     /// Rows of a sample that are far from each other, by k-means++.
     FarRows,
+    /// Rows of the whole base that are far from each other, by k-means||, in three passes.
+    ParallelRows,
     /// Rows of a sample at random.
     RandomRows,
     /// The vectors of a file.
@@ -59,7 +65,9 @@ pub struct KmeansOptions {
     pub k: usize,
     /// Where centroids start.
     pub init: Init,
-    /// Iterations, at most.
+    /// Batches of rows that are drawn, instead of passes over the base.
+    pub batches: Option<Batches>,
+    /// Iterations, or batches, at most.
     pub max_iterations: u32,
     /// The sum of the squares by which centroids move in the last iteration, as a part of the mean variance of the columns.
     pub tolerance: f64,
@@ -77,6 +85,7 @@ impl KmeansOptions {
         KmeansOptions {
             k,
             init: Init::FarRows,
+            batches: None,
             max_iterations: 300,
             tolerance: 1e-4,
             runs: 1,
@@ -145,12 +154,16 @@ impl Clustering {
 /// Usage: more clusters than rows, a number that is none or infinite, a zero vector if it is spherical, centroids to start
 /// from that do not fit. Memory: the centroids do not fit. What reading fails with.
 pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<Clustering> {
-    check(base, options)?;
+    check(base, options, true)?;
     let mut best: Option<Clustering> = None;
     let (mut passes, mut read_bytes) = (0, 0);
     for run in 0..options.runs.max(1) {
         let seed = outcore::read::sample::random(options.seed, u64::from(run));
-        let found = Run::start(job, base, options, seed)?.finish()?;
+        let started = Run::start(job, base, options, seed)?;
+        let found = match options.batches {
+            Some(batches) => started.finish_batches(batches, seed)?,
+            None => started.finish()?,
+        };
         passes += found.passes;
         read_bytes += found.read_bytes;
         if best
@@ -159,7 +172,7 @@ pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<C
         {
             best = Some(found);
         }
-        if matches!(options.init, Init::Given(_)) {
+        if matches!(options.init, Init::Given(_)) && options.batches.is_none() {
             // All runs would be the same.
             break;
         }
@@ -172,7 +185,8 @@ pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<C
     })
 }
 
-fn check(base: &VectorFile, options: &KmeansOptions) -> Result<()> {
+/// `has_rows`: whether there have to be as many rows as clusters.
+fn check(base: &VectorFile, options: &KmeansOptions, has_rows: bool) -> Result<()> {
     if base.element.is_id() {
         let cause = format!("it holds ids ({}), not vectors", base.element.name());
         return Err(Error::usage(OPERATION, cause)
@@ -180,7 +194,7 @@ fn check(base: &VectorFile, options: &KmeansOptions) -> Result<()> {
             .hint("convert it to f32 with `outcore vector convert`"));
     }
     let k = options.k;
-    if k == 0 || k as u64 > base.rows || k > K_MAX {
+    if k == 0 || (has_rows && k as u64 > base.rows) || k > K_MAX {
         let rows = units::counted(base.rows, "row");
         let cause = format!("{k} clusters were asked for, and there are {rows}");
         return Err(Error::usage(OPERATION, cause)
@@ -190,6 +204,10 @@ fn check(base: &VectorFile, options: &KmeansOptions) -> Result<()> {
     if options.tolerance.is_nan() || options.tolerance < 0.0 {
         let cause = format!("the tolerance is {}", options.tolerance);
         return Err(Error::usage(OPERATION, cause).hint("give 0 or more, such as 1e-4"));
+    }
+    if options.batches.is_some_and(|batches| batches.rows == 0) {
+        let error = Error::usage(OPERATION, "a batch has 0 rows");
+        return Err(error.hint("give --batch a number of rows, such as 1024"));
     }
     match &options.init {
         Init::Given(file) if file.rows != k as u64 || file.dimension != base.dimension => {
@@ -235,7 +253,22 @@ impl<'a> Run<'a> {
                 to_norm_one(vector);
             }
         }
+        let mut reads = (0, sample.read_bytes);
         let mut start = match &options.init {
+            Init::ParallelRows => {
+                drop(sample);
+                let is_spherical = options.is_spherical;
+                let seeding = Seeding {
+                    job,
+                    base,
+                    k,
+                    seed,
+                    is_spherical,
+                };
+                let (start, (passes, read_bytes)) = seeding.far_rows()?;
+                reads = (passes, reads.1 + read_bytes);
+                start
+            }
             Init::FarRows => sample.far_rows(job, k, seed)?,
             Init::RandomRows => sample.random_rows(k, seed),
             Init::Given(file) => load(job, file)?,
@@ -251,8 +284,8 @@ impl<'a> Run<'a> {
             options,
             centroids: Centroids::new(start, dimension, options.is_spherical),
             largest,
-            passes: 0,
-            read_bytes: sample.read_bytes,
+            passes: reads.0,
+            read_bytes: reads.1,
             _held: held,
         })
     }
@@ -279,6 +312,16 @@ impl<'a> Run<'a> {
                     Centroids::new(next, self.base.dimension, self.options.is_spherical);
             }
         }
+        self.end(iterations, has_converged, last)
+    }
+
+    /// The clustering of the centroids as they are; `last` is a pass with these, if one was made.
+    fn end(
+        mut self,
+        iterations: u32,
+        has_converged: bool,
+        last: Option<Found>,
+    ) -> Result<Clustering> {
         let last = match last {
             // It was of these centroids.
             Some(found) => found,
@@ -312,19 +355,8 @@ impl<'a> Run<'a> {
 
     /// The units of numbers and of squares.
     fn units(&self) -> Result<(Units, Units)> {
-        let rows = self.base.rows;
-        let numbers = Units::new(self.largest, rows);
-        let squares = numbers.and_then(|units| {
-            // No distance is more than that between opposite corners.
-            let most = 4.0 * self.base.dimension as f64 * units.largest() * units.largest();
-            Units::new(most, rows)
-        });
-        numbers.zip(squares).ok_or_else(|| {
-            let cause = format!("a number of {:e} is too large for distances", self.largest);
-            Error::usage(OPERATION, cause)
-                .path(&self.base.path)
-                .hint("scale the vectors so that all numbers are below 1e100")
-        })
+        let units = Units::of_rows(self.largest, self.base.dimension, self.base.rows);
+        units.ok_or_else(|| too_large(self.base, self.largest))
     }
 
     fn pass_with(&self, phase: &str, units: (Units, Units)) -> Result<(Found, u64)> {
@@ -357,12 +389,7 @@ impl<'a> Run<'a> {
                 found.add(units, (first + index as u64, cluster, distance), vector);
                 Ok(())
             };
-            let scale = |index: usize, vector: &mut [f64]| match self.options.is_spherical
-                && !to_norm_one(vector)
-            {
-                false => Ok(()),
-                true => Err(zero_vector(self.base, first + index as u64)),
-            };
+            let scale = scaled(self.base, first, self.options.is_spherical);
             self.centroids.nearest(&rows, space, each, (wide, scale))
         })
     }
@@ -376,6 +403,25 @@ fn to_norm_one(vector: &mut [f64]) -> bool {
     }
     vector.iter_mut().for_each(|number| *number /= norm);
     true
+}
+
+/// What a row of a tile that begins at row `first` is compared as.
+fn scaled(
+    base: &VectorFile,
+    first: u64,
+    is_spherical: bool,
+) -> impl Fn(usize, &mut [f64]) -> Result<()> {
+    move |index, vector| match is_spherical && !to_norm_one(vector) {
+        false => Ok(()),
+        true => Err(zero_vector(base, first + index as u64)),
+    }
+}
+
+fn too_large(base: &VectorFile, number: f64) -> Error {
+    let cause = format!("a number of {number:e} is too large for distances");
+    Error::usage(OPERATION, cause)
+        .path(&base.path)
+        .hint("scale the vectors so that all numbers are below 1e100")
 }
 
 fn zero_vector(base: &VectorFile, row: u64) -> Error {
@@ -398,169 +444,5 @@ struct Worker {
 impl Worker {
     fn memory_bytes(k: usize, base: &VectorFile) -> u64 {
         Found::memory_bytes(k, base.dimension) + Space::memory_bytes(k) + Tile::memory_bytes(base)
-    }
-}
-
-/// What a pass finds.
-struct Found {
-    /// Of each cluster, the sum of its rows.
-    sums: Vec<Sum>,
-    counts: Vec<u64>,
-    inertia: Sum,
-    /// The sum of all squares.
-    squares: Sum,
-    largest: f64,
-    farthest: BinaryHeap<Far>,
-}
-
-/// A row that is far from its centroid. The largest is the one to lose first: the nearest, the last of equals.
-#[derive(Debug, Clone, PartialEq)]
-struct Far {
-    distance: f64,
-    row: u64,
-    cluster: usize,
-    vector: Vec<f64>,
-}
-
-impl Eq for Far {}
-
-impl Ord for Far {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let nearer = other.distance.total_cmp(&self.distance);
-        nearer.then(self.row.cmp(&other.row))
-    }
-}
-
-impl PartialOrd for Far {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Found {
-    fn memory_bytes(k: usize, dimension: usize) -> u64 {
-        let sums = k as u64 * (dimension * size_of::<Sum>() + size_of::<u64>()) as u64;
-        let far = k.min(FARTHEST_ROWS) + 1;
-        sums + (far * (size_of::<Far>() + dimension * size_of::<f64>())) as u64
-    }
-
-    fn new(k: usize, dimension: usize) -> Self {
-        Found {
-            sums: vec![Sum::default(); k * dimension],
-            counts: vec![0; k],
-            inertia: Sum::default(),
-            squares: Sum::default(),
-            largest: 0.0,
-            farthest: BinaryHeap::new(),
-        }
-    }
-
-    #[inline(always)]
-    fn add(
-        &mut self,
-        (units, square_units): &(Units, Units),
-        (row, cluster, distance): (u64, usize, f64),
-        vector: &[f64],
-    ) {
-        let dimension = vector.len();
-        // The norm is no less than any number.
-        let square = vectorized(|| dot(vector, vector));
-        if square > units.largest() * units.largest() {
-            let sizes = vector.iter().map(|number| number.abs());
-            self.largest = self.largest.max(sizes.fold(0.0, f64::max));
-        }
-        if self.largest > units.largest() {
-            // The pass will be made again.
-            return;
-        }
-        self.counts[cluster] += 1;
-        let sums = &mut self.sums[cluster * dimension..][..dimension];
-        vectorized(|| units.add_all(sums, vector));
-        self.inertia.add(square_units, distance);
-        self.squares.add(square_units, square);
-        let rows_max = self.counts.len().min(FARTHEST_ROWS);
-        let is_far = match self.farthest.peek() {
-            Some(nearest) if self.farthest.len() == rows_max => {
-                (nearest.distance, row) < (distance, nearest.row)
-            }
-            _ => true,
-        };
-        if is_far && distance > 0.0 {
-            let far = Far {
-                distance,
-                row,
-                cluster,
-                vector: vector.to_vec(),
-            };
-            self.keep(far, rows_max);
-        }
-    }
-
-    fn keep(&mut self, far: Far, rows_max: usize) {
-        self.farthest.push(far);
-        if self.farthest.len() > rows_max {
-            self.farthest.pop();
-        }
-    }
-
-    fn merge(&mut self, other: Found) {
-        self.sums
-            .iter_mut()
-            .zip(&other.sums)
-            .for_each(|(sum, other)| sum.merge(other));
-        self.counts
-            .iter_mut()
-            .zip(&other.counts)
-            .for_each(|(count, other)| *count += other);
-        self.inertia.merge(&other.inertia);
-        self.squares.merge(&other.squares);
-        self.largest = self.largest.max(other.largest);
-        let rows_max = self.counts.len().min(FARTHEST_ROWS);
-        for far in other.farthest {
-            self.keep(far, rows_max);
-        }
-    }
-
-    /// The mean of the variances of the columns.
-    fn variance(&self, base: &VectorFile) -> f64 {
-        let (rows, dimension) = (base.rows as f64, base.dimension);
-        let mut means = vec![Sum::default(); dimension];
-        for sums in self.sums.chunks_exact(dimension) {
-            means
-                .iter_mut()
-                .zip(sums)
-                .for_each(|(mean, sum)| mean.merge(sum));
-        }
-        let of_means: f64 = means.iter().map(|mean| (mean.value() / rows).powi(2)).sum();
-        ((self.squares.value() / rows - of_means) / dimension as f64).max(0.0)
-    }
-
-    /// Where the centroids move.
-    fn moved(&self, centroids: &Centroids, is_spherical: bool) -> Vec<f64> {
-        let dimension = self.sums.len() / self.counts.len();
-        let mut counts = self.counts.clone();
-        let mut sums: Vec<f64> = self.sums.iter().map(Sum::value).collect();
-        let mut farthest = self.farthest.clone().into_sorted_vec().into_iter();
-        for empty in (0..counts.len()).filter(|cluster| self.counts[*cluster] == 0) {
-            let Some(far) = farthest.find(|far| counts[far.cluster] > 1) else {
-                break;
-            };
-            counts[far.cluster] -= 1;
-            let from = &mut sums[far.cluster * dimension..][..dimension];
-            from.iter_mut()
-                .zip(&far.vector)
-                .for_each(|(sum, number)| *sum -= number);
-            counts[empty] = 1;
-            sums[empty * dimension..][..dimension].copy_from_slice(&far.vector);
-        }
-        for (cluster, count) in counts.iter().enumerate() {
-            let mean = &mut sums[cluster * dimension..][..dimension];
-            mean.iter_mut().for_each(|sum| *sum /= *count as f64);
-            // Without rows, or with rows that cancel out, there is no direction to move to.
-            if *count == 0 || (is_spherical && !to_norm_one(mean)) {
-                mean.copy_from_slice(centroids.at(cluster));
-            }
-        }
-        sums
     }
 }

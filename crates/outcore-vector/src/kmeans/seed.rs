@@ -9,11 +9,11 @@
 //! Source: Arthur and Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007; of several candidates for
 //! each centroid the best is kept, as the authors' own program does (section 5) and scikit-learn.
 
-use outcore::primitives::gather::gather;
 use outcore::read::sample::random;
-use outcore::{Error, Input, Job, Result};
+use outcore::{Error, Job, Result};
 use outcore_io::memory::Reservation;
 
+use super::gathered::Gathered;
 use crate::exact::squared_distance;
 use crate::format::VectorFile;
 use crate::product::vectorized;
@@ -31,9 +31,11 @@ const DRAWS: u64 = 1;
 /// A sample of the base.
 pub(super) struct Sample {
     numbers: Vec<f64>,
+    /// How many rows of the base each stands for.
+    weights: Vec<f64>,
     dimension: usize,
     pub(super) read_bytes: u64,
-    _held: Reservation,
+    _held: Option<(Reservation, Reservation)>,
 }
 
 /// Rows of a sample.
@@ -56,29 +58,30 @@ impl Sample {
             let (from, to) = (start(stretch), start(stretch + 1));
             from + random(random(seed, PLACES), stretch) % (to - from)
         });
-        let places: Vec<u64> = places.collect();
-        let held_bytes = rows * (dimension * size_of::<f64>() + size_of::<u64>()) as u64;
-        let held = job.budget.reserve("sample of vectors", held_bytes)?;
-        let input = Input {
-            path: base.path.clone(),
-            header_bytes: base.header_bytes,
-            data_bytes: Some(base.data_bytes()),
-        };
-        let (bytes, summary) = gather(job, &[input], base.row_bytes(), &places)?;
-        let mut numbers = vec![0.0; rows as usize * dimension];
-        let each = bytes.chunks_exact(base.row_bytes()).zip(&places);
-        for ((bytes, row), numbers) in each.zip(numbers.chunks_exact_mut(dimension)) {
-            base.element.decode_f64(base.numbers(*row, bytes)?, numbers);
-            if let Some(column) = numbers.iter().position(|number| !number.is_finite()) {
-                return Err(crate::scan::strange(base, *row, column, numbers[column]));
-            }
-        }
+        let gathered = Gathered::read(job, base, places.collect())?;
+        let (numbers, held) = gathered.vectors(job)?;
+        let weights_bytes = rows * size_of::<f64>() as u64;
         Ok(Sample {
             numbers,
+            weights: vec![1.0; rows as usize],
             dimension,
-            read_bytes: summary.read_bytes,
-            _held: held,
+            read_bytes: gathered.read_bytes,
+            _held: Some((
+                held,
+                job.budget.reserve("sample of vectors", weights_bytes)?,
+            )),
         })
+    }
+
+    /// Rows that stand for some of the base; their memory is the caller's to reserve.
+    pub(super) fn of_weighted(numbers: Vec<f64>, weights: Vec<f64>, dimension: usize) -> Self {
+        Sample {
+            numbers,
+            weights,
+            dimension,
+            read_bytes: 0,
+            _held: None,
+        }
     }
 
     /// The largest number in it, whatever its sign.
@@ -126,13 +129,13 @@ impl Sample {
             0..=TRIED_CENTROIDS_MAX => 2 + (k as f64).ln() as usize,
             _ => 1,
         };
-        let first = ((draw() * rows as f64) as usize).min(rows - 1);
+        let first = place_of(draw() * self.weights.iter().sum::<f64>(), &self.weights);
         let mut chosen = self.row(first).to_vec();
         let distances_to = |row: usize, least: &[f64], out: &mut [f64]| -> f64 {
             let wanted = self.row(row);
             for (index, (out, least)) in out.iter_mut().zip(least).enumerate() {
                 let distance = vectorized(|| squared_distance(self.row(index), wanted));
-                *out = least.min(distance);
+                *out = least.min(distance * self.weights[index]);
             }
             out.iter().sum()
         };

@@ -44,6 +44,15 @@ impl Units {
         })
     }
 
+    /// For the numbers of `count` rows of `dimension` numbers of at most `largest`, and for squares of distances between such
+    /// rows.
+    pub(super) fn of_rows(largest: f64, dimension: usize, count: u64) -> Option<(Self, Self)> {
+        let numbers = Units::new(largest, count)?;
+        // No distance is more than that between opposite corners.
+        let most = 4.0 * dimension as f64 * numbers.largest * numbers.largest;
+        Some((numbers, Units::new(most, count)?))
+    }
+
     /// The largest number that may be added.
     pub(super) fn largest(&self) -> f64 {
         self.largest

@@ -1,9 +1,10 @@
 //! The tests of vectors, as one program.
 //!
-//! Contract: a module for files, one for searches and one for clusters; what they share is in `common`.
+//! Contract: a module for files, one for searches, one for clusters and one for batches of rows; what they share is in `common`.
 
 #![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
 
+mod batches;
 mod common;
 mod files;
 mod kmeans;

@@ -8,7 +8,7 @@ use std::path::Path;
 use outcore::Result;
 use outcore_io::units;
 use outcore_vector::format::Element;
-use outcore_vector::kmeans::{self, Init, KmeansOptions};
+use outcore_vector::kmeans::{self, Batches, Init, KmeansOptions};
 use outcore_vector::results::{self, Array};
 use serde_json::json;
 
@@ -23,6 +23,7 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
     let base = open(&args.base, type_name)?;
     let init = match args.init.to_str() {
         Some("k-means++") => Init::FarRows,
+        Some("parallel" | "k-means||") => Init::ParallelRows,
         Some("random") => Init::RandomRows,
         _ => Init::Given(open(&args.init, type_name)?),
     };
@@ -32,6 +33,9 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
     }
     let options = KmeansOptions {
         init: init.clone(),
+        batches: args
+            .batch
+            .map(|rows| Batches::new(usize::try_from(rows).unwrap_or(usize::MAX))),
         max_iterations: args.max_iterations,
         tolerance: args.tolerance,
         runs: args.runs,
@@ -78,10 +82,14 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
         "clustered {} in {}, {end} after {} with an inertia of {:.6e}, in {}: {}",
         units::counted(base.rows, "vector"),
         units::counted(found.row_counts.len() as u64, "cluster"),
-        units::counted(found.iterations.into(), "iteration"),
+        match args.batch {
+            Some(_) =>
+                units::counted(found.iterations.into(), "batch").replace("batchs", "batches"),
+            None => units::counted(found.iterations.into(), "iteration"),
+        },
         found.inertia,
         units::seconds(seconds),
-        rate_text(base.data_bytes() * u64::from(passes), seconds),
+        rate_text(read_bytes, seconds),
     ));
     Ok(0)
 }

@@ -1,0 +1,180 @@
+//! What a pass over rows finds of clusters: sums, counts, inertia and the rows that are farthest.
+//!
+//! Contract: the same for any order of rows, since sums have no order ([`super::sums`]) and the farthest rows are told apart
+//! by distance, then by row.
+
+use std::collections::BinaryHeap;
+
+use super::centroids::Centroids;
+use super::sums::{Sum, Units};
+use super::to_norm_one;
+use crate::exact::dot;
+use crate::format::VectorFile;
+use crate::product::vectorized;
+
+/// Centroids without rows that find a row in one pass.
+const FARTHEST_ROWS: usize = 64;
+
+/// What a pass finds.
+pub(super) struct Found {
+    /// Of each cluster, the sum of its rows.
+    pub(super) sums: Vec<Sum>,
+    pub(super) counts: Vec<u64>,
+    pub(super) inertia: Sum,
+    /// The sum of all squares.
+    pub(super) squares: Sum,
+    pub(super) largest: f64,
+    farthest: BinaryHeap<Far>,
+}
+
+/// A row that is far from its centroid. The largest is the one to lose first: the nearest, the last of equals.
+#[derive(Debug, Clone, PartialEq)]
+struct Far {
+    distance: f64,
+    row: u64,
+    cluster: usize,
+    vector: Vec<f64>,
+}
+
+impl Eq for Far {}
+
+impl Ord for Far {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let nearer = other.distance.total_cmp(&self.distance);
+        nearer.then(self.row.cmp(&other.row))
+    }
+}
+
+impl PartialOrd for Far {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Found {
+    pub(super) fn memory_bytes(k: usize, dimension: usize) -> u64 {
+        let sums = k as u64 * (dimension * size_of::<Sum>() + size_of::<u64>()) as u64;
+        let far = k.min(FARTHEST_ROWS) + 1;
+        sums + (far * (size_of::<Far>() + dimension * size_of::<f64>())) as u64
+    }
+
+    pub(super) fn new(k: usize, dimension: usize) -> Self {
+        Found {
+            sums: vec![Sum::default(); k * dimension],
+            counts: vec![0; k],
+            inertia: Sum::default(),
+            squares: Sum::default(),
+            largest: 0.0,
+            farthest: BinaryHeap::new(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn add(
+        &mut self,
+        (units, square_units): &(Units, Units),
+        (row, cluster, distance): (u64, usize, f64),
+        vector: &[f64],
+    ) {
+        let dimension = vector.len();
+        // The norm is no less than any number.
+        let square = vectorized(|| dot(vector, vector));
+        if square > units.largest() * units.largest() {
+            let sizes = vector.iter().map(|number| number.abs());
+            self.largest = self.largest.max(sizes.fold(0.0, f64::max));
+        }
+        if self.largest > units.largest() {
+            // The pass will be made again.
+            return;
+        }
+        self.counts[cluster] += 1;
+        let sums = &mut self.sums[cluster * dimension..][..dimension];
+        vectorized(|| units.add_all(sums, vector));
+        self.inertia.add(square_units, distance);
+        self.squares.add(square_units, square);
+        let rows_max = self.counts.len().min(FARTHEST_ROWS);
+        let is_far = match self.farthest.peek() {
+            Some(nearest) if self.farthest.len() == rows_max => {
+                (nearest.distance, row) < (distance, nearest.row)
+            }
+            _ => true,
+        };
+        if is_far && distance > 0.0 {
+            let far = Far {
+                distance,
+                row,
+                cluster,
+                vector: vector.to_vec(),
+            };
+            self.keep(far, rows_max);
+        }
+    }
+
+    fn keep(&mut self, far: Far, rows_max: usize) {
+        self.farthest.push(far);
+        if self.farthest.len() > rows_max {
+            self.farthest.pop();
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Found) {
+        self.sums
+            .iter_mut()
+            .zip(&other.sums)
+            .for_each(|(sum, other)| sum.merge(other));
+        self.counts
+            .iter_mut()
+            .zip(&other.counts)
+            .for_each(|(count, other)| *count += other);
+        self.inertia.merge(&other.inertia);
+        self.squares.merge(&other.squares);
+        self.largest = self.largest.max(other.largest);
+        let rows_max = self.counts.len().min(FARTHEST_ROWS);
+        for far in other.farthest {
+            self.keep(far, rows_max);
+        }
+    }
+
+    /// The mean of the variances of the columns.
+    pub(super) fn variance(&self, base: &VectorFile) -> f64 {
+        let (rows, dimension) = (base.rows as f64, base.dimension);
+        let mut means = vec![Sum::default(); dimension];
+        for sums in self.sums.chunks_exact(dimension) {
+            means
+                .iter_mut()
+                .zip(sums)
+                .for_each(|(mean, sum)| mean.merge(sum));
+        }
+        let of_means: f64 = means.iter().map(|mean| (mean.value() / rows).powi(2)).sum();
+        ((self.squares.value() / rows - of_means) / dimension as f64).max(0.0)
+    }
+
+    /// Where the centroids move.
+    pub(super) fn moved(&self, centroids: &Centroids, is_spherical: bool) -> Vec<f64> {
+        let dimension = self.sums.len() / self.counts.len();
+        let mut counts = self.counts.clone();
+        let mut sums: Vec<f64> = self.sums.iter().map(Sum::value).collect();
+        let mut farthest = self.farthest.clone().into_sorted_vec().into_iter();
+        for empty in (0..counts.len()).filter(|cluster| self.counts[*cluster] == 0) {
+            let Some(far) = farthest.find(|far| counts[far.cluster] > 1) else {
+                break;
+            };
+            counts[far.cluster] -= 1;
+            let from = &mut sums[far.cluster * dimension..][..dimension];
+            from.iter_mut()
+                .zip(&far.vector)
+                .for_each(|(sum, number)| *sum -= number);
+            counts[empty] = 1;
+            sums[empty * dimension..][..dimension].copy_from_slice(&far.vector);
+        }
+        for (cluster, count) in counts.iter().enumerate() {
+            let mean = &mut sums[cluster * dimension..][..dimension];
+            mean.iter_mut().for_each(|sum| *sum /= *count as f64);
+            // Without rows, or with rows that cancel out, there is no direction to move to.
+            if *count == 0 || (is_spherical && !to_norm_one(mean)) {
+                mean.copy_from_slice(centroids.at(cluster));
+            }
+        }
+        sums
+    }
+}

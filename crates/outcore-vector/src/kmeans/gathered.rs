@@ -1,0 +1,123 @@
+//! Rows of a base at some places, in memory.
+//!
+//! Contract: the rows are in the order in which they were asked for, as they are in the file, and all their numbers are finite.
+//!
+//! Bounds: a block read for each place at most; memory is the rows and eight bytes a place.
+
+use outcore::primitives::gather::gather;
+use outcore::{Input, Job, Result};
+use outcore_io::memory::Reservation;
+
+use super::{to_norm_one, zero_vector};
+use crate::format::VectorFile;
+use crate::scan::{Piece, strange};
+
+/// See the module.
+pub(super) struct Gathered<'f> {
+    base: &'f VectorFile,
+    bytes: Vec<u8>,
+    places: Vec<u64>,
+    /// The largest number, whatever its sign.
+    pub(super) largest: f64,
+    pub(super) read_bytes: u64,
+    _held: Reservation,
+}
+
+impl<'f> Gathered<'f> {
+    /// Reads the rows at `places` of `base`.
+    ///
+    /// # Errors
+    /// Memory: they do not fit. Usage: a number that is none or infinite. What reading fails with.
+    pub(super) fn read(job: &Job, base: &'f VectorFile, places: Vec<u64>) -> Result<Self> {
+        let input = Input {
+            path: base.path.clone(),
+            header_bytes: base.header_bytes,
+            data_bytes: Some(base.data_bytes()),
+        };
+        let (bytes, summary) = gather(job, &[input], base.row_bytes(), &places)?;
+        let held_bytes = bytes.len() + size_of_val(places.as_slice());
+        let held = job.budget.reserve("rows of vectors", held_bytes as u64)?;
+        let mut gathered = Gathered {
+            base,
+            bytes,
+            places,
+            largest: 0.0,
+            read_bytes: summary.read_bytes,
+            _held: held,
+        };
+        let mut largest = 0.0_f64;
+        gathered.each(|row, vector| {
+            if let Some(column) = vector.iter().position(|number| !number.is_finite()) {
+                return Err(strange(base, row, column, vector[column]));
+            }
+            largest = vector
+                .iter()
+                .fold(largest, |largest, number| largest.max(number.abs()));
+            Ok(())
+        })?;
+        gathered.largest = largest;
+        Ok(gathered)
+    }
+
+    /// How many there are.
+    pub(super) fn rows(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Gives each row, with its number in the base, to `work` as f64.
+    fn each(&self, mut work: impl FnMut(u64, &[f64]) -> Result<()>) -> Result<()> {
+        let mut vector = vec![0.0; self.base.dimension];
+        for (row, bytes) in self
+            .places
+            .iter()
+            .zip(self.bytes.chunks_exact(self.base.row_bytes()))
+        {
+            let numbers = self.base.numbers(*row, bytes)?;
+            self.base.element.decode_f64(numbers, &mut vector);
+            work(*row, &vector)?;
+        }
+        Ok(())
+    }
+
+    /// All rows as f64, one after another.
+    ///
+    /// # Errors
+    /// Memory: they do not fit.
+    pub(super) fn vectors(&self, job: &Job) -> Result<(Vec<f64>, Reservation)> {
+        let count = self.rows() * self.base.dimension;
+        let held_bytes = (count * size_of::<f64>()) as u64;
+        let held = job.budget.reserve("sample of vectors", held_bytes)?;
+        let mut vectors = Vec::with_capacity(count);
+        self.each(|_, vector| {
+            vectors.extend_from_slice(vector);
+            Ok(())
+        })?;
+        Ok((vectors, held))
+    }
+
+    /// Fails for a row that is zero, which has no direction.
+    pub(super) fn check_directions(&self) -> Result<()> {
+        self.each(|row, vector| match to_norm_one(&mut vector.to_vec()) {
+            true => Ok(()),
+            false => Err(zero_vector(self.base, row)),
+        })
+    }
+
+    /// One of the rows as f64.
+    pub(super) fn vector(&self, index: usize, out: &mut [f64]) {
+        let row_bytes = self.base.row_bytes();
+        let bytes = &self.bytes[index * row_bytes..][..row_bytes];
+        let lead_bytes = self.base.lead_bytes();
+        self.base.element.decode_f64(&bytes[lead_bytes..], out);
+    }
+
+    /// Some of the rows as a piece; they are numbered from the first place, whatever their places are.
+    pub(super) fn piece(&self, from: usize, to: usize) -> Piece<'_> {
+        let row_bytes = self.base.row_bytes();
+        Piece {
+            file: self.base,
+            first: from as u64,
+            bytes: &self.bytes[from * row_bytes..to * row_bytes],
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Centroids that start at rows of the whole base which are far from each other, found in a few passes.
+//!
+//! Contract: k-means|| (Bahmani, Moseley, Vattani, Kumar and Vassilvitskii, "Scalable K-Means++", PVLDB 2012, algorithm 2).
+//! From one random row on, each of [`ROUNDS`] passes draws twice as many rows as there are centroids, with a probability in proportion
+//! to the square of their distance from those drawn before. A last pass counts the rows of the base that are nearest to
+//! each, and a k-means++ with these weights chooses the centroids among them. A pass draws exactly so many rows by
+//! Ohlsson's sequential Poisson sampling (Journal of Official Statistics 1998): those with the least random number divided by
+//! their weight; a row's random number is a function of seed, round and row. So the start depends on base and seed alone.
+//!
+//! Bounds: [`ROUNDS`] + 1 reads of the base; products with six times the centroids a row in all. Memory is 20 bytes a number of the
+//! drawn rows, which are four times the centroids, and 16 bytes a drawn row for each thread.
+
+use std::collections::BinaryHeap;
+
+use outcore::read::sample::random;
+use outcore::{Job, Result};
+use outcore_io::memory::Reservation;
+
+use super::centroids::{Centroids, Space};
+use super::gathered::Gathered;
+use super::seed::Sample;
+use super::{scaled, to_norm_one};
+use crate::format::VectorFile;
+use crate::scan::{Scan, Tile};
+
+/// Passes that draw rows. Two are enough: "Scalable K-Means++", section 5.3, and Apache Spark's default.
+const ROUNDS: u64 = 2;
+/// Rows that a pass draws for each centroid.
+const DRAWN_EACH: usize = 2;
+/// The stream of random numbers.
+const STREAM: u64 = 4;
+
+/// What is drawn with.
+#[derive(Clone, Copy)]
+pub(super) struct Seeding<'a> {
+    pub(super) job: &'a Job,
+    pub(super) base: &'a VectorFile,
+    pub(super) k: usize,
+    pub(super) seed: u64,
+    pub(super) is_spherical: bool,
+}
+
+/// Passes and bytes that were read.
+pub(super) type Reads = (u32, u64);
+
+/// What a thread has drawn: the random number divided by the weight, as bits, which have its order; and the row.
+type Drawn = BinaryHeap<(u64, u64)>;
+
+impl Seeding<'_> {
+    /// `k` rows of the base, and what was read for them.
+    ///
+    /// # Errors
+    /// As [`super::kmeans`].
+    pub(super) fn far_rows(self) -> Result<(Vec<f64>, Reads)> {
+        let (base, dimension) = (self.base, self.base.dimension);
+        let drawn_rows = DRAWN_EACH * self.k;
+        let most = (1 + ROUNDS as usize * drawn_rows) as u64;
+        // As f64 and f32 while a pass compares with them, and as f64 where they are gathered.
+        let held_bytes =
+            Centroids::memory_bytes(most as usize, dimension) + most * 8 * dimension as u64;
+        let _held = self.job.budget.reserve("drawn vectors", held_bytes)?;
+        let stream = random(self.seed, STREAM);
+        let first = random(stream, 0) % base.rows;
+        let mut reads = (0, 0);
+        let mut candidates = self.rows_at(vec![first], &mut reads)?;
+        for round in 1..=ROUNDS {
+            let centroids = Centroids::new(candidates.clone(), dimension, self.is_spherical);
+            let places = self.draw(
+                (round, drawn_rows),
+                random(stream, round),
+                &centroids,
+                &mut reads,
+            )?;
+            candidates.extend(self.rows_at(places, &mut reads)?);
+        }
+        let centroids = Centroids::new(candidates, dimension, self.is_spherical);
+        let weights = self.weights(&centroids, &mut reads)?;
+        let sample = Sample::of_weighted(centroids.into_numbers(), weights, dimension);
+        Ok((sample.far_rows(self.job, self.k, self.seed)?, reads))
+    }
+
+    /// Rows of the base, at norm 1 where that is asked for.
+    fn rows_at(&self, places: Vec<u64>, reads: &mut Reads) -> Result<Vec<f64>> {
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = Gathered::read(self.job, self.base, places)?;
+        reads.1 += rows.read_bytes;
+        let (mut vectors, _held) = rows.vectors(self.job)?;
+        if self.is_spherical {
+            rows.check_directions()?;
+            vectors
+                .chunks_exact_mut(self.base.dimension)
+                .for_each(|vector| {
+                    to_norm_one(vector);
+                });
+        }
+        Ok(vectors)
+    }
+
+    /// Draws rows that are far from the centroids; fewer, where not so many have any distance.
+    fn draw(
+        &self,
+        (round, rows): (u64, usize),
+        seed: u64,
+        centroids: &Centroids,
+        reads: &mut Reads,
+    ) -> Result<Vec<u64>> {
+        let state_bytes = ((rows + 1) * size_of::<(u64, u64)>()) as u64;
+        let phase = format!("draw rows, round {round}");
+        let states = self.pass(
+            (&phase, state_bytes),
+            centroids,
+            reads,
+            |drawn: &mut Drawn, row, _, distance| {
+                // At most the largest number, never infinite; 0 is not drawn.
+                let number = ((random(seed, row) >> 11) + 1) as f64 / 2.0_f64.powi(53);
+                let weighed = (number / distance.min(f64::MAX)).min(f64::MAX);
+                if distance > 0.0 {
+                    keep(drawn, (weighed.to_bits(), row), rows);
+                }
+            },
+        )?;
+        let mut all = Drawn::new();
+        states
+            .into_iter()
+            .flatten()
+            .for_each(|drawn| keep(&mut all, drawn, rows));
+        let mut places: Vec<u64> = all.into_iter().map(|(_, row)| row).collect();
+        places.sort_unstable();
+        Ok(places)
+    }
+
+    /// The rows that are nearest to each centroid.
+    fn weights(&self, centroids: &Centroids, reads: &mut Reads) -> Result<Vec<f64>> {
+        let count = centroids.count();
+        let state_bytes = (count * size_of::<u64>()) as u64;
+        let states = self.pass(
+            ("weigh rows", state_bytes),
+            centroids,
+            reads,
+            |counts: &mut Vec<u64>, _, cluster, _| {
+                if counts.is_empty() {
+                    counts.resize(count, 0);
+                }
+                counts[cluster] += 1;
+            },
+        )?;
+        let mut weights = vec![0_u64; count];
+        for counts in states {
+            weights
+                .iter_mut()
+                .zip(counts)
+                .for_each(|(all, count)| *all += count);
+        }
+        Ok(weights.into_iter().map(|count| count as f64).collect())
+    }
+
+    /// Gives row, nearest centroid and distance of all rows to `each`.
+    fn pass<S: Default + Send>(
+        &self,
+        (phase, state_bytes): (&str, u64),
+        centroids: &Centroids,
+        reads: &mut Reads,
+        each: impl Fn(&mut S, u64, usize, f64) + Sync,
+    ) -> Result<Vec<S>> {
+        let base = self.base;
+        let beside_bytes =
+            Space::memory_bytes(centroids.count()) + Tile::memory_bytes(base) + state_bytes;
+        let scan = Scan::plan(self.job, base, (beside_bytes, 0))?;
+        let state = || {
+            let held = self.job.budget.reserve("draw rows", beside_bytes)?;
+            let space = Space::new(centroids.count());
+            Ok((Tile::new(base), space, S::default(), held))
+        };
+        type State<S> = (Tile, Space, S, Reservation);
+        let passed = scan.run(self.job, phase, state, |state: &mut State<S>, piece| {
+            let (tile, space, found, _) = state;
+            tile.each(piece, |rows, wide| {
+                let first = rows.first;
+                let visit = |index: usize, cluster: usize, distance: f64, _: &[f64]| {
+                    each(found, first + index as u64, cluster, distance);
+                    Ok(())
+                };
+                let scale = scaled(base, first, self.is_spherical);
+                centroids.nearest(&rows, space, visit, (wide, scale))
+            })
+        })?;
+        reads.0 += 1;
+        reads.1 += passed.read_bytes;
+        let states = passed.states.into_iter();
+        Ok(states.map(|(_, _, found, _)| found).collect())
+    }
+}
+
+/// Keeps the least `most`.
+fn keep(drawn: &mut Drawn, offered: (u64, u64), most: usize) {
+    if drawn.len() < most {
+        drawn.push(offered);
+    } else if drawn.peek().is_some_and(|last| offered < *last) {
+        drawn.pop();
+        drawn.push(offered);
+    }
+}
