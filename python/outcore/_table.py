@@ -251,6 +251,7 @@ class Table:
         asof: str | None = None,
         tolerance: SupportsIndex | float | str | None = None,
         suffix: str = "_right",
+        ordered: bool = True,
     ) -> Table:
         """Joined with another table by the columns `on`: `"id"`, or `"id=user_id"` where the tables have different names.
 
@@ -262,8 +263,8 @@ class Table:
             asof: Each row gets one partner: the last row of `other` whose column `asof` is not greater.
             tolerance: How far back that may lie: a number, or a duration such as `"5min"`.
             suffix: What is put behind the name of a column of `other` if this table has a column of that name.
-
-        Rows come in the order of `on`, nulls last; those of a key in the order of this table.
+            ordered: Rows come in the order of `on`, nulls last; those of a key in the order of this table. Without it they may
+                come in any order, which is faster if `other` fits into two fifths of the memory.
         """
         right = other if isinstance(other, Table) else _open(other, self._how, None, False)
         asked: JoinRequest = {
@@ -275,6 +276,7 @@ class Table:
             "asof": asof,
             "tolerance": None if tolerance is None else str(tolerance),
             "suffix": suffix,
+            "unordered": not ordered,
         }
         return self._step("join", join=asked)
 

@@ -622,6 +622,7 @@ class JoinRequest(TypedDict):
     asof: str | None
     tolerance: str | None
     suffix: str
+    unordered: bool
 
 
 class NearRequest(TypedDict):

@@ -76,6 +76,7 @@ struct JoinRequest {
     asof: Option<String>,
     tolerance: Option<String>,
     suffix: String,
+    unordered: bool,
 }
 
 impl JoinRequest {
@@ -93,6 +94,7 @@ impl JoinRequest {
             asof: asof.transpose()?,
             suffix: self.suffix.clone(),
             columns: None,
+            is_unordered: self.unordered,
         })
     }
 }

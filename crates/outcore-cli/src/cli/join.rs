@@ -24,7 +24,10 @@ order of RIGHT. It is the same for any memory and threads. Nulls are equal to no
 column is not greater. Rows without one are kept, with nulls; --how inner leaves them out.
 
 Columns of different types are compared by value where one type holds both: integers of any width,
-texts, dictionaries, timestamps of any unit. A key may have more rows than fit in memory.";
+texts, dictionaries, timestamps of any unit. A key may have more rows than fit in memory.
+
+--unordered keeps RIGHT in memory if it fits, and looks the rows of LEFT up in it, which saves the sort:
+then OUT is in the order of LEFT. If it does not fit, or with --how right, full or --asof, it is sorted.";
 
 /// Join two tables by columns that they have in common
 ///
@@ -56,6 +59,9 @@ pub(crate) struct JoinArgs {
     /// What to put behind the name of a column of RIGHT if LEFT has a column of that name
     #[arg(long, value_name = "TEXT", default_value = "_right")]
     pub(crate) suffix: String,
+    /// Write rows in any order: faster if RIGHT fits into two fifths of the memory
+    #[arg(long)]
+    pub(crate) unordered: bool,
     /// Output: .parquet, .arrow or .feather (Arrow file), or .arrows (Arrow stream)
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,

@@ -27,16 +27,26 @@ use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
 /// Pieces that are smaller than that together become one section.
 const SECTION_BYTES: u64 = 16 << 20;
 
+/// Takes a batch that is written.
+pub(super) type WriteBatch<'w> = dyn FnMut(&RecordBatch) -> Result<()> + 'w;
+
 /// What becomes of a table on its way.
 pub(super) trait Change: Sync {
     /// Rows that are left of a piece, if that is known.
     fn count(&self, piece: usize) -> Option<u64>;
 
-    /// What is written of `batch`, the first row of which is row `first` of a piece.
+    /// Gives to `write` what is written of `batch`, the first row of which is row `first` of a piece: in one batch or
+    /// several.
     ///
     /// # Errors
-    /// What keeps it from saying so.
-    fn apply(&self, piece: usize, first: u64, batch: RecordBatch) -> Result<RecordBatch>;
+    /// What keeps it from saying so, and what `write` fails with.
+    fn apply(
+        &self,
+        piece: usize,
+        first: u64,
+        batch: RecordBatch,
+        write: &mut WriteBatch<'_>,
+    ) -> Result<()>;
 }
 
 /// Every row as it is.
@@ -47,8 +57,14 @@ impl Change for Nothing<'_> {
         self.0.get(piece).map(|piece| piece.rows_count)
     }
 
-    fn apply(&self, _: usize, _: u64, batch: RecordBatch) -> Result<RecordBatch> {
-        Ok(batch)
+    fn apply(
+        &self,
+        _: usize,
+        _: u64,
+        batch: RecordBatch,
+        write: &mut WriteBatch<'_>,
+    ) -> Result<()> {
+        write(&batch)
     }
 }
 
@@ -140,10 +156,11 @@ pub(super) fn copy_changed(
                     for batch in reader.open(piece)? {
                         let batch = batch?;
                         let rows = batch.num_rows() as u64;
-                        let batch = change.apply(index, row, batch)?;
+                        change.apply(index, row, batch, &mut |batch| {
+                            written += batch.num_rows() as u64;
+                            section.write(batch)
+                        })?;
                         row += rows;
-                        written += batch.num_rows() as u64;
-                        section.write(&batch)?;
                         if expected == Some(written) && row < piece.rows_count {
                             break;
                         }

@@ -20,7 +20,7 @@ use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 use twox_hash::XxHash3_64;
 
-use super::copy::{Change, Copied, copy_changed, filtered};
+use super::copy::{Change, Copied, WriteBatch, copy_changed, filtered};
 use super::{TableEnds, TableSummary};
 use crate::input::{Piece, TableInput};
 use crate::output::OutputOptions;
@@ -53,10 +53,16 @@ impl Change for First {
         self.0.get(piece).copied()
     }
 
-    fn apply(&self, piece: usize, first: u64, batch: RecordBatch) -> Result<RecordBatch> {
+    fn apply(
+        &self,
+        piece: usize,
+        first: u64,
+        batch: RecordBatch,
+        write: &mut WriteBatch<'_>,
+    ) -> Result<()> {
         let count = self.0.get(piece).copied().unwrap_or(0);
         let left = usize::try_from(count.saturating_sub(first)).unwrap_or(usize::MAX);
-        Ok(batch.slice(0, left.min(batch.num_rows())))
+        write(&batch.slice(0, left.min(batch.num_rows())))
     }
 }
 
@@ -198,7 +204,13 @@ impl Change for Taken<'_> {
         })
     }
 
-    fn apply(&self, piece: usize, first: u64, batch: RecordBatch) -> Result<RecordBatch> {
+    fn apply(
+        &self,
+        piece: usize,
+        first: u64,
+        batch: RecordBatch,
+        write: &mut WriteBatch<'_>,
+    ) -> Result<()> {
         let start = self.drawn.starts.get(piece).copied().unwrap_or(0) + first;
         let end = self.drawn.rows_count.min(start + batch.num_rows() as u64);
         let mut taken = self.drawn.before(start);
@@ -214,6 +226,6 @@ impl Change for Taken<'_> {
                     .hint("the file is damaged: copy or write it again"),
             );
         }
-        filtered(&batch, &chosen)
+        write(&filtered(&batch, &chosen)?)
     }
 }

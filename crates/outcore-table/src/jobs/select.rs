@@ -15,7 +15,7 @@ use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 use outcore::Job;
 use outcore_io::Result;
 
-use super::copy::{Change, copy_changed, filtered};
+use super::copy::{Change, WriteBatch, copy_changed, filtered};
 use super::{TableEnds, TableSummary};
 use crate::expr::{Assignment, Expr};
 use crate::fault;
@@ -161,7 +161,13 @@ impl Change for Selected<'_> {
         piece.map(|piece| piece.rows_count)
     }
 
-    fn apply(&self, _: usize, _: u64, mut batch: RecordBatch) -> Result<RecordBatch> {
+    fn apply(
+        &self,
+        _: usize,
+        _: u64,
+        mut batch: RecordBatch,
+        write: &mut WriteBatch<'_>,
+    ) -> Result<()> {
         for condition in &self.selection.conditions {
             batch = filtered(&batch, &condition.holds(&batch)?)?;
         }
@@ -176,6 +182,6 @@ impl Change for Selected<'_> {
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let made =
             RecordBatch::try_new_with_options(Arc::clone(&self.plan.schema), columns, &options);
-        made.map_err(|error| fault::arrow(SELECT, &error))
+        write(&made.map_err(|error| fault::arrow(SELECT, &error))?)
     }
 }

@@ -370,6 +370,19 @@ impl RowCodec {
         Ok(())
     }
 
+    /// Bytes of each row of `batch`, without its key.
+    ///
+    /// # Errors
+    /// As [`RowCodec::encode`].
+    pub(crate) fn measure(&self, batch: &RecordBatch) -> Result<Vec<usize>> {
+        let mut lens_bytes = vec![PREFIX_BYTES; batch.num_rows()];
+        for (node, array) in self.layout.nodes.iter().zip(batch.columns()) {
+            let column = Column::new(node, array, true)?;
+            column.measure(OneEach(batch.num_rows()), &mut lens_bytes);
+        }
+        Ok(lens_bytes)
+    }
+
     /// The bits in front of the columns.
     fn mark_nulls(&self, columns: &[Option<Column>], out: &mut [u8], cursors: &mut [usize]) {
         let marked = &self.layout.marked;

@@ -152,6 +152,10 @@ fn twin([left, right]: [&RecordBatch; 2], wanted: &Join) -> Vec<Pair> {
         }
     }
     pairs.sort();
+    if wanted.is_unordered && !matches!(kind, JoinKind::Right | JoinKind::Full) {
+        // Rows of the left table are looked up as they come.
+        pairs.sort_by_key(|((_, _, left, right), _)| (*left, *right));
+    }
     pairs.into_iter().map(|(_, pair)| pair).collect()
 }
 
@@ -235,6 +239,7 @@ proptest! {
         threads in 1_usize..4,
         both in any::<bool>(),
         kind in 0_usize..6,
+        is_unordered in any::<bool>(),
     ) {
         let draw = &mut Draw::new(seed);
         let left = any_table(draw, rows.0, domain, "l");
@@ -242,6 +247,7 @@ proptest! {
         let names: &[&str] = if both { &["number", "text"] } else { &["number"] };
         let mut wanted = of_kind(names, JoinKind::ALL[kind].1);
         wanted.suffix = "_of_right".to_owned();
+        wanted.is_unordered = is_unordered;
         let (_, out) = joined([&left, &right], group_rows, (256 << 20, threads), &wanted).unwrap();
         check([&left, &right], &wanted, &out);
     }
@@ -277,6 +283,59 @@ fn a_key_with_more_rows_than_are_held_goes_to_scratch_and_is_the_same_for_any_me
     for kind in [JoinKind::Semi, JoinKind::Anti] {
         let wanted = of_kind(&["id"], kind);
         let (_, out) = joined([&left, &right], 500, (24 << 20, 1), &wanted).unwrap();
+        check([&left, &right], &wanted, &out);
+    }
+}
+
+#[test]
+fn rows_are_looked_up_if_the_right_table_fits_and_sorted_if_not() {
+    let draw = &mut Draw::new(9);
+    let ids = |draw: &mut Draw, rows: usize| -> ArrayRef {
+        let ids = (0..rows).map(|_| (!draw.one_in(50)).then(|| draw.below(30_000) as i64));
+        Arc::new(ids.collect::<Int64Array>())
+    };
+    let texts = |rows: usize| -> ArrayRef {
+        let texts = (0..rows).map(|row| Some(format!("{row:0>300}")));
+        Arc::new(texts.collect::<StringArray>())
+    };
+    let left = table(vec![("id", ids(draw, 20_000)), ("l", texts(20_000))]);
+    let right = table(vec![("id", ids(draw, 40_000)), ("r", texts(40_000))]);
+    for kind in [
+        JoinKind::Inner,
+        JoinKind::Left,
+        JoinKind::Semi,
+        JoinKind::Anti,
+    ] {
+        let sorted = of_kind(&["id"], kind);
+        let unordered = Join {
+            is_unordered: true,
+            ..sorted.clone()
+        };
+        for (shape, fits) in [
+            ((24 << 20, 1), false),
+            ((512 << 20, 1), true),
+            ((512 << 20, 3), true),
+        ] {
+            let (summary, out) = joined([&left, &right], 3_000, shape, &unordered).unwrap();
+            let is_keyed = matches!(kind, JoinKind::Semi | JoinKind::Anti);
+            if fits {
+                assert_eq!((summary.scratch_bytes, summary.passes), (0, 1), "{kind:?}");
+            }
+            match fits || is_keyed {
+                true => check([&left, &right], &unordered, &out),
+                false => check([&left, &right], &sorted, &out),
+            }
+        }
+    }
+    // All pairs of a key with very many rows, whose left row is long.
+    let one = |rows: usize| -> ArrayRef { Arc::new(Int32Array::from_value(1, rows)) };
+    let long: StringArray = [Some("x".repeat(100_000)), None].into_iter().collect();
+    let left = table(vec![("id", one(2)), ("l", Arc::new(long))]);
+    let right = table(vec![("id", one(900))]);
+    let mut wanted = of_kind(&["id"], JoinKind::Inner);
+    for is_unordered in [true, false] {
+        wanted.is_unordered = is_unordered;
+        let (_, out) = joined([&left, &right], 100, (128 << 20, 2), &wanted).unwrap();
         check([&left, &right], &wanted, &out);
     }
 }

@@ -46,6 +46,7 @@ pub(crate) fn join(context: &Context, args: &JoinArgs) -> Result<u8> {
         asof,
         suffix: args.suffix.clone(),
         columns: (!columns.is_empty()).then(|| columns.clone()),
+        is_unordered: args.unordered,
     };
     let request = Request {
         inputs: &inputs,

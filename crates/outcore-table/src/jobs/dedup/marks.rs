@@ -11,7 +11,7 @@ use outcore_io::{Error, Result};
 
 use super::DEDUP;
 use crate::input::Piece;
-use crate::jobs::copy::{Change, filtered};
+use crate::jobs::copy::{Change, WriteBatch, filtered};
 use crate::jobs::rows_in::piece_and_place;
 
 /// A bit for each row of each piece: whether it is kept.
@@ -82,10 +82,16 @@ impl Change for Kept<'_> {
         })
     }
 
-    fn apply(&self, piece: usize, first: u64, batch: RecordBatch) -> Result<RecordBatch> {
+    fn apply(
+        &self,
+        piece: usize,
+        first: u64,
+        batch: RecordBatch,
+        write: &mut WriteBatch<'_>,
+    ) -> Result<()> {
         let places = first..first + batch.num_rows() as u64;
         let taken = places.map(|place| Ok(Some(self.marks.is_set(piece, place)? == self.is_kept)));
         let taken: BooleanArray = taken.collect::<Result<_>>()?;
-        filtered(&batch, &taken)
+        write(&filtered(&batch, &taken)?)
     }
 }

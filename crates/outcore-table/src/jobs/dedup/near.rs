@@ -30,7 +30,7 @@ use super::minhash::{MinHash, Shingles, Space};
 use super::{Chosen, DEDUP, DedupSummary, write};
 use crate::fault;
 use crate::input::{Piece, TableInput};
-use crate::jobs::copy::{Change, filtered};
+use crate::jobs::copy::{Change, WriteBatch, filtered};
 use crate::jobs::rows_in::ReadShape;
 use crate::jobs::sort::{open, read_shape, scratch_dir};
 use crate::jobs::{TableEnds, TableSummary};
@@ -402,8 +402,14 @@ impl Change for Alone<'_> {
         self.0.kept_counts.get(piece).copied()
     }
 
-    fn apply(&self, piece: usize, first: u64, batch: RecordBatch) -> Result<RecordBatch> {
-        Ok(self.0.chosen((piece, first), &batch, true)?.0)
+    fn apply(
+        &self,
+        piece: usize,
+        first: u64,
+        batch: RecordBatch,
+        write: &mut WriteBatch<'_>,
+    ) -> Result<()> {
+        write(&self.0.chosen((piece, first), &batch, true)?.0)
     }
 }
 
@@ -419,12 +425,18 @@ impl Change for Others<'_> {
         Some(all - self.rows.kept_counts.get(piece)?)
     }
 
-    fn apply(&self, piece: usize, first: u64, batch: RecordBatch) -> Result<RecordBatch> {
+    fn apply(
+        &self,
+        piece: usize,
+        first: u64,
+        batch: RecordBatch,
+        write: &mut WriteBatch<'_>,
+    ) -> Result<()> {
         let (batch, stands) = self.rows.chosen((piece, first), &batch, false)?;
         let mut columns = batch.columns().to_vec();
         let stands: ArrayRef = Arc::new(UInt64Array::from(stands));
         columns.push(stands);
-        RecordBatch::try_new(Arc::clone(self.schema), columns)
-            .map_err(|error| fault::arrow(DEDUP, &error))
+        let batch = RecordBatch::try_new(Arc::clone(self.schema), columns);
+        write(&batch.map_err(|error| fault::arrow(DEDUP, &error))?)
     }
 }

@@ -14,10 +14,15 @@
 //! first within each key, and are paired as they come out ([`sink`]). A key with more rows on the right than the memory
 //! holds goes to scratch once more ([`held`]).
 //!
+//! With [`Join::is_unordered`] a right table that fits into a part of the memory is kept there instead, and the left rows are
+//! looked up in it as they are read ([`lookup`]): then the output is in the order of the left table. Where it does not fit, or
+//! right rows without a partner are wanted, all is sorted.
+//!
 //! Bounds: one read of the columns that are needed, one more of those of the key for the sample; both tables' rows to
 //! scratch and back as far as they do not fit. Time grows with the rows of both inputs and of the output.
 
 mod held;
+mod lookup;
 mod plan;
 mod sink;
 mod source;
@@ -25,18 +30,21 @@ mod types;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 use outcore::Job;
 use outcore::sort::lines::{RowSortOptions, sort_rows};
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
+use super::copy::copy_changed;
 use super::rows_out::part_bytes;
-use super::sort::{create, scratch_dir, shapes};
+use super::sort::{create, read_shape, scratch_dir, shapes};
 use super::{TableEnds, TableSummary};
 use crate::input::{InputOptions, TableInput};
 use crate::output::OutputOptions;
 use held::Scratch;
+use lookup::Right;
 use plan::{JoinKey, Plan};
 use sink::JoinSink;
 use source::JoinSource;
@@ -150,6 +158,8 @@ pub struct Join {
     pub suffix: String,
     /// The columns of the output, of all that there would be.
     pub columns: Option<Vec<String>>,
+    /// Rows may come in any order.
+    pub is_unordered: bool,
 }
 
 impl Default for Join {
@@ -160,6 +170,7 @@ impl Default for Join {
             asof: None,
             suffix: "_right".to_owned(),
             columns: None,
+            is_unordered: false,
         }
     }
 }
@@ -186,6 +197,11 @@ pub fn join(
     let plan = Plan::of([tables[0].schema(), tables[1].schema()], wanted)?;
     let narrowed = |side: usize| tables[side].narrowed(&plan.sides[side].reads, &reading);
     let inputs = [narrowed(0)?, narrowed(1)?];
+    if wanted.is_unordered
+        && let Some(done) = by_lookup(job, ends, &inputs, &plan)?
+    {
+        return Ok(done);
+    }
     let writes = OutputOptions {
         sorted_by: plan.sorted_by.clone(),
         ..ends.writes.clone()
@@ -231,4 +247,32 @@ pub fn join(
         scratch_bytes: summary.scratch_bytes + spilled_bytes,
         ..summary
     })
+}
+
+/// Looks the left rows up in the right table, if that can be done with this kind of join and in this memory.
+fn by_lookup(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    inputs: &[TableInput; 2],
+    plan: &Plan,
+) -> Result<Option<TableSummary>> {
+    if plan.kind.keeps_right() || plan.asof.is_some() {
+        return Ok(None);
+    }
+    let started = Instant::now();
+    let [left, right] = inputs;
+    let shape = read_shape(job, right.memory_min_bytes(), usize::MAX);
+    let Some(table) = Right::load(job, right, plan, shape)? else {
+        return Ok(None);
+    };
+    let to = (ends.outputs, &plan.schema, ends.writes);
+    let copied = copy_changed(job, left, to, &table)?;
+    right.check_unchanged()?;
+    let done = copied.publish()?;
+    Ok(Some(TableSummary {
+        rows_in: left.rows_count() + right.rows_count(),
+        read_bytes: done.read_bytes + right.read_bytes(),
+        seconds: started.elapsed().as_secs_f64(),
+        ..done
+    }))
 }

@@ -22,6 +22,7 @@ use arrow_array::{
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, SortOptions};
 use arrow_select::take::take_record_batch;
+use arrow_select::zip::zip;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::sort::lines::rows::RowBatch;
 use outcore_io::{Error, Result};
@@ -277,6 +278,53 @@ impl Plan {
         Ok((bytes, ends))
     }
 
+    /// The keys of the rows of the left table, and what goes along of them.
+    ///
+    /// # Errors
+    /// As [`Plan::encode`].
+    pub(super) fn left_rows(&self, batch: &RecordBatch) -> Result<(LeftKeys, RecordBatch)> {
+        let side = &self.sides[Which::Left as usize];
+        let keys = side.columns_of_key(batch, &self.types)?;
+        let is_null = null_rows(&keys, batch.num_rows());
+        let all: Vec<u32> = (0..batch.num_rows() as u32).collect();
+        let (bytes, ends) = self.keys_of(Which::Left, &keys, (&is_null, 0), &all)?;
+        let carried = batch.project(&side.carried);
+        let carried = carried.map_err(|error| fault::arrow(JOIN, &error))?;
+        let tail_bytes = self.tail_bytes;
+        let keys = LeftKeys {
+            bytes,
+            ends,
+            is_null,
+            tail_bytes,
+        };
+        Ok((keys, carried))
+    }
+
+    /// The columns of the output, of what both tables give for its rows; `is_left` says which rows have a left one.
+    ///
+    /// # Errors
+    /// Usage: a value that the type of its column does not hold.
+    pub(super) fn put_together(
+        &self,
+        (left, right): (&RecordBatch, &RecordBatch),
+        is_left: impl Fn() -> BooleanArray,
+    ) -> Result<RecordBatch> {
+        let arrow = |error| fault::arrow(JOIN, &error);
+        let columns = self.outputs.iter().zip(self.schema.fields());
+        let columns = columns.map(|(column, field)| match column {
+            OutputColumn::Left(place) => Ok(ArrayRef::clone(left.column(*place))),
+            OutputColumn::Right(place) => Ok(ArrayRef::clone(right.column(*place))),
+            OutputColumn::Either(one, other) => {
+                let one = cast(left.column(*one), field.data_type())?;
+                let other = cast(right.column(*other), field.data_type())?;
+                zip(&is_left(), &one, &other).map_err(arrow)
+            }
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(left.num_rows()));
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).map_err(arrow)
+    }
+
     /// Appends rows of the columns of the key alone, for a sample.
     ///
     /// # Errors
@@ -342,6 +390,23 @@ impl Plan {
             }
         }
         names
+    }
+}
+
+/// The keys of some left rows.
+pub(super) struct LeftKeys {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    is_null: Vec<bool>,
+    tail_bytes: usize,
+}
+
+impl LeftKeys {
+    /// The key of a row, as [`JoinRow::key`]; nothing if it is equal to nothing.
+    pub(super) fn key(&self, row: usize) -> Option<&[u8]> {
+        let from = if row == 0 { 0 } else { self.ends[row - 1] };
+        let to = self.ends[row] - self.tail_bytes;
+        (!self.is_null[row]).then(|| &self.bytes[from..to])
     }
 }
 

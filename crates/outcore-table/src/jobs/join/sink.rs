@@ -10,17 +10,16 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow_select::filter::filter_record_batch;
+use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_select::nullif::nullif;
-use arrow_select::zip::zip;
 use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::Result;
 
 use super::held::{Held, Placed, Scratch};
-use super::plan::{OutputColumn, Plan, Which};
+use super::plan::{Plan, Which};
 use super::{JOIN, JoinKind};
 use crate::fault;
+use crate::jobs::copy::filtered;
 use crate::jobs::rows_out::{ROWS_AT_ONCE, WriteShape};
 use crate::output::{Section, TableOutput};
 
@@ -62,6 +61,7 @@ impl RowSink for JoinSink<'_> {
                 section: self.output.section(number as u64, 0),
                 batch: 1,
                 bytes: Vec::new(),
+                paired_bytes: 0,
                 left: Vec::new(),
                 right: Vec::new(),
             },
@@ -174,6 +174,8 @@ struct Pairs<'a> {
     batch: u64,
     /// Rows of both tables, each once.
     bytes: Vec<u8>,
+    /// Bytes of the rows of all pairs, where a row is in several of them.
+    paired_bytes: u64,
     /// Of each row of the batch: where its left row is, if it has one,
     left: Vec<Option<Range<usize>>>,
     /// and its right row.
@@ -182,7 +184,7 @@ struct Pairs<'a> {
 
 impl Pairs<'_> {
     fn push(&mut self, left: ToPlace<'_>, right: ToPlace<'_>) -> Result<()> {
-        let is_long = self.bytes.len() as u64 >= self.sink.shape.batch_bytes;
+        let is_long = self.paired_bytes >= self.sink.shape.batch_bytes;
         if self.left.len() == ROWS_AT_ONCE || is_long {
             self.write()?;
         }
@@ -194,6 +196,7 @@ impl Pairs<'_> {
     }
 
     fn place(&mut self, row: &[u8], placed: &mut Placed) -> Range<usize> {
+        self.paired_bytes += row.len() as u64;
         if placed.batch != self.batch {
             let from = self.bytes.len();
             self.bytes.extend_from_slice(row);
@@ -214,6 +217,7 @@ impl Pairs<'_> {
         let rows_count = batch.num_rows() as u64;
         self.sink.written.fetch_add(rows_count, Ordering::Relaxed);
         self.bytes.clear();
+        self.paired_bytes = 0;
         self.left.clear();
         self.right.clear();
         self.batch += 1;
@@ -249,30 +253,16 @@ impl Pairs<'_> {
             right = without(&right, &exceeded)?;
             far = Some(exceeded);
         }
-        let arrow = |error| fault::arrow(JOIN, &error);
-        let columns = plan.outputs.iter().zip(plan.schema.fields());
-        let columns = columns.map(|(column, field)| match column {
-            OutputColumn::Left(place) => Ok(ArrayRef::clone(left.column(*place))),
-            OutputColumn::Right(place) => Ok(ArrayRef::clone(right.column(*place))),
-            OutputColumn::Either(one, other) => {
-                let one = super::types::cast(left.column(*one), field.data_type())?;
-                let other = super::types::cast(right.column(*other), field.data_type())?;
-                let is_left: BooleanArray = self
-                    .left
-                    .iter()
-                    .map(|place| Some(place.is_some()))
-                    .collect();
-                zip(&is_left, &one, &other).map_err(arrow)
-            }
-        });
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(self.left.len()));
-        let batch = RecordBatch::try_new_with_options(plan.schema.clone(), columns, &options);
-        let batch = batch.map_err(arrow)?;
+        let is_left = || {
+            let places = self.left.iter();
+            places.map(|place| Some(place.is_some())).collect()
+        };
+        let batch = plan.put_together((&left, &right), is_left)?;
         match far {
             Some(far) if plan.kind == JoinKind::Inner => {
-                let near = arrow_arith::boolean::not(&far).map_err(arrow)?;
-                filter_record_batch(&batch, &near).map_err(arrow)
+                let near = arrow_arith::boolean::not(&far);
+                let near = near.map_err(|error| fault::arrow(JOIN, &error))?;
+                filtered(&batch, &near)
             }
             _ => Ok(batch),
         }
