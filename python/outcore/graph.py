@@ -169,6 +169,25 @@ class Graph:
         have, or as near to that as `max_iter` rounds come."""
         return self._run("label_propagation", "<u4", max_iter=max_iter, progress=progress)
 
+    def louvain_communities(
+        self,
+        *,
+        resolution: float = 1.0,
+        threshold: float = 1e-7,
+        seed: SupportsIndex = _SEED,
+        progress: Watcher | bool | None = None,
+    ) -> npt.NDArray[np.uint32]:
+        """The smallest vertex of the community of each vertex, by Louvain's method; of undirected graphs, by weights if
+        there are any. A `resolution` above 1 makes smaller communities."""
+        return self._run(
+            "louvain",
+            "<u4",
+            number=seed,
+            alpha=resolution,
+            tol=threshold,
+            progress=progress,
+        )
+
     def hits(
         self,
         max_iter: SupportsIndex = 100,

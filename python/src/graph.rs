@@ -13,7 +13,7 @@ use outcore_graph::convert::{ConvertOptions, check_memory, convert as run_conver
 use outcore_graph::edges::ReadOptions;
 use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::graph::{Direction, Graph};
-use outcore_graph::kernels::{self, HitsOptions, PageRankOptions};
+use outcore_graph::kernels::{self, HitsOptions, LouvainOptions, PageRankOptions};
 use outcore_io::output::parent_of;
 use pyo3::FromPyObject;
 
@@ -44,8 +44,9 @@ pub(crate) struct ConvertRequest {
 pub(crate) struct KernelRequest {
     graph: PathBuf,
     kernel: String,
-    /// The source of a search, or k.
+    /// The source of a search, k, or a seed.
     number: u64,
+    /// That of PageRank, or the resolution of communities.
     alpha: f64,
     tolerance: f64,
     iterations: u32,
@@ -112,6 +113,14 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
         "parents" => kernels::bfs(&job, &graph, number)?.parents,
         "core_number" => kernels::core_numbers(&job, &graph)?,
         "label_propagation" => kernels::label_propagation(&job, &graph, request.iterations)?.labels,
+        "louvain" => {
+            let options = LouvainOptions {
+                resolution: request.alpha,
+                threshold: request.tolerance,
+                seed: request.number,
+            };
+            kernels::louvain(&job, &graph, options)?.labels
+        }
         "hits" => {
             let options = HitsOptions {
                 tolerance: request.tolerance,

@@ -244,3 +244,18 @@ pub(crate) fn discontent(vertices: u32, edges: &[[u32; 2]], labels: &[u32]) -> O
         times.values().any(|count| *count > of_own)
     })
 }
+
+/// The modularity of a partition: the share of weight inside of communities, less what is expected there.
+pub(crate) fn modularity(edges: &[([u32; 2], f64)], labels: &[u32], resolution: f64) -> f64 {
+    let (mut inside, mut whole) = (0.0, 0.0);
+    let mut totals = vec![0.0; labels.len()];
+    for ([one, other], weight) in edges {
+        whole += 2.0 * weight;
+        let (one, other) = (labels[*one as usize], labels[*other as usize]);
+        totals[one as usize] += weight;
+        totals[other as usize] += weight;
+        inside += if one == other { 2.0 * weight } else { 0.0 };
+    }
+    let expected = totals.iter().map(|total| (total / whole) * (total / whole));
+    inside / whole - resolution * expected.sum::<f64>()
+}
