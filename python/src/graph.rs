@@ -50,7 +50,7 @@ pub(crate) struct KernelRequest {
     alpha: f64,
     tolerance: f64,
     iterations: u32,
-    /// Vertices that a personalized surfer jumps to, with weights.
+    /// Vertices that a personalized surfer jumps to, with weights; or those that a search starts from.
     targets: Vec<(u32, f64)>,
     resources: Resources,
 }
@@ -107,10 +107,11 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
     let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
     let graph = Graph::open(&job, &request.graph)?;
     let number = u32::try_from(request.number).unwrap_or(u32::MAX);
+    let sources: Vec<u32> = request.targets.iter().map(|(vertex, _)| *vertex).collect();
     let values = match request.kernel.as_str() {
         "components" => kernels::components(&job, &graph)?,
-        "levels" => kernels::bfs(&job, &graph, number)?.levels,
-        "parents" => kernels::bfs(&job, &graph, number)?.parents,
+        "levels" => kernels::bfs_from(&job, &graph, &sources)?.levels,
+        "parents" => kernels::bfs_from(&job, &graph, &sources)?.parents,
         "core_number" => kernels::core_numbers(&job, &graph)?,
         "label_propagation" => kernels::label_propagation(&job, &graph, request.iterations)?.labels,
         "louvain" => {

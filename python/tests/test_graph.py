@@ -48,6 +48,9 @@ def test_components_and_levels_are_those_of_scipy(tmp_path, scale):
     source = int(edges[0, 0])
     far = csgraph.shortest_path(matrix, unweighted=True, indices=source)
     assert (g.bfs(source) == np.where(np.isinf(far), -1, far)).all()
+    sources = [source, 1, 2]
+    far = csgraph.shortest_path(matrix, unweighted=True, indices=sources).min(axis=0)
+    assert (g.bfs(sources) == np.where(np.isinf(far), -1, far)).all()
     parents = g.bfs(source, parents=True)
     levels = g.bfs(source)
     reached = (levels > 0).nonzero()[0]

@@ -25,7 +25,8 @@ Examples:
 const BFS_EXAMPLES: &str = "\
 Examples:
   outcore graph bfs g.graph --source 17 -o levels.npy
-  outcore graph bfs g.graph --source 17 --parents -o parents.npy";
+  outcore graph bfs g.graph --source 17 --parents -o parents.npy
+  outcore graph bfs g.graph --source 17 --source 42 -o levels.npy";
 
 const PAGERANK_EXAMPLES: &str = "\
 Examples:
@@ -122,16 +123,17 @@ pub(crate) enum GraphCommand {
         #[command(flatten)]
         kernel: KernelArgs,
     },
-    /// Breadth-first search: the number of edges from a source to each vertex
+    /// Breadth-first search: the number of edges from the nearest source to each vertex
     ///
     /// -1 stands for vertices that are not reached.
     #[command(after_long_help = BFS_EXAMPLES)]
     Bfs {
         #[command(flatten)]
         kernel: KernelArgs,
-        /// The vertex to start from; its original id if ids were relabelled
-        #[arg(long, value_name = "VERTEX")]
-        source: u64,
+        /// The vertex to start from; its original id if ids were relabelled. Repeat to start from
+        /// several at once
+        #[arg(long, value_name = "VERTEX", required = true)]
+        source: Vec<u64>,
         /// Write the vertex before each on a shortest path, the smallest of several, in place of
         /// the distance
         #[arg(long)]
@@ -275,7 +277,7 @@ pub(crate) struct GraphConvertArgs {
     #[arg(short, long, value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     pub(crate) output: PathBuf,
     /// Format of the files, if their names do not tell: u32 or u64 (pairs of numbers, little
-    /// endian), text, csv, mtx, sg or wsg
+    /// endian), text, csv, mtx, sg, wsg or graph500 (packed edges of 12 bytes)
     #[arg(long = "type", value_name = "TYPE", value_parser = EdgeFormat::parse, help_heading = "Edges")]
     pub(crate) format: Option<EdgeFormat>,
     /// Edges have no direction

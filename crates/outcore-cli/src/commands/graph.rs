@@ -56,7 +56,10 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
             source,
             parents,
         } => run_kernel(context, kernel, "search", |job, graph, names| {
-            let found = kernels::bfs(job, graph, vertex_of(*source, graph, names)?)?;
+            let sources = source.iter();
+            let sources = sources.map(|name| vertex_of(*name, graph, names));
+            let sources = sources.collect::<Result<Vec<u32>>>()?;
+            let found = kernels::bfs_from(job, graph, &sources)?;
             Ok(Values::Optional(match parents {
                 true => found.parents,
                 false => found.levels,

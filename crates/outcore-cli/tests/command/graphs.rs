@@ -135,6 +135,25 @@ fn samples_are_rows_of_edges_along_or_against_their_direction() {
 }
 
 #[test]
+fn a_search_starts_from_one_vertex_or_several() {
+    let place = place();
+    let found = lines(&place, "graph bfs d.graph --source 30");
+    assert_eq!(found, ["0,3", "10,4", "20,2", "30,0", "40,1", "50,2"]);
+    let found = lines(
+        &place,
+        "graph bfs d.graph --source 30 --source 0 --source 50",
+    );
+    assert_eq!(found, ["0,0", "10,1", "20,2", "30,0", "40,1", "50,0"]);
+    run(&place, "graph bfs d.graph").fails(2, &["--source"], "");
+    // A packed edge of Graph500, from 2^32 + 1 to 1.
+    place.write("packed", &[1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]);
+    let convert = "graph convert packed -o p.graph --type graph500 --relabel";
+    run(&place, convert).ok();
+    let found = lines(&place, "graph bfs p.graph --source 4294967297");
+    assert_eq!(found, ["1,1", "4294967297,0"]);
+}
+
+#[test]
 fn walks_are_rows_of_vertices() {
     let place = place();
     let walk = "graph walk d.graph -o w.npy --length 3 --source 40 --repeat 50 --seed 3";

@@ -31,7 +31,7 @@ mod sampling;
 mod strong;
 mod triangles;
 
-pub use bfs::{Search, bfs};
+pub use bfs::{Search, bfs, bfs_from};
 pub use components::components;
 pub use cores::{core_numbers, k_core};
 pub use hits::{Hits, HitsOptions, hits};

@@ -9,9 +9,9 @@ use outcore_graph::edges::ReadOptions;
 use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::graph::Graph;
 use outcore_graph::kernels::{
-    HitsOptions, LouvainOptions, PageRankOptions, bfs, components, core_numbers, hits, k_core,
-    label_propagation, louvain, pagerank, personalized_pagerank, shortest_paths, strong_components,
-    triangles,
+    HitsOptions, LouvainOptions, PageRankOptions, bfs, bfs_from, components, core_numbers, hits,
+    k_core, label_propagation, louvain, pagerank, personalized_pagerank, shortest_paths,
+    strong_components, triangles,
 };
 
 use crate::common::{Random, each_graph, job, made, rmat};
@@ -39,9 +39,16 @@ fn levels_and_parents_are_those_of_a_queue() {
                 continue;
             }
             let found = bfs(job, graph, source).unwrap();
-            let (levels, parents) = oracle::bfs(&lists, source);
+            let (levels, parents) = oracle::bfs(&lists, &[source]);
             assert!(found.levels == levels, "{name} from {source}: levels");
             assert!(found.parents == parents, "{name} from {source}: parents");
+        }
+        assert_eq!(bfs_from(job, graph, &[]).unwrap_err().kind(), Kind::Usage);
+        if vertices > 0 {
+            let sources = [vertices / 3, vertices - 1, vertices / 3, vertices / 2];
+            let found = bfs_from(job, graph, &sources).unwrap();
+            let (levels, parents) = oracle::bfs(&lists, &sources);
+            assert!(found.levels == levels && found.parents == parents, "{name}");
         }
     });
 }

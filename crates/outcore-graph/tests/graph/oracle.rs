@@ -53,11 +53,16 @@ pub(crate) fn components(vertices: u32, edges: &[[u32; 2]]) -> Vec<u32> {
 }
 
 /// Levels and least parents.
-pub(crate) fn bfs(lists: &[Vec<u32>], source: u32) -> (Vec<u32>, Vec<u32>) {
+pub(crate) fn bfs(lists: &[Vec<u32>], sources: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let mut levels = vec![NO_VERTEX; lists.len()];
     let mut parents = vec![NO_VERTEX; lists.len()];
-    let mut open = VecDeque::from([source]);
-    (levels[source as usize], parents[source as usize]) = (0, source);
+    let mut open = VecDeque::new();
+    for source in sources {
+        if levels[*source as usize] == NO_VERTEX {
+            (levels[*source as usize], parents[*source as usize]) = (0, *source);
+            open.push_back(*source);
+        }
+    }
     while let Some(vertex) = open.pop_front() {
         for other in &lists[vertex as usize] {
             let level = levels[vertex as usize] + 1;
