@@ -121,14 +121,19 @@ class Graph:
 
     def bfs(
         self,
-        source: SupportsIndex,
+        source: SupportsIndex | Sequence[SupportsIndex],
         *,
         parents: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.int64]:
-        """The number of edges from `source` to each vertex, or the vertex before each; -1 for none."""
+        """The number of edges from `source`, or the nearest of several, to each vertex, or the vertex before each; -1 for
+        none."""
         kernel = "parents" if parents else "levels"
-        found = self._run(kernel, "<u4", number=self._vertex(source), progress=progress)
+        sources = [source] if isinstance(source, SupportsIndex) else source
+        starts = [(self._vertex(vertex), 1.0) for vertex in sources]
+        if not starts:
+            raise usage("search", "there is no source to start from", "name a vertex, or several")
+        found = self._run(kernel, "<u4", targets=starts, progress=progress)
         wide: npt.NDArray[np.int64] = found.astype("i8")
         wide[wide == 0xFFFF_FFFF] = -1
         return wide
@@ -168,6 +173,25 @@ class Graph:
         """The smallest vertex of the community of each vertex, where each has the label that most of its neighbours
         have, or as near to that as `max_iter` rounds come."""
         return self._run("label_propagation", "<u4", max_iter=max_iter, progress=progress)
+
+    def louvain_communities(
+        self,
+        *,
+        resolution: float = 1.0,
+        threshold: float = 1e-7,
+        seed: SupportsIndex = _SEED,
+        progress: Watcher | bool | None = None,
+    ) -> npt.NDArray[np.uint32]:
+        """The smallest vertex of the community of each vertex, by Louvain's method; of undirected graphs, by weights if
+        there are any. A `resolution` above 1 makes smaller communities."""
+        return self._run(
+            "louvain",
+            "<u4",
+            number=seed,
+            alpha=resolution,
+            tol=threshold,
+            progress=progress,
+        )
 
     def hits(
         self,
@@ -307,7 +331,8 @@ def convert(
         edges: Files of edges, all of one format: pairs of numbers, text (SNAP, `.el`, `.wel`), `.csv`,
             `.mtx`, `.sg`, `.wsg`.
         path: The graph's directory, which is made.
-        type: The format, if names do not tell: `"u32"`, `"u64"`, `"text"`, `"csv"`, `"mtx"`, `"sg"`, `"wsg"`.
+        type: The format, if names do not tell: `"u32"`, `"u64"`, `"text"`, `"csv"`, `"mtx"`, `"sg"`, `"wsg"`,
+            `"graph500"`.
         undirected: Edges have no direction.
         weights: Edges have weights; the name of their column for CSV.
         relabel: Ids are any numbers below 2**48: number the vertices in their order.

@@ -13,7 +13,7 @@ use outcore_graph::convert::{ConvertOptions, check_memory, convert as run_conver
 use outcore_graph::edges::ReadOptions;
 use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::graph::{Direction, Graph};
-use outcore_graph::kernels::{self, HitsOptions, PageRankOptions};
+use outcore_graph::kernels::{self, HitsOptions, LouvainOptions, PageRankOptions};
 use outcore_io::output::parent_of;
 use pyo3::FromPyObject;
 
@@ -44,12 +44,13 @@ pub(crate) struct ConvertRequest {
 pub(crate) struct KernelRequest {
     graph: PathBuf,
     kernel: String,
-    /// The source of a search, or k.
+    /// The source of a search, k, or a seed.
     number: u64,
+    /// That of PageRank, or the resolution of communities.
     alpha: f64,
     tolerance: f64,
     iterations: u32,
-    /// Vertices that a personalized surfer jumps to, with weights.
+    /// Vertices that a personalized surfer jumps to, with weights; or those that a search starts from.
     targets: Vec<(u32, f64)>,
     resources: Resources,
 }
@@ -106,12 +107,21 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
     let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
     let graph = Graph::open(&job, &request.graph)?;
     let number = u32::try_from(request.number).unwrap_or(u32::MAX);
+    let sources: Vec<u32> = request.targets.iter().map(|(vertex, _)| *vertex).collect();
     let values = match request.kernel.as_str() {
         "components" => kernels::components(&job, &graph)?,
-        "levels" => kernels::bfs(&job, &graph, number)?.levels,
-        "parents" => kernels::bfs(&job, &graph, number)?.parents,
+        "levels" => kernels::bfs_from(&job, &graph, &sources)?.levels,
+        "parents" => kernels::bfs_from(&job, &graph, &sources)?.parents,
         "core_number" => kernels::core_numbers(&job, &graph)?,
         "label_propagation" => kernels::label_propagation(&job, &graph, request.iterations)?.labels,
+        "louvain" => {
+            let options = LouvainOptions {
+                resolution: request.alpha,
+                threshold: request.tolerance,
+                seed: request.number,
+            };
+            kernels::louvain(&job, &graph, options)?.labels
+        }
         "hits" => {
             let options = HitsOptions {
                 tolerance: request.tolerance,

@@ -48,6 +48,9 @@ def test_components_and_levels_are_those_of_scipy(tmp_path, scale):
     source = int(edges[0, 0])
     far = csgraph.shortest_path(matrix, unweighted=True, indices=source)
     assert (g.bfs(source) == np.where(np.isinf(far), -1, far)).all()
+    sources = [source, 1, 2]
+    far = csgraph.shortest_path(matrix, unweighted=True, indices=sources).min(axis=0)
+    assert (g.bfs(sources) == np.where(np.isinf(far), -1, far)).all()
     parents = g.bfs(source, parents=True)
     levels = g.bfs(source)
     reached = (levels > 0).nonzero()[0]
@@ -138,6 +141,21 @@ def test_hubs_and_authorities_are_those_of_networkx(tmp_path, undirected):
         assert max(abs(found[vertex] - values[vertex]) for vertex in range(vertices)) < 1e-9
 
 
+def test_communities_are_as_modular_as_those_of_networkx(tmp_path):
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    vertices = 1 << 11
+    edges = rmat(11, 6, seed=8)
+    other = networkx.Graph()
+    other.add_nodes_from(range(vertices))
+    other.add_edges_from((int(a), int(b)) for a, b in edges)
+    g = graph_of(tmp_path, edges, vertices, undirected=True, dedup=True)
+    labels = g.louvain_communities()
+    groups = [set(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)]
+    found = networkx.community.modularity(other, groups)
+    wanted = networkx.community.louvain_communities(other, seed=1)
+    assert found > 0.97 * networkx.community.modularity(other, wanted)
+
+
 def test_communities_of_a_planted_partition_are_found(tmp_path):
     random = np.random.default_rng(4)
     vertices, groups = 1 << 10, 8
@@ -150,6 +168,7 @@ def test_communities_of_a_planted_partition_are_found(tmp_path):
     smallest = np.full(groups, vertices)
     np.minimum.at(smallest, group, np.arange(vertices))
     assert (labels == smallest[group]).all()
+    assert (g.louvain_communities() == labels).mean() > 0.97
     assert (g.label_propagation(max_iter=0) == np.arange(vertices)).all()
 
 

@@ -10,6 +10,7 @@
 //! | [`edges`] | edges as users have them: pairs, text, Matrix Market, CSV, GAP's |
 //! | [`convert`](mod@convert) | from edges to a graph |
 //! | [`graph`] | a graph that is open: scans of all edges, lists of some vertices, both at a frontier's choice |
+//! | [`ids`] | vertices that a file names |
 //! | [`kernels`] | components, breadth-first search, PageRank, cores and their kin |
 //! | [`results`] | a value a vertex: arrays of NumPy, lines, the largest |
 //!
@@ -36,5 +37,6 @@ pub mod convert;
 pub mod edges;
 pub mod format;
 pub mod graph;
+pub mod ids;
 pub mod kernels;
 pub mod results;

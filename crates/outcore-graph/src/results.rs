@@ -91,12 +91,12 @@ pub fn write(
     names: Option<&[u64]>,
 ) -> Result<Summary> {
     if path.extension().is_some_and(|end| end == "csv") {
-        let lines = Lines { values, names };
-        let output = Output::File {
-            path: path.to_path_buf(),
-            header: None,
+        let line = |vertex: usize| {
+            let name = names.map_or(vertex as u64, |names| names[vertex]);
+            format!("{name},{}\n", values.get(vertex)).into_bytes()
         };
-        return primitives::write(job, &lines, &output, replace);
+        let count = values.len();
+        return write_lines(job, (path, replace), Lines { count, line });
     }
     let to = (path, replace);
     match values {
@@ -110,7 +110,7 @@ pub fn write(
 }
 
 /// Writes rows of `width` vertices to `path`, by their original ids if there are any, -1 for none: a two-dimensional array of
-/// NumPy, or bare numbers.
+/// NumPy, lines with commas between if the name ends in `.csv`, or bare numbers.
 ///
 /// # Errors
 /// As [`write`].
@@ -120,6 +120,19 @@ pub fn write_rows(
     (vertices, width): (&[u32], usize),
     names: Option<&[u64]>,
 ) -> Result<Summary> {
+    let name = |vertex: u32| match names {
+        Some(names) if vertex != NO_VERTEX => names[vertex as usize] as i64,
+        _ => optional(vertex),
+    };
+    if path.extension().is_some_and(|end| end == "csv") {
+        let line = |row: usize| {
+            let row = vertices[row * width..(row + 1) * width].iter();
+            let row: Vec<String> = row.map(|vertex| name(*vertex).to_string()).collect();
+            (row.join(",") + "\n").into_bytes()
+        };
+        let count = vertices.len() / width.max(1);
+        return write_lines(job, (path, replace), Lines { count, line });
+    }
     let number = Number::new(NumberType::I64, Endian::Little);
     let header = match path.extension().is_some_and(|end| end == "npy") {
         false => None,
@@ -134,10 +147,6 @@ pub fn write_rows(
     let output = Output::File {
         path: path.to_path_buf(),
         header,
-    };
-    let name = |vertex: u32| match names {
-        Some(names) if vertex != NO_VERTEX => names[vertex as usize] as i64,
-        _ => optional(vertex),
     };
     let all = tabulate(vertices.len() as u64, |at| name(vertices[at as usize]));
     primitives::write(job, &all, &output, replace)
@@ -167,25 +176,18 @@ fn write_as<T: Pod + Send>(
     primitives::write(job, &all, &output, replace)
 }
 
-/// Values as lines of CSV, a byte at a time.
-struct Lines<'a> {
-    values: &'a Values,
-    names: Option<&'a [u64]>,
+/// Lines of CSV, a byte at a time.
+struct Lines<F> {
+    count: usize,
+    line: F,
 }
 
-impl Lines<'_> {
-    fn line(&self, vertex: usize) -> Vec<u8> {
-        let name = self.names.map_or(vertex as u64, |names| names[vertex]);
-        format!("{name},{}\n", self.values.get(vertex)).into_bytes()
-    }
-}
-
-impl Sequence for Lines<'_> {
+impl<F: Fn(usize) -> Vec<u8> + Sync> Sequence for Lines<F> {
     type Item = u8;
     const YIELD: Yield = Yield::Any;
 
     fn leaves(&self, into: &mut Vec<Leaf>) {
-        into.push(Leaf::generated(self.values.len() as u64));
+        into.push(Leaf::generated(self.count as u64));
     }
 
     fn leaf_count(&self) -> usize {
@@ -194,8 +196,20 @@ impl Sequence for Lines<'_> {
 
     fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = u8> {
         let first = batch.first as usize;
-        (first..first + batch.count).flat_map(|vertex| self.line(vertex))
+        (first..first + batch.count).flat_map(|number| (self.line)(number))
     }
+}
+
+fn write_lines(
+    job: &Job,
+    (path, replace): (&Path, bool),
+    lines: Lines<impl Fn(usize) -> Vec<u8> + Sync>,
+) -> Result<Summary> {
+    let output = Output::File {
+        path: path.to_path_buf(),
+        header: None,
+    };
+    primitives::write(job, &lines, &output, replace)
 }
 
 /// The `count` vertices with the largest values, the largest first.

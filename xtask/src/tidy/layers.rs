@@ -64,7 +64,7 @@ const ROOMS: [(&str, &[&[&str]]); 6] = [
             &["format"],
             &["edges"],
             &["convert", "graph"],
-            &["kernels", "results"],
+            &["kernels", "results", "ids"],
         ],
     ),
     (

@@ -25,7 +25,8 @@ Examples:
 const BFS_EXAMPLES: &str = "\
 Examples:
   outcore graph bfs g.graph --source 17 -o levels.npy
-  outcore graph bfs g.graph --source 17 --parents -o parents.npy";
+  outcore graph bfs g.graph --source 17 --parents -o parents.npy
+  outcore graph bfs g.graph --source 17 --source 42 -o levels.npy";
 
 const PAGERANK_EXAMPLES: &str = "\
 Examples:
@@ -59,6 +60,17 @@ const HITS_EXAMPLES: &str = "\
 Examples:
   outcore graph hits g.graph -o hubs.npy --top 20
   outcore graph hits g.graph -o authorities.npy --authorities --top 20";
+
+const LOUVAIN_EXAMPLES: &str = "\
+Examples:
+  outcore graph louvain g.graph -o communities.npy
+  outcore graph louvain g.graph -o communities.csv --resolution 0.5 --seed 7";
+
+const SAMPLE_EXAMPLES: &str = "\
+Examples:
+  outcore graph sample g.graph train.npy --fanout 15,10 -o edges.npy
+  outcore graph sample g.graph --source 17 --source 42 --fanout 10,10 -o edges.csv --in
+  outcore graph sample g.graph seeds.txt --fanout all -o edges.npy --seed 7";
 
 const TRIANGLES_EXAMPLES: &str = "\
 Examples:
@@ -111,16 +123,17 @@ pub(crate) enum GraphCommand {
         #[command(flatten)]
         kernel: KernelArgs,
     },
-    /// Breadth-first search: the number of edges from a source to each vertex
+    /// Breadth-first search: the number of edges from the nearest source to each vertex
     ///
     /// -1 stands for vertices that are not reached.
     #[command(after_long_help = BFS_EXAMPLES)]
     Bfs {
         #[command(flatten)]
         kernel: KernelArgs,
-        /// The vertex to start from; its original id if ids were relabelled
-        #[arg(long, value_name = "VERTEX")]
-        source: u64,
+        /// The vertex to start from; its original id if ids were relabelled. Repeat to start from
+        /// several at once
+        #[arg(long, value_name = "VERTEX", required = true)]
+        source: Vec<u64>,
         /// Write the vertex before each on a shortest path, the smallest of several, in place of
         /// the distance
         #[arg(long)]
@@ -165,6 +178,12 @@ pub(crate) enum GraphCommand {
         #[arg(long, value_name = "VERTEX")]
         source: u64,
     },
+    /// Edges around some vertices, drawn hop by hop: a row of source and target for each
+    ///
+    /// Of each vertex, at most as many edges are drawn as the fanout of the hop says, each once. Samples
+    /// depend on the graph, the vertices and the seed alone.
+    #[command(after_long_help = SAMPLE_EXAMPLES)]
+    Sample(GraphSampleArgs),
     /// Random walks: a row of vertices from each start
     ///
     /// Each edge that leaves a vertex is as likely as any other; -1 stands behind a dead end. Walks
@@ -182,6 +201,24 @@ pub(crate) enum GraphCommand {
         /// Rounds, at most; labels may still change after the last
         #[arg(long, value_name = "N", default_value_t = 100)]
         rounds: u32,
+    },
+    /// Louvain's method: the smallest vertex of the community of each vertex
+    ///
+    /// Communities have more weight inside of them than expected by chance: their modularity is
+    /// printed. The graph must be undirected.
+    #[command(after_long_help = LOUVAIN_EXAMPLES)]
+    Louvain {
+        #[command(flatten)]
+        kernel: KernelArgs,
+        /// Above 1 for smaller communities, below 1 for larger ones
+        #[arg(long, value_name = "R", default_value_t = 1.0)]
+        resolution: f64,
+        /// Stop when modularity grows by this or less
+        #[arg(long, value_name = "T", default_value_t = 1e-7)]
+        threshold: f64,
+        /// Chooses the vertices that levels begin with
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        seed: u64,
     },
     /// HITS: how good each vertex is as a hub, or as an authority
     ///
@@ -240,7 +277,7 @@ pub(crate) struct GraphConvertArgs {
     #[arg(short, long, value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     pub(crate) output: PathBuf,
     /// Format of the files, if their names do not tell: u32 or u64 (pairs of numbers, little
-    /// endian), text, csv, mtx, sg or wsg
+    /// endian), text, csv, mtx, sg, wsg or graph500 (packed edges of 12 bytes)
     #[arg(long = "type", value_name = "TYPE", value_parser = EdgeFormat::parse, help_heading = "Edges")]
     pub(crate) format: Option<EdgeFormat>,
     /// Edges have no direction
@@ -328,6 +365,52 @@ pub(crate) struct GraphWalkArgs {
     #[arg(long = "in")]
     pub(crate) is_in: bool,
     /// Chooses the walks
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+    /// Replace an existing output
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+}
+
+/// Neighbours of a vertex to draw.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fanout(pub(crate) Option<u32>);
+
+fn parse_fanout(text: &str) -> Result<Fanout, String> {
+    match text {
+        "all" | "-1" => Ok(Fanout(None)),
+        _ => match text.parse() {
+            Ok(count) => Ok(Fanout(Some(count))),
+            Err(_) => Err("a fanout is a whole number, or `all`".to_owned()),
+        },
+    }
+}
+
+/// What is sampled.
+#[derive(Debug, Args)]
+pub(crate) struct GraphSampleArgs {
+    /// The graph's directory
+    #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
+    pub(crate) graph: PathBuf,
+    /// The vertices to draw around: a file with an id a line, or an array (.npy)
+    #[arg(value_name = "SEEDS", value_hint = ValueHint::FilePath, required_unless_present = "source")]
+    pub(crate) seeds: Option<PathBuf>,
+    /// Draw around this vertex, too; repeat for several
+    #[arg(long, value_name = "VERTEX")]
+    pub(crate) source: Vec<u64>,
+    /// Edges to draw of each vertex, a number a hop; `all` for all of them
+    #[arg(long = "fanout", value_name = "N,...", value_parser = parse_fanout, value_delimiter = ',', default_value = "10,10", allow_hyphen_values = true)]
+    pub(crate) fanouts: Vec<Fanout>,
+    /// Output, a row of source and target for each edge: an array (.npy), lines (.csv), or bare
+    /// numbers
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// Draw the edges that come to vertices, not those that leave them
+    #[arg(long = "in")]
+    pub(crate) is_in: bool,
+    /// Chooses the edges
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     #[command(flatten)]

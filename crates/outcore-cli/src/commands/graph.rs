@@ -3,6 +3,8 @@
 //! Contract: thin over [`outcore_graph`]. An algorithm's result goes to a file, to the screen as the vertices with the
 //! largest values, or both; the summary says what was read. With relabelled ids, vertices are called by these.
 
+mod drawn;
+
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -12,15 +14,13 @@ use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_graph::convert::{ConvertOptions, check_memory, convert};
 use outcore_graph::edges::ReadOptions;
 use outcore_graph::graph::{Direction, Graph};
-use outcore_graph::kernels::{self, HitsOptions, PageRankOptions};
+use outcore_graph::kernels::{self, HitsOptions, LouvainOptions, PageRankOptions};
 use outcore_graph::results::{self, Value, Values};
 use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde_json::json;
 
-use crate::cli::graph::{
-    GraphCommand, GraphConvertArgs, GraphVerifyArgs, GraphWalkArgs, KernelArgs,
-};
+use crate::cli::graph::{GraphCommand, GraphConvertArgs, GraphVerifyArgs, KernelArgs};
 use crate::context::Context;
 use crate::measure::{Summary, rate_text};
 use crate::progress::watch;
@@ -56,7 +56,10 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
             source,
             parents,
         } => run_kernel(context, kernel, "search", |job, graph, names| {
-            let found = kernels::bfs(job, graph, vertex_of(*source, graph, names)?)?;
+            let sources = source.iter();
+            let sources = sources.map(|name| vertex_of(*name, graph, names));
+            let sources = sources.collect::<Result<Vec<u32>>>()?;
+            let found = kernels::bfs_from(job, graph, &sources)?;
             Ok(Values::Optional(match parents {
                 true => found.parents,
                 false => found.levels,
@@ -97,7 +100,8 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
                 Ok(Values::Floats(kernels::shortest_paths(job, graph, source)?))
             })
         }
-        GraphCommand::Walk(args) => walk(context, args),
+        GraphCommand::Walk(args) => drawn::walk(context, args),
+        GraphCommand::Sample(args) => drawn::sample(context, args),
         GraphCommand::Triangles { kernel } => {
             run_kernel(context, kernel, "triangles", |job, graph, _| {
                 let counts = kernels::triangles(job, graph)?;
@@ -128,6 +132,36 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
                         ("communities", json!(found.count)),
                         ("rounds", json!(found.rounds)),
                         ("stable", json!(found.is_stable)),
+                    ],
+                    told: Some(told),
+                })
+            })
+        }
+        GraphCommand::Louvain {
+            kernel,
+            resolution,
+            threshold,
+            seed,
+        } => {
+            let options = LouvainOptions {
+                resolution: *resolution,
+                threshold: *threshold,
+                seed: *seed,
+            };
+            run_kernel(context, kernel, "communities", |job, graph, _| {
+                let found = kernels::louvain(job, graph, options)?;
+                let told = format!(
+                    "{} of modularity {:.6} in {}",
+                    counted_communities(found.count),
+                    found.modularity,
+                    units::counted(found.levels.into(), "level"),
+                );
+                Ok(Found {
+                    values: Values::Numbers(found.labels),
+                    facts: vec![
+                        ("communities", json!(found.count)),
+                        ("modularity", json!(found.modularity)),
+                        ("levels", json!(found.levels)),
                     ],
                     told: Some(told),
                 })
@@ -334,72 +368,6 @@ fn verify(context: &Context, args: &GraphVerifyArgs) -> Result<u8> {
         "the graph is whole: {} edges in {}\n",
         units::count(graph.manifest().edges),
         units::seconds(seconds)
-    ));
-    Ok(0)
-}
-
-fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
-    let started = Instant::now();
-    let output = context.files.output(&args.output, args.force)?;
-    check_new(&output, args.force)?;
-    let resources = resources::without_drives(&args.resources)?;
-    begin(
-        context,
-        &resources,
-        (std::slice::from_ref(&args.graph), Some(&args.output)),
-    );
-    let (job, graph) = open(&resources, &args.graph)?;
-    let names = graph.names(&job)?;
-    let starts = match args.source.is_empty() {
-        true => (0..graph.vertices() as u32).collect(),
-        false => {
-            let starts = args.source.iter();
-            let starts = starts.map(|name| vertex_of(*name, &graph, names.as_deref()));
-            starts.collect::<Result<Vec<_>>>()?
-        }
-    };
-    let starts: Vec<u32> = starts
-        .iter()
-        .flat_map(|start| std::iter::repeat_n(*start, args.repeats_count as usize))
-        .collect();
-    let direction = match args.is_in {
-        true => Direction::In,
-        false => Direction::Out,
-    };
-    let width = args.steps_count as usize + 1;
-    let names_bytes = names.as_ref().map_or(0, |names| 8 * names.len() as u64);
-    let held_bytes = names_bytes + 4 * (graph.vertices() + starts.len() * (width + 1)) as u64;
-    let _held = job.budget.reserve("walks", held_bytes)?;
-    let degrees = graph.degrees(&job, direction)?;
-    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-    watch(reporter, interrupt, &job.control, &[], || {
-        let mut sampler = kernels::Sampler::new(&job, &graph, (&degrees, direction))?;
-        let walks = sampler.walks(&starts, args.steps_count as usize, args.seed)?;
-        drop(sampler);
-        results::write_rows(
-            &job,
-            (&output, args.force),
-            (&walks, width),
-            names.as_deref(),
-        )
-    })?;
-    let seconds = started.elapsed().as_secs_f64();
-    let walks_count = starts.len() as u64;
-    let summary = Summary {
-        records: walks_count,
-        seconds,
-        ..Summary::default()
-    };
-    let summary = summary
-        .with("output", json!(args.output.display().to_string()))
-        .with("length", json!(args.steps_count))
-        .with("seed", json!(args.seed));
-    reporter.summary(&summary);
-    reporter.human(&format!(
-        "{} of {} in {}",
-        units::counted(walks_count, "walk"),
-        units::counted(u64::from(args.steps_count), "step"),
-        units::seconds(seconds),
     ));
     Ok(0)
 }

@@ -93,6 +93,67 @@ fn communities_hubs_and_authorities_go_by_original_ids() {
 }
 
 #[test]
+fn louvain_tells_its_modularity_and_wants_no_directions() {
+    let place = place();
+    let summary = run(&place, "graph louvain u.graph --json")
+        .ok()
+        .event("summary");
+    // The triangle of 0, 10, 20 and the one of 20, 30, 40 with its tail: of seven edges, five are inside.
+    assert_eq!(summary["communities"], json!(2));
+    let modularity = summary["modularity"].as_f64().unwrap();
+    assert!(modularity > 0.2 && modularity < 0.3, "{modularity}");
+    run(&place, "graph louvain d.graph").fails(2, &["directed"], "--undirected");
+    run(&place, "graph louvain u.graph --resolution -1").fails(2, &["-1"], "");
+}
+
+#[test]
+fn samples_are_rows_of_edges_along_or_against_their_direction() {
+    let place = place();
+    let found = lines(&place, "graph sample d.graph --source 20 --fanout all,all");
+    assert_eq!(found, ["20,0", "20,30", "0,10", "30,40"]);
+    let found = lines(&place, "graph sample d.graph --source 20 --fanout all --in");
+    assert_eq!(found, ["10,20", "40,20"]);
+    place.write("seeds.txt", b"# two\n20\n50\n");
+    let one = "graph sample d.graph seeds.txt --fanout 1 --seed 3";
+    let found = lines(&place, one);
+    assert!(found == ["20,0"] || found == ["20,30"], "{found:?}");
+    assert_eq!(lines(&place, one), found);
+    run(&place, &format!("{one} -o e.npy")).ok();
+    let bytes = place.read("e.npy");
+    let header = String::from_utf8_lossy(&bytes[..128]).into_owned();
+    assert!(header.contains("(1, 2)"), "{header}");
+    run(
+        &place,
+        "graph sample d.graph --source 30 --fanout 0 -o none.npy",
+    )
+    .ok();
+    place.write("bad.txt", b"20\nx\n");
+    run(&place, "graph sample d.graph bad.txt -o x.npy").fails(4, &["line 2"], "whole number");
+    run(&place, "graph sample d.graph --source 21 -o x.npy").fails(2, &["21"], "--source");
+    run(&place, "graph sample d.graph -o x.npy").fails(2, &["SEEDS"], "");
+    run(&place, "graph sample d.graph seeds.txt -o e.npy").fails(2, &["exists"], "--force");
+}
+
+#[test]
+fn a_search_starts_from_one_vertex_or_several() {
+    let place = place();
+    let found = lines(&place, "graph bfs d.graph --source 30");
+    assert_eq!(found, ["0,3", "10,4", "20,2", "30,0", "40,1", "50,2"]);
+    let found = lines(
+        &place,
+        "graph bfs d.graph --source 30 --source 0 --source 50",
+    );
+    assert_eq!(found, ["0,0", "10,1", "20,2", "30,0", "40,1", "50,0"]);
+    run(&place, "graph bfs d.graph").fails(2, &["--source"], "");
+    // A packed edge of Graph500, from 2^32 + 1 to 1.
+    place.write("packed", &[1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]);
+    let convert = "graph convert packed -o p.graph --type graph500 --relabel";
+    run(&place, convert).ok();
+    let found = lines(&place, "graph bfs p.graph --source 4294967297");
+    assert_eq!(found, ["1,1", "4294967297,0"]);
+}
+
+#[test]
 fn walks_are_rows_of_vertices() {
     let place = place();
     let walk = "graph walk d.graph -o w.npy --length 3 --source 40 --repeat 50 --seed 3";

@@ -218,6 +218,14 @@ const COMMANDS: &[(&str, Run)] = &[
     ),
     ("graph lp", With(&["g.graph --top 1", "g.graph --json"])),
     ("graph hits", With(&["g.graph --top 1", "g.graph --json"])),
+    (
+        "graph louvain",
+        With(&["u.graph --top 1", "u.graph --json"]),
+    ),
+    (
+        "graph sample",
+        With(&["g.graph --source 0 -o sample.npy --json"]),
+    ),
     ("graph walk", With(&["g.graph -o walks.npy --json"])),
     (
         "graph triangles",

@@ -2,12 +2,14 @@
 //!
 //! Contract: formats are told by the ends of names; only the heads of files are read here. Sources: the SNAP
 //! collection's edge lists; the GAP Benchmark Suite's `.el`, `.wel`, `.sg` and `.wsg` (Beamer, Asanovic, Patterson,
-//! "The GAP Benchmark Suite", 2015, and its `reader.h`); NIST's Matrix Market coordinate format.
+//! "The GAP Benchmark Suite", 2015, and its `reader.h`); NIST's Matrix Market coordinate format; `packed_edge` of Graph500's
+//! `generator/graph_generator.h`.
 
 use std::path::Path;
 
 use outcore::{Error, Job, Result};
 
+use super::item::ItemShape;
 use super::serial::{self, Serial};
 use super::text::Syntax;
 use super::{READ, ReadOptions};
@@ -32,9 +34,11 @@ pub enum EdgeFormat {
     Serial,
     /// The same with weights.
     WeightedSerial,
+    /// Graph500's packed edges of twelve bytes.
+    Graph500,
 }
 
-const NAMES: [(&str, EdgeFormat); 7] = [
+const NAMES: [(&str, EdgeFormat); 8] = [
     ("u32", EdgeFormat::Pairs32),
     ("u64", EdgeFormat::Pairs64),
     ("text", EdgeFormat::Text),
@@ -42,6 +46,7 @@ const NAMES: [(&str, EdgeFormat); 7] = [
     ("csv", EdgeFormat::Csv),
     ("sg", EdgeFormat::Serial),
     ("wsg", EdgeFormat::WeightedSerial),
+    ("graph500", EdgeFormat::Graph500),
 ];
 
 const ENDS: [(&str, EdgeFormat); 10] = [
@@ -58,7 +63,8 @@ const ENDS: [(&str, EdgeFormat); 10] = [
 ];
 
 impl EdgeFormat {
-    /// The format of that name: `u32`, `u64`, `text`, `mtx`, `csv`, `sg` or `wsg`.
+    /// The format of that name: `u32`, `u64`, `text`, `mtx`, `csv`, `sg`, `wsg` or
+    /// `graph500`.
     ///
     /// # Errors
     /// [`outcore::Kind::Usage`] for another.
@@ -66,15 +72,16 @@ impl EdgeFormat {
         let known = NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, format)| *format).ok_or_else(|| {
             Error::usage(READ, format!("no format of edges is called `{name}`"))
-                .hint("use u32, u64, text, mtx, csv, sg or wsg")
+                .hint("use u32, u64, text, mtx, csv, sg, wsg or graph500")
         })
     }
 
-    /// Bytes of an id, for pairs.
-    pub(super) fn id_bytes(self) -> Option<usize> {
+    /// What a file has of an edge, where it is read as it is.
+    pub(super) fn shape(self, is_weighted: bool) -> Option<ItemShape> {
         match self {
-            EdgeFormat::Pairs32 => Some(size_of::<u32>()),
-            EdgeFormat::Pairs64 => Some(size_of::<u64>()),
+            EdgeFormat::Pairs32 => Some(ItemShape::new(false, is_weighted)),
+            EdgeFormat::Pairs64 => Some(ItemShape::new(true, is_weighted)),
+            EdgeFormat::Graph500 => Some(ItemShape::packed()),
             _ => None,
         }
     }
@@ -87,7 +94,9 @@ pub(super) fn format_of(path: &Path) -> Result<EdgeFormat> {
     known.map(|(_, format)| *format).ok_or_else(|| {
         Error::usage(READ, "its name does not say how it holds edges")
             .path(path)
-            .hint("give --type u32 or u64 for pairs of numbers, or text, mtx, csv, sg, wsg")
+            .hint(
+                "give --type u32 or u64 for pairs of numbers, or text, mtx, csv, sg, wsg, graph500",
+            )
     })
 }
 

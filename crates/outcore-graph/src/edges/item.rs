@@ -1,7 +1,7 @@
 //! Pairs of numbers: an edge in memory, whatever a file has of it.
 //!
 //! Contract: an item is two ids of four or eight bytes, and behind them, if edges have weights, a float of four bytes
-//! (padded to eight behind ids of eight). [`Edges`] is what a pass reads of such files.
+//! (padded to eight behind ids of eight); or Graph500's twelve bytes. [`Edges`] is what a pass reads of such files.
 
 use bytemuck::Pod;
 use outcore::primitives::batch::{Leaf, Yield};
@@ -15,6 +15,8 @@ use super::{ID_LIMIT, READ};
 pub(crate) struct ItemShape {
     is_wide: bool,
     is_weighted: bool,
+    /// Twelve bytes an edge, as Graph500 has them.
+    is_packed: bool,
 }
 
 /// An edge.
@@ -92,6 +94,16 @@ impl ItemShape {
         ItemShape {
             is_wide,
             is_weighted,
+            is_packed: false,
+        }
+    }
+
+    /// Graph500's packed edges: the low 32 bits of both ids, and a word with the high 16 bits of each.
+    pub(crate) const fn packed() -> Self {
+        ItemShape {
+            is_wide: false,
+            is_weighted: false,
+            is_packed: true,
         }
     }
 
@@ -105,6 +117,9 @@ impl ItemShape {
 
     /// Bytes of an item.
     pub(crate) fn bytes(self) -> usize {
+        if self.is_packed {
+            return size_of::<[u32; 3]>();
+        }
         let id_bytes = if self.is_wide { 8 } else { 4 };
         id_bytes * if self.is_weighted { 3 } else { 2 }
     }
@@ -125,6 +140,16 @@ impl ItemShape {
             for item in bytemuck::cast_slice::<u8, T>(bytes) {
                 each(item.edge());
             }
+        }
+        if self.is_packed {
+            for [source, target, high] in bytemuck::cast_slice::<u8, [u32; 3]>(bytes) {
+                each(Edge {
+                    source: u64::from(*source) | u64::from(high & 0xFFFF) << 32,
+                    target: u64::from(*target) | u64::from(high >> 16) << 32,
+                    weight: 1.0,
+                });
+            }
+            return;
         }
         match (self.is_wide, self.is_weighted) {
             (false, false) => all::<[u32; 2]>(bytes, &mut each),

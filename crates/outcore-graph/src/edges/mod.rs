@@ -73,8 +73,11 @@ pub(crate) fn read_edges(
         Some(format) => format,
         None => formats::format_of(first)?,
     };
-    if let Some(id_bytes) = format.id_bytes() {
-        let shape = ItemShape::new(id_bytes == size_of::<u64>(), options.is_weighted);
+    if let Some(shape) = format.shape(options.is_weighted) {
+        if format == EdgeFormat::Graph500 && options.is_weighted {
+            let cause = "packed edges of Graph500 have no weights";
+            return Err(Error::usage(READ, cause).hint("leave --weights out"));
+        }
         if shape.is_wide() && options.is_weighted {
             let cause = "pairs of 8-byte ids have no place for a weight of 4 bytes";
             return Err(Error::usage(READ, cause).hint("use --type u32, or a text format"));

@@ -21,7 +21,7 @@ const HELD_NEIGHBOURS: u64 = 1 << 19;
 /// Vertices whose lists are held at a time, at most.
 const HELD_VERTICES: usize = 1 << 16;
 /// What reading blocks of lists and telling them apart takes beside those that are kept.
-const READING_BYTES: u64 = 14 << 20;
+pub(crate) const READING_BYTES: u64 = 14 << 20;
 
 /// Lists of some vertices.
 #[derive(Debug)]
@@ -153,6 +153,11 @@ impl HeldLists {
     /// The neighbours of the vertex at `place`.
     pub(crate) fn neighbours(&self, place: usize) -> &[u32] {
         &self.neighbours[self.range(place)]
+    }
+
+    /// Their weights; none where there are none, or none were asked for.
+    pub(crate) fn weights(&self, place: usize) -> &[f32] {
+        self.weights.get(self.range(place)).unwrap_or_default()
     }
 }
 

@@ -14,6 +14,7 @@
 //! | [`Sampler`] | the blocks of the neighbours that are drawn | 4 |
 //! | [`label_propagation`] | the lists of the vertices that look again, each round | 12 |
 //! | [`hits`](fn@hits) | two an iteration | 24 |
+//! | [`louvain`](fn@louvain) | the lists of the vertices that look again, each round; communities in memory | 48 |
 //! | [`triangles`](fn@triangles) | the lists, once for each time that they fill the memory | 12, and 4 a thread |
 //!
 //! [`State`]: crate::graph::state::State
@@ -22,6 +23,7 @@ mod bfs;
 mod components;
 mod cores;
 mod hits;
+mod louvain;
 mod pagerank;
 mod paths;
 mod propagation;
@@ -29,10 +31,11 @@ mod sampling;
 mod strong;
 mod triangles;
 
-pub use bfs::{Search, bfs};
+pub use bfs::{Search, bfs, bfs_from};
 pub use components::components;
 pub use cores::{core_numbers, k_core};
 pub use hits::{Hits, HitsOptions, hits};
+pub use louvain::{LouvainOptions, Partition, louvain};
 pub use pagerank::{PageRankOptions, pagerank, personalized_pagerank};
 pub use paths::shortest_paths;
 pub use propagation::{Communities, label_propagation};

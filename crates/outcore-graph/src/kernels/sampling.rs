@@ -14,12 +14,17 @@
 use std::collections::HashMap;
 
 use outcore::{Error, Job, Result};
+use outcore_io::memory::Reservation;
 
 use crate::format::NO_VERTEX;
 use crate::graph::lists::ListReader;
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "sample neighbours";
+/// Memory for an edge of a sample: its two ends, a vertex, and where that is.
+const EDGE_BYTES: u64 = 32;
+/// Memory for an edge of a hop while it is read.
+const HOP_EDGE_BYTES: u64 = 56;
 
 /// A subgraph around some vertices.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -36,6 +41,7 @@ pub struct Sample {
 
 /// Draws neighbours of vertices of a graph. See the module.
 pub struct Sampler<'g> {
+    job: &'g Job,
     graph: &'g Graph,
     degrees: &'g [u32],
     direction: Direction,
@@ -57,11 +63,16 @@ impl<'g> Sampler<'g> {
             return Err(Error::usage(KERNEL, cause).hint("choose one direction"));
         }
         Ok(Sampler {
+            job,
             graph,
             degrees,
             direction,
             lists: ListReader::new(job, graph)?,
         })
+    }
+
+    fn hold(&self, edges: u64, edge_bytes: u64) -> Result<Reservation> {
+        self.job.budget.reserve("sampled edges", edges * edge_bytes)
     }
 
     fn check(&self, vertices: &[u32]) -> Result<()> {
@@ -79,7 +90,8 @@ impl<'g> Sampler<'g> {
     /// where it says none.
     ///
     /// # Errors
-    /// [`outcore::Kind::Usage`] for a number that is not a vertex; what reading fails with.
+    /// [`outcore::Kind::Usage`] for a number that is not a vertex, [`outcore::Kind::Memory`] before a hop whose edges do not
+    /// fit; what reading fails with.
     pub fn neighbours(
         &mut self,
         vertices: &[u32],
@@ -96,13 +108,22 @@ impl<'g> Sampler<'g> {
             }
         }
         let mut from = 0;
+        let mut held = Vec::new();
         for (hop, fanout) in fanouts.iter().enumerate() {
             let mut wanted = Vec::new();
             let to = sample.vertices.len();
+            let count_of = |vertex: u32| {
+                let degree = self.degrees[vertex as usize];
+                fanout.unwrap_or(degree).min(degree)
+            };
+            let edges = sample.vertices[from..].iter();
+            let edges: u64 = edges.map(|vertex| u64::from(count_of(*vertex))).sum();
+            held.push(self.hold(edges, EDGE_BYTES)?);
+            let _hop = self.hold(edges, HOP_EDGE_BYTES)?;
             for place in from..to {
                 let vertex = sample.vertices[place];
                 let degree = self.degrees[vertex as usize];
-                let count = fanout.unwrap_or(degree).min(degree);
+                let count = count_of(vertex);
                 let drawn = &mut Draw::of(seed, hop as u64, vertex);
                 for at in without_repeats(drawn, degree, count) {
                     wanted.push((vertex, at));

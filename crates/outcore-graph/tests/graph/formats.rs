@@ -49,6 +49,10 @@ fn the_same_edges_in_all_formats_make_the_same_graph() {
         .flat_map(|id| u64::from(*id).to_le_bytes());
     std::fs::write(here("b"), wide.collect::<Vec<u8>>()).unwrap();
     assert!(converted(&here("b"), &with(EdgeFormat::Pairs64)).unwrap() == wanted);
+    let packed = edges.iter().flat_map(|[a, b]| [*a, *b, 0]);
+    let packed = packed.flat_map(u32::to_le_bytes);
+    std::fs::write(here("p"), packed.collect::<Vec<u8>>()).unwrap();
+    assert!(converted(&here("p"), &with(EdgeFormat::Graph500)).unwrap() == wanted);
     let lines = |from: &str, between: &str, first: u32, end: &str| {
         let mut text = from.to_owned();
         for [a, b] in &edges {
@@ -232,4 +236,43 @@ fn what_is_no_edge_is_refused_by_file_and_line_and_nothing_is_left() {
     std::fs::write(&pairs, [0; 12]).unwrap();
     let error = converted(&pairs, &plain).err().unwrap();
     assert!(error.to_string().contains("not a multiple"), "{error}");
+}
+
+#[test]
+fn packed_edges_of_graph500_have_ids_of_48_bits_and_no_weights() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = |name: &str| dir.path().join(name);
+    let edges = [
+        [7, (3 << 45) + 5],
+        [(1 << 32) + 7, 7],
+        [(3 << 45) + 5, (1 << 32) + 7],
+    ];
+    let (mut packed, mut pairs) = (Vec::new(), Vec::new());
+    for [source, target] in edges {
+        let high = (source >> 32) as u32 | ((target >> 32) as u32) << 16;
+        for word in [source as u32, target as u32, high] {
+            packed.extend_from_slice(&word.to_le_bytes());
+        }
+        for id in [source, target] {
+            pairs.extend_from_slice(&u64::to_le_bytes(id));
+        }
+    }
+    std::fs::write(here("packed"), &packed).unwrap();
+    std::fs::write(here("pairs"), &pairs).unwrap();
+    let relabelled = |format| ConvertOptions {
+        relabel: true,
+        vertices: None,
+        ..with(format)
+    };
+    let wanted = converted(&here("pairs"), &relabelled(EdgeFormat::Pairs64)).unwrap();
+    let found = converted(&here("packed"), &relabelled(EdgeFormat::Graph500)).unwrap();
+    assert!(found == wanted && found.0.vertices == 3);
+    packed.pop();
+    std::fs::write(here("short"), &packed).unwrap();
+    let error = converted(&here("short"), &with(EdgeFormat::Graph500)).unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt);
+    let mut weighted = relabelled(EdgeFormat::Graph500);
+    weighted.read.is_weighted = true;
+    let error = converted(&here("short"), &weighted).unwrap_err();
+    assert!(error.to_string().contains("no weights"), "{error}");
 }

@@ -9,8 +9,9 @@ use outcore_graph::edges::ReadOptions;
 use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::graph::Graph;
 use outcore_graph::kernels::{
-    HitsOptions, PageRankOptions, bfs, components, core_numbers, hits, k_core, label_propagation,
-    pagerank, personalized_pagerank, shortest_paths, strong_components, triangles,
+    HitsOptions, LouvainOptions, PageRankOptions, bfs, bfs_from, components, core_numbers, hits,
+    k_core, label_propagation, louvain, pagerank, personalized_pagerank, shortest_paths,
+    strong_components, triangles,
 };
 
 use crate::common::{Random, each_graph, job, made, rmat};
@@ -38,9 +39,16 @@ fn levels_and_parents_are_those_of_a_queue() {
                 continue;
             }
             let found = bfs(job, graph, source).unwrap();
-            let (levels, parents) = oracle::bfs(&lists, source);
+            let (levels, parents) = oracle::bfs(&lists, &[source]);
             assert!(found.levels == levels, "{name} from {source}: levels");
             assert!(found.parents == parents, "{name} from {source}: parents");
+        }
+        assert_eq!(bfs_from(job, graph, &[]).unwrap_err().kind(), Kind::Usage);
+        if vertices > 0 {
+            let sources = [vertices / 3, vertices - 1, vertices / 3, vertices / 2];
+            let found = bfs_from(job, graph, &sources).unwrap();
+            let (levels, parents) = oracle::bfs(&lists, &sources);
+            assert!(found.levels == levels && found.parents == parents, "{name}");
         }
     });
 }
@@ -308,41 +316,6 @@ fn hubs_and_authorities_are_those_of_iterations_in_floats() {
 }
 
 #[test]
-fn labels_are_those_that_no_other_outnumbers_among_neighbours() {
-    each_graph(&plain(), |name, job, graph, (vertices, edges)| {
-        let found = label_propagation(job, graph, 1000).unwrap();
-        assert!(found.is_stable, "{name}: {} rounds", found.rounds);
-        let discontent = oracle::discontent(vertices, edges, &found.labels);
-        assert_eq!(discontent, None, "{name}");
-        // Communities are called by their smallest vertex, and lie within components.
-        let components = oracle::components(vertices, edges);
-        let mut count = 0;
-        for (vertex, label) in (0..).zip(&found.labels) {
-            assert!(*label <= vertex && found.labels[*label as usize] == *label);
-            assert_eq!(components[vertex as usize], components[*label as usize]);
-            count += u64::from(*label == vertex);
-        }
-        assert_eq!(found.count, count, "{name}");
-        match name {
-            "star, undirected: true" | "clique, undirected: true" => assert_eq!(count, 1),
-            "two cliques, undirected: false" => assert_eq!(count, 2 + 40),
-            _ => {}
-        }
-    });
-    // No round, no change.
-    let dir = tempfile::tempdir().unwrap();
-    let job = job(64 << 20, 2);
-    let (path, _) = made(&job, dir.path(), (3, &[[0, 1]]), &plain());
-    let graph = Graph::open(&job, &path).unwrap();
-    let found = label_propagation(&job, &graph, 0).unwrap();
-    assert_eq!((found.labels, found.is_stable), (vec![0, 1, 2], false));
-    assert_eq!(
-        label_propagation(&job, &graph, 9).unwrap().labels,
-        [0, 0, 2]
-    );
-}
-
-#[test]
 fn results_are_the_same_for_any_threads_and_memory() {
     let dir = tempfile::tempdir().unwrap();
     let edges = rmat(13, 16, 8);
@@ -367,6 +340,7 @@ fn results_are_the_same_for_any_threads_and_memory() {
                 strong_components(&job, &graph).unwrap(),
                 triangles(&job, &graph).ok(),
                 label_propagation(&job, &graph, 20).unwrap(),
+                louvain(&job, &graph, LouvainOptions::default()).ok(),
                 {
                     let found = hits(&job, &graph, HitsOptions::default()).unwrap();
                     let both = found.hubs.into_iter().chain(found.authorities);
@@ -390,7 +364,10 @@ fn a_state_that_does_not_fit_is_refused_with_what_it_needs() {
         &job(64 << 20, 2),
         dir.path(),
         (6_000_000, &[[0, 1]]),
-        &plain(),
+        &ConvertOptions {
+            is_undirected: true,
+            ..plain()
+        },
     );
     let job = job(24 << 20, 2);
     let graph = Graph::open(&job, &path).unwrap();
@@ -402,6 +379,7 @@ fn a_state_that_does_not_fit_is_refused_with_what_it_needs() {
         strong_components(&job, &graph).unwrap_err(),
         shortest_paths(&job, &graph, 0).unwrap_err(),
         label_propagation(&job, &graph, 1).unwrap_err(),
+        louvain(&job, &graph, LouvainOptions::default()).unwrap_err(),
         hits(&job, &graph, HitsOptions::default()).unwrap_err(),
     ] {
         assert_eq!(error.kind(), Kind::Memory);

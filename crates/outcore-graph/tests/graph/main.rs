@@ -6,6 +6,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
+mod communities;
 mod convert;
 mod faults;
 mod formats;

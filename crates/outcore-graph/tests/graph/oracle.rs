@@ -53,11 +53,16 @@ pub(crate) fn components(vertices: u32, edges: &[[u32; 2]]) -> Vec<u32> {
 }
 
 /// Levels and least parents.
-pub(crate) fn bfs(lists: &[Vec<u32>], source: u32) -> (Vec<u32>, Vec<u32>) {
+pub(crate) fn bfs(lists: &[Vec<u32>], sources: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let mut levels = vec![NO_VERTEX; lists.len()];
     let mut parents = vec![NO_VERTEX; lists.len()];
-    let mut open = VecDeque::from([source]);
-    (levels[source as usize], parents[source as usize]) = (0, source);
+    let mut open = VecDeque::new();
+    for source in sources {
+        if levels[*source as usize] == NO_VERTEX {
+            (levels[*source as usize], parents[*source as usize]) = (0, *source);
+            open.push_back(*source);
+        }
+    }
     while let Some(vertex) = open.pop_front() {
         for other in &lists[vertex as usize] {
             let level = levels[vertex as usize] + 1;
@@ -243,4 +248,19 @@ pub(crate) fn discontent(vertices: u32, edges: &[[u32; 2]], labels: &[u32]) -> O
         let of_own = times.get(&labels[*vertex as usize]).copied().unwrap_or(0);
         times.values().any(|count| *count > of_own)
     })
+}
+
+/// The modularity of a partition: the share of weight inside of communities, less what is expected there.
+pub(crate) fn modularity(edges: &[([u32; 2], f64)], labels: &[u32], resolution: f64) -> f64 {
+    let (mut inside, mut whole) = (0.0, 0.0);
+    let mut totals = vec![0.0; labels.len()];
+    for ([one, other], weight) in edges {
+        whole += 2.0 * weight;
+        let (one, other) = (labels[*one as usize], labels[*other as usize]);
+        totals[one as usize] += weight;
+        totals[other as usize] += weight;
+        inside += if one == other { 2.0 * weight } else { 0.0 };
+    }
+    let expected = totals.iter().map(|total| (total / whole) * (total / whole));
+    inside / whole - resolution * expected.sum::<f64>()
 }

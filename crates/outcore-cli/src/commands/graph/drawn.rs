@@ -1,0 +1,164 @@
+//! What is drawn from a graph: samples of edges, and random walks.
+//!
+//! Contract: as in [`super`]. Rows are written by the original ids where these were relabelled.
+
+use std::time::Instant;
+
+use outcore::Result;
+use outcore_graph::graph::Direction;
+use outcore_graph::{ids, kernels, results};
+use outcore_io::units;
+use serde_json::json;
+
+use super::{begin, check_new, open, vertex_of};
+use crate::cli::graph::{GraphSampleArgs, GraphWalkArgs};
+use crate::context::Context;
+use crate::measure::Summary;
+use crate::progress::watch;
+use crate::resources;
+
+fn direction_of(is_in: bool) -> Direction {
+    match is_in {
+        true => Direction::In,
+        false => Direction::Out,
+    }
+}
+
+/// Edges around some vertices, a row each.
+pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
+    let started = Instant::now();
+    let output = context.files.output(&args.output, args.force)?;
+    check_new(&output, args.force)?;
+    let resources = resources::without_drives(&args.resources)?;
+    let inputs: Vec<_> = [Some(&args.graph), args.seeds.as_ref()]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect();
+    begin(context, &resources, (&inputs, Some(&args.output)));
+    let (job, graph) = open(&resources, &args.graph)?;
+    let names = graph.names(&job)?;
+    let names_bytes = names.as_ref().map_or(0, |names| 8 * names.len() as u64);
+    let degrees_bytes = 4 * graph.vertices() as u64;
+    let _held = job
+        .budget
+        .reserve("degrees and original ids", degrees_bytes + names_bytes)?;
+    let (mut seeds, _ids) = match &args.seeds {
+        Some(path) => ids::read_ids(&job, path)?,
+        None => (Vec::new(), job.budget.reserve("ids of vertices", 0)?),
+    };
+    seeds.extend(&args.source);
+    let seeds = seeds
+        .iter()
+        .map(|name| vertex_of(*name, &graph, names.as_deref()));
+    let seeds = seeds.collect::<Result<Vec<u32>>>()?;
+    let direction = direction_of(args.is_in);
+    let degrees = graph.degrees(&job, direction)?;
+    let fanouts: Vec<Option<u32>> = args.fanouts.iter().map(|fanout| fanout.0).collect();
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let sample = watch(reporter, interrupt, &job.control, &[], || {
+        let mut sampler = kernels::Sampler::new(&job, &graph, (&degrees, direction))?;
+        let sample = sampler.neighbours(&seeds, &fanouts, args.seed)?;
+        drop(sampler);
+        let rows_bytes = 8 * sample.sources.len() as u64;
+        let _rows = job.budget.reserve("sampled edges", rows_bytes)?;
+        let ends = sample.sources.iter().zip(&sample.targets);
+        let rows = ends.flat_map(|(neighbour, vertex)| {
+            let (neighbour, vertex) = (
+                sample.vertices[*neighbour as usize],
+                sample.vertices[*vertex as usize],
+            );
+            match args.is_in {
+                true => [neighbour, vertex],
+                false => [vertex, neighbour],
+            }
+        });
+        let rows: Vec<u32> = rows.collect();
+        results::write_rows(&job, (&output, args.force), (&rows, 2), names.as_deref())?;
+        Ok(sample)
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    let edges_count = sample.sources.len() as u64;
+    let summary = Summary {
+        records: edges_count,
+        seconds,
+        ..Summary::default()
+    };
+    let summary = summary
+        .with("output", json!(args.output.display().to_string()))
+        .with("vertices", json!(sample.vertices.len()))
+        .with("hop_edges", json!(sample.hop_edges))
+        .with("seed", json!(args.seed));
+    reporter.summary(&summary);
+    reporter.human(&format!(
+        "{} between {} in {}",
+        units::counted(edges_count, "edge"),
+        units::counted(sample.vertices.len() as u64, "vertex").replace("vertexs", "vertices"),
+        units::seconds(seconds),
+    ));
+    Ok(0)
+}
+
+/// Random walks, a row each.
+pub(super) fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
+    let started = Instant::now();
+    let output = context.files.output(&args.output, args.force)?;
+    check_new(&output, args.force)?;
+    let resources = resources::without_drives(&args.resources)?;
+    begin(
+        context,
+        &resources,
+        (std::slice::from_ref(&args.graph), Some(&args.output)),
+    );
+    let (job, graph) = open(&resources, &args.graph)?;
+    let names = graph.names(&job)?;
+    let starts = match args.source.is_empty() {
+        true => (0..graph.vertices() as u32).collect(),
+        false => {
+            let starts = args.source.iter();
+            let starts = starts.map(|name| vertex_of(*name, &graph, names.as_deref()));
+            starts.collect::<Result<Vec<_>>>()?
+        }
+    };
+    let starts: Vec<u32> = starts
+        .iter()
+        .flat_map(|start| std::iter::repeat_n(*start, args.repeats_count as usize))
+        .collect();
+    let direction = direction_of(args.is_in);
+    let width = args.steps_count as usize + 1;
+    let names_bytes = names.as_ref().map_or(0, |names| 8 * names.len() as u64);
+    let held_bytes = names_bytes + 4 * (graph.vertices() + starts.len() * (width + 1)) as u64;
+    let _held = job.budget.reserve("walks", held_bytes)?;
+    let degrees = graph.degrees(&job, direction)?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    watch(reporter, interrupt, &job.control, &[], || {
+        let mut sampler = kernels::Sampler::new(&job, &graph, (&degrees, direction))?;
+        let walks = sampler.walks(&starts, args.steps_count as usize, args.seed)?;
+        drop(sampler);
+        results::write_rows(
+            &job,
+            (&output, args.force),
+            (&walks, width),
+            names.as_deref(),
+        )
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    let walks_count = starts.len() as u64;
+    let summary = Summary {
+        records: walks_count,
+        seconds,
+        ..Summary::default()
+    };
+    let summary = summary
+        .with("output", json!(args.output.display().to_string()))
+        .with("length", json!(args.steps_count))
+        .with("seed", json!(args.seed));
+    reporter.summary(&summary);
+    reporter.human(&format!(
+        "{} of {} in {}",
+        units::counted(walks_count, "walk"),
+        units::counted(u64::from(args.steps_count), "step"),
+        units::seconds(seconds),
+    ));
+    Ok(0)
+}

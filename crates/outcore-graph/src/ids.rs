@@ -1,0 +1,98 @@
+//! Vertices that a file names, in its order.
+//!
+//! Contract: [`read_ids`] reads an array of NumPy (whole numbers, one a row), or text with an id a line, where empty lines and
+//! those that begin with `#` are left out. What is not an id from 0 on is an error that says where.
+//!
+//! Bounds: one read of the file; its bytes and eight for each id are in memory, as long as the second is held.
+
+use std::path::Path;
+
+use outcore::{Context, Error, Input, Job, NpyHeader, Result};
+use outcore_io::memory::Reservation;
+
+const READ: &str = "read vertices";
+/// The longest header of an array.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// The ids in the file at `path`.
+///
+/// # Errors
+/// [`outcore::Kind::Corrupt`] for what is not an id, [`outcore::Kind::Usage`] for arrays that do not have whole numbers,
+/// [`outcore::Kind::Memory`] if they do not fit; what reading fails with.
+pub fn read_ids(job: &Job, path: &Path) -> Result<(Vec<u64>, Reservation)> {
+    let found = std::fs::metadata(path).map_err(|error| {
+        Error::io(READ, &error)
+            .path(path)
+            .hint("name a file with an id a line, or an array (.npy)")
+    })?;
+    // Text takes two bytes an id at least, arrays four.
+    let held = job.budget.reserve("ids of vertices", 5 * found.len())?;
+    let mut head = vec![0; HEAD_BYTES];
+    let head_bytes = job.device.read_head(path, &mut head)?;
+    head.truncate(head_bytes);
+    let ids = match NpyHeader::is_npy(&head) {
+        true => array(job, path, &head)?,
+        false => text(job, path)?,
+    };
+    Ok((ids, held))
+}
+
+fn array(job: &Job, path: &Path, head: &[u8]) -> Result<Vec<u64>> {
+    let header = NpyHeader::parse(head).map_err(|error| error.path(path))?;
+    let input = Input {
+        path: path.to_path_buf(),
+        header_bytes: header.header_bytes as u64,
+        data_bytes: None,
+    };
+    let inputs = [input];
+    let context = Context::of_job(job);
+    let wide = |numbers: Vec<u32>| numbers.into_iter().map(u64::from).collect();
+    let signed = |number: i64| {
+        u64::try_from(number).map_err(|_| {
+            let cause = format!("the id {number} is negative");
+            Error::corrupt(READ, cause)
+                .path(path)
+                .hint("ids are 0 or more")
+        })
+    };
+    match (
+        header.descr().trim_matches('\''),
+        header.columns().unwrap_or(1),
+    ) {
+        ("<u4", 1) => Ok(wide(context.read_inputs::<u32>(&inputs).collect()?)),
+        ("<u8", 1) => context.read_inputs::<u64>(&inputs).collect(),
+        ("<i8", 1) => {
+            let numbers = context.read_inputs::<i64>(&inputs).collect()?;
+            numbers.into_iter().map(signed).collect()
+        }
+        ("<i4", 1) => {
+            let numbers = context.read_inputs::<i32>(&inputs).collect()?;
+            numbers.into_iter().map(|id| signed(id.into())).collect()
+        }
+        (other, columns) => {
+            let cause = format!("it has {columns} columns of `{other}`");
+            Err(Error::usage(READ, cause)
+                .path(path)
+                .hint("save one column of int64, uint64, int32 or uint32"))
+        }
+    }
+}
+
+fn text(job: &Job, path: &Path) -> Result<Vec<u64>> {
+    let bytes = Context::of_job(job)
+        .read_inputs::<u8>(&[Input::raw(path)])
+        .collect()?;
+    let lines = bytes.split(|byte| *byte == b'\n').enumerate();
+    let lines = lines.map(|(number, line)| (number + 1, line.trim_ascii()));
+    let lines = lines.filter(|(_, line)| !line.is_empty() && line[0] != b'#');
+    let id = |(number, line): (usize, &[u8])| {
+        let text = String::from_utf8_lossy(&line[..line.len().min(40)]).into_owned();
+        text.parse::<u64>().map_err(|_| {
+            let cause = format!("line {number} is not an id: `{text}`");
+            Error::corrupt(READ, cause)
+                .path(path)
+                .hint("write one whole number from 0 on a line")
+        })
+    };
+    lines.map(id).collect()
+}

@@ -1,0 +1,219 @@
+//! Communities by label propagation and by Louvain's method.
+//!
+//! Contract: what is found is what the definitions ask for: labels that no other outnumbers, and a modularity that is that of
+//! the partition and no smaller than that of a planted one.
+
+use outcore::Kind;
+use outcore_graph::convert::{ConvertOptions, convert};
+use outcore_graph::edges::ReadOptions;
+use outcore_graph::edges::formats::EdgeFormat;
+use outcore_graph::graph::Graph;
+use outcore_graph::kernels::{LouvainOptions, Partition, label_propagation, louvain};
+
+use crate::common::{Random, each_graph, job, made};
+use crate::oracle;
+
+fn plain() -> ConvertOptions {
+    ConvertOptions::default()
+}
+
+fn undirected() -> ConvertOptions {
+    ConvertOptions {
+        is_undirected: true,
+        ..plain()
+    }
+}
+
+#[test]
+fn labels_are_those_that_no_other_outnumbers_among_neighbours() {
+    each_graph(&plain(), |name, job, graph, (vertices, edges)| {
+        let found = label_propagation(job, graph, 1000).unwrap();
+        assert!(found.is_stable, "{name}: {} rounds", found.rounds);
+        let discontent = oracle::discontent(vertices, edges, &found.labels);
+        assert_eq!(discontent, None, "{name}");
+        // Communities are called by their smallest vertex, and lie within components.
+        let components = oracle::components(vertices, edges);
+        let mut count = 0;
+        for (vertex, label) in (0..).zip(&found.labels) {
+            assert!(*label <= vertex && found.labels[*label as usize] == *label);
+            assert_eq!(components[vertex as usize], components[*label as usize]);
+            count += u64::from(*label == vertex);
+        }
+        assert_eq!(found.count, count, "{name}");
+        match name {
+            "star, undirected: true" | "clique, undirected: true" => assert_eq!(count, 1),
+            "two cliques, undirected: false" => assert_eq!(count, 2 + 40),
+            _ => {}
+        }
+    });
+    // No round, no change.
+    let dir = tempfile::tempdir().unwrap();
+    let job = job(64 << 20, 2);
+    let (path, _) = made(&job, dir.path(), (3, &[[0, 1]]), &plain());
+    let graph = Graph::open(&job, &path).unwrap();
+    let found = label_propagation(&job, &graph, 0).unwrap();
+    assert_eq!((found.labels, found.is_stable), (vec![0, 1, 2], false));
+    assert_eq!(
+        label_propagation(&job, &graph, 9).unwrap().labels,
+        [0, 0, 2]
+    );
+}
+
+/// Groups of vertices with more edges inside than between them, and which vertex is in which.
+fn planted(vertices: u64, groups: u64, seed: u64) -> (Vec<[u32; 2]>, Vec<u32>) {
+    let random = &mut Random(seed);
+    let label = |vertex: u64| (vertex % groups) as u32;
+    let mut edges = Vec::new();
+    for vertex in 0..vertices {
+        for _ in 0..6 {
+            let other = random.below(vertices / groups) * groups + vertex % groups;
+            edges.push([vertex as u32, other as u32]);
+        }
+        edges.push([vertex as u32, random.below(vertices) as u32]);
+    }
+    (edges, (0..vertices).map(label).collect())
+}
+
+#[test]
+fn modularity_is_that_of_the_partition_and_communities_are_connected() {
+    each_graph(&plain(), |name, job, graph, (vertices, edges)| {
+        if graph.manifest().directed {
+            let error = louvain(job, graph, LouvainOptions::default()).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage);
+            return;
+        }
+        let components = oracle::components(vertices, edges);
+        let weighted: Vec<_> = edges.iter().map(|edge| (*edge, 1.0)).collect();
+        for (resolution, seed) in [(1.0, 1), (1.0, 2), (0.4, 1)] {
+            let options = LouvainOptions {
+                resolution,
+                seed,
+                ..LouvainOptions::default()
+            };
+            let found = louvain(job, graph, options).unwrap();
+            let wanted = oracle::modularity(&weighted, &found.labels, resolution);
+            let is_same = edges.is_empty() || (found.modularity - wanted).abs() < 1e-9;
+            assert!(is_same, "{name}: {} is not {wanted}", found.modularity);
+            let mut count = 0;
+            for (vertex, label) in (0..).zip(&found.labels) {
+                assert!(*label <= vertex && found.labels[*label as usize] == *label);
+                assert_eq!(components[vertex as usize], components[*label as usize]);
+                count += u64::from(*label == vertex);
+            }
+            assert_eq!(found.count, count, "{name}");
+            match name {
+                "clique, undirected: true" => assert_eq!(count, 1),
+                "two cliques, undirected: true" => assert_eq!(count, 2 + 40),
+                _ => {}
+            }
+        }
+    });
+}
+
+#[test]
+fn planted_groups_are_found_and_weights_count() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = job(64 << 20, 2);
+    let (edges, groups) = planted(6_000, 12, 5);
+    let (path, _) = made(&job, dir.path(), (6_000, &edges), &undirected());
+    let graph = Graph::open(&job, &path).unwrap();
+    let found = louvain(&job, &graph, LouvainOptions::default()).unwrap();
+    let ones: Vec<_> = edges.iter().map(|edge| (*edge, 1.0)).collect();
+    let planted = oracle::modularity(&ones, &groups, 1.0);
+    let is_near = |found: &Partition, planted: f64| {
+        let same = found.labels.iter().zip(&groups).filter(|(a, b)| a == b);
+        found.count == 12 && found.modularity > 0.98 * planted && same.count() > 5_700
+    };
+    assert!(
+        is_near(&found, planted),
+        "{} {}",
+        found.count,
+        found.modularity
+    );
+    // Edges of weight 0 and 0.25 that hide the groups, where those inside weigh 0.5.
+    let mut bytes = Vec::new();
+    let random = &mut Random(3);
+    let mut weighted = Vec::new();
+    for edge in edges {
+        weighted.push((edge, 0.5_f32));
+        for weight in [0.0, 1.0 / 64.0] {
+            weighted.push(([edge[0], random.below(6_000) as u32], weight));
+        }
+    }
+    for ([from, to], weight) in &weighted {
+        for word in [*from, *to, weight.to_bits()] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+    let input = dir.path().join("weighted");
+    let options = ConvertOptions {
+        vertices: Some(6_000),
+        read: ReadOptions {
+            format: Some(EdgeFormat::Pairs32),
+            is_weighted: true,
+            ..ReadOptions::default()
+        },
+        replace: true,
+        ..undirected()
+    };
+    std::fs::write(&input, &bytes).unwrap();
+    convert(&job, std::slice::from_ref(&input), &path, &options).unwrap();
+    let graph = Graph::open(&job, &path).unwrap();
+    let found = louvain(&job, &graph, LouvainOptions::default()).unwrap();
+    let weights: Vec<_> = weighted
+        .iter()
+        .map(|(edge, w)| (*edge, f64::from(*w)))
+        .collect();
+    let wanted = oracle::modularity(&weights, &found.labels, 1.0);
+    assert!((found.modularity - wanted).abs() < 1e-9);
+    let planted = oracle::modularity(&weights, &groups, 1.0);
+    assert!(
+        is_near(&found, planted),
+        "{} {}",
+        found.count,
+        found.modularity
+    );
+    // A negative weight is refused, and so are odd options.
+    bytes.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0]);
+    bytes.extend_from_slice(&(-1.0_f32).to_le_bytes());
+    std::fs::write(&input, &bytes).unwrap();
+    convert(&job, &[input], &path, &options).unwrap();
+    let graph = Graph::open(&job, &path).unwrap();
+    let error = louvain(&job, &graph, LouvainOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("negative"), "{error}");
+    for (resolution, threshold) in [(-1.0, 0.0), (f64::NAN, 0.0), (1.0, -1.0)] {
+        let options = LouvainOptions {
+            resolution,
+            threshold,
+            seed: 1,
+        };
+        let error = louvain(&job, &graph, options).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
+    }
+}
+
+#[test]
+fn communities_whose_edges_do_not_fit_are_refused_with_what_is_enough() {
+    let dir = tempfile::tempdir().unwrap();
+    let random = &mut Random(4);
+    let edges = (0..800_000).map(|_| [0; 2].map(|_: u32| random.below(1 << 17) as u32));
+    let edges: Vec<[u32; 2]> = edges.collect();
+    let (path, _) = made(
+        &job(256 << 20, 2),
+        dir.path(),
+        (1 << 17, &edges),
+        &undirected(),
+    );
+    let small = job(40 << 20, 2);
+    let graph = Graph::open(&small, &path).unwrap();
+    let found = louvain(&small, &graph, LouvainOptions::default());
+    let error = found.map(|found| found.count).unwrap_err();
+    assert_eq!(error.kind(), Kind::Memory);
+    let text = error.to_string();
+    assert!(
+        text.contains("communities of the first level") && text.contains("certainly enough"),
+        "{text}"
+    );
+    drop(graph);
+    assert_eq!(small.budget.used_bytes(), 0);
+}
