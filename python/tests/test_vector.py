@@ -123,3 +123,30 @@ def test_batches_are_means_so_far_and_start_anywhere(here):
         model = outcore.MiniBatchKMeans(4, init=start, batch_size=200, **LIMITS).fit(rows)
         assert (model.counts_ == 400).all() and (np.bincount(model.labels_) == 400).all()
         assert model.n_iter_ == -(-model.n_steps_ * 200 // 1600)
+
+
+@pytest.mark.parametrize("metric", ["l2", "ip", "cos"])
+def test_rows_within_a_radius_and_pairs_are_those_of_all_rows(here, metric):
+    random = np.random.default_rng(12)
+    base = random.integers(1, 9, size=(300, 4)).astype("f4")
+    queries = random.integers(1, 9, size=(20, 4)).astype("f4")
+    table = {"l2": distances_of(base, queries), "ip": queries @ base.T}
+    norms = np.linalg.norm(queries.astype("f8"), axis=1)[:, None] * np.linalg.norm(base.astype("f8"), axis=1)
+    table["cos"] = 1 - table["ip"].astype("f8") / norms
+    radius = {"l2": 6, "ip": 150, "cos": 0.0512345}[metric]
+    near = table[metric] >= radius if metric == "ip" else table[metric] <= radius
+    limits, distances, ids = outcore.range_search(base, queries, radius, metric=metric, **LIMITS)
+    assert limits.tolist() == [0, *np.cumsum(near.sum(axis=1))] and limits[-1] > 20
+    assert (ids == np.nonzero(near)[1]).all() and np.allclose(distances, table[metric][near])
+    if metric == "l2":
+        found, squares = outcore.pairs(base, max_l2=radius, **LIMITS)
+        wanted = np.argwhere(np.triu(distances_of(base, base) <= radius, 1))
+        assert (found == wanted).all() and squares.max() <= radius
+        _, _, others = outcore.range_search(base, None, radius, **LIMITS)
+        assert len(others) == 2 * len(found)
+    if metric == "cos":
+        found, _ = outcore.pairs(base, min_cos=1 - radius, **LIMITS)
+        wide = base.astype("f8") / np.linalg.norm(base.astype("f8"), axis=1)[:, None]
+        assert (found == np.argwhere(np.triu(wide @ wide.T >= 1 - radius, 1))).all()
+        with pytest.raises(outcore.UsageError, match="one bound"):
+            outcore.pairs(base)

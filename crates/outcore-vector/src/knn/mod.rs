@@ -14,6 +14,7 @@
 mod cut;
 mod nearest;
 mod queries;
+mod range;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +28,8 @@ use crate::scan::{Piece, Scan, TILE_ROWS, Tile};
 
 use nearest::{Nearest, Worst};
 use queries::Queries;
+
+pub use range::{RangeOptions, Within, pairs, range_search};
 
 /// What is near.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +132,11 @@ pub fn knn(
     };
     let mut from = 0;
     while from < count {
-        let (group, scan) = plan(job, base, queries, (count - from, k))?;
+        let memory = |group: usize| {
+            let shared_bytes = Queries::memory_bytes(queries, group);
+            (Searcher::memory_bytes(group, k), shared_bytes)
+        };
+        let (group, scan) = plan(job, base, count - from, memory)?;
         let part = queries.part(from as u64, group as u64);
         let group = Group {
             queries: Queries::load(job, &part, options.metric)?,
@@ -145,18 +152,16 @@ pub fn knn(
 }
 
 /// The queries of the next pass, and that pass: as many as leave memory for all threads, but no fewer than [`GROUP_MIN`]
-/// for their sake.
+/// for their sake. `memory` is what so many need for each thread, and for all together.
 fn plan<'b>(
     job: &Job,
     base: &'b VectorFile,
-    queries: &VectorFile,
-    (left, k): (usize, usize),
+    left: usize,
+    memory: impl Fn(usize) -> (u64, u64),
 ) -> Result<(usize, Scan<'b>)> {
     let mut group = left;
     loop {
-        let each_bytes = Searcher::memory_bytes(group, k);
-        let shared_bytes = Queries::memory_bytes(queries, group);
-        match Scan::plan(job, base, (each_bytes, shared_bytes)) {
+        match Scan::plan(job, base, memory(group)) {
             Ok(scan) => {
                 let has_all = scan.threads() == Scan::threads_wanted(job, base);
                 if has_all || group <= GROUP_MIN {
@@ -170,14 +175,8 @@ fn plan<'b>(
     }
 }
 
-fn check(
-    base: &VectorFile,
-    queries: &VectorFile,
-    options: &KnnOptions,
-    allowed: Option<&Subset>,
-) -> Result<()> {
-    let refused =
-        |cause: String, hint: &str| Err(Error::usage("search neighbours", cause).hint(hint));
+/// Whether the rows of one are queries for the other.
+fn check_files(base: &VectorFile, queries: &VectorFile) -> Result<()> {
     for file in [base, queries] {
         if file.element.is_id() {
             let cause = format!("it holds ids ({}), not vectors", file.element.name());
@@ -191,8 +190,19 @@ fn check(
             "the base has {} dimensions, and the queries have {}",
             base.dimension, queries.dimension
         );
-        return refused(cause, "name queries that were made as the base was");
+        let error = Error::usage("search neighbours", cause);
+        return Err(error.hint("name queries that were made as the base was"));
     }
+    Ok(())
+}
+
+fn check(
+    base: &VectorFile,
+    queries: &VectorFile,
+    options: &KnnOptions,
+    allowed: Option<&Subset>,
+) -> Result<()> {
+    check_files(base, queries)?;
     let rows = allowed.map_or(base.rows, |subset| subset.count);
     let others = rows.saturating_sub(u64::from(options.excludes_self));
     if options.k == 0 || options.k as u64 > others || options.k > K_MAX {
@@ -201,10 +211,8 @@ fn check(
             options.k,
             units::counted(others, "row")
         );
-        return refused(
-            cause,
-            "choose -k between 1 and the number of rows, at most 65536",
-        );
+        return Err(Error::usage("search neighbours", cause)
+            .hint("choose -k between 1 and the number of rows, at most 65536"));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use outcore_vector::knn::{KnnOptions, Metric, Neighbours, knn};
 use crate::common::*;
 
 /// All distances of a query, sorted, ties by row.
-fn naive(
+pub(crate) fn naive(
     base: &[f32],
     query: &[f32],
     metric: Metric,
