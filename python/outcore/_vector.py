@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_METRICS = ("l2", "ip", "cos")
+_METRICS = ("l2", "ip", "cos", "hamming")
 _STARTS = ("k-means++", "k-means||", "random")
 _KINDS = ("float16", "float32", "float64", "int8", "uint8")
 
@@ -76,8 +76,9 @@ def knn(
         queries: The vectors whose neighbours are looked for, likewise; by default those of the base,
             none of which is its own neighbour.
         k: Neighbours of each query.
-        metric: `"l2"` (the squared Euclidean distance), `"ip"` (the inner product, largest first) or
-            `"cos"` (one minus the cosine).
+        metric: `"l2"` (the squared Euclidean distance), `"ip"` (the inner product, largest first), `"cos"` (one
+            minus the cosine) or `"hamming"` (the bits that differ, of arrays of `uint8` as `numpy.packbits` makes
+            them).
         dtype: The type of bare numbers, such as `"f32x768"`.
         subset: A file with a byte for each row of the base: those with 0 are not neighbours.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
@@ -95,7 +96,7 @@ def knn(
     import numpy
 
     if metric not in _METRICS:
-        raise usage("search neighbours", f"metric {metric!r} is unknown", "give l2, ip or cos")
+        raise usage("search neighbours", f"metric {metric!r} is unknown", "give l2, ip, cos or hamming")
     with contextlib.ExitStack() as files:
         request = KnnRequest(
             base=files.enter_context(_file_of(base, "base")),
@@ -162,6 +163,7 @@ def pairs(
     *,
     min_cos: float | None = None,
     max_l2: float | None = None,
+    max_hamming: int | None = None,
     dtype: str | None = None,
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
@@ -177,7 +179,8 @@ def pairs(
     Args:
         base: As in `knn`.
         min_cos: The least cosine of a pair.
-        max_l2: The largest squared Euclidean distance of a pair; give one of the two.
+        max_l2: The largest squared Euclidean distance of a pair.
+        max_hamming: The most bits in which a pair differs, of packed bits. Give one of the three.
         dtype: As in `knn`.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free. Pairs have to fit.
         threads: Compute threads; by default all processors.
@@ -185,14 +188,17 @@ def pairs(
         progress: `True` for a bar, or a function that is called with a `Progress`.
 
     Returns:
-        Pairs of row numbers, the smaller first, in order; and their distances, one minus the cosine or the
-        squared Euclidean.
+        Pairs of row numbers, the smaller first, in order; and their distances, one minus the cosine, the squared
+        Euclidean or the bits that differ.
     """
-    if (min_cos is None) == (max_l2 is None):
-        raise usage("find pairs", "one bound is needed", "give min_cos or max_l2")
-    metric, radius = ("l2", max_l2) if min_cos is None else ("cos", 1.0 - min_cos)
+    cosine = None if min_cos is None else 1.0 - min_cos
+    bounds = {"cos": cosine, "l2": max_l2, "hamming": max_hamming}
+    given = [(metric, bound) for metric, bound in bounds.items() if bound is not None]
+    if len(given) != 1:
+        hint = "give min_cos, max_l2 or max_hamming"
+        raise usage("find pairs", "one bound is needed", hint)
+    [(metric, radius)] = given
     limits = (memory, threads, io)
-    assert radius is not None
     _, distances, ids = _range(base, None, radius, True, metric, dtype, None, limits, progress)
     return ids.reshape(-1, 2), distances
 
@@ -211,7 +217,7 @@ def _range(
     import numpy
 
     if metric not in _METRICS:
-        raise usage("search within a radius", f"metric {metric!r} is unknown", "give l2, ip or cos")
+        raise usage("search within a radius", f"metric {metric!r} is unknown", "give l2, ip, cos or hamming")
     memory, threads, io = limits
     with contextlib.ExitStack() as files:
         request = RangeRequest(

@@ -150,3 +150,17 @@ def test_rows_within_a_radius_and_pairs_are_those_of_all_rows(here, metric):
         assert (found == np.argwhere(np.triu(wide @ wide.T >= 1 - radius, 1))).all()
         with pytest.raises(outcore.UsageError, match="one bound"):
             outcore.pairs(base)
+
+
+def test_bits_that_differ_are_counted(here):
+    random = np.random.default_rng(14)
+    base, queries = (random.integers(0, 256, (rows, 9), "u1") & 0x17 for rows in (400, 15))
+    table = np.unpackbits(base[None] ^ queries[:, None], axis=2).sum(axis=2, dtype=np.int64)
+    distances, ids = outcore.knn(base, queries, 5, metric="hamming", **LIMITS)
+    order = np.argsort(table, axis=1, kind="stable")[:, :5]
+    assert (ids == order).all() and (distances == np.take_along_axis(table, order, axis=1)).all()
+    found, bits = outcore.pairs(base, max_hamming=8, **LIMITS)
+    near = np.unpackbits(base[None] ^ base[:, None], axis=2).sum(axis=2) <= 8
+    assert (found == np.argwhere(np.triu(near, 1))).all() and len(found) > 10 and bits.max() <= 8
+    with pytest.raises(outcore.UsageError, match="not packed bits"):
+        outcore.knn(base.astype("f4"), queries.astype("f4"), 5, metric="hamming", **LIMITS)

@@ -88,7 +88,7 @@ pub(crate) struct VectorInfoArgs {
 /// Pairs are in memory until they are written: more than fit are an error.
 #[derive(Debug, Args)]
 #[command(after_long_help = PAIRS_EXAMPLES)]
-#[command(group(clap::ArgGroup::new("bound").required(true).args(["min_cos", "max_l2"])))]
+#[command(group(clap::ArgGroup::new("bound").required(true).args(["min_cos", "max_l2", "max_hamming"])))]
 pub(crate) struct PairsArgs {
     /// File of vectors
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
@@ -99,10 +99,14 @@ pub(crate) struct PairsArgs {
     /// The largest squared Euclidean distance of a pair
     #[arg(long, value_name = "R")]
     pub(crate) max_l2: Option<f64>,
+    /// The most bits in which a pair differs; BASE has packed bits, as u8
+    #[arg(long, value_name = "BITS")]
+    pub(crate) max_hamming: Option<u32>,
     /// Pairs of rows: .npy, .ibin, .ivecs, or bare i64
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Their distances, one minus the cosine or the squared Euclidean: .npy, .fbin, or bare f32
+    /// Their distances, one minus the cosine, the squared Euclidean or the bits that differ: .npy, .fbin,
+    /// or bare f32
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) distances: Option<PathBuf>,
     /// Type of bare numbers, such as f32x768
@@ -144,6 +148,8 @@ pub(crate) enum MetricName {
     Ip,
     /// One minus the cosine
     Cos,
+    /// The number of bits that differ; vectors of u8 are packed bits
+    Hamming,
 }
 
 /// Find the exact nearest neighbours of vectors

@@ -106,6 +106,13 @@ fn near_pairs_and_rows_within_a_radius_are_those_of_all_pairs() {
     });
     let limits: Vec<usize> = std::iter::once(0).chain(limits).collect();
     assert_eq!(place.read("l.i64"), bytes(&limits));
+    place.write("codes.u8", &[0b0001, 0b0110, 0b0000, 0b0111]);
+    let codes = "vector pairs codes.u8 --type u8x1 --max-hamming 1 -o c.i64";
+    place.run(&codes.split(' ').collect::<Vec<_>>()).ok();
+    assert_eq!(place.read("c.i64"), bytes(&[0, 2, 1, 3]));
+    let codes = "knn codes.u8 --self --type u8x1 -k 1 --metric hamming -o n.i64";
+    place.run(&codes.split(' ').collect::<Vec<_>>()).ok();
+    assert_eq!(place.read("n.i64"), bytes(&[2, 3, 0, 1]));
     let none = "vector pairs base.fbin --min-cos 2 -o none.npy";
     place.run(&none.split(' ').collect::<Vec<_>>()).ok();
     let none = place.read("none.npy");

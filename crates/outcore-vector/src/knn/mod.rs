@@ -6,11 +6,13 @@
 //! are left, some `k ln(N / k)` a query, are measured in f64 at once, while they are in memory. Threads tell each other the
 //! distance of their `k`th best, which only ever leaves out more.
 //!
-//! Distances: the square of the Euclidean distance; the inner product, the largest being nearest; one minus the cosine.
+//! Distances: the square of the Euclidean distance; the inner product, the largest being nearest; one minus the cosine; the
+//! number of bits that differ, which is counted for every row ([`bits`]).
 //!
 //! Bounds: one read of the base for each group of queries, and the fewest groups that fit into the memory. Memory is
 //! 12 bytes a number of a query, 16 bytes a neighbour for each thread and for the result, and the scan's.
 
+mod bits;
 mod cut;
 mod nearest;
 mod queries;
@@ -26,6 +28,7 @@ use outcore_io::units;
 use crate::format::{Element, VectorFile};
 use crate::scan::{Piece, Scan, TILE_ROWS, Tile};
 
+use bits::Bits;
 use nearest::{Nearest, Worst};
 use queries::Queries;
 
@@ -40,15 +43,18 @@ pub enum Metric {
     Ip,
     /// One minus the cosine of the angle.
     Cos,
+    /// The number of bits that differ; vectors of u8 are packed bits.
+    Hamming,
 }
 
 impl Metric {
-    /// The metric of a name: `l2`, `ip` or `cos`.
+    /// The metric of a name: `l2`, `ip`, `cos` or `hamming`.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "l2" => Some(Metric::L2),
             "ip" => Some(Metric::Ip),
             "cos" => Some(Metric::Cos),
+            "hamming" => Some(Metric::Hamming),
             _ => None,
         }
     }
@@ -133,7 +139,7 @@ pub fn knn(
     let mut from = 0;
     while from < count {
         let memory = |group: usize| {
-            let shared_bytes = Queries::memory_bytes(queries, group);
+            let shared_bytes = Queries::memory_bytes(queries, options.metric, group);
             (Searcher::memory_bytes(group, k), shared_bytes)
         };
         let (group, scan) = plan(job, base, count - from, memory)?;
@@ -176,13 +182,19 @@ fn plan<'b>(
 }
 
 /// Whether the rows of one are queries for the other.
-fn check_files(base: &VectorFile, queries: &VectorFile) -> Result<()> {
+fn check_files(base: &VectorFile, queries: &VectorFile, metric: Metric) -> Result<()> {
     for file in [base, queries] {
         if file.element.is_id() {
             let cause = format!("it holds ids ({}), not vectors", file.element.name());
             return Err(Error::usage("search neighbours", cause)
                 .path(&file.path)
                 .hint("convert it to f32 with `outcore vector convert`"));
+        }
+        if metric == Metric::Hamming && file.element != Element::U8 {
+            let cause = format!("it holds {}, not packed bits", file.type_name());
+            return Err(Error::usage("search neighbours", cause)
+                .path(&file.path)
+                .hint("give u8, eight bits a byte, as numpy.packbits makes them"));
         }
     }
     if base.dimension != queries.dimension {
@@ -202,7 +214,7 @@ fn check(
     options: &KnnOptions,
     allowed: Option<&Subset>,
 ) -> Result<()> {
-    check_files(base, queries)?;
+    check_files(base, queries, options.metric)?;
     let rows = allowed.map_or(base.rows, |subset| subset.count);
     let others = rows.saturating_sub(u64::from(options.excludes_self));
     if options.k == 0 || options.k as u64 > others || options.k > K_MAX {
@@ -287,6 +299,9 @@ struct Searcher {
     nearest: Nearest,
     /// Of each row of a tile, an upper bound of its norm and its part of the comparison.
     bounds: Vec<(f32, f32)>,
+    /// Space for a row of bits, and its distance from each query.
+    words: Vec<u64>,
+    differing: Vec<u32>,
     measured: u64,
     _held: Reservation,
 }
@@ -294,7 +309,9 @@ struct Searcher {
 impl Searcher {
     fn memory_bytes(count: usize, k: usize) -> u64 {
         let scores = QUERIES_AT_ONCE.min(count) * TILE_ROWS * size_of::<f32>();
-        (scores + TILE_ROWS * size_of::<(f32, f32)>()) as u64 + Nearest::memory_bytes(count, k)
+        let differing = count * size_of::<u32>();
+        (scores + TILE_ROWS * size_of::<(f32, f32)>() + differing) as u64
+            + Nearest::memory_bytes(count, k)
     }
 }
 
@@ -309,11 +326,16 @@ impl Group<'_> {
                 scores: vec![0.0; QUERIES_AT_ONCE.min(count) * TILE_ROWS],
                 nearest: Nearest::new(&self.queries, k),
                 bounds: vec![(0.0, 0.0); TILE_ROWS],
+                words: Vec::new(),
+                differing: vec![0; count],
                 measured: 0,
             })
         };
         let passed = scan.run(job, "search", state, |state, piece| {
-            self.visit(state, piece)
+            match &self.queries.bits {
+                Some(bits) => self.visit_bits(bits, state, piece),
+                None => self.visit(state, piece),
+            }
         })?;
         found.passes += 1;
         found.read_bytes += passed.read_bytes;
@@ -325,6 +347,33 @@ impl Group<'_> {
         let each = passed.states.into_iter().map(|state| state.nearest);
         nearest::merge(each.collect(), &self.queries, k, found);
         Ok(())
+    }
+
+    fn is_left_out(&self, query: usize, id: u64) -> bool {
+        let of_query = self.first_query.map(|first| first + query as u64);
+        of_query == Some(id) || self.allowed.is_some_and(|allowed| !allowed.has(id))
+    }
+
+    fn visit_bits(&self, bits: &Bits, state: &mut Searcher, piece: Piece<'_>) -> Result<()> {
+        let Searcher {
+            nearest,
+            words,
+            differing,
+            measured,
+            ..
+        } = state;
+        nearest.learn(&self.queries, &self.worst);
+        bits::each_row(piece, words, |id, row| {
+            bits.distances(row, differing);
+            *measured += differing.len() as u64;
+            for (query, distance) in differing.iter().enumerate() {
+                let distance = f64::from(*distance);
+                if distance <= nearest.known(query) && !self.is_left_out(query, id) {
+                    nearest.offer((query, distance, id), &self.queries, &self.worst);
+                }
+            }
+            Ok(())
+        })
     }
 
     fn visit(&self, state: &mut Searcher, piece: Piece<'_>) -> Result<()> {
@@ -363,10 +412,9 @@ impl Group<'_> {
                     let products = &scores[hit * block.rows..][..block.rows];
                     for (at, product) in products.iter().enumerate() {
                         let query = from + at;
-                        let is_self = self
-                            .first_query
-                            .is_some_and(|first| first + query as u64 == id);
-                        if is_self || !nearest.may_take(query, *product, bounds[hit]) {
+                        if self.is_left_out(query, id)
+                            || !nearest.may_take(query, *product, bounds[hit])
+                        {
                             continue;
                         }
                         *measured += 1;

@@ -14,6 +14,7 @@ use outcore::{Error, Job, Kind, Result};
 use outcore_io::memory::Reservation;
 use outcore_io::units;
 
+use super::bits::{self, Bits};
 use super::cut::{self, Cut, is_kept, next_kept};
 use super::queries::Queries;
 use super::{Metric, QUERIES_AT_ONCE, Subset, check_files, plan};
@@ -56,7 +57,7 @@ impl RangeOptions {
         }
         Ok(match self.metric {
             Metric::Ip => 0.0 - self.radius,
-            Metric::L2 | Metric::Cos => self.radius,
+            Metric::L2 | Metric::Cos | Metric::Hamming => self.radius,
         })
     }
 }
@@ -111,7 +112,7 @@ pub fn range_search(
     queries: &VectorFile,
     options: &RangeOptions,
 ) -> Result<Within> {
-    check_files(base, queries)?;
+    check_files(base, queries, options.metric)?;
     let allowed = options.subset.as_deref();
     let allowed = allowed
         .map(|path| Subset::read(job, path, base))
@@ -133,7 +134,7 @@ pub fn range_search(
 /// # Errors
 /// As [`range_search`].
 pub fn pairs(job: &Job, base: &VectorFile, options: &RangeOptions) -> Result<Within> {
-    check_files(base, base)?;
+    check_files(base, base, options.metric)?;
     search(job, (base, base), options, (None, LeavesOut::UpToItself))
 }
 
@@ -168,7 +169,8 @@ fn search(
     while from < queries.rows {
         let for_results_bytes = job.budget.free_bytes() / 2;
         let memory = |group: usize| {
-            let shared_bytes = Queries::memory_bytes(queries, group) + 8 * group as u64;
+            let shared_bytes =
+                Queries::memory_bytes(queries, options.metric, group) + 8 * group as u64;
             (
                 Finder::memory_bytes(group),
                 shared_bytes + for_results_bytes,
@@ -228,6 +230,9 @@ struct Finder {
     tile: Tile,
     scores: Vec<f32>,
     bounds: Vec<(f32, f32)>,
+    /// Space for a row of bits, and its distance from each query.
+    words: Vec<u64>,
+    differing: Vec<u32>,
     hits: Vec<Vec<Hit>>,
     held: Vec<Reservation>,
     measured: u64,
@@ -236,7 +241,8 @@ struct Finder {
 impl Finder {
     fn memory_bytes(count: usize) -> u64 {
         let scores = QUERIES_AT_ONCE.min(count) * TILE_ROWS * size_of::<f32>();
-        (scores + TILE_ROWS * size_of::<(f32, f32)>()) as u64
+        let differing = count * size_of::<u32>();
+        (scores + TILE_ROWS * size_of::<(f32, f32)>() + differing) as u64
     }
 
     fn take(&mut self, job: &Job, hit: Hit) -> Result<()> {
@@ -280,12 +286,18 @@ impl Group<'_> {
                 tile: Tile::new(scan.file()),
                 scores: vec![0.0; QUERIES_AT_ONCE.min(count) * TILE_ROWS],
                 bounds: vec![(0.0, 0.0); TILE_ROWS],
+                words: Vec::new(),
+                differing: vec![0; count],
                 hits: Vec::new(),
                 measured: 0,
             })
         };
         let passed = scan.run(job, "search", state, |finder, piece| {
-            self.visit(job, finder, piece).map_err(|error| {
+            let visited = match &self.queries.bits {
+                Some(bits) => self.visit_bits(job, bits, finder, piece),
+                None => self.visit(job, finder, piece),
+            };
+            visited.map_err(|error| {
                 let of_thread: usize = finder.hits.iter().map(Vec::len).sum();
                 too_many(error, known + of_thread as u64)
             })
@@ -356,6 +368,37 @@ impl Group<'_> {
             LeavesOut::Itself => row == of_query,
             LeavesOut::UpToItself => row <= of_query,
         }
+    }
+
+    fn visit_bits(
+        &self,
+        job: &Job,
+        bits: &Bits,
+        finder: &mut Finder,
+        piece: Piece<'_>,
+    ) -> Result<()> {
+        let mut words = std::mem::take(&mut finder.words);
+        let done = bits::each_row(piece, &mut words, |row, of_row| {
+            if self.allowed.is_some_and(|allowed| !allowed.has(row)) {
+                return Ok(());
+            }
+            bits.distances(of_row, &mut finder.differing);
+            finder.measured += finder.differing.len() as u64;
+            for query in 0..finder.differing.len() {
+                let distance = f64::from(finder.differing[query]);
+                if distance <= self.bound && !self.is_left_out(query, row) {
+                    let hit = Hit {
+                        query,
+                        row,
+                        distance,
+                    };
+                    finder.take(job, hit)?;
+                }
+            }
+            Ok(())
+        });
+        finder.words = words;
+        done
     }
 
     fn visit(&self, job: &Job, finder: &mut Finder, piece: Piece<'_>) -> Result<()> {

@@ -31,6 +31,7 @@ pub(crate) fn naive(
             let distance = match metric {
                 Metric::L2 => squared_distance(&query, &row),
                 Metric::Ip => -dot(&query, &row),
+                Metric::Hamming => f64::NAN,
                 Metric::Cos => {
                     1.0 - dot(&query, &row) / (dot(&query, &query).sqrt() * dot(&row, &row).sqrt())
                 }

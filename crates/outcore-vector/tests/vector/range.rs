@@ -3,7 +3,8 @@
 //! Contract: radii are distances that occur, so that results lie on the border itself.
 
 use outcore::Kind;
-use outcore_vector::knn::{Metric, RangeOptions, Within, pairs, range_search};
+use outcore_vector::format::VectorFile;
+use outcore_vector::knn::{KnnOptions, Metric, RangeOptions, Within, knn, pairs, range_search};
 
 use crate::common::*;
 use crate::knn::naive;
@@ -126,6 +127,70 @@ fn several_passes_find_the_same_pairs_and_read_only_what_follows() {
     let wanted: Vec<u64> = (0..1_500).flat_map(|row| [row, row + 1_500]).collect();
     assert_eq!(found.pairs(&job).unwrap(), wanted);
     assert!(found.measured < 2 * 1_500);
+}
+
+#[test]
+fn bits_that_differ_are_counted_for_every_pair() {
+    for bytes_each in [1, 8, 13, 32] {
+        let mut random = Random(3);
+        let mut made = |rows: usize| -> Vec<u8> {
+            // Few bits are set, so that many distances are equal.
+            let bytes =
+                (0..rows * bytes_each).map(|_| (random.next() & random.next()) as u8 & 0x55);
+            bytes.collect()
+        };
+        let (base, queries) = (made(900), made(40));
+        let place = Place::new();
+        let open = |name: &str, bytes: &[u8]| {
+            let type_name = format!("u8x{bytes_each}");
+            VectorFile::open(&place.write(name, bytes), Some(&type_name)).unwrap()
+        };
+        let files = [open("base.raw", &base), open("queries.raw", &queries)];
+        let distance = |a: &[u8], b: &[u8]| -> u32 {
+            a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum()
+        };
+        let nearest = KnnOptions::new(6, Metric::Hamming);
+        let job = job(32 << 20, 2);
+        let found = knn(&job, &files[0], &files[1], &nearest).unwrap();
+        let bound = found.distances[5];
+        let options = RangeOptions::new(Metric::Hamming, bound);
+        let within = range_search(&job, &files[0], &files[1], &options).unwrap();
+        for (query, bits) in queries.chunks_exact(bytes_each).enumerate() {
+            let rows = base.chunks_exact(bytes_each).zip(0_u64..);
+            let mut wanted: Vec<(u32, u64)> =
+                rows.map(|(row, id)| (distance(row, bits), id)).collect();
+            let near = wanted
+                .iter()
+                .filter(|(distance, _)| f64::from(*distance) <= bound);
+            let near: Vec<u64> = near.map(|(_, id)| *id).collect();
+            let ends = within.limits[query] as usize..within.limits[query + 1] as usize;
+            assert_eq!(within.ids[ends], near);
+            wanted.sort_unstable();
+            for (place, (distance, id)) in wanted[..6].iter().enumerate() {
+                let at = 6 * query + place;
+                assert_eq!(
+                    (found.distances[at], found.ids[at]),
+                    (f64::from(*distance), *id)
+                );
+            }
+        }
+        let twins = pairs(&job, &files[0], &RangeOptions::new(Metric::Hamming, 0.0)).unwrap();
+        let all = base.chunks_exact(bytes_each).enumerate();
+        let equal = all.map(|(at, row)| {
+            let later = base[(at + 1) * bytes_each..].chunks_exact(bytes_each);
+            later.filter(|other| *other == row).count()
+        });
+        assert_eq!(twins.ids.len(), equal.sum::<usize>());
+    }
+    let place = Place::new();
+    let floats = place.fbin("base.fbin", &[1.0, 2.0], 2);
+    let error = knn(
+        &job(8 << 20, 1),
+        &floats,
+        &floats,
+        &KnnOptions::new(1, Metric::Hamming),
+    );
+    assert!(error.unwrap_err().to_string().contains("not packed bits"));
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
         MetricName::L2 => Metric::L2,
         MetricName::Ip => Metric::Ip,
         MetricName::Cos => Metric::Cos,
+        MetricName::Hamming => Metric::Hamming,
     };
     if let Some(radius) = args.radius {
         return range::radius(context, args, (&base, &queries), (metric, radius));

@@ -24,12 +24,13 @@ const NO_DISTANCES: Array<'static> = Array::Floats {
 /// All pairs of near vectors.
 pub(crate) fn pairs(context: &Context, args: &PairsArgs) -> Result<u8> {
     let base = open(&args.base, args.type_name.as_deref())?;
-    let options = match (args.min_cos, args.max_l2) {
-        (Some(cosine), _) => RangeOptions::new(Metric::Cos, 1.0 - cosine),
-        (_, Some(square)) => RangeOptions::new(Metric::L2, square),
+    let options = match (args.min_cos, args.max_l2, args.max_hamming) {
+        (Some(cosine), ..) => RangeOptions::new(Metric::Cos, 1.0 - cosine),
+        (_, Some(square), _) => RangeOptions::new(Metric::L2, square),
+        (.., Some(bits)) => RangeOptions::new(Metric::Hamming, f64::from(bits)),
         _ => {
             let error = Error::usage("read arguments", "nothing says which pairs are near");
-            return Err(error.hint("give --min-cos or --max-l2"));
+            return Err(error.hint("give --min-cos, --max-l2 or --max-hamming"));
         }
     };
     let mut written: Vec<&Path> = vec![&args.output];
