@@ -47,7 +47,7 @@ from ._summary import (
     WriteSummary,
 )
 from ._table import Table, TableSummary, convert, dedup, table
-from ._vector import KMeans, MiniBatchKMeans, ground_truth, knn
+from ._vector import KMeans, MiniBatchKMeans, ground_truth, knn, pairs, range_search
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
 from ._view import LineView, View, sort_view
 
@@ -100,7 +100,9 @@ __all__ = [
     "knn",
     "lookup",
     "open",
+    "pairs",
     "plan",
+    "range_search",
     "shuffle",
     "shuffled",
     "sort",

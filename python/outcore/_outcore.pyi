@@ -16,11 +16,12 @@ from ._wire import (
     KmeansRequest,
     KnnRequest,
     LabelRequest,
-    ResourcesRequest,
     MeasuredReply,
     MovedReply,
     OrderRequest,
     PlanReply,
+    RangeRequest,
+    ResourcesRequest,
     ShuffleReply,
     ShuffleRequest,
     SimPlanRequest,
@@ -82,6 +83,7 @@ __all__ = [
     "vector_kmeans",
     "vector_knn",
     "vector_label",
+    "vector_range",
     "verify",
     "view_build",
     "volume_bench",
@@ -106,6 +108,9 @@ def graph_kernel(request: GraphKernelRequest, tell: Tell | None) -> bytearray: .
 def vector_knn(
     request: KnnRequest, tell: Tell | None
 ) -> tuple[bytearray, bytearray, str]: ...
+def vector_range(
+    request: RangeRequest, tell: Tell | None
+) -> tuple[bytearray, bytearray, bytearray]: ...
 def vector_kmeans(request: KmeansRequest, tell: Tell | None) -> tuple[bytearray, str]: ...
 def vector_label(request: LabelRequest, tell: Tell | None) -> None: ...
 def plan(request: SortRequest) -> PlanReply: ...

@@ -18,13 +18,13 @@ from ._api import _SEED, Size, StrPath, _path, _resources
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._units import whole
-from ._wire import KmeansRequest, KnnRequest, LabelRequest
+from ._wire import KmeansRequest, KnnRequest, LabelRequest, RangeRequest
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_METRICS = ("l2", "ip", "cos")
+_METRICS = ("l2", "ip", "cos", "hamming")
 _STARTS = ("k-means++", "k-means||", "random")
 _KINDS = ("float16", "float32", "float64", "int8", "uint8")
 
@@ -76,8 +76,9 @@ def knn(
         queries: The vectors whose neighbours are looked for, likewise; by default those of the base,
             none of which is its own neighbour.
         k: Neighbours of each query.
-        metric: `"l2"` (the squared Euclidean distance), `"ip"` (the inner product, largest first) or
-            `"cos"` (one minus the cosine).
+        metric: `"l2"` (the squared Euclidean distance), `"ip"` (the inner product, largest first), `"cos"` (one
+            minus the cosine) or `"hamming"` (the bits that differ, of arrays of `uint8` as `numpy.packbits` makes
+            them).
         dtype: The type of bare numbers, such as `"f32x768"`.
         subset: A file with a byte for each row of the base: those with 0 are not neighbours.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
@@ -95,7 +96,7 @@ def knn(
     import numpy
 
     if metric not in _METRICS:
-        raise usage("search neighbours", f"metric {metric!r} is unknown", "give l2, ip or cos")
+        raise usage("search neighbours", f"metric {metric!r} is unknown", "give l2, ip, cos or hamming")
     with contextlib.ExitStack() as files:
         request = KnnRequest(
             base=files.enter_context(_file_of(base, "base")),
@@ -112,6 +113,129 @@ def knn(
     return (
         numpy.frombuffer(distances, "<f8").reshape(shape),
         numpy.frombuffer(ids, "<i8").reshape(shape),
+    )
+
+
+def range_search(
+    base: Any,
+    queries: Any = None,
+    radius: float = 1.0,
+    *,
+    metric: str = "l2",
+    dtype: str | None = None,
+    subset: StrPath | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    progress: Watcher | bool | None = None,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Finds all vectors within a distance of queries, exactly.
+
+        >>> limits, distances, ids = outcore.range_search("base.fbin", queries, 0.2, metric="cos")
+        >>> ids[limits[3] : limits[4]]      # those of the fourth query
+
+    Args:
+        base: As in `knn`.
+        queries: As in `knn`.
+        radius: The largest distance; for `"ip"`, the least inner product. Both are within. (In faiss they are
+            not.)
+        metric: As in `knn`.
+        dtype: As in `knn`.
+        subset: As in `knn`.
+        memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free. Results have to fit.
+        threads: Compute threads; by default all processors.
+        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+        progress: `True` for a bar, or a function that is called with a `Progress`.
+
+    Returns:
+        Where the results of each query begin, and where the last ones end; distances; and row numbers, in
+        order for each query.
+
+    Raises:
+        UsageError: Dimensions differ, or a number is NaN.
+        MemoryBudgetError: The memory allowed is too little.
+    """
+    return _range(base, queries, radius, False, metric, dtype, subset, (memory, threads, io), progress)
+
+
+def pairs(
+    base: Any,
+    *,
+    min_cos: float | None = None,
+    max_l2: float | None = None,
+    max_hamming: int | None = None,
+    dtype: str | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    progress: Watcher | bool | None = None,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Finds all pairs of near vectors, exactly: near-duplicates.
+
+        >>> pairs, distances = outcore.pairs("embeddings.npy", min_cos=0.95)
+
+    Every vector is compared with every later one, so the time grows with the square of their number.
+
+    Args:
+        base: As in `knn`.
+        min_cos: The least cosine of a pair.
+        max_l2: The largest squared Euclidean distance of a pair.
+        max_hamming: The most bits in which a pair differs, of packed bits. Give one of the three.
+        dtype: As in `knn`.
+        memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free. Pairs have to fit.
+        threads: Compute threads; by default all processors.
+        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+        progress: `True` for a bar, or a function that is called with a `Progress`.
+
+    Returns:
+        Pairs of row numbers, the smaller first, in order; and their distances, one minus the cosine, the squared
+        Euclidean or the bits that differ.
+    """
+    cosine = None if min_cos is None else 1.0 - min_cos
+    bounds = {"cos": cosine, "l2": max_l2, "hamming": max_hamming}
+    given = [(metric, bound) for metric, bound in bounds.items() if bound is not None]
+    if len(given) != 1:
+        hint = "give min_cos, max_l2 or max_hamming"
+        raise usage("find pairs", "one bound is needed", hint)
+    [(metric, radius)] = given
+    limits = (memory, threads, io)
+    _, distances, ids = _range(base, None, radius, True, metric, dtype, None, limits, progress)
+    return ids.reshape(-1, 2), distances
+
+
+def _range(
+    base: Any,
+    queries: Any,
+    radius: float,
+    is_pairs: bool,
+    metric: str,
+    dtype: str | None,
+    subset: StrPath | None,
+    limits: tuple[Size | None, SupportsIndex | None, str | None],
+    progress: Watcher | bool | None,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    import numpy
+
+    if metric not in _METRICS:
+        raise usage("search within a radius", f"metric {metric!r} is unknown", "give l2, ip, cos or hamming")
+    memory, threads, io = limits
+    with contextlib.ExitStack() as files:
+        request = RangeRequest(
+            base=files.enter_context(_file_of(base, "base")),
+            queries=None if queries is None else files.enter_context(_file_of(queries, "queries")),
+            type_name=dtype,
+            radius=float(radius),
+            metric=metric,
+            subset=None if subset is None else _path(subset),
+            is_pairs=is_pairs,
+            resources=_resources(memory, threads, (), io, None, _SEED),
+        )
+        with telling(progress, ("search",)) as tell:
+            begins, ids, distances = _outcore.vector_range(request, tell)
+    return (
+        numpy.frombuffer(begins, "<i8"),
+        numpy.frombuffer(distances, "<f8"),
+        numpy.frombuffer(ids, "<i8"),
     )
 
 

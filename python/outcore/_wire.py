@@ -66,6 +66,19 @@ class KnnRequest(TypedDict):
     resources: ResourcesRequest
 
 
+class RangeRequest(TypedDict):
+    """Rows within a radius to find; without queries, among the rows of the base."""
+
+    base: str
+    queries: str | None
+    type_name: str | None
+    radius: float
+    metric: str
+    subset: str | None
+    is_pairs: bool
+    resources: ResourcesRequest
+
+
 class KmeansRequest(TypedDict):
     """Vectors to cluster; `init` is `k-means++`, `k-means||`, `random` or a file."""
 

@@ -121,6 +121,23 @@ mod _outcore {
         Ok((array(&ids), array(&distances), facts))
     }
 
+    /// Rows of vectors within a radius: limits, rows or pairs of rows, and distances.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn vector_range<'py>(
+        py: Python<'py>,
+        request: vector::RangeRequest,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(
+        Bound<'py, PyByteArray>,
+        Bound<'py, PyByteArray>,
+        Bound<'py, PyByteArray>,
+    )> {
+        let (limits, ids, distances) = run::watch(py, tell, |run| vector::range(request, run))?;
+        let array = |bytes: &[u8]| PyByteArray::new(py, bytes);
+        Ok((array(&limits), array(&ids), array(&distances)))
+    }
+
     /// Centroids of vectors, and what belongs to them as JSON.
     #[pyfunction]
     #[pyo3(signature = (request, tell))]

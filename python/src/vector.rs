@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use outcore::Result;
 use outcore_vector::format::VectorFile;
 use outcore_vector::kmeans::{self, Batches, Clustering, Init, KmeansOptions};
-use outcore_vector::knn::{KnnOptions, Metric, knn as run_knn};
+use outcore_vector::knn::{self, KnnOptions, Metric, RangeOptions};
 use outcore_vector::scan::load;
 use pyo3::FromPyObject;
 use serde_json::json;
@@ -94,7 +94,7 @@ pub(crate) fn knn(request: KnnRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8>, S
             Metric::named(&request.metric).unwrap_or(Metric::L2),
         )
     };
-    let found = run_knn(&job, &base, &queries, &options)?;
+    let found = knn::knn(&job, &base, &queries, &options)?;
     let ids = found.ids.iter().flat_map(|id| id.to_le_bytes()).collect();
     let distances = found.distances.iter();
     let distances = distances.flat_map(|number| number.to_le_bytes()).collect();
@@ -105,6 +105,53 @@ pub(crate) fn knn(request: KnnRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8>, S
         "measured": found.measured,
     });
     Ok((ids, distances, facts.to_string()))
+}
+
+/// Rows within a radius to find.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct RangeRequest {
+    base: PathBuf,
+    /// None for the rows of the base themselves.
+    queries: Option<PathBuf>,
+    type_name: Option<String>,
+    radius: f64,
+    metric: String,
+    subset: Option<PathBuf>,
+    /// Whether every two rows of the base are told once, as pairs.
+    is_pairs: bool,
+    resources: Resources,
+}
+
+/// Limits of the results of queries or pairs of rows, rows, and distances.
+pub(crate) fn range(request: RangeRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8>, Vec<u8>)> {
+    let type_name = request.type_name.as_deref();
+    let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
+    let base = open(&request.base, type_name)?;
+    let metric = Metric::named(&request.metric).unwrap_or(Metric::L2);
+    let options = RangeOptions {
+        excludes_self: request.queries.is_none(),
+        subset: request.subset,
+        ..RangeOptions::new(metric, request.radius)
+    };
+    let bytes = |numbers: &[u64]| {
+        numbers
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect()
+    };
+    let mut found = match (request.is_pairs, &request.queries) {
+        (true, _) => knn::pairs(&job, &base, &options)?,
+        (false, Some(path)) => knn::range_search(&job, &base, &open(path, type_name)?, &options)?,
+        (false, None) => knn::range_search(&job, &base, &base, &options)?,
+    };
+    let distances = found.distances.iter();
+    let distances = distances.flat_map(|number| number.to_le_bytes()).collect();
+    let ids = match request.is_pairs {
+        true => bytes(&found.pairs(&job)?),
+        false => bytes(&found.ids),
+    };
+    Ok((bytes(&found.limits), ids, distances))
 }
 
 /// Centroids and what belongs to them.

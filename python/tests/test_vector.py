@@ -123,3 +123,44 @@ def test_batches_are_means_so_far_and_start_anywhere(here):
         model = outcore.MiniBatchKMeans(4, init=start, batch_size=200, **LIMITS).fit(rows)
         assert (model.counts_ == 400).all() and (np.bincount(model.labels_) == 400).all()
         assert model.n_iter_ == -(-model.n_steps_ * 200 // 1600)
+
+
+@pytest.mark.parametrize("metric", ["l2", "ip", "cos"])
+def test_rows_within_a_radius_and_pairs_are_those_of_all_rows(here, metric):
+    random = np.random.default_rng(12)
+    base = random.integers(1, 9, size=(300, 4)).astype("f4")
+    queries = random.integers(1, 9, size=(20, 4)).astype("f4")
+    table = {"l2": distances_of(base, queries), "ip": queries @ base.T}
+    norms = np.linalg.norm(queries.astype("f8"), axis=1)[:, None] * np.linalg.norm(base.astype("f8"), axis=1)
+    table["cos"] = 1 - table["ip"].astype("f8") / norms
+    radius = {"l2": 6, "ip": 150, "cos": 0.0512345}[metric]
+    near = table[metric] >= radius if metric == "ip" else table[metric] <= radius
+    limits, distances, ids = outcore.range_search(base, queries, radius, metric=metric, **LIMITS)
+    assert limits.tolist() == [0, *np.cumsum(near.sum(axis=1))] and limits[-1] > 20
+    assert (ids == np.nonzero(near)[1]).all() and np.allclose(distances, table[metric][near])
+    if metric == "l2":
+        found, squares = outcore.pairs(base, max_l2=radius, **LIMITS)
+        wanted = np.argwhere(np.triu(distances_of(base, base) <= radius, 1))
+        assert (found == wanted).all() and squares.max() <= radius
+        _, _, others = outcore.range_search(base, None, radius, **LIMITS)
+        assert len(others) == 2 * len(found)
+    if metric == "cos":
+        found, _ = outcore.pairs(base, min_cos=1 - radius, **LIMITS)
+        wide = base.astype("f8") / np.linalg.norm(base.astype("f8"), axis=1)[:, None]
+        assert (found == np.argwhere(np.triu(wide @ wide.T >= 1 - radius, 1))).all()
+        with pytest.raises(outcore.UsageError, match="one bound"):
+            outcore.pairs(base)
+
+
+def test_bits_that_differ_are_counted(here):
+    random = np.random.default_rng(14)
+    base, queries = (random.integers(0, 256, (rows, 9), "u1") & 0x17 for rows in (400, 15))
+    table = np.unpackbits(base[None] ^ queries[:, None], axis=2).sum(axis=2, dtype=np.int64)
+    distances, ids = outcore.knn(base, queries, 5, metric="hamming", **LIMITS)
+    order = np.argsort(table, axis=1, kind="stable")[:, :5]
+    assert (ids == order).all() and (distances == np.take_along_axis(table, order, axis=1)).all()
+    found, bits = outcore.pairs(base, max_hamming=8, **LIMITS)
+    near = np.unpackbits(base[None] ^ base[:, None], axis=2).sum(axis=2) <= 8
+    assert (found == np.argwhere(np.triu(near, 1))).all() and len(found) > 10 and bits.max() <= 8
+    with pytest.raises(outcore.UsageError, match="not packed bits"):
+        outcore.knn(base.astype("f4"), queries.astype("f4"), 5, metric="hamming", **LIMITS)

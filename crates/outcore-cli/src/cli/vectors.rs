@@ -23,7 +23,14 @@ const KNN_EXAMPLES: &str = "\
 Examples:
   outcore knn base.fbin queries.fbin -k 100 -o gt.ibin --distances gt.fbin
   outcore knn embeddings.npy queries.npy -k 10 --metric cos -o ids.npy
-  outcore knn points.npy --self -k 16 -o graph.npy";
+  outcore knn points.npy --self -k 16 -o graph.npy
+  outcore knn base.fbin queries.fbin --radius 0.2 --metric cos -o ids.npy --limits limits.npy";
+
+const PAIRS_EXAMPLES: &str = "\
+Examples:
+  outcore vector pairs embeddings.npy --min-cos 0.95 -o pairs.npy
+  outcore vector pairs base.fbin --max-l2 0 -o equal.npy
+  outcore vector pairs embeddings.npy --min-cos 0.9 -o pairs.npy --distances distances.npy";
 
 const KMEANS_EXAMPLES: &str = "\
 Examples:
@@ -32,7 +39,7 @@ Examples:
   outcore kmeans base.1B.fbin -k 4096 --batch 65536 -o centroids.npy
   outcore kmeans base.fbin -k 64 --init centroids.npy --max-iterations 20 -o better.npy";
 
-/// Convert files of vectors, and tell what they hold
+/// Convert files of vectors, tell what they hold, and find near-duplicates
 ///
 /// Names of files tell their formats: .npy, .fvecs, .bvecs and .ivecs, .fbin, .f16bin, .u8bin,
 /// .i8bin and .ibin; others hold bare numbers and need a type.
@@ -40,6 +47,7 @@ Examples:
 pub(crate) enum VectorCommand {
     Convert(VectorConvertArgs),
     Info(VectorInfoArgs),
+    Pairs(PairsArgs),
 }
 
 /// Convert vectors to another format or kind of number
@@ -70,6 +78,42 @@ pub(crate) struct VectorConvertArgs {
 pub(crate) struct VectorInfoArgs {
     #[command(flatten)]
     pub(crate) input: VectorInputArgs,
+}
+
+/// Find all pairs of vectors that are near to each other
+///
+/// Writes the rows of each pair once, the smaller row first, in order. The result is that of all pairs
+/// in double precision: the same bytes on any processor, for any number of threads and any memory.
+/// Compares every vector with every later one, so the time grows with the square of their number.
+/// Pairs are in memory until they are written: more than fit are an error.
+#[derive(Debug, Args)]
+#[command(after_long_help = PAIRS_EXAMPLES)]
+#[command(group(clap::ArgGroup::new("bound").required(true).args(["min_cos", "max_l2", "max_hamming"])))]
+pub(crate) struct PairsArgs {
+    /// File of vectors
+    #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
+    pub(crate) base: PathBuf,
+    /// The least cosine of a pair
+    #[arg(long, value_name = "C", allow_negative_numbers = true)]
+    pub(crate) min_cos: Option<f64>,
+    /// The largest squared Euclidean distance of a pair
+    #[arg(long, value_name = "R")]
+    pub(crate) max_l2: Option<f64>,
+    /// The most bits in which a pair differs; BASE has packed bits, as u8
+    #[arg(long, value_name = "BITS")]
+    pub(crate) max_hamming: Option<u32>,
+    /// Pairs of rows: .npy, .ibin, .ivecs, or bare i64
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// Their distances, one minus the cosine, the squared Euclidean or the bits that differ: .npy, .fbin,
+    /// or bare f32
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) distances: Option<PathBuf>,
+    /// Type of bare numbers, such as f32x768
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) type_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) run: VectorRunArgs,
 }
 
 /// A file of vectors.
@@ -104,6 +148,8 @@ pub(crate) enum MetricName {
     Ip,
     /// One minus the cosine
     Cos,
+    /// The number of bits that differ; vectors of u8 are packed bits
+    Hamming,
 }
 
 /// Find the exact nearest neighbours of vectors
@@ -123,6 +169,20 @@ pub(crate) struct KnnArgs {
     /// Neighbours of each query
     #[arg(short, value_name = "K", value_parser = parse_count, default_value = "10")]
     pub(crate) k: u64,
+    /// Find all vectors within this distance instead: for ip, with at least this inner product. -o
+    /// gets the rows of all queries one after another, by row; --limits says where each query's begin
+    #[arg(
+        long,
+        value_name = "R",
+        conflicts_with = "k",
+        requires = "limits",
+        allow_negative_numbers = true
+    )]
+    pub(crate) radius: Option<f64>,
+    /// Where the results of each query begin, and where the last ones end, as in faiss' range_search:
+    /// .npy, .ibin, or bare i64
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "radius")]
+    pub(crate) limits: Option<PathBuf>,
     /// What is near
     #[arg(long, value_enum, default_value = "l2")]
     pub(crate) metric: MetricName,

@@ -70,6 +70,76 @@ fn ground_truth_is_that_of_all_pairs_for_any_memory_and_threads() {
 }
 
 #[test]
+fn near_pairs_and_rows_within_a_radius_are_those_of_all_pairs() {
+    let place = TestDir::new();
+    let base = whole(400, 3, 7);
+    place.write("base.fbin", &fbin(&base, 3));
+    let square = |a: usize, b: usize| {
+        let pairs = base[3 * a..3 * a + 3].iter().zip(&base[3 * b..3 * b + 3]);
+        pairs.map(|(a, b)| ((a - b) * (a - b)) as u64).sum::<u64>()
+    };
+    let near = |a: usize, from: usize| (from..400).filter(move |b| *b != a && square(a, *b) <= 900);
+    let pairs = "vector pairs base.fbin --max-l2 900 -o p.i64 --distances d.fbin";
+    let words: Vec<&str> = pairs.split(' ').collect();
+    let summary = place
+        .run(&[&words[..], &["--json"]].concat())
+        .ok()
+        .event("summary");
+    let wanted: Vec<[usize; 2]> = (0..400)
+        .flat_map(|a| near(a, a).map(move |b| [a, b]))
+        .collect();
+    assert!(wanted.len() > 100);
+    assert_eq!(summary["results"], wanted.len());
+    let bytes = |numbers: &[usize]| -> Vec<u8> {
+        let wide = numbers.iter().map(|number| *number as u64);
+        wide.flat_map(u64::to_le_bytes).collect()
+    };
+    assert_eq!(place.read("p.i64"), bytes(wanted.as_flattened()));
+    assert_eq!(place.read("d.fbin").len(), 8 + 4 * wanted.len());
+    let radius = "knn base.fbin --self --radius 900 -o i.i64 --limits l.i64";
+    place.run(&radius.split(' ').collect::<Vec<_>>()).ok();
+    let each: Vec<Vec<usize>> = (0..400).map(|a| near(a, 0).collect()).collect();
+    assert_eq!(place.read("i.i64"), bytes(&each.concat()));
+    let limits = each.iter().scan(0, |end, of_query| {
+        *end += of_query.len();
+        Some(*end)
+    });
+    let limits: Vec<usize> = std::iter::once(0).chain(limits).collect();
+    assert_eq!(place.read("l.i64"), bytes(&limits));
+    place.write("codes.u8", &[0b0001, 0b0110, 0b0000, 0b0111]);
+    let codes = "vector pairs codes.u8 --type u8x1 --max-hamming 1 -o c.i64";
+    place.run(&codes.split(' ').collect::<Vec<_>>()).ok();
+    assert_eq!(place.read("c.i64"), bytes(&[0, 2, 1, 3]));
+    let codes = "knn codes.u8 --self --type u8x1 -k 1 --metric hamming -o n.i64";
+    place.run(&codes.split(' ').collect::<Vec<_>>()).ok();
+    assert_eq!(place.read("n.i64"), bytes(&[2, 3, 0, 1]));
+    let none = "vector pairs base.fbin --min-cos 2 -o none.npy";
+    place.run(&none.split(' ').collect::<Vec<_>>()).ok();
+    let none = place.read("none.npy");
+    assert!(String::from_utf8_lossy(&none).contains("(0, 2)"));
+    assert_eq!(none.len() % 64, 0);
+    for (words, code, cause, hint) in [
+        ("vector pairs base.fbin -o x.npy", 2, "--min-cos", ""),
+        (
+            "knn base.fbin --self --radius 9 -o x.npy",
+            2,
+            "--limits",
+            "",
+        ),
+        (
+            "vector pairs base.fbin --max-l2 1e9 -o x.npy --memory 2MiB",
+            6,
+            "within the radius",
+            "--memory",
+        ),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        place.run(&words).fails(code, &[cause], hint);
+        assert!(!place.path("x.npy").exists());
+    }
+}
+
+#[test]
 fn vectors_are_converted_and_described() {
     let place = TestDir::new();
     let numbers = whole(50, 3, 4);

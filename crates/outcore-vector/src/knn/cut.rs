@@ -54,10 +54,12 @@ impl Cut {
                 let cosine = 1.0 - distance;
                 (error * (1.0 + 2.0 * cosine.abs()) - cosine, 0.0)
             }
+            // Bits have no products.
+            Metric::Hamming => return keeps_all,
         };
         let factor = match metric {
             Metric::Cos => factor + 16.0 * UNIT,
-            Metric::L2 | Metric::Ip => factor + 8.0 * UNIT * norm,
+            Metric::L2 | Metric::Ip | Metric::Hamming => factor + 8.0 * UNIT * norm,
         };
         Cut {
             factor: round_up(factor + tiny),
@@ -86,7 +88,7 @@ pub(super) fn bound_rows(
         for (square, out) in squares.iter().zip(out) {
             let h = match metric {
                 Metric::L2 => 0.5 * square * lower - tiny,
-                Metric::Ip | Metric::Cos => 0.0,
+                Metric::Ip | Metric::Cos | Metric::Hamming => 0.0,
             };
             let is_blurred = metric == Metric::Cos && !(floor..=f32::MAX).contains(square);
             let norm = (square * upper + tiny).sqrt() * upper;

@@ -6,14 +6,17 @@
 //! are left, some `k ln(N / k)` a query, are measured in f64 at once, while they are in memory. Threads tell each other the
 //! distance of their `k`th best, which only ever leaves out more.
 //!
-//! Distances: the square of the Euclidean distance; the inner product, the largest being nearest; one minus the cosine.
+//! Distances: the square of the Euclidean distance; the inner product, the largest being nearest; one minus the cosine; the
+//! number of bits that differ, which is counted for every row ([`bits`]).
 //!
 //! Bounds: one read of the base for each group of queries, and the fewest groups that fit into the memory. Memory is
 //! 12 bytes a number of a query, 16 bytes a neighbour for each thread and for the result, and the scan's.
 
+mod bits;
 mod cut;
 mod nearest;
 mod queries;
+mod range;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,8 +28,11 @@ use outcore_io::units;
 use crate::format::{Element, VectorFile};
 use crate::scan::{Piece, Scan, TILE_ROWS, Tile};
 
+use bits::Bits;
 use nearest::{Nearest, Worst};
 use queries::Queries;
+
+pub use range::{RangeOptions, Within, pairs, range_search};
 
 /// What is near.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,15 +43,18 @@ pub enum Metric {
     Ip,
     /// One minus the cosine of the angle.
     Cos,
+    /// The number of bits that differ; vectors of u8 are packed bits.
+    Hamming,
 }
 
 impl Metric {
-    /// The metric of a name: `l2`, `ip` or `cos`.
+    /// The metric of a name: `l2`, `ip`, `cos` or `hamming`.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "l2" => Some(Metric::L2),
             "ip" => Some(Metric::Ip),
             "cos" => Some(Metric::Cos),
+            "hamming" => Some(Metric::Hamming),
             _ => None,
         }
     }
@@ -129,7 +138,11 @@ pub fn knn(
     };
     let mut from = 0;
     while from < count {
-        let (group, scan) = plan(job, base, queries, (count - from, k))?;
+        let memory = |group: usize| {
+            let shared_bytes = Queries::memory_bytes(queries, options.metric, group);
+            (Searcher::memory_bytes(group, k), shared_bytes)
+        };
+        let (group, scan) = plan(job, base, count - from, memory)?;
         let part = queries.part(from as u64, group as u64);
         let group = Group {
             queries: Queries::load(job, &part, options.metric)?,
@@ -145,18 +158,16 @@ pub fn knn(
 }
 
 /// The queries of the next pass, and that pass: as many as leave memory for all threads, but no fewer than [`GROUP_MIN`]
-/// for their sake.
+/// for their sake. `memory` is what so many need for each thread, and for all together.
 fn plan<'b>(
     job: &Job,
     base: &'b VectorFile,
-    queries: &VectorFile,
-    (left, k): (usize, usize),
+    left: usize,
+    memory: impl Fn(usize) -> (u64, u64),
 ) -> Result<(usize, Scan<'b>)> {
     let mut group = left;
     loop {
-        let each_bytes = Searcher::memory_bytes(group, k);
-        let shared_bytes = Queries::memory_bytes(queries, group);
-        match Scan::plan(job, base, (each_bytes, shared_bytes)) {
+        match Scan::plan(job, base, memory(group)) {
             Ok(scan) => {
                 let has_all = scan.threads() == Scan::threads_wanted(job, base);
                 if has_all || group <= GROUP_MIN {
@@ -170,14 +181,8 @@ fn plan<'b>(
     }
 }
 
-fn check(
-    base: &VectorFile,
-    queries: &VectorFile,
-    options: &KnnOptions,
-    allowed: Option<&Subset>,
-) -> Result<()> {
-    let refused =
-        |cause: String, hint: &str| Err(Error::usage("search neighbours", cause).hint(hint));
+/// Whether the rows of one are queries for the other.
+fn check_files(base: &VectorFile, queries: &VectorFile, metric: Metric) -> Result<()> {
     for file in [base, queries] {
         if file.element.is_id() {
             let cause = format!("it holds ids ({}), not vectors", file.element.name());
@@ -185,14 +190,31 @@ fn check(
                 .path(&file.path)
                 .hint("convert it to f32 with `outcore vector convert`"));
         }
+        if metric == Metric::Hamming && file.element != Element::U8 {
+            let cause = format!("it holds {}, not packed bits", file.type_name());
+            return Err(Error::usage("search neighbours", cause)
+                .path(&file.path)
+                .hint("give u8, eight bits a byte, as numpy.packbits makes them"));
+        }
     }
     if base.dimension != queries.dimension {
         let cause = format!(
             "the base has {} dimensions, and the queries have {}",
             base.dimension, queries.dimension
         );
-        return refused(cause, "name queries that were made as the base was");
+        let error = Error::usage("search neighbours", cause);
+        return Err(error.hint("name queries that were made as the base was"));
     }
+    Ok(())
+}
+
+fn check(
+    base: &VectorFile,
+    queries: &VectorFile,
+    options: &KnnOptions,
+    allowed: Option<&Subset>,
+) -> Result<()> {
+    check_files(base, queries, options.metric)?;
     let rows = allowed.map_or(base.rows, |subset| subset.count);
     let others = rows.saturating_sub(u64::from(options.excludes_self));
     if options.k == 0 || options.k as u64 > others || options.k > K_MAX {
@@ -201,10 +223,8 @@ fn check(
             options.k,
             units::counted(others, "row")
         );
-        return refused(
-            cause,
-            "choose -k between 1 and the number of rows, at most 65536",
-        );
+        return Err(Error::usage("search neighbours", cause)
+            .hint("choose -k between 1 and the number of rows, at most 65536"));
     }
     Ok(())
 }
@@ -279,6 +299,9 @@ struct Searcher {
     nearest: Nearest,
     /// Of each row of a tile, an upper bound of its norm and its part of the comparison.
     bounds: Vec<(f32, f32)>,
+    /// Space for a row of bits, and its distance from each query.
+    words: Vec<u64>,
+    differing: Vec<u32>,
     measured: u64,
     _held: Reservation,
 }
@@ -286,7 +309,9 @@ struct Searcher {
 impl Searcher {
     fn memory_bytes(count: usize, k: usize) -> u64 {
         let scores = QUERIES_AT_ONCE.min(count) * TILE_ROWS * size_of::<f32>();
-        (scores + TILE_ROWS * size_of::<(f32, f32)>()) as u64 + Nearest::memory_bytes(count, k)
+        let differing = count * size_of::<u32>();
+        (scores + TILE_ROWS * size_of::<(f32, f32)>() + differing) as u64
+            + Nearest::memory_bytes(count, k)
     }
 }
 
@@ -301,11 +326,16 @@ impl Group<'_> {
                 scores: vec![0.0; QUERIES_AT_ONCE.min(count) * TILE_ROWS],
                 nearest: Nearest::new(&self.queries, k),
                 bounds: vec![(0.0, 0.0); TILE_ROWS],
+                words: Vec::new(),
+                differing: vec![0; count],
                 measured: 0,
             })
         };
         let passed = scan.run(job, "search", state, |state, piece| {
-            self.visit(state, piece)
+            match &self.queries.bits {
+                Some(bits) => self.visit_bits(bits, state, piece),
+                None => self.visit(state, piece),
+            }
         })?;
         found.passes += 1;
         found.read_bytes += passed.read_bytes;
@@ -317,6 +347,33 @@ impl Group<'_> {
         let each = passed.states.into_iter().map(|state| state.nearest);
         nearest::merge(each.collect(), &self.queries, k, found);
         Ok(())
+    }
+
+    fn is_left_out(&self, query: usize, id: u64) -> bool {
+        let of_query = self.first_query.map(|first| first + query as u64);
+        of_query == Some(id) || self.allowed.is_some_and(|allowed| !allowed.has(id))
+    }
+
+    fn visit_bits(&self, bits: &Bits, state: &mut Searcher, piece: Piece<'_>) -> Result<()> {
+        let Searcher {
+            nearest,
+            words,
+            differing,
+            measured,
+            ..
+        } = state;
+        nearest.learn(&self.queries, &self.worst);
+        bits::each_row(piece, words, |id, row| {
+            bits.distances(row, differing);
+            *measured += differing.len() as u64;
+            for (query, distance) in differing.iter().enumerate() {
+                let distance = f64::from(*distance);
+                if distance <= nearest.known(query) && !self.is_left_out(query, id) {
+                    nearest.offer((query, distance, id), &self.queries, &self.worst);
+                }
+            }
+            Ok(())
+        })
     }
 
     fn visit(&self, state: &mut Searcher, piece: Piece<'_>) -> Result<()> {
@@ -355,10 +412,9 @@ impl Group<'_> {
                     let products = &scores[hit * block.rows..][..block.rows];
                     for (at, product) in products.iter().enumerate() {
                         let query = from + at;
-                        let is_self = self
-                            .first_query
-                            .is_some_and(|first| first + query as u64 == id);
-                        if is_self || !nearest.may_take(query, *product, bounds[hit]) {
+                        if self.is_left_out(query, id)
+                            || !nearest.may_take(query, *product, bounds[hit])
+                        {
                             continue;
                         }
                         *measured += 1;

@@ -110,6 +110,11 @@ impl Nearest {
         is_kept((self.factors[query], self.levels[query]), product, bounds)
     }
 
+    /// The distance of the `k`th best so far.
+    pub(super) fn known(&self, query: usize) -> f64 {
+        distance_of(self.known[query])
+    }
+
     /// Keeps a row if it is among the nearest so far.
     pub(super) fn offer(
         &mut self,

@@ -6,6 +6,7 @@ use outcore::{Error, Job, Result};
 use outcore_io::memory::Reservation;
 
 use super::Metric;
+use super::bits::Bits;
 use crate::exact::{dot, squared_distance};
 use crate::format::VectorFile;
 use crate::product::{Matrix, vectorized};
@@ -18,12 +19,17 @@ pub(super) struct Queries {
     wide: Vec<f64>,
     narrow: Vec<f32>,
     norms: Vec<f64>,
+    /// Of packed bits, which have none of the others.
+    pub(super) bits: Option<Bits>,
     _held: Reservation,
 }
 
 impl Queries {
     /// What `count` queries take, while they are loaded too.
-    pub(super) fn memory_bytes(file: &VectorFile, count: usize) -> u64 {
+    pub(super) fn memory_bytes(file: &VectorFile, metric: Metric, count: usize) -> u64 {
+        if metric == Metric::Hamming {
+            return Bits::memory_bytes(file, count) + (count * size_of::<f64>()) as u64;
+        }
         let number_bytes = 2 * size_of::<f64>() + size_of::<f32>();
         (count as u64) * (file.dimension * number_bytes + size_of::<f64>()) as u64
     }
@@ -33,9 +39,20 @@ impl Queries {
     /// # Errors
     /// Usage: a zero vector under the cosine. What reading fails with.
     pub(super) fn load(job: &Job, file: &VectorFile, metric: Metric) -> Result<Self> {
-        let held = job
-            .budget
-            .reserve("queries", Self::memory_bytes(file, file.rows as usize))?;
+        let rows = file.rows as usize;
+        let held_bytes = Self::memory_bytes(file, metric, rows);
+        let held = job.budget.reserve("queries", held_bytes)?;
+        if metric == Metric::Hamming {
+            return Ok(Queries {
+                metric,
+                dimension: file.dimension,
+                wide: Vec::new(),
+                narrow: Vec::new(),
+                norms: vec![0.0; rows],
+                bits: Some(Bits::load(job, file)?),
+                _held: held,
+            });
+        }
         let wide = load(job, file)?;
         let dimension = file.dimension;
         let each = || wide.chunks_exact(dimension);
@@ -47,7 +64,7 @@ impl Queries {
         }
         let scales = norms.iter().map(|norm| match metric {
             Metric::Cos => 1.0 / norm,
-            Metric::L2 | Metric::Ip => 1.0,
+            Metric::L2 | Metric::Ip | Metric::Hamming => 1.0,
         });
         let scaled = each().zip(scales);
         let narrow = scaled
@@ -58,6 +75,7 @@ impl Queries {
             narrow: narrow.collect(),
             wide,
             norms,
+            bits: None,
             _held: held,
         })
     }
@@ -71,7 +89,7 @@ impl Queries {
     pub(super) fn norm(&self, query: usize) -> f64 {
         match self.metric {
             Metric::Cos => 1.0,
-            Metric::L2 | Metric::Ip => self.norms[query],
+            Metric::L2 | Metric::Ip | Metric::Hamming => self.norms[query],
         }
     }
 
@@ -87,6 +105,8 @@ impl Queries {
         vectorized(|| match self.metric {
             Metric::L2 => squared_distance(wide, row),
             Metric::Ip => 0.0 - dot(wide, row),
+            // Bits are compared as words.
+            Metric::Hamming => f64::NAN,
             Metric::Cos => 1.0 - dot(wide, row) / (self.norms[query] * dot(row, row).sqrt()),
         })
     }
@@ -95,7 +115,7 @@ impl Queries {
     pub(super) fn shown(&self, distance: f64) -> f64 {
         match self.metric {
             Metric::Ip => 0.0 - distance,
-            Metric::L2 | Metric::Cos => distance,
+            Metric::L2 | Metric::Cos | Metric::Hamming => distance,
         }
     }
 

@@ -9,7 +9,7 @@ use outcore_vector::knn::{KnnOptions, Metric, Neighbours, knn};
 use crate::common::*;
 
 /// All distances of a query, sorted, ties by row.
-fn naive(
+pub(crate) fn naive(
     base: &[f32],
     query: &[f32],
     metric: Metric,
@@ -31,6 +31,7 @@ fn naive(
             let distance = match metric {
                 Metric::L2 => squared_distance(&query, &row),
                 Metric::Ip => -dot(&query, &row),
+                Metric::Hamming => f64::NAN,
                 Metric::Cos => {
                     1.0 - dot(&query, &row) / (dot(&query, &query).sqrt() * dot(&row, &row).sqrt())
                 }

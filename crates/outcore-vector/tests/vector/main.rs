@@ -1,6 +1,6 @@
 //! The tests of vectors, as one program.
 //!
-//! Contract: a module for files, one for searches, one for clusters and one for batches of rows; what they share is in `common`.
+//! Contract: a module for files, one for searches, one for radii, one for clusters and one for batches of rows; what they share is in `common`.
 
 #![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
 
@@ -9,3 +9,4 @@ mod common;
 mod files;
 mod kmeans;
 mod knn;
+mod range;

@@ -1,4 +1,4 @@
-//! `outcore vector`: files of vectors converted, and what they hold.
+//! `outcore vector`: files of vectors converted, and what they hold; pairs of near vectors are [`super::range`]'s.
 //!
 //! Contract: as the folder's; `info` reads nothing but the header.
 
@@ -9,6 +9,7 @@ use outcore_vector::format::{Container, Element, VectorFile};
 use serde_json::json;
 
 use super::Run;
+use super::range::pairs;
 use crate::cli::vectors::{VectorCommand, VectorConvertArgs, VectorInfoArgs};
 use crate::context::Context;
 use crate::measure::{Summary, rate_text};
@@ -18,6 +19,7 @@ pub(crate) fn run(context: &Context, command: &VectorCommand) -> Result<u8> {
     match command {
         VectorCommand::Convert(args) => run_convert(context, args),
         VectorCommand::Info(args) => info(context, args),
+        VectorCommand::Pairs(args) => pairs(context, args),
     }
 }
 

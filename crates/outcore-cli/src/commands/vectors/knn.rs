@@ -11,7 +11,7 @@ use outcore_vector::knn::{self, KnnOptions, Metric};
 use outcore_vector::results::{self, Array};
 use serde_json::json;
 
-use super::{Run, open};
+use super::{Run, open, range};
 use crate::cli::vectors::{KnnArgs, MetricName};
 use crate::context::Context;
 use crate::measure::rate_text;
@@ -27,7 +27,11 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
         MetricName::L2 => Metric::L2,
         MetricName::Ip => Metric::Ip,
         MetricName::Cos => Metric::Cos,
+        MetricName::Hamming => Metric::Hamming,
     };
+    if let Some(radius) = args.radius {
+        return range::radius(context, args, (&base, &queries), (metric, radius));
+    }
     let options = KnnOptions {
         excludes_self: args.is_self,
         subset: args.subset.clone(),

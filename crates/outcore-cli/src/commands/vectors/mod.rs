@@ -6,6 +6,7 @@
 mod files;
 mod kmeans;
 mod knn;
+mod range;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -1,0 +1,137 @@
+//! `outcore vector pairs`, and `outcore knn --radius`: all vectors that are near.
+//!
+//! Contract: as the folder's. What `-o` names is written last, so that it is never without the files that belong to it.
+
+use std::path::Path;
+
+use outcore::{Error, Result};
+use outcore_io::units;
+use outcore_vector::format::VectorFile;
+use outcore_vector::knn::{self, Metric, RangeOptions};
+use outcore_vector::results::{self, Array};
+use serde_json::json;
+
+use super::{Run, open};
+use crate::cli::vectors::{KnnArgs, PairsArgs};
+use crate::context::Context;
+use crate::measure::rate_text;
+
+const NO_DISTANCES: Array<'static> = Array::Floats {
+    numbers: &[],
+    wide: false,
+};
+
+/// All pairs of near vectors.
+pub(crate) fn pairs(context: &Context, args: &PairsArgs) -> Result<u8> {
+    let base = open(&args.base, args.type_name.as_deref())?;
+    let options = match (args.min_cos, args.max_l2, args.max_hamming) {
+        (Some(cosine), ..) => RangeOptions::new(Metric::Cos, 1.0 - cosine),
+        (_, Some(square), _) => RangeOptions::new(Metric::L2, square),
+        (.., Some(bits)) => RangeOptions::new(Metric::Hamming, f64::from(bits)),
+        _ => {
+            let error = Error::usage("read arguments", "nothing says which pairs are near");
+            return Err(error.hint("give --min-cos, --max-l2 or --max-hamming"));
+        }
+    };
+    let mut written: Vec<&Path> = vec![&args.output];
+    written.extend(args.distances.as_deref());
+    let run = Run::begin(context, &args.run, (&[&base.path], &written))?;
+    results::check_name(&args.output, Array::Ids(&[]))?;
+    if let Some(path) = &args.distances {
+        results::check_name(path, NO_DISTANCES)?;
+    }
+    let force = args.run.force;
+    let found = run.watch(|job| {
+        let mut found = knn::pairs(job, &base, &options)?;
+        if let Some(path) = &args.distances {
+            write_distances(job, (path, force), &found.distances)?;
+        }
+        let pairs = found.pairs(job)?;
+        results::write(job, (&args.output, force), Array::Ids(&pairs), Some(2))?;
+        Ok(found)
+    })?;
+    let what = units::counted(found.ids.len() as u64, "pair");
+    tell(
+        context,
+        &run,
+        (&args.output, &base, base.rows),
+        (&found, &what),
+    );
+    Ok(0)
+}
+
+/// All vectors within a radius of queries.
+pub(super) fn radius(
+    context: &Context,
+    args: &KnnArgs,
+    (base, queries): (&VectorFile, &VectorFile),
+    (metric, radius): (Metric, f64),
+) -> Result<u8> {
+    let options = RangeOptions {
+        excludes_self: args.is_self,
+        subset: args.subset.clone(),
+        ..RangeOptions::new(metric, radius)
+    };
+    let limits = args.limits.as_deref().ok_or_else(|| {
+        let error = Error::usage("read arguments", "each query has its own number of results");
+        error.hint("name a file for where they begin: --limits FILE")
+    })?;
+    let mut read: Vec<&Path> = vec![&base.path, &queries.path];
+    read.extend(args.subset.as_deref());
+    let mut written: Vec<&Path> = vec![&args.output, limits];
+    written.extend(args.distances.as_deref());
+    let run = Run::begin(context, &args.run, (&read, &written))?;
+    for path in [&args.output, limits] {
+        results::check_name(path, Array::Ids(&[]))?;
+    }
+    if let Some(path) = &args.distances {
+        results::check_name(path, NO_DISTANCES)?;
+    }
+    let force = args.run.force;
+    let found = run.watch(|job| {
+        let found = knn::range_search(job, base, queries, &options)?;
+        if let Some(path) = &args.distances {
+            write_distances(job, (path, force), &found.distances)?;
+        }
+        results::write(job, (limits, force), Array::Ids(&found.limits), None)?;
+        results::write(job, (&args.output, force), Array::Ids(&found.ids), None)?;
+        Ok(found)
+    })?;
+    let what = units::counted(found.ids.len() as u64, "vector");
+    tell(
+        context,
+        &run,
+        (&args.output, base, queries.rows),
+        (&found, &what),
+    );
+    Ok(0)
+}
+
+fn write_distances(job: &outcore::Job, output: (&Path, bool), numbers: &[f64]) -> Result<()> {
+    let wide = false;
+    results::write(job, output, Array::Floats { numbers, wide }, None).map(|_| ())
+}
+
+fn tell(
+    context: &Context,
+    run: &Run<'_>,
+    (output, base, queries): (&Path, &VectorFile, u64),
+    (found, what): (&knn::Within, &str),
+) {
+    let summary = run.summary(queries, found.read_bytes, found.passes);
+    let seconds = summary.seconds;
+    let summary = summary
+        .with("output", json!(output.display().to_string()))
+        .with("base_rows", json!(base.rows))
+        .with("dimension", json!(base.dimension))
+        .with("results", json!(found.ids.len()))
+        .with("measured", json!(found.measured));
+    context.reporter.summary(&summary);
+    context.reporter.human(&format!(
+        "found {what} within the radius, among {} in {} and {}: {}",
+        units::counted(base.rows, "vector"),
+        units::counted(found.passes.into(), "pass").replace("passs", "passes"),
+        units::seconds(seconds),
+        rate_text(found.read_bytes, seconds),
+    ));
+}
