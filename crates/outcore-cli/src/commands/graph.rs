@@ -3,7 +3,9 @@
 //! Contract: thin over [`outcore_graph`]. An algorithm's result goes to a file, to the screen as the vertices with the
 //! largest values, or both; the summary says what was read. With relabelled ids, vertices are called by these.
 
+mod communities;
 mod drawn;
+mod ranks;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -77,17 +79,7 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
                 tolerance: *tolerance,
                 iterations_max: *iterations,
             };
-            run_kernel(context, kernel, "PageRank", |job, graph, names| {
-                if source.is_empty() {
-                    return Ok(Values::Floats(kernels::pagerank(job, graph, options)?.0));
-                }
-                let targets = source
-                    .iter()
-                    .map(|name| Ok((vertex_of(*name, graph, names)?, 1.0)));
-                let targets = targets.collect::<Result<Vec<_>>>()?;
-                let ranks = kernels::personalized_pagerank(job, graph, options, &targets)?;
-                Ok(Values::Floats(ranks.0))
-            })
+            ranks::pagerank(context, kernel, options, source)
         }
         GraphCommand::Scc { kernel } => {
             run_kernel(context, kernel, "strong components", |job, graph, _| {
@@ -102,41 +94,8 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
         }
         GraphCommand::Walk(args) => drawn::walk(context, args),
         GraphCommand::Sample(args) => drawn::sample(context, args),
-        GraphCommand::Triangles { kernel } => {
-            run_kernel(context, kernel, "triangles", |job, graph, _| {
-                let counts = kernels::triangles(job, graph)?;
-                // Each triangle is counted at its three corners.
-                let triangles = counts.iter().sum::<u64>() / 3;
-                Ok(Found {
-                    values: Values::Counts(counts),
-                    facts: vec![("triangles", json!(triangles))],
-                    told: Some(units::counted(triangles, "triangle")),
-                })
-            })
-        }
-        GraphCommand::Lp { kernel, rounds } => {
-            run_kernel(context, kernel, "label propagation", |job, graph, _| {
-                let found = kernels::label_propagation(job, graph, *rounds)?;
-                let told = format!(
-                    "{} in {}{}",
-                    counted_communities(found.count),
-                    units::counted(found.rounds.into(), "round"),
-                    match found.is_stable {
-                        true => "",
-                        false => ", after which labels still change: allow more with --rounds",
-                    }
-                );
-                Ok(Found {
-                    values: Values::Numbers(found.labels),
-                    facts: vec![
-                        ("communities", json!(found.count)),
-                        ("rounds", json!(found.rounds)),
-                        ("stable", json!(found.is_stable)),
-                    ],
-                    told: Some(told),
-                })
-            })
-        }
+        GraphCommand::Triangles { kernel } => triangles(context, kernel),
+        GraphCommand::Lp { kernel, rounds } => communities::propagate(context, kernel, *rounds),
         GraphCommand::Louvain {
             kernel,
             resolution,
@@ -148,24 +107,7 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
                 threshold: *threshold,
                 seed: *seed,
             };
-            run_kernel(context, kernel, "communities", |job, graph, _| {
-                let found = kernels::louvain(job, graph, options)?;
-                let told = format!(
-                    "{} of modularity {:.6} in {}",
-                    counted_communities(found.count),
-                    found.modularity,
-                    units::counted(found.levels.into(), "level"),
-                );
-                Ok(Found {
-                    values: Values::Numbers(found.labels),
-                    facts: vec![
-                        ("communities", json!(found.count)),
-                        ("modularity", json!(found.modularity)),
-                        ("levels", json!(found.levels)),
-                    ],
-                    told: Some(told),
-                })
-            })
+            communities::louvain(context, kernel, options)
         }
         GraphCommand::Hits {
             kernel,
@@ -177,17 +119,7 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
                 tolerance: *tolerance,
                 iterations_max: *iterations,
             };
-            run_kernel(context, kernel, "HITS", |job, graph, _| {
-                let found = kernels::hits(job, graph, options)?;
-                Ok(Found {
-                    values: Values::Floats(match authorities {
-                        true => found.authorities,
-                        false => found.hubs,
-                    }),
-                    facts: vec![("iterations", json!(found.iterations))],
-                    told: None,
-                })
-            })
+            ranks::hits(context, kernel, options, *authorities)
         }
         GraphCommand::Kcore { kernel, k } => {
             run_kernel(context, kernel, "cores", |job, graph, _| {
@@ -198,6 +130,19 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
             })
         }
     }
+}
+
+fn triangles(context: &Context, kernel: &KernelArgs) -> Result<u8> {
+    run_kernel(context, kernel, "triangles", |job, graph, _| {
+        let counts = kernels::triangles(job, graph)?;
+        // Each triangle is counted at its three corners.
+        let triangles = counts.iter().sum::<u64>() / 3;
+        Ok(Found {
+            values: Values::Counts(counts),
+            facts: vec![("triangles", json!(triangles))],
+            told: Some(units::counted(triangles, "triangle")),
+        })
+    })
 }
 
 fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
@@ -415,13 +360,6 @@ impl From<Values> for Found {
             facts: Vec::new(),
             told: None,
         }
-    }
-}
-
-fn counted_communities(count: u64) -> String {
-    match count {
-        1 => "1 community".to_owned(),
-        _ => format!("{} communities", units::count(count)),
     }
 }
 
