@@ -329,10 +329,10 @@ def convert(
 
     Args:
         edges: Files of edges, all of one format: pairs of numbers, text (SNAP, `.el`, `.wel`), `.csv`,
-            `.mtx`, `.sg`, `.wsg`.
+            `.mtx`, `.sg`, `.wsg`, `.npz` of SciPy.
         path: The graph's directory, which is made.
         type: The format, if names do not tell: `"u32"`, `"u64"`, `"text"`, `"csv"`, `"mtx"`, `"sg"`, `"wsg"`,
-            `"graph500"`.
+            `"graph500"`, `"npz"`.
         undirected: Edges have no direction.
         weights: Edges have weights; the name of their column for CSV.
         relabel: Ids are any numbers below 2**48: number the vertices in their order.

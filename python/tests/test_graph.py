@@ -200,6 +200,19 @@ def test_a_matrix_of_scipy_comes_back(tmp_path, undirected):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["g"]
 
 
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_saved_matrix_of_scipy_is_converted(tmp_path, layout, compressed):
+    sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
+    matrix = sparse.random_array((300, 300), density=0.02, format=layout, dtype="f8", rng=3)
+    sparse.save_npz(tmp_path / "m.npz", matrix, compressed=compressed)
+    g = outcore.graph.convert(tmp_path / "m.npz", tmp_path / "g", weights=True, memory="64MiB")
+    assert abs(g.to_scipy() - matrix.astype("f4")).max() == 0
+    sparse.save_npz(tmp_path / "m.npz", matrix.todia())
+    with pytest.raises(outcore.UsageError, match="dia"):
+        outcore.graph.convert(tmp_path / "m.npz", tmp_path / "h", memory="64MiB")
+
+
 def test_ids_of_any_size_keep_their_names_and_bad_lines_are_told(tmp_path):
     (tmp_path / "e.txt").write_text("# far apart\n900000000000 7\n7 42\n")
     g = outcore.graph.convert(tmp_path / "e.txt", tmp_path / "g", relabel=True, memory="64MiB")

@@ -61,7 +61,7 @@ const ROOMS: [(&str, &[&[&str]]); 6] = [
     (
         "crates/outcore-graph/",
         &[
-            &["format"],
+            &["format", "appended"],
             &["edges"],
             &["convert", "graph"],
             &["kernels", "results", "ids"],

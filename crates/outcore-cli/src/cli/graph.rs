@@ -266,7 +266,7 @@ pub(crate) enum GraphCommand {
 /// Edges are sorted once, within the memory that is allowed, and the graph depends on them alone.
 /// Names of files tell their formats: .txt, .tsv, .el, .wel and .edges have an edge a line, ids
 /// apart by blanks or tabs; .csv has columns; .mtx is Matrix Market; .sg and .wsg are GAP's
-/// serialized graphs. Vertices are the numbers from 0 on, unless ids are relabelled.
+/// serialized graphs; .npz is a sparse matrix of SciPy. Vertices are the numbers from 0 on, unless ids are relabelled.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
 pub(crate) struct GraphConvertArgs {
@@ -277,7 +277,7 @@ pub(crate) struct GraphConvertArgs {
     #[arg(short, long, value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     pub(crate) output: PathBuf,
     /// Format of the files, if their names do not tell: u32 or u64 (pairs of numbers, little
-    /// endian), text, csv, mtx, sg, wsg or graph500 (packed edges of 12 bytes)
+    /// endian), text, csv, mtx, sg, wsg, npz or graph500 (packed edges of 12 bytes)
     #[arg(long = "type", value_name = "TYPE", value_parser = EdgeFormat::parse, help_heading = "Edges")]
     pub(crate) format: Option<EdgeFormat>,
     /// Edges have no direction

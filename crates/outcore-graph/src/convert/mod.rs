@@ -10,7 +10,6 @@
 //! how many vertices there are (headers and parsed files say it), one more for the sort, three keys an edge of 8 bytes
 //! each (16 for weights or more than 2^31 vertices) to scratch and back, and the graph.
 
-mod files;
 mod key;
 mod pack;
 mod relabel;
@@ -28,11 +27,11 @@ use outcore_io::metadata::Owner;
 use outcore_io::output::{Room, ShardPlan, StagedOutput, parent_of};
 use outcore_io::port::Volume;
 
+use crate::appended::write_files;
 use crate::edges::item::{Edge, Edges, fail, largest_id};
 use crate::edges::{EdgeFiles, ReadOptions, read_edges};
 use crate::format::Part;
 use crate::format::manifest::{FORM, Manifest, NAME};
-use files::write_files;
 use key::{EdgeKey, KeyShape, Placed};
 use pack::{FILES, KeyWriter, Packing, Sizes};
 use relabel::Relabelled;

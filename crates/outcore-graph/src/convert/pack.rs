@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use outcore::{Error, Job, Result};
 use outcore_io::port::VolumeFile;
 
-use super::files::{Appended, AppendedFile, Appender};
 use super::key::{EdgeKey, KeyShape};
+use crate::appended::{Appended, AppendedFile, Appender};
 use crate::format::Part;
 use crate::format::list::{LIST_BLOCK_BYTES, ListFiles, ListPacker};
 use crate::format::manifest::{ListManifest, Manifest};

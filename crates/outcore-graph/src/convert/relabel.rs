@@ -8,18 +8,14 @@
 //! Bounds: two sorts of 16 bytes an end, and one write and read each of 16 bytes an end and of the edges.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use outcore::primitives::Summary;
 use outcore::{Context, Error, Input, Job, Result};
-use outcore_io::drive::{Access, PrivateDir};
-use outcore_io::port::Volume;
+use outcore_io::drive::PrivateDir;
 
-use super::files::{Appended, AppendedFile, write_files};
+use crate::appended::{Appended, AppendedFile, append_to};
 use crate::edges::EdgeFiles;
 use crate::edges::item::{Edges, ItemShape};
-
-const BUFFER_BYTES: usize = 256 << 10;
 
 /// Edges with new numbers, and what the vertices were called.
 pub(super) struct Relabelled {
@@ -30,24 +26,6 @@ pub(super) struct Relabelled {
     pub(super) written_bytes: u64,
     names: PathBuf,
     _scratch: PrivateDir,
-}
-
-/// Appends what `work` appends to the file at `path`.
-fn append_to<T>(
-    job: &Job,
-    path: &Path,
-    work: impl FnOnce(&mut AppendedFile) -> Result<T>,
-) -> Result<T> {
-    let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
-    let file = volume.open(path, Access::Create)?;
-    let (made, done) = write_files(job, &volume, |appender| {
-        let mut appended = appender.file(job, &file, (BUFFER_BYTES, false))?;
-        let made = work(&mut appended)?;
-        Ok((made, appended.finish()?))
-    })?;
-    volume.device().set_len(file.id, done.len_bytes)?;
-    volume.close(&file);
-    Ok(made)
 }
 
 /// Numbers the vertices of `edges` anew.

@@ -10,6 +10,7 @@ use std::path::Path;
 use outcore::{Error, Job, Result};
 
 use super::item::ItemShape;
+use super::npz::{self, Matrix};
 use super::serial::{self, Serial};
 use super::text::Syntax;
 use super::{READ, ReadOptions};
@@ -36,9 +37,11 @@ pub enum EdgeFormat {
     WeightedSerial,
     /// Graph500's packed edges of twelve bytes.
     Graph500,
+    /// A sparse matrix of SciPy.
+    Npz,
 }
 
-const NAMES: [(&str, EdgeFormat); 8] = [
+const NAMES: [(&str, EdgeFormat); 9] = [
     ("u32", EdgeFormat::Pairs32),
     ("u64", EdgeFormat::Pairs64),
     ("text", EdgeFormat::Text),
@@ -47,9 +50,10 @@ const NAMES: [(&str, EdgeFormat); 8] = [
     ("sg", EdgeFormat::Serial),
     ("wsg", EdgeFormat::WeightedSerial),
     ("graph500", EdgeFormat::Graph500),
+    ("npz", EdgeFormat::Npz),
 ];
 
-const ENDS: [(&str, EdgeFormat); 10] = [
+const ENDS: [(&str, EdgeFormat); 11] = [
     ("txt", EdgeFormat::Text),
     ("tsv", EdgeFormat::Text),
     ("el", EdgeFormat::Text),
@@ -60,11 +64,12 @@ const ENDS: [(&str, EdgeFormat); 10] = [
     ("sg", EdgeFormat::Serial),
     ("wsg", EdgeFormat::WeightedSerial),
     ("u32", EdgeFormat::Pairs32),
+    ("npz", EdgeFormat::Npz),
 ];
 
 impl EdgeFormat {
-    /// The format of that name: `u32`, `u64`, `text`, `mtx`, `csv`, `sg`, `wsg` or
-    /// `graph500`.
+    /// The format of that name: `u32`, `u64`, `text`, `mtx`, `csv`, `sg`, `wsg`,
+    /// `graph500` or `npz`.
     ///
     /// # Errors
     /// [`outcore::Kind::Usage`] for another.
@@ -72,7 +77,7 @@ impl EdgeFormat {
         let known = NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, format)| *format).ok_or_else(|| {
             Error::usage(READ, format!("no format of edges is called `{name}`"))
-                .hint("use u32, u64, text, mtx, csv, sg, wsg or graph500")
+                .hint("use u32, u64, text, mtx, csv, sg, wsg, graph500 or npz")
         })
     }
 
@@ -95,7 +100,7 @@ pub(super) fn format_of(path: &Path) -> Result<EdgeFormat> {
         Error::usage(READ, "its name does not say how it holds edges")
             .path(path)
             .hint(
-                "give --type u32 or u64 for pairs of numbers, or text, mtx, csv, sg, wsg, graph500",
+                "give --type u32 or u64 for pairs of numbers, or text, mtx, csv, sg, wsg, graph500, npz",
             )
     })
 }
@@ -110,6 +115,7 @@ pub(crate) struct Header {
     pub(super) is_undirected: bool,
     pub(super) is_weighted: bool,
     pub(super) serial: Option<Serial>,
+    pub(super) matrix: Option<Matrix>,
 }
 
 /// Reads the head of a file.
@@ -126,6 +132,7 @@ pub(super) fn header_of(
         is_undirected: false,
         is_weighted: options.is_weighted,
         serial: None,
+        matrix: None,
     };
     if matches!(format, EdgeFormat::Serial | EdgeFormat::WeightedSerial) {
         let is_stored = format == EdgeFormat::WeightedSerial;
@@ -139,6 +146,12 @@ pub(super) fn header_of(
         header.vertices = Some(serial.vertices);
         header.is_undirected = !serial.is_directed;
         header.serial = Some(serial);
+        return Ok(header);
+    }
+    if format == EdgeFormat::Npz {
+        let matrix = npz::open(job, path, options.is_weighted)?;
+        header.vertices = Some(matrix.vertices());
+        header.matrix = Some(matrix);
         return Ok(header);
     }
     let mut head = vec![0; HEAD_BYTES];

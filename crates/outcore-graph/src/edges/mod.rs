@@ -10,10 +10,12 @@
 //! | `item` | pairs of numbers in memory and in files |
 //! | `text` | edge lists: SNAP's, GAP's `.el` and `.wel`, the entries of Matrix Market, columns of CSV |
 //! | `serial` | GAP's serialized graphs, `.sg` and `.wsg` |
+//! | `npz` | sparse matrices of SciPy, `.npz` |
 //! | [`formats`] | which of them a file is |
 
 pub mod formats;
 pub(crate) mod item;
+mod npz;
 mod serial;
 mod text;
 
@@ -133,9 +135,14 @@ fn parse_all(
         // Two files each; those that are wide have other numbers.
         let number = 2 * (2 * index + usize::from(is_wide));
         let to = [number, number + 1].map(|number| dir.path().join(format!("part-{number}")));
-        let found = match &header.serial {
-            Some(serial) => serial::parse(job, file, serial, &to[0])?,
-            None => match text::parse(
+        let found = match (&header.serial, &header.matrix) {
+            (Some(serial), _) => serial::parse(job, file, serial, &to[0])?,
+            (_, Some(matrix)) => {
+                // Behind the numbers of all others.
+                let first = 4 * files.len() + npz::FILES_MAX * index;
+                npz::parse(job, file, matrix, (dir.path(), first))?
+            }
+            _ => match text::parse(
                 job,
                 file,
                 (header.bytes, header.syntax),

@@ -11,5 +11,6 @@ mod convert;
 mod faults;
 mod formats;
 mod kernels;
+mod matrices;
 mod oracle;
 mod samples;

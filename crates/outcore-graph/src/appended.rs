@@ -8,11 +8,13 @@
 //! Bounds: [`BUFFERS`] buffers a file.
 
 use std::hash::Hasher;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use outcore::{Error, Job, Result};
+use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil};
 use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::threads::spawn_scoped;
@@ -21,6 +23,8 @@ use twox_hash::XxHash3_64;
 
 /// Buffers of a file, one of which is being filled.
 const BUFFERS: usize = 4;
+/// Length of a buffer of a file that is made alone.
+const BUFFER_BYTES: usize = 256 << 10;
 /// How long somebody waits for a buffer before looking for an error.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const APPENDED: &str = "files that are written";
@@ -47,13 +51,13 @@ impl State {
 }
 
 /// Makes appended files.
-pub(super) struct Appender {
+pub(crate) struct Appender {
     writes: Sender<Write>,
     state: Arc<State>,
 }
 
 /// A file that grows at its end.
-pub(super) struct AppendedFile {
+pub(crate) struct AppendedFile {
     file: VolumeFile,
     pool: Pool,
     writes: Sender<Write>,
@@ -66,15 +70,15 @@ pub(super) struct AppendedFile {
 
 /// What a file has become.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Appended {
-    pub(super) len_bytes: u64,
+pub(crate) struct Appended {
+    pub(crate) len_bytes: u64,
     /// The checksum of all of it, if it was hashed.
-    pub(super) sum: u64,
+    pub(crate) sum: u64,
 }
 
 impl Appender {
     /// A file that is empty, written in buffers of that length.
-    pub(super) fn file(
+    pub(crate) fn file(
         &self,
         job: &Job,
         file: &VolumeFile,
@@ -95,7 +99,7 @@ impl Appender {
 
 impl AppendedFile {
     /// Adds bytes at the end.
-    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<()> {
         if let Some(hasher) = &mut self.hasher {
             hasher.write(bytes);
         }
@@ -118,7 +122,7 @@ impl AppendedFile {
     }
 
     /// Writes what is left, padded to whole blocks; the file is cut when it is published.
-    pub(super) fn finish(mut self) -> Result<Appended> {
+    pub(crate) fn finish(mut self) -> Result<Appended> {
         let len_bytes = self.at_bytes + self.filled as u64;
         if let Some(mut buf) = self.buf.take() {
             let whole = block_ceil(self.filled as u64) as usize;
@@ -161,7 +165,7 @@ impl AppendedFile {
 
 /// Runs `work`, which appends to files of `volume`, beside the thread that writes them; all is on the drives when
 /// this returns.
-pub(super) fn write_files<T>(
+pub(crate) fn write_files<T>(
     job: &Job,
     volume: &Volume,
     work: impl FnOnce(Appender) -> Result<T>,
@@ -195,6 +199,27 @@ pub(super) fn write_files<T>(
         };
         written.and(made)
     })
+}
+
+/// Makes the file at `path` of what `work` appends.
+///
+/// # Errors
+/// What `work` and writing fail with.
+pub(crate) fn append_to<T>(
+    job: &Job,
+    path: &Path,
+    work: impl FnOnce(&mut AppendedFile) -> Result<T>,
+) -> Result<T> {
+    let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+    let file = volume.open(path, Access::Create)?;
+    let (made, done) = write_files(job, &volume, |appender| {
+        let mut appended = appender.file(job, &file, (BUFFER_BYTES, false))?;
+        let made = work(&mut appended)?;
+        Ok((made, appended.finish()?))
+    })?;
+    volume.device().set_len(file.id, done.len_bytes)?;
+    volume.close(&file);
+    Ok(made)
 }
 
 fn write_all(job: &Job, volume: &Volume, received: &Receiver<Write>, state: &State) -> Result<()> {
