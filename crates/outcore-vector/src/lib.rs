@@ -10,8 +10,8 @@
 //! | [`format`](mod@format) | files of vectors: NumPy's, fvecs and its kin, big-ann's, bare numbers |
 //! | [`scan`] | one pass over a file on all threads |
 //! | [`exact`] | distances in f64 with one order of summation, and the bound on the error of f32 products |
-//! | [`knn`] | the exact nearest neighbours of queries |
-//! | [`kmeans`](mod@kmeans) | clusters by passes over the base |
+//! | [`knn`] | the exact nearest neighbours of queries, all rows within a radius, all near pairs |
+//! | [`kmeans`](mod@kmeans) | clusters by passes over the base, or by batches of its rows |
 //! | [`convert`](mod@convert) | from one format to another |
 //! | [`results`] | small results as files |
 //!

@@ -231,15 +231,6 @@ impl Tile {
             as u64
     }
 
-    /// One that no row fits into, to stand in for another.
-    pub(crate) fn empty() -> Self {
-        Tile {
-            numbers: Vec::new(),
-            squares: Vec::new(),
-            wide: Vec::new(),
-        }
-    }
-
     pub(crate) fn new(file: &VectorFile) -> Self {
         Tile {
             numbers: Vec::new(),

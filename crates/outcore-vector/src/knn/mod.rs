@@ -14,12 +14,13 @@
 
 mod bits;
 mod cut;
+mod hits;
 mod nearest;
 mod queries;
 mod range;
+mod subset;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use outcore::{Error, Job, Kind, Result};
 use outcore_io::memory::Reservation;
@@ -31,6 +32,7 @@ use crate::scan::{Piece, Scan, TILE_ROWS, Tile};
 use bits::Bits;
 use nearest::{Nearest, Worst};
 use queries::Queries;
+use subset::Subset;
 
 pub use range::{RangeOptions, Within, pairs, range_search};
 
@@ -227,59 +229,6 @@ fn check(
             .hint("choose -k between 1 and the number of rows, at most 65536"));
     }
     Ok(())
-}
-
-/// The rows that may be neighbours, a bit each.
-struct Subset {
-    bits: Vec<u64>,
-    count: u64,
-    _held: Reservation,
-}
-
-impl Subset {
-    fn read(job: &Job, path: &std::path::Path, base: &VectorFile) -> Result<Self> {
-        let mut mask =
-            VectorFile::open(path, None).or_else(|_| VectorFile::open(path, Some("u8")))?;
-        if (mask.dimension, mask.element.bytes()) == (1, 1) {
-            mask.element = Element::U8;
-        }
-        if mask.rows != base.rows || mask.dimension != 1 || mask.element != Element::U8 {
-            let cause = format!(
-                "it has {} of {}, and the base has {} rows",
-                units::counted(mask.rows, "row"),
-                mask.type_name(),
-                units::count(base.rows)
-            );
-            return Err(Error::usage("read subset", cause)
-                .path(path)
-                .hint("give an array of bool or u8 with a value for each row of the base"));
-        }
-        let words_count = mask.rows.div_ceil(64);
-        let held = job.budget.reserve("subset", words_count * 8)?;
-        let words: Vec<AtomicU64> = (0..words_count).map(|_| AtomicU64::new(0)).collect();
-        let row_bytes = mask.row_bytes();
-        let scan = Scan::plan(job, &mask, (0, 0))?;
-        let state = || Ok(());
-        scan.run(job, "read subset", state, |(), piece| {
-            for (row, bytes) in (piece.first..).zip(piece.bytes.chunks_exact(row_bytes)) {
-                if mask.numbers(row, bytes)? != [0] {
-                    words[(row / 64) as usize].fetch_or(1 << (row % 64), Ordering::Relaxed);
-                }
-            }
-            Ok(())
-        })?;
-        let bits: Vec<u64> = words.into_iter().map(AtomicU64::into_inner).collect();
-        let count = bits.iter().map(|word| u64::from(word.count_ones())).sum();
-        Ok(Subset {
-            bits,
-            count,
-            _held: held,
-        })
-    }
-
-    fn has(&self, row: u64) -> bool {
-        self.bits[(row / 64) as usize] >> (row % 64) & 1 == 1
-    }
 }
 
 /// Queries that are searched for in one pass.

@@ -10,20 +10,18 @@
 
 use std::path::PathBuf;
 
-use outcore::{Error, Job, Kind, Result};
+use outcore::{Error, Job, Result};
 use outcore_io::memory::Reservation;
-use outcore_io::units;
 
 use super::bits::{self, Bits};
 use super::cut::{self, Cut, is_kept, next_kept};
+use super::hits::{Hit, Hits, too_many};
 use super::queries::Queries;
-use super::{Metric, QUERIES_AT_ONCE, Subset, check_files, plan};
+use super::subset::Subset;
+use super::{Metric, QUERIES_AT_ONCE, check_files, plan};
 use crate::format::VectorFile;
 use crate::product::products;
 use crate::scan::{Piece, Scan, TILE_ROWS, Tile};
-
-/// Results whose memory is reserved at once.
-const CHUNK_RESULTS: usize = 4096;
 
 /// What is looked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -217,14 +215,6 @@ struct Group<'a> {
     leaves_out: LeavesOut,
 }
 
-/// A row within the radius of a query.
-#[derive(Clone, Copy)]
-struct Hit {
-    query: usize,
-    row: u64,
-    distance: f64,
-}
-
 /// What a thread searches with.
 struct Finder {
     tile: Tile,
@@ -233,9 +223,9 @@ struct Finder {
     /// Space for a row of bits, and its distance from each query.
     words: Vec<u64>,
     differing: Vec<u32>,
-    hits: Vec<Vec<Hit>>,
-    held: Vec<Reservation>,
+    hits: Hits,
     measured: u64,
+    _held: Reservation,
 }
 
 impl Finder {
@@ -244,35 +234,6 @@ impl Finder {
         let differing = count * size_of::<u32>();
         (scores + TILE_ROWS * size_of::<(f32, f32)>() + differing) as u64
     }
-
-    fn take(&mut self, job: &Job, hit: Hit) -> Result<()> {
-        if self
-            .hits
-            .last()
-            .is_none_or(|chunk| chunk.len() == CHUNK_RESULTS)
-        {
-            let chunk_bytes = (CHUNK_RESULTS * size_of::<Hit>()) as u64;
-            self.held.push(job.budget.reserve("results", chunk_bytes)?);
-            self.hits.push(Vec::with_capacity(CHUNK_RESULTS));
-        }
-        if let Some(chunk) = self.hits.last_mut() {
-            chunk.push(hit);
-        }
-        Ok(())
-    }
-}
-
-/// Says how many results did not fit.
-fn too_many(error: Error, results: u64) -> Error {
-    if error.kind() != Kind::Memory {
-        return error;
-    }
-    let cause = format!(
-        "more than {} are within the radius",
-        units::counted(results, "result")
-    );
-    Error::new(Kind::Memory, OPERATION, cause)
-        .hint("choose a smaller radius, or allow more with --memory")
 }
 
 impl Group<'_> {
@@ -282,13 +243,13 @@ impl Group<'_> {
         let state = || {
             let held_bytes = Finder::memory_bytes(count) + Tile::memory_bytes(scan.file());
             Ok(Finder {
-                held: vec![job.budget.reserve("search", held_bytes)?],
+                _held: job.budget.reserve("search", held_bytes)?,
                 tile: Tile::new(scan.file()),
                 scores: vec![0.0; QUERIES_AT_ONCE.min(count) * TILE_ROWS],
                 bounds: vec![(0.0, 0.0); TILE_ROWS],
                 words: Vec::new(),
                 differing: vec![0; count],
-                hits: Vec::new(),
+                hits: Hits::default(),
                 measured: 0,
             })
         };
@@ -297,10 +258,7 @@ impl Group<'_> {
                 Some(bits) => self.visit_bits(job, bits, finder, piece),
                 None => self.visit(job, finder, piece),
             };
-            visited.map_err(|error| {
-                let of_thread: usize = finder.hits.iter().map(Vec::len).sum();
-                too_many(error, known + of_thread as u64)
-            })
+            visited.map_err(|error| too_many(error, known + finder.hits.len() as u64))
         })?;
         found.passes += 1;
         found.read_bytes += passed.read_bytes;
@@ -314,11 +272,7 @@ impl Group<'_> {
 
     /// Puts the results of all threads in order, behind those that are known.
     fn add(&self, job: &Job, finders: Vec<Finder>, found: &mut Within) -> Result<()> {
-        let hits = || {
-            finders
-                .iter()
-                .flat_map(|finder| finder.hits.iter().flatten())
-        };
+        let hits = || finders.iter().flat_map(|finder| finder.hits.iter());
         let mut starts = vec![0; self.queries.count() + 1];
         hits().for_each(|hit| starts[hit.query + 1] += 1);
         for query in 0..self.queries.count() {
@@ -334,6 +288,8 @@ impl Group<'_> {
         // Those that are known move, and a query's are sorted beside.
         let widest = starts.windows(2).map(|ends| ends[1] - ends[0]).max();
         let _moved = reserve(before + widest.unwrap_or(0))?;
+        found.ids.reserve_exact(count);
+        found.distances.reserve_exact(count);
         found.ids.resize(before + count, 0);
         found.distances.resize(before + count, 0.0);
         let mut next = starts.clone();
@@ -377,40 +333,46 @@ impl Group<'_> {
         finder: &mut Finder,
         piece: Piece<'_>,
     ) -> Result<()> {
-        let mut words = std::mem::take(&mut finder.words);
-        let done = bits::each_row(piece, &mut words, |row, of_row| {
+        let Finder {
+            words,
+            differing,
+            hits,
+            measured,
+            ..
+        } = finder;
+        bits::each_row(piece, words, |row, of_row| {
             if self.allowed.is_some_and(|allowed| !allowed.has(row)) {
                 return Ok(());
             }
-            bits.distances(of_row, &mut finder.differing);
-            finder.measured += finder.differing.len() as u64;
-            for query in 0..finder.differing.len() {
-                let distance = f64::from(finder.differing[query]);
+            bits.distances(of_row, differing);
+            *measured += differing.len() as u64;
+            for (query, distance) in differing.iter().enumerate() {
+                let distance = f64::from(*distance);
                 if distance <= self.bound && !self.is_left_out(query, row) {
                     let hit = Hit {
                         query,
                         row,
                         distance,
                     };
-                    finder.take(job, hit)?;
+                    hits.push(job, hit)?;
                 }
             }
             Ok(())
-        });
-        finder.words = words;
-        done
+        })
     }
 
     fn visit(&self, job: &Job, finder: &mut Finder, piece: Piece<'_>) -> Result<()> {
-        let mut tile = std::mem::replace(&mut finder.tile, Tile::empty());
-        let done = tile.each(piece, |rows, wide| {
+        let Finder {
+            tile,
+            scores,
+            bounds,
+            hits,
+            measured,
+            ..
+        } = finder;
+        tile.each(piece, |rows, wide| {
             let (count, metric) = (rows.matrix.rows, self.queries.metric);
-            cut::bound_rows(
-                metric,
-                rows.matrix.dimension,
-                rows.squares,
-                &mut finder.bounds,
-            );
+            cut::bound_rows(metric, rows.matrix.dimension, rows.squares, bounds);
             self.queries.check_rows(&rows, wide)?;
             for from in (0..self.queries.count()).step_by(QUERIES_AT_ONCE) {
                 let block = self.queries.block(from, QUERIES_AT_ONCE);
@@ -421,14 +383,14 @@ impl Group<'_> {
                     break;
                 }
                 let scores_len = block.rows * count;
-                products(block, rows.matrix, &mut finder.scores[..scores_len]);
+                products(block, rows.matrix, &mut scores[..scores_len]);
                 let ends = from..from + block.rows;
                 let (factors, levels) = (&self.factors[ends.clone()], &self.levels[ends]);
                 let mut row = 0;
                 while let Some(hit) = next_kept(
                     (factors, levels),
-                    &finder.scores[..scores_len],
-                    &finder.bounds[..count],
+                    &scores[..scores_len],
+                    &bounds[..count],
                     row,
                 ) {
                     row = hit + 1;
@@ -438,14 +400,13 @@ impl Group<'_> {
                     }
                     rows.exact(hit, wide);
                     for at in 0..block.rows {
-                        let product = finder.scores[hit * block.rows + at];
+                        let product = scores[hit * block.rows + at];
                         let query = from + at;
                         let cut = (factors[at], levels[at]);
-                        if !is_kept(cut, product, finder.bounds[hit]) || self.is_left_out(query, id)
-                        {
+                        if !is_kept(cut, product, bounds[hit]) || self.is_left_out(query, id) {
                             continue;
                         }
-                        finder.measured += 1;
+                        *measured += 1;
                         let distance = self.queries.distance(query, wide);
                         if distance <= self.bound {
                             let hit = Hit {
@@ -453,14 +414,12 @@ impl Group<'_> {
                                 row: id,
                                 distance,
                             };
-                            finder.take(job, hit)?;
+                            hits.push(job, hit)?;
                         }
                     }
                 }
             }
             Ok(())
-        });
-        finder.tile = tile;
-        done
+        })
     }
 }

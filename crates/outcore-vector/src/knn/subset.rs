@@ -1,0 +1,72 @@
+//! The rows of a base that may be results.
+//!
+//! Contract: read once from a file with a byte for each row; in memory they are a bit each.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use outcore::{Error, Job, Result};
+use outcore_io::memory::Reservation;
+use outcore_io::units;
+
+use crate::format::{Element, VectorFile};
+use crate::scan::Scan;
+
+/// The rows that may be neighbours, a bit each.
+pub(super) struct Subset {
+    bits: Vec<u64>,
+    /// How many there are.
+    pub(super) count: u64,
+    _held: Reservation,
+}
+
+impl Subset {
+    /// Those with a value other than 0 in the file at `path`.
+    ///
+    /// # Errors
+    /// Usage: it is not an array of bool or u8 with a value for each row of `base`. What reading fails with.
+    pub(super) fn read(job: &Job, path: &Path, base: &VectorFile) -> Result<Self> {
+        let mut mask =
+            VectorFile::open(path, None).or_else(|_| VectorFile::open(path, Some("u8")))?;
+        if (mask.dimension, mask.element.bytes()) == (1, 1) {
+            mask.element = Element::U8;
+        }
+        if mask.rows != base.rows || mask.dimension != 1 || mask.element != Element::U8 {
+            let cause = format!(
+                "it has {} of {}, and the base has {} rows",
+                units::counted(mask.rows, "row"),
+                mask.type_name(),
+                units::count(base.rows)
+            );
+            return Err(Error::usage("read subset", cause)
+                .path(path)
+                .hint("give an array of bool or u8 with a value for each row of the base"));
+        }
+        let words_count = mask.rows.div_ceil(64);
+        let held = job.budget.reserve("subset", words_count * 8)?;
+        let words: Vec<AtomicU64> = (0..words_count).map(|_| AtomicU64::new(0)).collect();
+        let row_bytes = mask.row_bytes();
+        let scan = Scan::plan(job, &mask, (0, 0))?;
+        let state = || Ok(());
+        scan.run(job, "read subset", state, |(), piece| {
+            for (row, bytes) in (piece.first..).zip(piece.bytes.chunks_exact(row_bytes)) {
+                if mask.numbers(row, bytes)? != [0] {
+                    words[(row / 64) as usize].fetch_or(1 << (row % 64), Ordering::Relaxed);
+                }
+            }
+            Ok(())
+        })?;
+        let bits: Vec<u64> = words.into_iter().map(AtomicU64::into_inner).collect();
+        let count = bits.iter().map(|word| u64::from(word.count_ones())).sum();
+        Ok(Subset {
+            bits,
+            count,
+            _held: held,
+        })
+    }
+
+    /// Whether a row is one of them.
+    pub(super) fn has(&self, row: u64) -> bool {
+        self.bits[(row / 64) as usize] >> (row % 64) & 1 == 1
+    }
+}
