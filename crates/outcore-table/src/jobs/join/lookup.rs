@@ -14,22 +14,21 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
-use hashbrown::HashTable;
 use outcore::Job;
 use outcore::sort::lines::rows::RowBatch;
 use outcore_io::memory::Reservation;
 use outcore_io::{Result, threads};
 use twox_hash::XxHash3_64;
 
-use super::plan::{Plan, Which};
+use super::plan::{LeftKeys, Plan, Which};
 use super::{JOIN, JoinKind};
 use crate::fault;
 use crate::input::TableInput;
 use crate::jobs::copy::{Change, WriteBatch, filtered};
 use crate::jobs::rows_in::{ROWS_AT_ONCE, ReadShape, parts_of};
 
-/// What a row takes beside its bytes: its entry, its place in the table and its link.
-const ROW_BYTES: u64 = size_of::<Entry>() as u64 + 16;
+/// What a row takes beside its bytes: its entry, and heads, of which there are at most twice as many as rows.
+const ROW_BYTES: u64 = size_of::<Entry>() as u64 + 8;
 /// No further row.
 const NONE: u32 = u32::MAX;
 
@@ -40,21 +39,22 @@ pub(super) struct Right<'p> {
     chunks: Vec<Vec<u8>>,
     /// All rows, in the order of the table.
     entries: Vec<Entry>,
-    /// Of each row: the next one of its key.
-    next: Vec<AtomicU32>,
-    /// The first row of each key, by parts of the hashes.
-    tables: Vec<HashTable<u32>>,
+    /// For each front of a hash: the first row that has it.
+    heads: Vec<AtomicU32>,
+    /// How far a hash is moved for its front.
+    shift: u32,
     batch_bytes: u64,
     _held: Reservation,
 }
 
 /// Where a row is.
-#[derive(Clone, Copy)]
 struct Entry {
     hash: u64,
     chunk: u32,
     from: u32,
     to: u32,
+    /// The next row with the same front of the hash.
+    next: AtomicU32,
 }
 
 /// The rows of one piece.
@@ -134,8 +134,8 @@ impl<'p> Right<'p> {
             plan,
             chunks: Vec::with_capacity(loaded.len()),
             entries: Vec::with_capacity(loaded.iter().map(|chunk| chunk.entries.len()).sum()),
-            next: Vec::new(),
-            tables: Vec::new(),
+            heads: Vec::new(),
+            shift: 0,
             batch_bytes: shape.batch_bytes,
             _held: held,
         };
@@ -153,35 +153,27 @@ impl<'p> Right<'p> {
         Ok(Some(right))
     }
 
-    /// Makes the tables, each thread one of them: from the last row to the first, so that links lead to later rows.
+    /// Makes the chains, each thread those of some heads: from the last row to the first, so that links lead to later rows.
     fn link(&mut self, threads_count: usize) -> Result<()> {
-        let count = self.entries.len();
-        self.next.resize_with(count, || AtomicU32::new(NONE));
+        let heads_count = self.entries.len().next_power_of_two().max(2);
+        self.shift = u64::BITS - heads_count.ilog2();
+        self.heads.resize_with(heads_count, || AtomicU32::new(NONE));
+        let part_len = heads_count.div_ceil(threads_count);
         let this = &*self;
-        let work = |thread: usize| -> Result<HashTable<u32>> {
-            let mut table = HashTable::with_capacity(count / threads_count);
+        let work = |thread: usize| {
+            let part = thread * part_len..(thread + 1) * part_len;
             for (number, entry) in this.entries.iter().enumerate().rev() {
-                if part_of(entry.hash, threads_count) != thread {
-                    continue;
-                }
-                let key = this.key(number as u32)?;
-                let is_same = |other: &u32| this.is_at(*other, entry.hash, key);
-                match table.find_mut(entry.hash, is_same) {
-                    Some(first) => {
-                        this.next[number].store(*first, Ordering::Relaxed);
-                        *first = number as u32;
-                    }
-                    None => {
-                        let hash_of = |other: &u32| this.entries[*other as usize].hash;
-                        table.insert_unique(entry.hash, number as u32, hash_of);
-                    }
+                let head = (entry.hash >> this.shift) as usize;
+                if part.contains(&head) {
+                    let first = this.heads[head].swap(number as u32, Ordering::Relaxed);
+                    entry.next.store(first, Ordering::Relaxed);
                 }
             }
-            Ok(table)
+            Ok(())
         };
-        let tables = threads::together("outcore-table-load", threads_count, work)?;
-        self.tables = tables.into_iter().collect::<Result<_>>()?;
-        Ok(())
+        threads::together("outcore-table-load", threads_count, work)?
+            .into_iter()
+            .collect()
     }
 
     fn row(&self, number: u32) -> &[u8] {
@@ -193,17 +185,53 @@ impl<'p> Right<'p> {
         Ok(self.plan.read(self.row(number))?.key)
     }
 
-    fn is_at(&self, number: u32, hash: u64, key: &[u8]) -> bool {
-        self.entries[number as usize].hash == hash
-            && self.key(number).is_ok_and(|other| other == key)
+    /// The row itself if it has that hash, else the next of its chain that has.
+    fn of_hash(&self, mut number: u32, hash: u64) -> u32 {
+        while number != NONE {
+            let entry = &self.entries[number as usize];
+            if entry.hash == hash {
+                break;
+            }
+            number = entry.next.load(Ordering::Relaxed);
+        }
+        number
     }
 
-    /// The first row of a key.
-    fn first(&self, key: &[u8]) -> Option<u32> {
-        let hash = XxHash3_64::oneshot(key);
-        let table = &self.tables[part_of(hash, self.tables.len())];
-        let is_same = |other: &u32| self.is_at(*other, hash, key);
-        table.find(hash, is_same).copied()
+    /// The same for a key.
+    fn of_key(&self, mut number: u32, (hash, key): (u64, &[u8])) -> Result<u32> {
+        loop {
+            number = self.of_hash(number, hash);
+            if number == NONE || self.key(number)? == key {
+                return Ok(number);
+            }
+            number = self.behind(number);
+        }
+    }
+
+    fn behind(&self, number: u32) -> u32 {
+        self.entries[number as usize].next.load(Ordering::Relaxed)
+    }
+
+    /// Of each left row the hash of its key and the first row that has this key. Each step is taken for all rows before the
+    /// next one, so that the processor waits for the memory of many rows at once.
+    fn first_partners(&self, keys: &LeftKeys, rows_count: usize) -> Result<Vec<(u64, u32)>> {
+        let hashes = (0..rows_count).map(|row| keys.key(row).map(XxHash3_64::oneshot));
+        let hashes: Vec<Option<u64>> = hashes.collect();
+        let heads = hashes.iter().map(|hash| {
+            let hash = (*hash)?;
+            let head = &self.heads[(hash >> self.shift) as usize];
+            Some((hash, head.load(Ordering::Relaxed)))
+        });
+        let mut found: Vec<(u64, u32)> = heads.map(|head| head.unwrap_or((0, NONE))).collect();
+        for (hash, number) in &mut found {
+            *number = self.of_hash(*number, *hash);
+        }
+        for (row, (hash, number)) in found.iter_mut().enumerate() {
+            if let Some(key) = keys.key(row) {
+                *number = self.of_key(*number, (*hash, key))?;
+            }
+        }
+        Ok(found)
     }
 
     /// The batch of these left rows, each with a right one.
@@ -221,11 +249,6 @@ impl<'p> Right<'p> {
         let is_left = || BooleanArray::from(vec![true; left.num_rows()]);
         self.plan.put_together((left, right), is_left)
     }
-}
-
-/// Which table has a hash; by other bits than those by which a table places it.
-fn part_of(hash: u64, parts: usize) -> usize {
-    (hash >> 32) as u32 as usize % parts
 }
 
 impl Loaded {
@@ -250,6 +273,7 @@ impl Loaded {
                 chunk: 0,
                 from: from as u32,
                 to,
+                next: AtomicU32::new(NONE),
             });
         }
         Ok(true)
@@ -292,10 +316,10 @@ impl Change for Right<'_> {
         write: &mut WriteBatch<'_>,
     ) -> Result<()> {
         let (keys, left) = self.plan.left_rows(&batch)?;
-        let first = |row: usize| keys.key(row).and_then(|key| self.first(key));
+        let first = self.first_partners(&keys, batch.num_rows())?;
         if let JoinKind::Semi | JoinKind::Anti = self.plan.kind {
             let is_semi = self.plan.kind == JoinKind::Semi;
-            let chosen = (0..batch.num_rows()).map(|row| Some(first(row).is_some() == is_semi));
+            let chosen = first.iter().map(|(_, row)| Some((*row != NONE) == is_semi));
             let left = filtered(&left, &chosen.collect())?;
             return write(&self.together(&left, &left.slice(0, 0))?);
         }
@@ -304,7 +328,7 @@ impl Change for Right<'_> {
         let lens_bytes = self.plan.sides[Which::Left as usize].codec.measure(&left)?;
         let mut pairs = Pairs::default();
         for (row, &len_bytes) in lens_bytes.iter().enumerate() {
-            let mut partner = first(row).unwrap_or(NONE);
+            let (hash, mut partner) = first[row];
             if partner == NONE && keeps_left {
                 pairs.push((row, len_bytes), nothing);
             }
@@ -314,7 +338,12 @@ impl Change for Right<'_> {
                     pairs.clear();
                 }
                 pairs.push((row, len_bytes), self.row(partner));
-                partner = self.next[partner as usize].load(Ordering::Relaxed);
+                let behind = self.behind(partner);
+                if behind == NONE {
+                    break;
+                }
+                let key = keys.key(row).unwrap_or_default();
+                partner = self.of_key(behind, (hash, key))?;
             }
         }
         match pairs.left.is_empty() {
