@@ -34,6 +34,7 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
     match command {
         GraphCommand::Convert(args) => run_convert(context, args),
         GraphCommand::Info { graph } => info(context, graph),
+        GraphCommand::Export(args) => drawn::export(context, args),
         GraphCommand::Verify(args) => verify(context, args),
         GraphCommand::Degrees { kernel, is_in } => {
             let direction = match is_in {
