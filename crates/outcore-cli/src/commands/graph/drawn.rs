@@ -17,7 +17,8 @@ use crate::measure::Summary;
 use crate::progress::watch;
 use crate::resources;
 
-fn direction_of(is_in: bool) -> Direction {
+/// The edges that come to vertices, or those that leave them.
+pub(super) fn direction_of(is_in: bool) -> Direction {
     match is_in {
         true => Direction::In,
         false => Direction::Out,
