@@ -11,6 +11,7 @@
 //! | [`edges`] | edges as users have them: pairs, text, Matrix Market, CSV, GAP's, SciPy's |
 //! | [`convert`](mod@convert) | from edges to a graph |
 //! | [`graph`] | a graph that is open: scans of all edges, lists of some vertices, both at a frontier's choice |
+//! | [`export`] | a graph as a matrix of SciPy |
 //! | [`ids`] | vertices that a file names |
 //! | [`kernels`] | components, breadth-first search, PageRank, cores and their kin |
 //! | [`results`] | a value a vertex: arrays of NumPy, lines, the largest |
@@ -37,6 +38,7 @@
 mod appended;
 pub mod convert;
 pub mod edges;
+pub mod export;
 pub mod format;
 pub mod graph;
 pub mod ids;

@@ -64,7 +64,7 @@ const ROOMS: [(&str, &[&[&str]]); 6] = [
             &["format", "appended"],
             &["edges"],
             &["convert", "graph"],
-            &["kernels", "results", "ids"],
+            &["kernels", "results", "ids", "export"],
         ],
     ),
     (

@@ -98,6 +98,14 @@ pub(crate) enum GraphCommand {
         #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
         graph: PathBuf,
     },
+    /// Write a graph as a sparse matrix of SciPy (.npz)
+    ///
+    /// `scipy.sparse.load_npz` reads it: a row for each vertex, an entry for each edge. Undirected
+    /// edges are in both directions. It is not compressed.
+    #[command(
+        after_long_help = "Examples:\n  outcore graph export g.graph -o g.npz\n  outcore graph export g.graph -o g.npz --force"
+    )]
+    Export(GraphExportArgs),
     /// Read all of a graph and check every checksum
     #[command(after_long_help = "Examples:\n  outcore graph verify g.graph")]
     Verify(GraphVerifyArgs),
@@ -319,6 +327,22 @@ pub(crate) struct GraphVerifyArgs {
     pub(crate) graph: PathBuf,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
+}
+
+/// What is exported, to where.
+#[derive(Debug, Args)]
+pub(crate) struct GraphExportArgs {
+    /// The graph's directory
+    #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
+    pub(crate) graph: PathBuf,
+    /// The matrix, a file that is made
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+    /// Replace an existing output
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
 }
 
 /// What every algorithm reads and writes.

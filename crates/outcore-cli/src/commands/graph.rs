@@ -1,11 +1,10 @@
 //! `outcore graph`: edges to graphs, and algorithms on them, from the command line.
 //!
-//! Contract: thin over [`outcore_graph`]. An algorithm's result goes to a file, to the screen as the vertices with the
-//! largest values, or both; the summary says what was read. With relabelled ids, vertices are called by these.
+//! Contract: thin over [`outcore_graph`]. Conversion and what is said of a graph are here; algorithms are in [`kernel`],
+//! and what is made of edges in [`drawn`]. With relabelled ids, vertices are called by these.
 
-mod communities;
 mod drawn;
-mod ranks;
+mod kernel;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -15,14 +14,13 @@ use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_graph::convert::{ConvertOptions, check_memory, convert};
 use outcore_graph::edges::ReadOptions;
-use outcore_graph::graph::{Direction, Graph};
-use outcore_graph::kernels::{self, HitsOptions, LouvainOptions, PageRankOptions};
-use outcore_graph::results::{self, Value, Values};
+use outcore_graph::graph::Graph;
+use outcore_graph::kernels::{HitsOptions, LouvainOptions, PageRankOptions};
 use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde_json::json;
 
-use crate::cli::graph::{GraphCommand, GraphConvertArgs, GraphVerifyArgs, KernelArgs};
+use crate::cli::graph::{GraphCommand, GraphConvertArgs, GraphVerifyArgs};
 use crate::context::Context;
 use crate::measure::{Summary, rate_text};
 use crate::progress::watch;
@@ -36,37 +34,19 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
     match command {
         GraphCommand::Convert(args) => run_convert(context, args),
         GraphCommand::Info { graph } => info(context, graph),
+        GraphCommand::Export(args) => drawn::export(context, args),
         GraphCommand::Verify(args) => verify(context, args),
-        GraphCommand::Degrees { kernel, is_in } => {
-            let direction = match is_in {
-                true => Direction::In,
-                false => Direction::Out,
-            };
-            run_kernel(context, kernel, "degrees", |job, graph, _| {
-                let bytes = graph.vertices() as u64 * 4;
-                let _degrees = job.budget.reserve("degrees", bytes)?;
-                Ok(Values::Numbers(graph.degrees(job, direction)?))
-            })
-        }
-        GraphCommand::Cc { kernel } => {
-            run_kernel(context, kernel, "components", |job, graph, _| {
-                Ok(Values::Numbers(kernels::components(job, graph)?))
-            })
-        }
+        GraphCommand::Walk(args) => drawn::walk(context, args),
+        GraphCommand::Sample(args) => drawn::sample(context, args),
+        GraphCommand::Degrees { kernel, is_in } => kernel::degrees(context, kernel, *is_in),
+        GraphCommand::Cc { kernel } => kernel::components(context, kernel),
+        GraphCommand::Scc { kernel } => kernel::strong_components(context, kernel),
         GraphCommand::Bfs {
             kernel,
             source,
             parents,
-        } => run_kernel(context, kernel, "search", |job, graph, names| {
-            let sources = source.iter();
-            let sources = sources.map(|name| vertex_of(*name, graph, names));
-            let sources = sources.collect::<Result<Vec<u32>>>()?;
-            let found = kernels::bfs_from(job, graph, &sources)?;
-            Ok(Values::Optional(match parents {
-                true => found.parents,
-                false => found.levels,
-            }))
-        }),
+        } => kernel::search(context, kernel, (source, *parents)),
+        GraphCommand::Sssp { kernel, source } => kernel::lengths(context, kernel, *source),
         GraphCommand::Pagerank {
             kernel,
             alpha,
@@ -79,35 +59,7 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
                 tolerance: *tolerance,
                 iterations_max: *iterations,
             };
-            ranks::pagerank(context, kernel, options, source)
-        }
-        GraphCommand::Scc { kernel } => {
-            run_kernel(context, kernel, "strong components", |job, graph, _| {
-                Ok(Values::Numbers(kernels::strong_components(job, graph)?))
-            })
-        }
-        GraphCommand::Sssp { kernel, source } => {
-            run_kernel(context, kernel, "shortest paths", |job, graph, names| {
-                let source = vertex_of(*source, graph, names)?;
-                Ok(Values::Floats(kernels::shortest_paths(job, graph, source)?))
-            })
-        }
-        GraphCommand::Walk(args) => drawn::walk(context, args),
-        GraphCommand::Sample(args) => drawn::sample(context, args),
-        GraphCommand::Triangles { kernel } => triangles(context, kernel),
-        GraphCommand::Lp { kernel, rounds } => communities::propagate(context, kernel, *rounds),
-        GraphCommand::Louvain {
-            kernel,
-            resolution,
-            threshold,
-            seed,
-        } => {
-            let options = LouvainOptions {
-                resolution: *resolution,
-                threshold: *threshold,
-                seed: *seed,
-            };
-            communities::louvain(context, kernel, options)
+            kernel::pagerank(context, kernel, (options, source))
         }
         GraphCommand::Hits {
             kernel,
@@ -119,30 +71,25 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
                 tolerance: *tolerance,
                 iterations_max: *iterations,
             };
-            ranks::hits(context, kernel, options, *authorities)
+            kernel::hits(context, kernel, (options, *authorities))
         }
-        GraphCommand::Kcore { kernel, k } => {
-            run_kernel(context, kernel, "cores", |job, graph, _| {
-                Ok(Values::Numbers(match k {
-                    Some(k) => kernels::k_core(job, graph, *k)?,
-                    None => kernels::core_numbers(job, graph)?,
-                }))
-            })
+        GraphCommand::Lp { kernel, rounds } => kernel::propagation(context, kernel, *rounds),
+        GraphCommand::Louvain {
+            kernel,
+            resolution,
+            threshold,
+            seed,
+        } => {
+            let options = LouvainOptions {
+                resolution: *resolution,
+                threshold: *threshold,
+                seed: *seed,
+            };
+            kernel::louvain(context, kernel, options)
         }
+        GraphCommand::Triangles { kernel } => kernel::triangles(context, kernel),
+        GraphCommand::Kcore { kernel, k } => kernel::cores(context, kernel, *k),
     }
-}
-
-fn triangles(context: &Context, kernel: &KernelArgs) -> Result<u8> {
-    run_kernel(context, kernel, "triangles", |job, graph, _| {
-        let counts = kernels::triangles(job, graph)?;
-        // Each triangle is counted at its three corners.
-        let triangles = counts.iter().sum::<u64>() / 3;
-        Ok(Found {
-            values: Values::Counts(counts),
-            facts: vec![("triangles", json!(triangles))],
-            told: Some(units::counted(triangles, "triangle")),
-        })
-    })
 }
 
 fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
@@ -342,113 +289,4 @@ fn check_new(path: &Path, is_replaced: bool) -> Result<()> {
             .path(path)
             .hint("replace it with --force, or name another file")),
     }
-}
-
-/// What an algorithm has found.
-struct Found {
-    values: Values,
-    /// More for the summary,
-    facts: Vec<(&'static str, serde_json::Value)>,
-    /// and for the screen.
-    told: Option<String>,
-}
-
-impl From<Values> for Found {
-    fn from(values: Values) -> Self {
-        Found {
-            values,
-            facts: Vec::new(),
-            told: None,
-        }
-    }
-}
-
-fn run_kernel<F: Into<Found>>(
-    context: &Context,
-    args: &KernelArgs,
-    name: &'static str,
-    kernel: impl FnOnce(&Job, &Graph, Option<&[u64]>) -> Result<F>,
-) -> Result<u8> {
-    let started = Instant::now();
-    let output = args.output.as_deref();
-    let output = output
-        .map(|name| context.files.output(name, args.force))
-        .transpose()?;
-    let resources = resources::without_drives(&args.resources)?;
-    let files: Vec<PathBuf> = output.iter().map(|path| path.to_path_buf()).collect();
-    let kept = Kept {
-        files: &files,
-        force: args.force,
-        ..Kept::default()
-    };
-    let resources = context.start(resources, &args.record_io, kept)?;
-    if let Some(path) = output.as_deref() {
-        check_new(path, args.force)?;
-    }
-    begin(
-        context,
-        &resources,
-        (std::slice::from_ref(&args.graph), args.output.as_ref()),
-    );
-    let (job, graph) = open(&resources, &args.graph)?;
-    let names = graph.names(&job)?;
-    let names_bytes = names.as_ref().map_or(0, |names| 8 * names.len() as u64);
-    let _names = job.budget.reserve("original ids", names_bytes)?;
-    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-    let found = watch(reporter, interrupt, &job.control, &[], || {
-        let found: Found = kernel(&job, &graph, names.as_deref())?.into();
-        if let Some(path) = &output {
-            results::write(&job, (path, args.force), &found.values, names.as_deref())?;
-        }
-        Ok(found)
-    })?;
-    let Found {
-        values,
-        facts,
-        told,
-    } = found;
-    let seconds = started.elapsed().as_secs_f64();
-    let top = results::top(&values, args.top.unwrap_or(0) as usize);
-    let id_of = |vertex: usize| names.as_ref().map_or(vertex as u64, |names| names[vertex]);
-    let number = |value: Value| match value {
-        Value::Whole(number) => json!(number),
-        Value::Float(number) => json!(number),
-    };
-    let listed = top
-        .iter()
-        .map(|(vertex, value)| json!([id_of(*vertex), number(*value)]));
-    let summary = Summary {
-        records: values.len() as u64,
-        seconds,
-        ..Summary::default()
-    };
-    let summary = summary
-        .with(
-            "output",
-            json!(args.output.as_ref().map(|name| name.display().to_string())),
-        )
-        .with("vertices", json!(graph.manifest().vertices))
-        .with("edges", json!(graph.manifest().edges))
-        .with("top", json!(listed.collect::<Vec<_>>()));
-    let summary = facts
-        .into_iter()
-        .fold(summary, |summary, (name, fact)| summary.with(name, fact));
-    reporter.summary(&summary);
-    let lines = top
-        .iter()
-        .map(|(vertex, value)| format!("{}\t{value}\n", id_of(*vertex)));
-    let lines: String = lines.collect();
-    if !lines.is_empty() {
-        reporter.result(&lines);
-    }
-    if let Some(told) = told {
-        reporter.human(&told);
-    }
-    reporter.human(&format!(
-        "{name} of {} vertices and {} edges in {}",
-        units::count(graph.manifest().vertices),
-        units::count(graph.manifest().edges),
-        units::seconds(seconds),
-    ));
-    Ok(0)
 }

@@ -196,6 +196,7 @@ const COMMANDS: &[(&str, Run)] = &[
             "edges.txt -o u.graph --undirected --json",
         ]),
     ),
+    ("graph export", With(&["g.graph -o o.npz --json"])),
     ("graph info", With(&["g.graph", "g.graph --json"])),
     ("graph verify", With(&["g.graph", "g.graph --json"])),
     (

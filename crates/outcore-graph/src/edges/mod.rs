@@ -10,9 +10,11 @@
 //! | `item` | pairs of numbers in memory and in files |
 //! | `text` | edge lists: SNAP's, GAP's `.el` and `.wel`, the entries of Matrix Market, columns of CSV |
 //! | `serial` | GAP's serialized graphs, `.sg` and `.wsg` |
+//! | `archive` | ZIP archives, which `npz` is one of |
 //! | `npz` | sparse matrices of SciPy, `.npz` |
 //! | [`formats`] | which of them a file is |
 
+mod archive;
 pub mod formats;
 pub(crate) mod item;
 mod npz;

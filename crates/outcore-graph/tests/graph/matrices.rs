@@ -11,7 +11,9 @@ use outcore::{Kind, Result};
 use outcore_graph::convert::{ConvertOptions, convert};
 use outcore_graph::edges::ReadOptions;
 use outcore_graph::edges::formats::EdgeFormat;
+use outcore_graph::export::export_npz;
 use outcore_graph::graph::Graph;
+use outcore_graph::kernels::{PageRankOptions, pagerank, shortest_paths};
 
 use crate::common::{job, rmat};
 
@@ -171,6 +173,60 @@ fn entries_of_a_matrix_are_edges_from_rows_to_columns() {
                 let found = tiles(&path, &options(None, is_weighted)).unwrap();
                 assert!(found == wanted, "{format}, compressed: {is_deflated}");
             }
+        }
+    }
+}
+
+#[test]
+fn a_graph_that_is_exported_and_converted_again_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let edges = rmat(12, 20, 6);
+    let (npz, again) = (dir.path().join("m.npz"), dir.path().join("again"));
+    for (is_undirected, is_weighted) in [(false, false), (false, true), (true, false)] {
+        let mut bytes = Vec::new();
+        for edge in &edges {
+            bytes.extend_from_slice(bytemuck::bytes_of(edge));
+            if is_weighted {
+                bytes.extend_from_slice(&((edge[1] % 9) as f32).to_le_bytes());
+            }
+        }
+        let pairs = dir.path().join("pairs");
+        std::fs::write(&pairs, bytes).unwrap();
+        let options = ConvertOptions {
+            is_undirected,
+            // Undirected edges come back from both of their ends.
+            dedup: is_undirected,
+            ..options(Some(EdgeFormat::Pairs32), is_weighted)
+        };
+        let job = job(64 << 20, 2);
+        let path = dir.path().join("g");
+        convert(&job, &[pairs], &path, &options).unwrap();
+        let graph = Graph::open(&job, &path).unwrap();
+        let _ = std::fs::remove_file(&npz);
+        let (entries, bytes) = export_npz(&job, &graph, (&npz, false)).unwrap();
+        assert_eq!(bytes, std::fs::metadata(&npz).unwrap().len());
+        let lists = u64::from(is_undirected) * (graph.manifest().edges - graph.manifest().loops);
+        assert_eq!(entries, graph.manifest().edges + lists);
+        assert_eq!(
+            export_npz(&job, &graph, (&npz, false)).unwrap_err().kind(),
+            Kind::Usage
+        );
+        let back = ConvertOptions {
+            vertices: None,
+            read: ReadOptions {
+                format: None,
+                ..options.read.clone()
+            },
+            ..options.clone()
+        };
+        convert(&job, std::slice::from_ref(&npz), &again, &back).unwrap();
+        let other = Graph::open(&job, &again).unwrap();
+        assert_eq!(other.manifest().edges, graph.manifest().edges);
+        let ranks = |graph: &Graph| pagerank(&job, graph, PageRankOptions::default()).unwrap();
+        assert!(ranks(&graph) == ranks(&other));
+        if is_weighted {
+            let lengths = |graph: &Graph| shortest_paths(&job, graph, 1).unwrap();
+            assert!(lengths(&graph) == lengths(&other));
         }
     }
 }

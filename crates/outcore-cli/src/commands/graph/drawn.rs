@@ -1,4 +1,4 @@
-//! What is drawn from a graph: samples of edges, and random walks.
+//! What is made of a graph's edges: samples, random walks, a matrix of SciPy.
 //!
 //! Contract: as in [`super`]. Rows are written by the original ids where these were relabelled.
 
@@ -6,18 +6,19 @@ use std::time::Instant;
 
 use outcore::Result;
 use outcore_graph::graph::Direction;
-use outcore_graph::{ids, kernels, results};
+use outcore_graph::{export, ids, kernels, results};
 use outcore_io::units;
 use serde_json::json;
 
 use super::{begin, check_new, open, vertex_of};
-use crate::cli::graph::{GraphSampleArgs, GraphWalkArgs};
+use crate::cli::graph::{GraphExportArgs, GraphSampleArgs, GraphWalkArgs};
 use crate::context::Context;
 use crate::measure::Summary;
 use crate::progress::watch;
 use crate::resources;
 
-fn direction_of(is_in: bool) -> Direction {
+/// The edges that come to vertices, or those that leave them.
+pub(super) fn direction_of(is_in: bool) -> Direction {
     match is_in {
         true => Direction::In,
         false => Direction::Out,
@@ -94,6 +95,40 @@ pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
         "{} between {} in {}",
         units::counted(edges_count, "edge"),
         units::counted(sample.vertices.len() as u64, "vertex").replace("vertexs", "vertices"),
+        units::seconds(seconds),
+    ));
+    Ok(0)
+}
+
+/// The graph as a sparse matrix of SciPy.
+pub(super) fn export(context: &Context, args: &GraphExportArgs) -> Result<u8> {
+    let started = Instant::now();
+    let output = context.files.output(&args.output, args.force)?;
+    check_new(&output, args.force)?;
+    let resources = resources::without_drives(&args.resources)?;
+    begin(
+        context,
+        &resources,
+        (std::slice::from_ref(&args.graph), Some(&args.output)),
+    );
+    let (job, graph) = open(&resources, &args.graph)?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let (entries_count, written_bytes) = watch(reporter, interrupt, &job.control, &[], || {
+        export::export_npz(&job, &graph, (&output, args.force))
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    let summary = Summary {
+        records: entries_count,
+        seconds,
+        written_bytes,
+        ..Summary::default()
+    };
+    let summary = summary.with("output", json!(args.output.display().to_string()));
+    reporter.summary(&summary);
+    reporter.human(&format!(
+        "{} of a matrix, {}, in {}",
+        units::counted(entries_count, "entry").replace("entrys", "entries"),
+        units::bytes(written_bytes),
         units::seconds(seconds),
     ));
     Ok(0)

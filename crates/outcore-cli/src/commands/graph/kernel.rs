@@ -1,0 +1,294 @@
+//! Algorithms on graphs from the command line, a function each.
+//!
+//! Contract: an algorithm's result goes to a file, to the screen as the vertices with the largest values, or both; the summary
+//! says what was read, and what else was found.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use outcore::{Job, Result};
+use outcore_graph::graph::Graph;
+use outcore_graph::kernels::{self, HitsOptions, LouvainOptions, PageRankOptions};
+use outcore_graph::results::{self, Value, Values};
+use outcore_io::units;
+use serde_json::json;
+
+use super::drawn::direction_of;
+use super::{begin, check_new, open, vertex_of};
+use crate::cli::graph::KernelArgs;
+use crate::context::Context;
+use crate::measure::Summary;
+use crate::progress::watch;
+use crate::recorder::Kept;
+use crate::resources;
+
+/// The number of edges of each vertex.
+pub(super) fn degrees(context: &Context, args: &KernelArgs, is_in: bool) -> Result<u8> {
+    run_kernel(context, args, "degrees", |job, graph, _| {
+        let bytes = graph.vertices() as u64 * 4;
+        let _degrees = job.budget.reserve("degrees", bytes)?;
+        Ok(Values::Numbers(graph.degrees(job, direction_of(is_in))?))
+    })
+}
+
+pub(super) fn components(context: &Context, args: &KernelArgs) -> Result<u8> {
+    run_kernel(context, args, "components", |job, graph, _| {
+        Ok(Values::Numbers(kernels::components(job, graph)?))
+    })
+}
+
+pub(super) fn strong_components(context: &Context, args: &KernelArgs) -> Result<u8> {
+    run_kernel(context, args, "strong components", |job, graph, _| {
+        Ok(Values::Numbers(kernels::strong_components(job, graph)?))
+    })
+}
+
+/// Distances from some sources, or the vertices before each.
+pub(super) fn search(
+    context: &Context,
+    args: &KernelArgs,
+    (sources, parents): (&[u64], bool),
+) -> Result<u8> {
+    run_kernel(context, args, "search", |job, graph, names| {
+        let sources = sources.iter();
+        let sources = sources.map(|name| vertex_of(*name, graph, names));
+        let sources = sources.collect::<Result<Vec<u32>>>()?;
+        let found = kernels::bfs_from(job, graph, &sources)?;
+        Ok(Values::Optional(match parents {
+            true => found.parents,
+            false => found.levels,
+        }))
+    })
+}
+
+/// Lengths of shortest paths.
+pub(super) fn lengths(context: &Context, args: &KernelArgs, source: u64) -> Result<u8> {
+    run_kernel(context, args, "shortest paths", |job, graph, names| {
+        let source = vertex_of(source, graph, names)?;
+        Ok(Values::Floats(kernels::shortest_paths(job, graph, source)?))
+    })
+}
+
+/// Ranks, of jumps to some vertices if any are named.
+pub(super) fn pagerank(
+    context: &Context,
+    args: &KernelArgs,
+    (options, sources): (PageRankOptions, &[u64]),
+) -> Result<u8> {
+    run_kernel(context, args, "PageRank", |job, graph, names| {
+        if sources.is_empty() {
+            return Ok(Values::Floats(kernels::pagerank(job, graph, options)?.0));
+        }
+        let targets = sources
+            .iter()
+            .map(|name| Ok((vertex_of(*name, graph, names)?, 1.0)));
+        let targets = targets.collect::<Result<Vec<_>>>()?;
+        let ranks = kernels::personalized_pagerank(job, graph, options, &targets)?;
+        Ok(Values::Floats(ranks.0))
+    })
+}
+
+/// Hubs, or authorities.
+pub(super) fn hits(
+    context: &Context,
+    args: &KernelArgs,
+    (options, authorities): (HitsOptions, bool),
+) -> Result<u8> {
+    run_kernel(context, args, "HITS", |job, graph, _| {
+        let found = kernels::hits(job, graph, options)?;
+        Ok(Found {
+            values: Values::Floats(match authorities {
+                true => found.authorities,
+                false => found.hubs,
+            }),
+            facts: vec![("iterations", json!(found.iterations))],
+            told: None,
+        })
+    })
+}
+
+pub(super) fn triangles(context: &Context, args: &KernelArgs) -> Result<u8> {
+    run_kernel(context, args, "triangles", |job, graph, _| {
+        let counts = kernels::triangles(job, graph)?;
+        // Each triangle is counted at its three corners.
+        let triangles = counts.iter().sum::<u64>() / 3;
+        Ok(Found {
+            values: Values::Counts(counts),
+            facts: vec![("triangles", json!(triangles))],
+            told: Some(units::counted(triangles, "triangle")),
+        })
+    })
+}
+
+/// Communities by label propagation.
+pub(super) fn propagation(context: &Context, args: &KernelArgs, rounds: u32) -> Result<u8> {
+    run_kernel(context, args, "label propagation", |job, graph, _| {
+        let found = kernels::label_propagation(job, graph, rounds)?;
+        let told = format!(
+            "{} in {}{}",
+            counted_communities(found.count),
+            units::counted(found.rounds.into(), "round"),
+            match found.is_stable {
+                true => "",
+                false => ", after which labels still change: allow more with --rounds",
+            }
+        );
+        Ok(Found {
+            values: Values::Numbers(found.labels),
+            facts: vec![
+                ("communities", json!(found.count)),
+                ("rounds", json!(found.rounds)),
+                ("stable", json!(found.is_stable)),
+            ],
+            told: Some(told),
+        })
+    })
+}
+
+/// Communities by Louvain's method.
+pub(super) fn louvain(context: &Context, args: &KernelArgs, options: LouvainOptions) -> Result<u8> {
+    run_kernel(context, args, "communities", |job, graph, _| {
+        let found = kernels::louvain(job, graph, options)?;
+        let told = format!(
+            "{} of modularity {:.6} in {}",
+            counted_communities(found.count),
+            found.modularity,
+            units::counted(found.levels.into(), "level"),
+        );
+        Ok(Found {
+            values: Values::Numbers(found.labels),
+            facts: vec![
+                ("communities", json!(found.count)),
+                ("modularity", json!(found.modularity)),
+                ("levels", json!(found.levels)),
+            ],
+            told: Some(told),
+        })
+    })
+}
+
+/// Core numbers, or the members of one core.
+pub(super) fn cores(context: &Context, args: &KernelArgs, k: Option<u32>) -> Result<u8> {
+    run_kernel(context, args, "cores", |job, graph, _| {
+        Ok(Values::Numbers(match k {
+            Some(k) => kernels::k_core(job, graph, k)?,
+            None => kernels::core_numbers(job, graph)?,
+        }))
+    })
+}
+
+/// What an algorithm has found.
+struct Found {
+    values: Values,
+    /// More for the summary,
+    facts: Vec<(&'static str, serde_json::Value)>,
+    /// and for the screen.
+    told: Option<String>,
+}
+
+impl From<Values> for Found {
+    fn from(values: Values) -> Self {
+        Found {
+            values,
+            facts: Vec::new(),
+            told: None,
+        }
+    }
+}
+
+fn counted_communities(count: u64) -> String {
+    match count {
+        1 => "1 community".to_owned(),
+        _ => format!("{} communities", units::count(count)),
+    }
+}
+
+fn run_kernel<F: Into<Found>>(
+    context: &Context,
+    args: &KernelArgs,
+    name: &'static str,
+    kernel: impl FnOnce(&Job, &Graph, Option<&[u64]>) -> Result<F>,
+) -> Result<u8> {
+    let started = Instant::now();
+    let output = args.output.as_deref();
+    let output = output
+        .map(|name| context.files.output(name, args.force))
+        .transpose()?;
+    let resources = resources::without_drives(&args.resources)?;
+    let files: Vec<PathBuf> = output.iter().map(|path| path.to_path_buf()).collect();
+    let kept = Kept {
+        files: &files,
+        force: args.force,
+        ..Kept::default()
+    };
+    let resources = context.start(resources, &args.record_io, kept)?;
+    if let Some(path) = output.as_deref() {
+        check_new(path, args.force)?;
+    }
+    begin(
+        context,
+        &resources,
+        (std::slice::from_ref(&args.graph), args.output.as_ref()),
+    );
+    let (job, graph) = open(&resources, &args.graph)?;
+    let names = graph.names(&job)?;
+    let names_bytes = names.as_ref().map_or(0, |names| 8 * names.len() as u64);
+    let _names = job.budget.reserve("original ids", names_bytes)?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let found = watch(reporter, interrupt, &job.control, &[], || {
+        let found: Found = kernel(&job, &graph, names.as_deref())?.into();
+        if let Some(path) = &output {
+            results::write(&job, (path, args.force), &found.values, names.as_deref())?;
+        }
+        Ok(found)
+    })?;
+    let Found {
+        values,
+        facts,
+        told,
+    } = found;
+    let seconds = started.elapsed().as_secs_f64();
+    let top = results::top(&values, args.top.unwrap_or(0) as usize);
+    let id_of = |vertex: usize| names.as_ref().map_or(vertex as u64, |names| names[vertex]);
+    let number = |value: Value| match value {
+        Value::Whole(number) => json!(number),
+        Value::Float(number) => json!(number),
+    };
+    let listed = top
+        .iter()
+        .map(|(vertex, value)| json!([id_of(*vertex), number(*value)]));
+    let summary = Summary {
+        records: values.len() as u64,
+        seconds,
+        ..Summary::default()
+    };
+    let summary = summary
+        .with(
+            "output",
+            json!(args.output.as_ref().map(|name| name.display().to_string())),
+        )
+        .with("vertices", json!(graph.manifest().vertices))
+        .with("edges", json!(graph.manifest().edges))
+        .with("top", json!(listed.collect::<Vec<_>>()));
+    let summary = facts
+        .into_iter()
+        .fold(summary, |summary, (name, fact)| summary.with(name, fact));
+    reporter.summary(&summary);
+    let lines = top
+        .iter()
+        .map(|(vertex, value)| format!("{}\t{value}\n", id_of(*vertex)));
+    let lines: String = lines.collect();
+    if !lines.is_empty() {
+        reporter.result(&lines);
+    }
+    if let Some(told) = told {
+        reporter.human(&told);
+    }
+    reporter.human(&format!(
+        "{name} of {} vertices and {} edges in {}",
+        units::count(graph.manifest().vertices),
+        units::count(graph.manifest().edges),
+        units::seconds(seconds),
+    ));
+    Ok(0)
+}
