@@ -25,7 +25,8 @@ use super::{JOIN, JoinKind};
 use crate::fault;
 use crate::input::TableInput;
 use crate::jobs::copy::{Change, WriteBatch, filtered};
-use crate::jobs::rows_in::{ROWS_AT_ONCE, ReadShape, parts_of};
+use crate::jobs::rows_in::{ReadShape, parts_of};
+use crate::jobs::rows_out::ROWS_AT_ONCE;
 
 /// What a row takes beside its bytes: its entry, and heads, of which there are at most twice as many as rows.
 const ROW_BYTES: u64 = size_of::<Entry>() as u64 + 8;
@@ -236,9 +237,15 @@ impl<'p> Right<'p> {
 
     /// The batch of these left rows, each with a right one.
     fn paired(&self, left: &RecordBatch, pairs: &Pairs<'_>) -> Result<RecordBatch> {
-        let places = UInt32Array::from_iter_values(pairs.left.iter().copied());
-        let left = take_record_batch(left, &places);
-        let left = left.map_err(|error| fault::arrow(JOIN, &error))?;
+        let is_run = pairs.left.windows(2).all(|two| two[0] + 1 == two[1]);
+        let left = match pairs.left.first().filter(|_| is_run) {
+            Some(&first) => left.slice(first as usize, pairs.left.len()),
+            None => {
+                let places = UInt32Array::from_iter_values(pairs.left.iter().copied());
+                let left = take_record_batch(left, &places);
+                left.map_err(|error| fault::arrow(JOIN, &error))?
+            }
+        };
         let right = self.plan.sides[Which::Right as usize]
             .codec
             .decode(&pairs.right)?;
@@ -285,15 +292,15 @@ impl Loaded {
 struct Pairs<'r> {
     left: Vec<u32>,
     right: Vec<&'r [u8]>,
+    /// Of the right rows, and of left rows each time that they come again.
     bytes: u64,
 }
 
 impl<'r> Pairs<'r> {
-    fn push(&mut self, left: (usize, usize), right: &'r [u8]) {
-        let (row, row_bytes) = left;
-        self.left.push(row as u32);
+    fn push(&mut self, left: usize, right: &'r [u8]) {
+        self.left.push(left as u32);
         self.right.push(right);
-        self.bytes += (row_bytes + right.len()) as u64;
+        self.bytes += right.len() as u64;
     }
 
     fn clear(&mut self) {
@@ -325,25 +332,33 @@ impl Change for Right<'_> {
         }
         let keeps_left = self.plan.sides[Which::Left as usize].is_kept;
         let nothing = self.plan.sides[Which::Right as usize].nothing();
-        let lens_bytes = self.plan.sides[Which::Left as usize].codec.measure(&left)?;
         let mut pairs = Pairs::default();
-        for (row, &len_bytes) in lens_bytes.iter().enumerate() {
-            let (hash, mut partner) = first[row];
+        // Of left rows that are written more than once.
+        let mut lens_bytes: Option<Vec<usize>> = None;
+        for (row, &(hash, mut partner)) in first.iter().enumerate() {
             if partner == NONE && keeps_left {
-                pairs.push((row, len_bytes), nothing);
+                pairs.push(row, nothing);
             }
             while partner != NONE {
-                if pairs.left.len() == ROWS_AT_ONCE || pairs.bytes >= self.batch_bytes {
+                pairs.push(row, self.row(partner));
+                if pairs.left.len() >= ROWS_AT_ONCE || pairs.bytes >= self.batch_bytes {
                     write(&self.paired(&left, &pairs)?)?;
                     pairs.clear();
                 }
-                pairs.push((row, len_bytes), self.row(partner));
                 let behind = self.behind(partner);
                 if behind == NONE {
                     break;
                 }
                 let key = keys.key(row).unwrap_or_default();
                 partner = self.of_key(behind, (hash, key))?;
+                if partner != NONE {
+                    let codec = &self.plan.sides[Which::Left as usize].codec;
+                    let lens_bytes = match &mut lens_bytes {
+                        Some(lens_bytes) => lens_bytes,
+                        none => none.insert(codec.measure(&left)?),
+                    };
+                    pairs.bytes += lens_bytes[row] as u64;
+                }
             }
         }
         match pairs.left.is_empty() {
