@@ -7,7 +7,7 @@
 //! Source: Graefe, "Query Evaluation Techniques for Large Databases" (ACM Computing Surveys 1993), section 5.3, of which this is
 //! the case without overflow.
 //!
-//! Bounds: two fifths of the memory for the rows of the right table and some forty bytes for each; one read of either table,
+//! Bounds: two fifths of the memory for the rows of the right table and 48 bytes for each; one read of either table,
 //! and no scratch.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -28,8 +28,9 @@ use crate::jobs::copy::{Change, WriteBatch, filtered};
 use crate::jobs::rows_in::{ReadShape, parts_of};
 use crate::jobs::rows_out::ROWS_AT_ONCE;
 
-/// What a row takes beside its bytes: its entry, and heads, of which there are at most twice as many as rows.
-const ROW_BYTES: u64 = size_of::<Entry>() as u64 + 8;
+/// What a row takes beside its bytes: its entry, twice while those of all pieces are put together, and then heads, of which
+/// there are at most twice as many as rows.
+const ROW_BYTES: u64 = 2 * size_of::<Entry>() as u64;
 /// No further row.
 const NONE: u32 = u32::MAX;
 
@@ -81,7 +82,7 @@ impl<'p> Right<'p> {
         if rows_count >= u64::from(NONE) || rows_count * ROW_BYTES > limit_bytes {
             return Ok(None);
         }
-        let held = job.budget.reserve("rows of the right table", limit_bytes)?;
+        let loading = job.budget.reserve("rows of the right table", limit_bytes)?;
         let stored_bytes = input.pieces().iter().map(|piece| piece.stored_bytes).sum();
         job.control.begin_phase("load", stored_bytes);
         let (next, used_bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
@@ -131,6 +132,9 @@ impl<'p> Right<'p> {
         }
         let mut loaded: Vec<Loaded> = loaded.into_iter().flatten().collect();
         loaded.sort_unstable_by_key(|chunk| chunk.piece);
+        // What is left of the memory is for reading and writing.
+        drop(loading);
+        let used_bytes = used_bytes.into_inner();
         let mut right = Right {
             plan,
             chunks: Vec::with_capacity(loaded.len()),
@@ -138,7 +142,7 @@ impl<'p> Right<'p> {
             heads: Vec::new(),
             shift: 0,
             batch_bytes: shape.batch_bytes,
-            _held: held,
+            _held: job.budget.reserve("rows of the right table", used_bytes)?,
         };
         for (number, chunk) in loaded.into_iter().enumerate() {
             let chunk_of = |entry: Entry| Entry {
