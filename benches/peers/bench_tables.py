@@ -32,7 +32,7 @@ GROUP_ROWS = 1 << 17
 BATCH_ROWS = 1 << 19
 # Who needs longer has failed.
 LIMIT_S = 60
-CASES = ("sort", "dedup", "shuffle", "group-by", "join", "join-in-order", "near")
+CASES = ("sort", "dedup", "shuffle", "group-by", "join", "join-in-order", "window", "near")
 # Of the rows, so many are documents.
 DOCUMENTS = 30
 
@@ -49,6 +49,8 @@ DUCKDB_QUERIES = {
     "shuffle": "SELECT * FROM '{log}' ORDER BY hash(id)",
     "group-by": "SELECT id, count(*) AS n, sum(bytes) AS bytes FROM '{log}' GROUP BY id",
     "join": "SELECT * FROM '{log}' JOIN '{users}' USING (user)",
+    "window": "SELECT *, row_number() OVER w AS n, lag(bytes) OVER w AS before FROM '{log}' "
+              "WINDOW w AS (PARTITION BY user ORDER BY time)",
 }
 POLARS = """
 import polars as pl
@@ -76,6 +78,8 @@ DATAFUSION_QUERIES = {
     "shuffle": "SELECT * FROM log ORDER BY md5(CAST(id AS VARCHAR))",
     "group-by": "SELECT id, count(*) AS n, sum(bytes) AS bytes FROM log GROUP BY id",
     "join": "SELECT * FROM log JOIN users USING (user)",
+    "window": "SELECT *, row_number() OVER w AS n, lag(bytes) OVER w AS before FROM log "
+              "WINDOW w AS (PARTITION BY user ORDER BY time)",
 }
 OUTCORE = {
     "sort": ["sort", "{log}", "--by", "country", "--by", "time"],
@@ -85,6 +89,7 @@ OUTCORE = {
     # As the others, which promise no order.
     "join": ["join", "{log}", "{users}", "--on", "user", "--unordered"],
     "join-in-order": ["join", "{log}", "{users}", "--on", "user"],
+    "window": ["window", "{log}", "--by", "user", "--order", "time", "--add", "n=row_number,before=lag(bytes)"],
     "near": ["dedup", "{documents}", "--near", "text", "--jaccard", "0.8"],
 }
 # The same shingles, as many hashes and bands as outcore makes of 128 hashes at 0.8, and no text that is kept.
@@ -302,8 +307,8 @@ def main():
     print("| case | tool | wall s in the group | CPU s | peak MiB | without the group, s | outcore faster by | failed |")
     print("|---|---|---|---|---|---|---|---|")
     for case in args.only.split(","):
-        # One program compares texts, and no other; none sorts what it joins.
-        alone = {"near": ["outcore", "rensa"], "join-in-order": ["outcore"]}
+        # One program compares texts, and no other; none sorts what it joins; Polars' windows do not stream.
+        alone = {"near": ["outcore", "rensa"], "join-in-order": ["outcore"], "window": ["outcore", "DuckDB", "DataFusion"]}
         tools = alone.get(case, args.tools.split(","))
         results = {tool: [] for tool in tools}
         for round_number in range(args.rounds):
