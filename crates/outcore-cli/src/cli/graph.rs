@@ -373,7 +373,7 @@ pub(crate) struct GraphWalkArgs {
     /// The graph's directory
     #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     pub(crate) graph: PathBuf,
-    /// Output, a row of vertices for each walk: an array (.npy), or bare numbers
+    /// Output, a row of vertices for each walk: an array (.npy), lines (.csv), or bare numbers
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Steps of a walk

@@ -3,7 +3,7 @@
 //! Contract: [`copy`] reads the pieces of an input in parallel and writes them in order, so the output has the input's rows
 //! in the input's order, whatever the number of threads. Small pieces next to each other become one section of the
 //! output: where sections begin depends on the input alone. [`copy_changed`] puts a [`Change`]
-//! between the two: fewer rows, or other columns. What it gives appears when it is published, so that several tables can be
+//! between the two: other rows, or other columns. What it gives appears when it is published, so that several tables can be
 //! written before the first of them is seen.
 //!
 //! Bounds: a third of the memory is the readers', the rest the writers'.

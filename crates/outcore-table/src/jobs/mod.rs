@@ -1,7 +1,8 @@
 //! Jobs on tables: thin drivers that put a table's rows through the engine and back.
 //!
 //! Contract: each job reads one table ([`TableInput`]), or two of them, and writes another ([`TableOutput`]), which is absent or
-//! whole. [`copy`](fn@copy), [`select`](fn@select), [`head`] and [`sample`] go straight from one to the other. The others sort the rows by a key of bytes, and
+//! whole. [`copy`](fn@copy), [`select`](fn@select), [`head`] and [`sample`] go straight from one to the other, and so does a
+//! [`join`](fn@join) in any order whose right table fits into memory. The others sort the rows by a key of bytes, and
 //! differ in the key and in what they do with rows of equal keys:
 //!
 //! | job | key | equal keys |

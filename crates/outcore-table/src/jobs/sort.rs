@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use arrow_schema::SchemaRef;
 use outcore::Job;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
-use outcore::sort::lines::rows::RowSource;
+use outcore::sort::lines::rows::{RowSink, RowSource};
 use outcore::sort::lines::{LineSummary, RowSortOptions, sort_rows};
 use outcore_io::memory::Budget;
 use outcore_io::output::parent_of;
@@ -258,6 +258,26 @@ pub(super) fn shapes(
         batch_bytes: reads.batch_bytes,
     };
     (reads, writes)
+}
+
+/// Sorts rows of which none is left out, on so many threads; scratch goes to `dir` where the job names no drives.
+///
+/// # Errors
+/// As [`sort_rows`].
+pub(super) fn sort_all(
+    job: &Job,
+    threads_count: usize,
+    (source, sink): (&dyn RowSource, &dyn RowSink),
+    order: &dyn SortKey,
+    dir: PathBuf,
+) -> Result<LineSummary> {
+    let mut job = job.clone();
+    job.options.threads = threads_count;
+    let options = RowSortOptions {
+        unique: false,
+        scratch_dir: dir,
+    };
+    sort_rows(&job, source, sink, order, &options)
 }
 
 /// Scratch goes beside the output, where the job names no drives.

@@ -231,6 +231,19 @@ fn fixed(draw: &mut Draw, kind: &DataType, width: usize, len: usize, nullable: b
     make_array(data.build().unwrap())
 }
 
+/// [`batch`] with a last column `k` of twelve values and nulls.
+pub fn in_groups(draw: &mut Draw, schema: &Arc<Schema>, rows: usize) -> RecordBatch {
+    let values = batch(draw, schema, rows);
+    let group: Int32Array = (0..rows)
+        .map(|_| (!draw.one_in(9)).then(|| draw.below(12) as i32))
+        .collect();
+    let mut fields: Vec<_> = schema.fields().iter().cloned().collect();
+    fields.push(Arc::new(Field::new("k", DataType::Int32, true)));
+    let mut columns = values.columns().to_vec();
+    columns.push(Arc::new(group));
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
 pub fn array(draw: &mut Draw, kind: &DataType, len: usize, nullable: bool) -> ArrayRef {
     match kind {
         DataType::Null => Arc::new(NullArray::new(len)),

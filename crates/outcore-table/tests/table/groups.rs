@@ -13,7 +13,7 @@ use arrow_array::{
     StringArray, UInt32Array, UInt64Array,
 };
 use arrow_row::{RowConverter, SortField};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::DataType;
 use arrow_select::take::take;
 use outcore::{Kind, Result};
 use outcore_table::input::InputOptions;
@@ -412,13 +412,7 @@ proptest! {
     fn groups_of_any_schema_have_first_last_least_greatest_and_numbers(seed in any::<u64>(), rows in 0usize..300) {
         let mut draw = Draw::new(seed);
         let schema = common::schema(&mut draw, 4, Kinds::Parquet);
-        let values = common::batch(&mut draw, &schema, rows);
-        let group = Int32Array::from_iter((0..rows).map(|_| (!draw.one_in(9)).then(|| draw.below(12) as i32)));
-        let mut fields: Vec<_> = schema.fields().iter().cloned().collect();
-        fields.push(Arc::new(Field::new("k", DataType::Int32, true)));
-        let mut columns = values.columns().to_vec();
-        columns.push(Arc::new(group));
-        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
+        let batch = common::in_groups(&mut draw, &schema, rows);
         let keys = [KeyColumn::new("k")];
         let list: Vec<String> = schema.fields().iter().map(|field| {
             let name = field.name();

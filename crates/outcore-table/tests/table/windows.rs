@@ -13,7 +13,7 @@ use arrow_array::{
     Array, ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array,
 };
 use arrow_row::{RowConverter, SortField};
-use arrow_schema::{DataType, Field, Schema, SortOptions};
+use arrow_schema::{DataType, SortOptions};
 use arrow_select::take::take;
 use outcore::{Kind, Result};
 use outcore_table::input::InputOptions;
@@ -359,13 +359,7 @@ proptest! {
     fn rows_of_any_schema_have_neighbours_and_numbers(seed in any::<u64>(), rows in 0usize..300) {
         let mut draw = Draw::new(seed);
         let schema = common::schema(&mut draw, 4, Kinds::Parquet);
-        let values = common::batch(&mut draw, &schema, rows);
-        let group = Int32Array::from_iter((0..rows).map(|_| (!draw.one_in(9)).then(|| draw.below(12) as i32)));
-        let mut fields: Vec<_> = schema.fields().iter().cloned().collect();
-        fields.push(Arc::new(Field::new("k", DataType::Int32, true)));
-        let mut columns = values.columns().to_vec();
-        columns.push(Arc::new(group));
-        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
+        let batch = common::in_groups(&mut draw, &schema, rows);
         let mut added = vec!["n=row_number".to_owned()];
         for (number, field) in schema.fields().iter().enumerate() {
             added.push(format!("lag{number}=lag({},2)", field.name()));

@@ -28,11 +28,10 @@ use std::sync::atomic::AtomicU64;
 use arrow_array::RecordBatch;
 use outcore::Job;
 use outcore::key::sort_key::Tie;
-use outcore::sort::lines::{RowSortOptions, sort_rows};
 use outcore_io::Result;
 
 use super::rows_out::{WriteShape, part_bytes};
-use super::sort::{KeyInFront, create, open, read_shape, scratch_dir, shapes};
+use super::sort::{KeyInFront, create, open, read_shape, scratch_dir, shapes, sort_all};
 use super::{TableEnds, TableSummary};
 use crate::input::TableInput;
 use crate::output::OutputOptions;
@@ -77,14 +76,10 @@ pub fn group_by(
         shape: writes_shape,
         written: AtomicU64::new(0),
     };
-    let mut sorting = job.clone();
-    sorting.options.threads = writes_shape.writers_count;
-    let options = RowSortOptions {
-        unique: false,
-        scratch_dir: scratch_dir(ends.outputs),
-    };
     let order = KeyInFront { tie: Tie::Bytes };
-    let done = sort_rows(&sorting, &source, &sink, &order, &options)?;
+    let threads_count = writes_shape.writers_count;
+    let dir = scratch_dir(ends.outputs);
+    let done = sort_all(job, threads_count, (&source, &sink), &order, dir)?;
     let rows_out = sink.written.into_inner();
     input.check_unchanged()?;
     job.control.begin_phase("publish", 0);
@@ -125,13 +120,9 @@ pub(super) fn few_groups(
         },
         written: AtomicU64::new(0),
     };
-    let mut sorting = job.clone();
-    sorting.options.threads = reads_shape.readers_count;
-    let options = RowSortOptions {
-        unique: false,
-        scratch_dir: scratch_dir.to_path_buf(),
-    };
     let order = KeyInFront { tie: Tie::Bytes };
-    sort_rows(&sorting, &source, &sink, &order, &options)?;
+    let threads_count = reads_shape.readers_count;
+    let dir = scratch_dir.to_path_buf();
+    sort_all(job, threads_count, (&source, &sink), &order, dir)?;
     Ok(few.into_batches())
 }

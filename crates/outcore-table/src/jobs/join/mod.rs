@@ -33,13 +33,12 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use outcore::Job;
-use outcore::sort::lines::{RowSortOptions, sort_rows};
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
 use super::copy::copy_changed;
 use super::rows_out::part_bytes;
-use super::sort::{create, read_shape, scratch_dir, shapes};
+use super::sort::{create, read_shape, scratch_dir, shapes, sort_all};
 use super::{TableEnds, TableSummary};
 use crate::input::{InputOptions, TableInput};
 use crate::output::OutputOptions;
@@ -225,16 +224,11 @@ pub fn join(
         scratch: Scratch::new(job, &scratch_dir),
         written: AtomicU64::new(0),
     };
-    let mut sorting = job.clone();
-    sorting.options.threads = writes_shape.writers_count;
-    let options = RowSortOptions {
-        unique: false,
-        scratch_dir,
-    };
     let order = JoinKey {
         tail_bytes: plan.tail_bytes,
     };
-    let done = sort_rows(&sorting, &source, &sink, &order, &options)?;
+    let threads_count = writes_shape.writers_count;
+    let done = sort_all(job, threads_count, (&source, &sink), &order, scratch_dir)?;
     let rows_out = sink.written.into_inner();
     let spilled_bytes = sink.scratch.peak_bytes();
     inputs.iter().try_for_each(TableInput::check_unchanged)?;

@@ -25,12 +25,11 @@ use std::sync::atomic::AtomicU64;
 use outcore::Job;
 use outcore::key::sort_key::Tie;
 use outcore::sort::lines::rows::RowSource;
-use outcore::sort::lines::{RowSortOptions, sort_rows};
 use outcore_io::Result;
 
 use super::rows_in::{RowKeys, RowsIn};
 use super::rows_out::part_bytes;
-use super::sort::{KeyInFront, create, open, scratch_dir, shapes};
+use super::sort::{KeyInFront, create, open, scratch_dir, shapes, sort_all};
 use super::{TableEnds, TableSummary};
 use crate::output::OutputOptions;
 use crate::rows::KeyColumn;
@@ -85,14 +84,10 @@ pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableS
         shape: writes_shape,
         written: AtomicU64::new(0),
     };
-    let mut sorting = job.clone();
-    sorting.options.threads = writes_shape.writers_count;
-    let options = RowSortOptions {
-        unique: false,
-        scratch_dir: scratch_dir(ends.outputs),
-    };
     let order = KeyInFront { tie: Tie::Bytes };
-    let done = sort_rows(&sorting, &source, &sink, &order, &options)?;
+    let threads_count = writes_shape.writers_count;
+    let dir = scratch_dir(ends.outputs);
+    let done = sort_all(job, threads_count, (&source, &sink), &order, dir)?;
     let rows_out = sink.written.into_inner();
     input.check_unchanged()?;
     job.control.begin_phase("publish", 0);
