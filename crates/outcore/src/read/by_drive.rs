@@ -28,6 +28,11 @@ impl<T> ByDrive<T> {
         ByDrive { drives, next: 0 }
     }
 
+    /// Whether all has been taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.drives.iter().all(|(_, queue)| queue.is_empty())
+    }
+
     /// The queue of the drive that is next, of which one thing is to be taken; none once all are empty.
     pub(crate) fn next(&mut self, port: &Port) -> Option<&mut VecDeque<T>> {
         let count = self.drives.len();

@@ -1,9 +1,9 @@
 //! Building a view: sorted runs, each written once.
 //!
 //! Contract: the input is cut into runs of consecutive records that fill an area of memory each. A
-//! thread reads a run, sorts it where it lies, adds its index and writes it from there, while its
-//! other area is being filled or written (lines, which cannot change places, are put in order in small
-//! buffers as they are written); the runs are spread over the drives by weight. Where a
+//! thread reads a run, sorts it where it lies, adds its index and writes it from there, while
+//! other areas are being filled from each drive and written to each (lines, which cannot change places, are put in
+//! order in small buffers as they are written); the runs are spread over the drives by weight. Where a
 //! reader could not merge so many, they are merged in groups first ([`super::plan`]). All is staged
 //! in private directories; the view appears with its manifest, after everything is durable, and a job that
 //! is killed leaves the view as it was, or whole, or to be finished by who comes next. What is
@@ -22,7 +22,7 @@ use super::level::{Generation, Level, Places, now_seed};
 use super::manifest::{self, Manifest, NAME};
 use super::output::merge_groups;
 use super::plan::{LineLengths, ViewPlan, ViewSize, plan_in_blocks, plan_view};
-use super::planned::cut_runs;
+use super::planned::{by_turns, cut_runs};
 use super::shape::Shape;
 use super::sort_lines::{RunSizes, cut_lines};
 use super::sorting::sort_runs;
@@ -257,7 +257,7 @@ impl Request<'_> {
             false => Generation::Passing,
         };
         let staged = (first_number, generation(is_last));
-        let mut level = Level::stage(&places, &shape, &counts, staged)?;
+        let mut level = Level::stage(&places, &shape, (&counts, by_turns(&cuts, &parts)), staged)?;
         job.control.begin_phase("sort runs", data_bytes);
         let keeps = size.keeps_runs && is_last;
         let kept = sort_runs(job, &volume, &parts, &cuts, &plan, (&mut level, keeps))?;
@@ -271,7 +271,7 @@ impl Request<'_> {
                 .map(|runs| runs.iter().map(|run| run.units).sum())
                 .collect();
             let staged = (first_number, generation(is_last));
-            let next = Level::stage(&places, &shape, &counts, staged)?;
+            let next = Level::stage(&places, &shape, (&counts, 0..counts.len()), staged)?;
             job.control.begin_phase("merge runs", data_bytes);
             level = merge_level(job, level, next, group as usize)?;
             phases.end("merge runs", &volume);

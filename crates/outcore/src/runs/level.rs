@@ -29,11 +29,12 @@ pub(super) struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// The drive for each run: the one with the least for its weight.
-    fn spread(&self, stored_bytes: &[u64]) -> Vec<usize> {
+    /// The drive for each run: the one with the least for its weight, as they come in `turns`.
+    fn spread(&self, stored_bytes: &[u64], turns: impl IntoIterator<Item = usize>) -> Vec<usize> {
         let mut taken_bytes = vec![0u64; self.drives.len()];
-        let mut chosen = Vec::with_capacity(stored_bytes.len());
-        for &bytes in stored_bytes {
+        let mut chosen = vec![0; stored_bytes.len()];
+        for run in turns {
+            let bytes = stored_bytes[run];
             let load = |drive: usize| {
                 let after_bytes = taken_bytes[drive] + bytes;
                 let is_over = after_bytes > self.drives[drive].limit_bytes;
@@ -47,7 +48,7 @@ impl Places<'_> {
             });
             let drive = least.unwrap_or(0);
             taken_bytes[drive] += bytes;
-            chosen.push(drive);
+            chosen[run] = drive;
         }
         chosen
     }
@@ -102,19 +103,19 @@ impl LevelRun {
 }
 
 impl Level {
-    /// Stages the files of runs of so many units: one for each if they are those of the view, else
-    /// one a drive.
+    /// Stages the files of runs of so many units, which are written in the order of `turns`: one for each if they
+    /// are those of the view, else one a drive.
     pub(super) fn stage(
         places: &Places<'_>,
         shape: &Shape,
-        counts: &[u64],
+        (counts, turns): (&[u64], impl IntoIterator<Item = usize>),
         (first_number, generation): (u32, Generation),
     ) -> Result<Self> {
         let stored: Vec<u64> = counts
             .iter()
             .map(|&count| shape.stored_bytes(count))
             .collect();
-        let chosen = places.spread(&stored);
+        let chosen = places.spread(&stored, turns);
         let names = (shape.id, (random(now_seed(), shape.id) >> 32) as u32);
         let mut plans: Vec<ShardPlan> = Vec::new();
         let mut where_at: Vec<(usize, u64)> = Vec::with_capacity(counts.len());

@@ -37,6 +37,7 @@ const MERGED: &str = "merged records";
 /// Buffers of a writer, and their size if records are not longer.
 const BUFFERS: usize = 4;
 const BUFFER_BYTES: usize = 1 << 20;
+const BUFFER_BYTES_MIN: usize = 64 << 10;
 
 /// What writing a view out did.
 #[derive(Debug, Clone)]
@@ -246,11 +247,14 @@ pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize)
     let blocks: u64 = next.runs.iter().map(|run| shape.blocks_of(run.units)).sum();
     // Those of the runs that are read, and those of the runs that are written.
     let index_bytes = 2 * shape.index_bytes(blocks + level.runs.len() as u64);
-    let chunk_bytes = chunk_bytes(shape, BUFFER_BYTES);
-    let slot_bytes = chunk_bytes + BLOCK_BYTES;
     let threads = ThreadGroup::new(job, groups as u64).threads();
     let buffers = BUFFERS * threads;
     let memory_bytes = job.budget.free_bytes();
+    // A quarter of the memory at most.
+    let share_bytes = memory_bytes / (4 * buffers as u64);
+    let buffer_bytes = share_bytes.clamp(BUFFER_BYTES_MIN as u64, BUFFER_BYTES as u64) as usize;
+    let chunk_bytes = chunk_bytes(shape, buffer_bytes);
+    let slot_bytes = chunk_bytes + BLOCK_BYTES;
     let ledger = Ledger::new("merge of runs")
         .always(INDEX, index_bytes)
         .always(MERGED, Pool::total_bytes(slot_bytes, buffers))

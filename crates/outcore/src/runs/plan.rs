@@ -1,9 +1,9 @@
 //! The plan of a view: runs, areas, blocks, merges beforehand, predicted traffic. Pure.
 //!
 //! Contract: [`plan_view`] turns sizes into a [`ViewPlan`] before anything is read; printing it is
-//! `--explain`. Every run fits an *area*, and each thread has an area that it fills and one that it
-//! sorts and writes; the sort's own space, the index and, where the runs are kept in memory for a
-//! first read, a reader are counted too. Runs that are more than a reader with most of the memory, or
+//! `--explain`. Every run fits an *area*. Each thread sorts one, and for each drive one is being filled and one
+//! written, unless so small areas made so many runs that they had to be merged beforehand; the sort's own space, the
+//! index and, where the runs are kept in memory for a first read, a reader are counted too. Runs that are more than a reader with most of the memory, or
 //! a process with its open files, can merge are merged beforehand, in groups.
 //!
 //! | in ActiveSort | here |
@@ -143,6 +143,8 @@ pub struct ViewPlan {
     pub area_bytes: usize,
     /// Areas.
     pub areas: usize,
+    /// Drives that are read and written at once.
+    pub drives: usize,
     /// How many runs become one in each merge beforehand; nothing if there is none.
     pub merges: Vec<u64>,
     /// Predicted bytes read to make it.
@@ -229,12 +231,28 @@ fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result
         };
         let block_records = block_records(&size);
         let mut fewer = (1..=threads).rev();
-        fewer.find_map(|threads| plan_for_threads(size, block_records, threads))
+        fewer.find_map(|threads| {
+            let plan = plan_for(size, block_records, (threads, 1))?;
+            // All drives are kept busy, or a half of them, and so on.
+            let mut drives = size.drive_count;
+            while drives > 1 {
+                let busy = plan_for(size, block_records, (threads, drives));
+                if let Some(busy) = busy.filter(|busy| busy.is_as_easily_read_as(&plan)) {
+                    return Some(busy);
+                }
+                drives /= 2;
+            }
+            Some(plan)
+        })
     })
 }
 
-/// The plan with so many threads that sort.
-fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> Option<ViewPlan> {
+/// The plan with so many threads that sort, and areas that keep so many drives busy.
+fn plan_for(
+    size: ViewSize,
+    block_records: u64,
+    (sort_threads, drives): (usize, usize),
+) -> Option<ViewPlan> {
     let record_bytes = size.record_bytes as u64;
     let threads = sort_threads as u64;
     let eighth_bytes = size.memory_bytes / 8;
@@ -252,7 +270,7 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
         }
         None => 0,
     };
-    let areas = threads + 2;
+    let areas = threads + 2 * drives as u64;
     // What the space takes, however short the run is.
     let least_space_bytes = size.sort_space_bytes(0);
     let space = |run_bytes: u64| size.sort_space_bytes(run_bytes) - least_space_bytes;
@@ -273,10 +291,11 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
         return None;
     }
     let mut run_records = room_bytes / record_bytes;
-    // Data that fit several areas are spread evenly, so that all threads have some.
+    // Data that fit several areas are spread evenly, so that all threads have some; who reads them has few runs to merge.
     let records = size.data_bytes / record_bytes;
     if records <= run_records * areas {
-        run_records = records.div_ceil(areas).max(1).min(run_records);
+        let runs = records.div_ceil(run_records).max(threads + 2);
+        run_records = records.div_ceil(runs).max(1).min(run_records);
     }
     if let Some(run_bytes) = size.run_bytes {
         let least = size.lines.map_or(1, |lines| lines.line_bytes);
@@ -292,6 +311,7 @@ fn plan_for_threads(size: ViewSize, block_records: u64, sort_threads: usize) -> 
         runs,
         area_bytes: area_bytes as usize,
         areas: areas as usize,
+        drives,
         merges,
         predicted_read_bytes: 0,
         predicted_written_bytes: 0,
@@ -339,6 +359,15 @@ fn merges(size: ViewSize, slot_bytes: u64, runs: u64) -> Option<Vec<u64>> {
 const AREA_SLACK_BYTES: u64 = (INPUT_PIECES_MAX as u64 * 3 + 4) * BLOCK_BYTES as u64;
 
 impl ViewPlan {
+    /// Whether more runs than those of `other` cost neither a merge beforehand nor more than a quarter of the memory for
+    /// who reads them.
+    fn is_as_easily_read_as(&self, other: &ViewPlan) -> bool {
+        let slots = 2 * self.view_runs() + SPARE_SLOTS as u64;
+        let reader_bytes = slots * slot_bytes(&self.size, self.block_records);
+        let is_little = reader_bytes <= self.size.memory_bytes / 4;
+        self.merges.len() == other.merges.len() && (is_little || self.runs <= other.runs)
+    }
+
     /// The longest line.
     pub(super) fn line_bytes_max(&self) -> u64 {
         let room_bytes = (self.area_bytes as u64).saturating_sub(AREA_SLACK_BYTES);

@@ -3,6 +3,8 @@
 //! Contract: runs take consecutive records, as many as the plan says, out of parts of input files. Nothing
 //! is read here; lines are cut by [`super::sort_lines`], which has to find where they end.
 
+use std::collections::BTreeMap;
+
 use super::plan::INPUT_PIECES_MAX;
 use crate::read::source::InputPart;
 
@@ -24,6 +26,29 @@ pub(super) struct FilePart {
     pub(super) len_bytes: u64,
     /// Whether its last line has no terminator.
     pub(super) is_unended: bool,
+}
+
+impl PlannedRun {
+    /// The drive from which it is read, or most of it.
+    pub(super) fn drive_index(&self, parts: &[InputPart]) -> usize {
+        let first = self.pieces.first();
+        first.map_or(0, |piece| parts[piece.part].file.drive_index)
+    }
+}
+
+/// The runs in the order in which threads take them, about: one of each drive by turns. Neighbours in it are
+/// written at the same time, so they belong on different drives.
+pub(super) fn by_turns(cuts: &[PlannedRun], parts: &[InputPart]) -> Vec<usize> {
+    let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
+    let turns = cuts.iter().enumerate().map(|(run, cut)| {
+        let drive_index = cut.drive_index(parts);
+        let turn = taken.entry(drive_index).or_default();
+        *turn += 1;
+        (*turn, drive_index, run)
+    });
+    let mut turns: Vec<_> = turns.collect();
+    turns.sort_unstable();
+    turns.into_iter().map(|(_, _, run)| run).collect()
 }
 
 /// Cuts the input into runs of consecutive records.

@@ -1,15 +1,14 @@
 //! Sorting runs: several threads read areas, put them in order and write them.
 //!
 //! Contract: every run of the level is read once, sorted and written with its index, by the thread that
-//! took it. A thread fills one area while it sorts another; records are sorted where they lie and
-//! written from there, lines are put in order in small buffers on their way out. Short reads are errors
+//! took it. Threads fill areas from all drives while they sort others and write others to all drives; records are
+//! sorted where they lie and written from there, lines are put in order in small buffers on their way out. Short reads are errors
 //! that name the input. With `keeps`, areas that nobody needs keep what was written.
 //!
 //! Memory: the areas, the sort's space, the indexes of the runs, and the buffers of lines, all as
 //! planned.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::index::Indexer;
@@ -23,12 +22,13 @@ use super::sort_lines::{LineSpace, Passes, SpaceSizes};
 use super::sort_run::{RunSpace, sort_run};
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
+use crate::read::by_drive::ByDrive;
 use crate::read::framing::ItemFraming;
 use crate::read::source::InputPart;
 use crate::read::source::became_shorter;
 use crate::sort::lines::{Gather, LineSortOptions, line_number};
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
-use outcore_io::port::Volume;
+use outcore_io::port::{Port, Volume};
 use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Kind, Result};
 
@@ -44,7 +44,10 @@ struct Sorting<'a> {
     cuts: &'a [PlannedRun],
     level: &'a Level,
     areas: Pool,
-    next: AtomicUsize,
+    /// The runs that nobody has taken.
+    left: Mutex<ByDrive<usize>>,
+    /// Areas that a thread fills at once.
+    loads_max: usize,
     keeps: bool,
     /// What sorting lines takes.
     lines: Option<LineSizes>,
@@ -53,6 +56,17 @@ struct Sorting<'a> {
 }
 
 impl Sorting<'_> {
+    /// The next run, from the drive that has least to do for the thread of `port`.
+    fn take_run(&self, port: &Port) -> Option<usize> {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.next(port)?.pop_front()
+    }
+
+    fn is_all_taken(&self) -> bool {
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.is_empty()
+    }
+
     /// An error whose offset is a place in the area of a run, with the file and the line there.
     fn with_line(&self, cut: &PlannedRun, rule: &LineRule, error: Error) -> Error {
         let Some(at_bytes) = error.offset_bytes() else {
@@ -144,6 +158,8 @@ pub(super) fn sort_runs(
         }
     };
     let _index = job.budget.reserve(INDEX, index_bytes)?;
+    let by_drive = cuts.iter().map(|cut| cut.drive_index(parts));
+    let left = ByDrive::of(by_drive.enumerate().map(|(run, drive)| (drive, run)));
     let sorting = Sorting {
         job,
         thread_group,
@@ -152,7 +168,8 @@ pub(super) fn sort_runs(
         cuts,
         level,
         areas: Pool::new(&runs, RUNS, plan.area_bytes, areas)?,
-        next: AtomicUsize::new(0),
+        left: Mutex::new(left),
+        loads_max: 1 + plan.drives.div_ceil(threads),
         keeps,
         lines,
         kept: Mutex::default(),
@@ -167,7 +184,7 @@ pub(super) fn sort_runs(
             transfers: Transfers::new(volume)?,
             buffers: buffers.transpose()?,
             space: LineSpace::default(),
-            loading: VecDeque::new(),
+            loading: Vec::new(),
             writing: Vec::new(),
             run_space: RunSpace::new(spaces.as_ref().and_then(Pool::take)),
         };
@@ -208,7 +225,7 @@ struct Part {
 struct Worker<'a> {
     sorting: &'a Sorting<'a>,
     transfers: Transfers<Part>,
-    loading: VecDeque<Area>,
+    loading: Vec<Area>,
     writing: Vec<Area>,
     run_space: RunSpace,
     /// Buffers and space for lines.
@@ -220,47 +237,43 @@ impl Worker<'_> {
     fn run(&mut self) -> Result<()> {
         loop {
             self.sorting.thread_group.check()?;
-            if self.start_load()? {
-                self.transfers.start()?;
+            while self.start_load() {}
+            self.transfers.start()?;
+            self.settle()?;
+            if let Some(area) = self.take_loaded() {
+                self.sort_and_write(area)?;
+            } else if !self.transfers.is_empty() {
+                self.transfers.wait()?;
                 self.settle()?;
-            }
-            match self.loading.front() {
-                Some(area) if area.transfers_left == 0 => {
-                    if let Some(area) = self.loading.pop_front() {
-                        self.sort_and_write(area)?;
-                    }
-                    self.transfers.start()?;
-                    self.settle()?;
-                }
-                None if self.transfers.is_empty() && self.is_done() => return Ok(()),
-                None if self.transfers.is_empty() => {
-                    // The other threads have all areas; one of them will be free soon.
-                    std::thread::sleep(std::time::Duration::from_millis(1));
-                }
-                _ => {
-                    self.transfers.wait()?;
-                    self.settle()?;
-                }
+            } else if self.sorting.is_all_taken() {
+                return Ok(());
+            } else {
+                // The other threads have all areas; one of them will be free soon.
+                std::thread::sleep(std::time::Duration::from_millis(1));
             }
         }
     }
 
-    fn is_done(&self) -> bool {
-        self.sorting.next.load(Ordering::Relaxed) >= self.sorting.cuts.len()
+    /// An area that is full; not always the oldest, since drives are not equally fast.
+    fn take_loaded(&mut self) -> Option<Area> {
+        let is_full = |area: &Area| area.transfers_left == 0;
+        let at = self.loading.iter().position(is_full)?;
+        Some(self.loading.remove(at))
     }
 
-    /// Fills one area ahead, if there is a free one and a run left; true if it was started.
-    fn start_load(&mut self) -> Result<bool> {
-        if self.loading.len() > 1 || self.is_done() {
-            return Ok(false);
+    /// Begins to fill an area, if there is a free one and a run left, from the drive that has least to do; true if
+    /// it did.
+    fn start_load(&mut self) -> bool {
+        if self.loading.len() >= self.sorting.loads_max || self.sorting.is_all_taken() {
+            return false;
         }
         let Some(slot) = self.take_area() else {
-            return Ok(false);
+            return false;
         };
-        let run = self.sorting.next.fetch_add(1, Ordering::Relaxed);
-        let Some(cut) = self.sorting.cuts.get(run) else {
-            return Ok(false);
+        let Some(run) = self.sorting.take_run(self.transfers.port()) else {
+            return false;
         };
+        let cut = &self.sorting.cuts[run];
         let mut area = Area {
             run,
             parts: Vec::new(),
@@ -297,8 +310,8 @@ impl Worker<'_> {
             }
         }
         area.parts.push((offset, rest));
-        self.loading.push_back(area);
-        Ok(true)
+        self.loading.push(area);
+        true
     }
 
     /// A free area, or the one that was kept longest.

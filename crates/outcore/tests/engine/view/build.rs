@@ -3,11 +3,14 @@
 //! Contract: traffic is counted at the drives, memory at the job's budget; contents are compared with
 //! the oracle's.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use outcore::Kind;
-use outcore::Output;
-use outcore::runs::SortedView;
+use outcore::runs::{BuildOptions, SortedView, build};
+use outcore::{Device, Input, Kind, Output};
+
+use crate::support::devices::HookDevice;
 
 use super::kit::{Case, DIR, read_all};
 
@@ -40,6 +43,81 @@ fn building_and_reading_once_moves_two_reads_and_one_write() {
 
 fn format_bytes(format: &str) -> usize {
     Case::of(format, 0, 1).format.record_bytes()
+}
+
+/// For how long how many drives had something to do, by the virtual clock.
+#[derive(Default)]
+struct Busy {
+    now_ns: u64,
+    in_flight: BTreeMap<PathBuf, usize>,
+    all_ns: u64,
+    drives_ns: u64,
+}
+
+impl Busy {
+    /// A transfer on a drive begins, or ends, now.
+    fn turn(&mut self, now_ns: u64, path: &Path, begins: bool) {
+        let passed_ns = now_ns - std::mem::replace(&mut self.now_ns, now_ns);
+        let busy = self.in_flight.values().filter(|count| **count > 0).count() as u64;
+        self.all_ns += if busy > 0 { passed_ns } else { 0 };
+        self.drives_ns += busy * passed_ns;
+        let drive = path.iter().take(2).collect();
+        let count = self.in_flight.entry(drive).or_default();
+        *count = if begins { *count + 1 } else { *count - 1 };
+    }
+
+    fn mean(&self) -> f64 {
+        self.drives_ns as f64 / self.all_ns as f64
+    }
+}
+
+#[test]
+fn building_keeps_all_drives_busy() {
+    for (drives, stable) in [(1, false), (2, false), (4, false), (4, true)] {
+        let mut case = Case {
+            drives,
+            memory_bytes: 12 << 20,
+            ..Case::of("u64", 4 << 20, 1)
+        };
+        case.order.stable = stable;
+        let ram = case.ram();
+        let input = case.input();
+        let each = input.len() / drives;
+        let files = input.chunks(each).enumerate().map(|(drive, bytes)| {
+            let path = format!("/d{drive}/in");
+            ram.put(&path, bytes.to_vec());
+            Input::raw(path)
+        });
+        let files: Vec<Input> = files.collect();
+        let busy = Arc::new(Mutex::new(Busy::default()));
+        let turn = {
+            let (ram, busy) = (ram.clone(), Arc::clone(&busy));
+            move |path: &Path, begins| busy.lock().unwrap().turn(ram.now_ns(), path, begins)
+        };
+        let at_start = turn.clone();
+        let device = HookDevice::with_starts(
+            Arc::new(ram),
+            move |path, _| at_start(path, true),
+            move |path, _| turn(path, false),
+        );
+        let job = case.job(Arc::new(device));
+        let options = BuildOptions {
+            run_bytes: None,
+            ..case.options()
+        };
+        let (view, summary) = build(&job, &files, Path::new(DIR), &case.format, options).unwrap();
+        let mean = busy.lock().unwrap().mean();
+        eprintln!("{drives} drives, of which {mean:.2} are busy");
+        assert!(
+            mean > 0.75 * drives as f64,
+            "of {drives} drives {mean:.2} are busy"
+        );
+        assert!(summary.plan.merges.is_empty());
+        assert!(job.budget.peak_bytes() <= case.memory_bytes);
+        if stable {
+            assert!(read_all(&view) == case.sorted(&input));
+        }
+    }
 }
 
 #[test]
@@ -90,6 +168,22 @@ fn more_runs_than_memory_can_merge_are_merged_beforehand() {
         assert_eq!(names.len() as u64, summary.runs + 2, "{names:?}");
         assert!(job.budget.peak_bytes() <= case.memory_bytes);
     }
+}
+
+#[test]
+fn merges_beforehand_do_with_as_little_memory_as_the_plan() {
+    let case = Case {
+        memory_bytes: 4 << 20,
+        ..Case::of("u64", 2 << 20, 64)
+    };
+    let ram = case.ram();
+    let input = case.input();
+    ram.put("/d0/in", input.clone());
+    let job = case.job(Arc::new(ram));
+    let (view, summary) = case.build(&job).unwrap();
+    assert!(!summary.plan.merges.is_empty());
+    assert!(job.budget.peak_bytes() <= case.memory_bytes);
+    assert!(read_all(&view) == case.sorted(&input));
 }
 
 #[test]
