@@ -14,7 +14,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outcore::{Error, Kind, Phase};
+use outcore::{Control, Error, Kind, Phase};
 use serde_json::{Value, json};
 
 use crate::cli::{ColorWhen, Common};
@@ -171,6 +171,16 @@ impl Reporter {
         if self.is_verbose() {
             self.human(line);
         }
+    }
+
+    /// Shows each plan that a job makes, as soon as it is made.
+    pub(crate) fn show_plans(&self, control: &Control) {
+        let reporter = self.clone();
+        control.on_plan(move |plan| {
+            let text = plan.to_string();
+            reporter.event("plan", json!({ "text": text }));
+            reporter.human(&text);
+        });
     }
 
     /// The table of a job's phases beside its plan, for people who asked for more or, if it `is_explained`, for the plan.

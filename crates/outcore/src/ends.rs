@@ -181,7 +181,7 @@ impl PhasePlan {
 
 /// What `phases` are predicted to do, in a line of a plan: `scratch_bytes` of scratch where there may be any, at which
 /// rates, and with which costs of computing, if it is counted.
-pub(crate) fn predicted_text(
+pub fn predicted_text(
     phases: &[PhasePlan],
     scratch_bytes: Option<u64>,
     rates: &DriveRates,

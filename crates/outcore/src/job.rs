@@ -7,8 +7,9 @@
 
 pub(crate) mod thread_group;
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use outcore_io::config::IoMode;
 use outcore_io::drive::Device;
@@ -62,6 +63,22 @@ pub struct Control {
     read_bytes: AtomicU64,
     written_bytes: AtomicU64,
     loads: Mutex<Vec<DriveLoad>>,
+    on_plan: OnPlan,
+}
+
+/// Takes a plan, to show it.
+type ShowPlan = dyn Fn(&dyn fmt::Display) + Send + Sync;
+
+/// What is called with each plan that a job makes.
+#[derive(Default)]
+struct OnPlan(OnceLock<Box<ShowPlan>>);
+
+impl fmt::Debug for OnPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnPlan")
+            .field(&self.0.get().is_some())
+            .finish()
+    }
 }
 
 /// How much a drive has had to do lately.
@@ -111,6 +128,18 @@ impl Control {
             Err(Error::interrupted())
         } else {
             Ok(())
+        }
+    }
+
+    /// Calls `show` with each plan that the job makes from now on, before it follows it. Later calls change nothing.
+    pub fn on_plan(&self, show: impl Fn(&dyn fmt::Display) + Send + Sync + 'static) {
+        let _ = self.on_plan.0.set(Box::new(show));
+    }
+
+    /// Shows a plan to whoever asked for plans.
+    pub fn show_plan(&self, plan: &dyn fmt::Display) {
+        if let Some(show) = self.on_plan.0.get() {
+            show(plan);
         }
     }
 

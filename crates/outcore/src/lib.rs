@@ -137,7 +137,7 @@ pub use dataset::{
     Buckets, Context, ContextBuilder, Dataset, Field, Lines, Sortable, Step, Summary, TypedDataset,
     field,
 };
-pub use ends::{Forecast, Input, MakeHeader, Output, Phase, PhasePlan};
+pub use ends::{Forecast, Input, MakeHeader, Output, Phase, PhasePlan, predicted_text};
 pub use job::{Control, DriveRates, Job, JobOptions, Progress, ScratchDrive};
 pub use key::{ByteOrder, NpyHeader, RecordFormat, SortKey, Tie};
 pub use outcore_io::config::IoMode;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::tables::TableArgs;
+use super::tables::{PlanArgs, TableArgs};
 use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs};
 
 const JOIN_EXAMPLES: &str = "\
@@ -76,6 +76,8 @@ pub(crate) struct JoinArgs {
     /// Replace an existing output
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }

@@ -57,6 +57,15 @@ impl TableArgs {
     }
 }
 
+/// Whether plans are shown.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "Plan")]
+pub(crate) struct PlanArgs {
+    /// Print the plan, then run
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
 /// Where tables come from and go to, of commands for nothing but tables.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TableFileArgs {
@@ -77,6 +86,8 @@ pub(crate) struct TableFileArgs {
     /// Replace existing outputs
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }
@@ -104,6 +115,8 @@ pub(crate) struct ConvertArgs {
     /// Replace an existing output
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }

@@ -634,3 +634,40 @@ fn memory_stays_within_64_mib_of_what_is_allowed() {
         }
     }
 }
+
+#[test]
+fn jobs_on_tables_show_their_plans_beside_what_they_did() {
+    let place = TestDir::new();
+    write(&place.path("t.parquet"), &batch(5_000));
+    let sorted = ["distribute", "sort"];
+    for (arguments, phases) in [
+        (&["sort", "--by", "number"][..], &sorted[..]),
+        (&["shuffle"], &sorted),
+        (&["unique", "--by", "name"], &sorted),
+        (&["group-by", "--by", "name"], &sorted),
+        (
+            &["window", "--by", "name", "--add", "n=row_number"],
+            &sorted,
+        ),
+        (&["dedup", "--by", "name"], &["distribute", "sort", "copy"]),
+        (&["convert"], &["copy"]),
+        (&["filter", "number < 7"], &["copy"]),
+    ] {
+        let files = ["t.parquet", "-o", "o.parquet", "--force", "--explain"];
+        let at = if arguments[0] == "filter" { 2 } else { 1 };
+        let files = [&arguments[..at], &files[..], &arguments[at..]];
+        let said = place.run(&files.concat()).ok().stderr;
+        assert!(said.contains("predicted: reads "), "{arguments:?}: {said}");
+        for phase in phases {
+            let row = said
+                .lines()
+                .find(|line| line.starts_with(&format!("  {phase} ")));
+            let is_planned = row.is_some_and(|row| row.contains(" B") || row.contains("KiB"));
+            assert!(is_planned, "{arguments:?} {phase}: {said}");
+            assert!(said.contains("planned"), "{arguments:?}: {said}");
+        }
+    }
+    place
+        .run(&["sort", "t.parquet", "-o", "p.parquet", "--dry-run"])
+        .fails(2, &["--dry-run"], "--explain");
+}

@@ -237,6 +237,11 @@ impl TableInput {
         self.pieces.iter().map(|piece| piece.rows_count).sum()
     }
 
+    /// Bytes of all pieces, as they are stored: what one pass over them reads.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.stored_bytes).sum()
+    }
+
     /// Bytes that have been read so far.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.volume.traffic_bytes().0

@@ -8,6 +8,7 @@
 //!
 //! Bounds: a third of the memory is the readers', the rest the writers'.
 
+use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,8 +17,8 @@ use std::time::Instant;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
-use outcore::Job;
-use outcore_io::{Error, Kind, Result, threads};
+use outcore::{Forecast, Job, Phase, PhasePlan, predicted_text};
+use outcore_io::{Error, Kind, Result, threads, units};
 
 use super::{TableEnds, TableSummary};
 use crate::fault;
@@ -26,6 +27,9 @@ use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
 
 /// Pieces that are smaller than that together become one section.
 const SECTION_BYTES: u64 = 16 << 20;
+
+/// The name of the phase.
+const COPY: &str = "copy";
 
 /// Takes a batch that is written.
 pub(super) type WriteBatch<'w> = dyn FnMut(&RecordBatch) -> Result<()> + 'w;
@@ -104,10 +108,16 @@ impl Copied {
     /// I/O: nothing is left then.
     pub(super) fn publish(self) -> Result<TableSummary> {
         let lens_bytes = self.output.publish()?;
+        let written_bytes = lens_bytes.iter().sum();
+        let mut summary = self.summary;
+        summary
+            .phases
+            .iter_mut()
+            .for_each(|copy| copy.written_bytes = written_bytes);
         Ok(TableSummary {
-            written_bytes: lens_bytes.iter().sum(),
+            written_bytes,
             lens_bytes,
-            ..self.summary
+            ..summary
         })
     }
 }
@@ -133,9 +143,11 @@ pub(super) fn copy_changed(
         memory_bytes: memory_bytes / 3 * 2,
         rows_count: counts.as_ref().map(|counts| counts.iter().sum()),
     };
+    let plan = CopyPlan::of(job, input, (schema, shape.rows_count), threads_count);
+    job.control.show_plan(&plan);
     let output = TableOutput::create(job, outputs, schema, writes, shape)?;
-    let stored_bytes = pieces.iter().map(|piece| piece.stored_bytes).sum();
-    job.control.begin_phase("copy", stored_bytes);
+    let before_bytes = input.read_bytes();
+    job.control.begin_phase(COPY, input.stored_bytes());
     let next = AtomicUsize::new(0);
     let rows_in = AtomicU64::new(0);
     let work = |_thread: usize| {
@@ -176,15 +188,84 @@ pub(super) fn copy_changed(
     let counts = threads::together("outcore-table-copy", threads_count, work)?;
     let rows_out = sum(counts)?;
     input.check_unchanged()?;
+    let (seconds, read_bytes) = (started.elapsed().as_secs_f64(), input.read_bytes());
+    let phase = Phase {
+        name: COPY,
+        seconds,
+        read_bytes: read_bytes - before_bytes,
+        written_bytes: 0,
+        predicted: Some(plan.phase),
+    };
     let summary = TableSummary {
         rows_in: rows_in.into_inner(),
         rows_out,
-        seconds: started.elapsed().as_secs_f64(),
-        read_bytes: input.read_bytes(),
+        seconds,
+        read_bytes,
         passes: 1,
+        phases: vec![phase],
         ..TableSummary::default()
     };
     Ok(Copied { output, summary })
+}
+
+/// What a copy is about to do.
+struct CopyPlan<'a> {
+    job: &'a Job,
+    pieces_count: usize,
+    threads_count: usize,
+    phase: PhasePlan,
+}
+
+impl<'a> CopyPlan<'a> {
+    /// For an output of a schema and so many rows, if that is known.
+    fn of(
+        job: &'a Job,
+        input: &TableInput,
+        (schema, rows_count): (&SchemaRef, Option<u64>),
+        threads_count: usize,
+    ) -> Self {
+        let stored_bytes = input.stored_bytes();
+        // Encodings and codecs of both are often the same.
+        let written = match rows_count == Some(input.rows_count()) {
+            _ if schema.fields().len() > input.schema().fields().len() => Forecast::Unknown,
+            true => Forecast::About(stored_bytes),
+            false => Forecast::AtMost(stored_bytes),
+        };
+        let requests = input.pieces().len() as f64;
+        let moving = |bytes: u64| {
+            let moved_bytes = (stored_bytes as f64, bytes as f64);
+            job.options.rates.seconds(moved_bytes, requests, 1)
+        };
+        CopyPlan {
+            job,
+            pieces_count: input.pieces().len(),
+            threads_count,
+            phase: PhasePlan {
+                name: COPY,
+                read_bytes: stored_bytes.into(),
+                written_bytes: written,
+                seconds: written.bytes().map(moving),
+            },
+        }
+    }
+}
+
+impl fmt::Display for CopyPlan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "copy {} of a table in {} of memory on {}",
+            units::counted(self.pieces_count as u64, "row group"),
+            units::bytes(self.job.budget.free_bytes()),
+            units::counted(self.threads_count as u64, "thread")
+        )?;
+        let plan = [self.phase];
+        write!(
+            f,
+            "  {}",
+            predicted_text(&plan, None, &self.job.options.rates, None)
+        )
+    }
 }
 
 /// The pieces of each section: one, or several small ones.

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
-use outcore::Job;
 use outcore::sort::lines::rows::{RowBatch, RowSource, TakeRows};
+use outcore::{Forecast, Job};
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 use twox_hash::XxHash3_128;
@@ -311,6 +311,10 @@ impl RowSource for RowsIn<'_> {
         };
         let batches_bytes = batches * self.shape.batch_bytes;
         (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
+    }
+
+    fn read_forecast(&self) -> Forecast {
+        self.input.stored_bytes().into()
     }
 
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {

@@ -6,6 +6,7 @@
 //!
 //! Bounds: row groups that are being encoded are the output's; beside them a decoded batch a thread.
 
+use outcore::Forecast;
 use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::{Error, Kind, Result, units};
 
@@ -58,6 +59,7 @@ pub(super) struct RowsOut<'a> {
     columns: Option<&'a [usize]>,
     shape: WriteShape,
     part_bytes: u64,
+    written: Forecast,
 }
 
 /// Bytes of the rows of a part, where all of them are about `data_bytes`, of `row_bytes` each on average.
@@ -75,12 +77,12 @@ pub(super) fn part_bytes(
 }
 
 impl<'a> RowsOut<'a> {
-    /// For about `data_bytes` of rows, of `row_bytes` each on average.
+    /// For about `data_bytes` of rows, of `row_bytes` each on average, which become so much of a file.
     pub(super) fn new(
         output: &'a TableOutput,
         (codec, columns): (&'a RowCodec, Option<&'a [usize]>),
         shape: WriteShape,
-        amount: (u64, f64),
+        (amount, written): ((u64, f64), Forecast),
     ) -> Self {
         RowsOut {
             output,
@@ -88,6 +90,7 @@ impl<'a> RowsOut<'a> {
             columns,
             shape,
             part_bytes: part_bytes(output, shape, amount),
+            written,
         }
     }
 }
@@ -97,6 +100,10 @@ impl RowSink for RowsOut<'_> {
         // The rows themselves are the engine's; a batch of arrays, and what is being encoded of it.
         let batches_bytes = 2 * self.shape.batch_bytes * self.shape.writers_count as u64;
         self.shape.output_bytes + batches_bytes
+    }
+
+    fn written_forecast(&self) -> Forecast {
+        self.written
     }
 
     fn part_bytes(&self) -> u64 {

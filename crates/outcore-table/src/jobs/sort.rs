@@ -6,10 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use arrow_schema::SchemaRef;
-use outcore::Job;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::sort::lines::rows::{RowSink, RowSource};
 use outcore::sort::lines::{LineSummary, RowSortOptions, sort_rows};
+use outcore::{Forecast, Job};
 use outcore_io::memory::Budget;
 use outcore_io::output::parent_of;
 use outcore_io::{Error, Result};
@@ -186,7 +186,15 @@ impl Rows<'_> {
             Some((_, top)) => top.data_bytes(),
         };
         let amount = (data_bytes, source.row_bytes());
-        let sink = RowsOut::new(&output, (self.codec, self.columns), writes_shape, amount);
+        // As much as was stored of them: encodings and codecs of input and output are often the same.
+        let stored_bytes = self.input.stored_bytes();
+        let is_all = rows_count == Some(rows_in) && self.columns.is_none();
+        let forecast = match is_all {
+            true => Forecast::About(stored_bytes),
+            false => Forecast::AtMost(stored_bytes),
+        };
+        let what = (self.codec, self.columns);
+        let sink = RowsOut::new(&output, what, writes_shape, (amount, forecast));
         let mut job = job.clone();
         job.options.threads = writes_shape.writers_count;
         let options = RowSortOptions {

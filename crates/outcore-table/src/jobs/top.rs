@@ -11,6 +11,7 @@
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use outcore::Forecast;
 use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink, RowSource, TakeRows};
 use outcore_io::{Error, Result};
 
@@ -70,6 +71,10 @@ impl RowSource for TopIn<'_> {
 
     fn memory_bytes(&self) -> u64 {
         self.rows.memory_bytes() + self.keys_bytes * self.readers_count as u64
+    }
+
+    fn read_forecast(&self) -> Forecast {
+        self.rows.read_forecast()
     }
 
     /// The least keys of the sample: rows with others are left out.
@@ -198,6 +203,10 @@ struct TopPart<'a> {
 impl RowSink for TopOut<'_> {
     fn memory_bytes(&self) -> u64 {
         self.rows.memory_bytes()
+    }
+
+    fn written_forecast(&self) -> Forecast {
+        self.rows.written_forecast()
     }
 
     fn part_bytes(&self) -> u64 {

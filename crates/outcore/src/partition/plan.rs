@@ -22,7 +22,7 @@ mod search;
 use std::fmt;
 
 use super::{BUCKETS, SPLIT_READS_MIN, SegmentSizes};
-use crate::ends::{PhasePlan, predicted_text};
+use crate::ends::{Forecast, PhasePlan, predicted_text};
 use crate::job::{JobSize, KindCosts};
 use crate::read::regions::RegionSizes;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
@@ -397,20 +397,40 @@ impl PartitionPlan {
         };
     }
 
-    /// Items are made of what `read_bytes` are read for, and a sample of them has been looked at already.
-    pub(crate) fn reads_instead(&mut self, read_bytes: u64) {
+    /// Items are made of what is `read` for them, and a sample of them has been looked at already.
+    pub(crate) fn reads_instead(&mut self, read: Forecast) {
         self.phases.retain(|phase| phase.name != SAMPLE);
         let data_bytes = self.job.data_bytes;
         for phase in &mut self.phases {
             if let (DISTRIBUTE, Some(bytes)) = (phase.name, phase.read_bytes.bytes()) {
-                phase.read_bytes = (bytes - data_bytes + read_bytes).into();
+                phase.read_bytes = Forecast::About(bytes - data_bytes).and(read);
             }
         }
-        let read = self
-            .phases
-            .iter()
-            .filter_map(|phase| phase.read_bytes.bytes());
+        self.add_up();
+    }
+
+    /// Sorted items go to somebody who writes that much of them.
+    pub(crate) fn writes_instead(&mut self, written: Forecast) {
+        let data_bytes = self.job.data_bytes;
+        if let Some(last) = self.phases.last_mut() {
+            let bytes = last.written_bytes.bytes().unwrap_or(0);
+            last.written_bytes = Forecast::About(bytes.saturating_sub(data_bytes)).and(written);
+            if written == Forecast::Unknown {
+                last.seconds = None;
+            }
+        }
+        self.add_up();
+    }
+
+    /// What all phases move, as far as that is known.
+    fn add_up(&mut self) {
+        let phases = &self.phases;
+        let read = phases.iter().filter_map(|phase| phase.read_bytes.bytes());
         self.predicted_read_bytes = read.sum();
+        let written = phases
+            .iter()
+            .filter_map(|phase| phase.written_bytes.bytes());
+        self.predicted_written_bytes = written.sum();
     }
 
     /// The plan for people: `what` is done, `notes` on the distribution and what comes behind it, the ledger.

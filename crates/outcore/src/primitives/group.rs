@@ -278,7 +278,7 @@ fn sample_and_plan<P: Producer>(
             let mut sort = sort::plan(job, items_bytes, format, options, job.options.drives.len())?;
             pass.phases.clear();
             match can_sort_made(producer, options) {
-                true => sort.reads_instead(read.bytes().unwrap_or(items_bytes)),
+                true => sort.reads_instead(read.bytes().unwrap_or(items_bytes).into()),
                 false => pass.phases.push(phase("write", (read, items_bytes.into()))),
             }
             pass.phases.extend(&sort.phases);

@@ -242,6 +242,7 @@ impl Request<'_> {
             }
         };
         plan.set_runs(cuts.len() as u64)?;
+        job.control.show_plan(&plan);
         let places = Places {
             volume: &volume,
             drives: &drives,

@@ -169,6 +169,7 @@ fn run<R: Records>(
         job: JobSize::of(job, data_bytes, ends.volume.drives().len()),
         record_bytes,
     })?;
+    job.control.show_plan(&plan);
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.distributions > 0)?;
     phases.end("prepare", &ends.volume);

@@ -207,8 +207,9 @@ where
         is_ordered: options.stable && !elements.is_scalar(),
     })?;
     if let Some(read_bytes) = amount.made_of_bytes {
-        plan.reads_instead(read_bytes);
+        plan.reads_instead(read_bytes.into());
     }
+    job.control.show_plan(&plan);
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.distributions > 0)?;
     // What stays in memory saves no room by being freed early, and would be lost if the job were killed.

@@ -20,6 +20,7 @@ pub(crate) fn convert(context: &Context, args: &ConvertArgs) -> Result<u8> {
         force: args.force,
         replace: false,
         record_io: &args.record_io,
+        is_explained: args.plan.explain,
     };
     run(context, &request, resources, |job, ends| {
         Ok(Done::new("converted", jobs::copy(job, ends)?))

@@ -55,6 +55,7 @@ pub(crate) fn join(context: &Context, args: &JoinArgs) -> Result<u8> {
         force: args.force,
         replace: false,
         record_io: &args.record_io,
+        is_explained: args.plan.explain,
     };
     run(context, &request, resources, |job, ends| {
         let (left, right) = ends.inputs.split_at(1);

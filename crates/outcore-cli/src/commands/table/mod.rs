@@ -125,8 +125,13 @@ fn check_tables(context: &Context, inputs: &[PathBuf], (cause, hint): (&str, &st
 fn refuse(is_given: bool, flag: &str) -> Result<()> {
     match is_given {
         false => Ok(()),
-        true => Err(Error::usage(READ, format!("{flag} cannot be used with tables"))
-            .hint("leave that out; the columns of an order are named with --by NAME[:desc][:nulls-first]")),
+        true => {
+            let hint = match flag {
+                "--dry-run" => "--explain shows the plan of a table's job, and the job goes on",
+                _ => "leave it out; --by NAME[:desc][:nulls-first] names the columns of an order",
+            };
+            Err(Error::usage(READ, format!("{flag} cannot be used with tables")).hint(hint))
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn sort(context: &Context, args: &SortArgs, resources: Resources) -> 
     )?;
     no(args.text.csv || args.text.jsonl, "--csv and --jsonl")?;
     no(args.is_check(), "--check")?;
-    no(args.explain || args.dry_run, "--explain and --dry-run")?;
+    no(args.dry_run, "--dry-run")?;
     no(args.delete_input, "--delete-input")?;
     let keys = keys_of(&args.text.by, args.descending)?;
     let request = Request {
@@ -32,6 +32,7 @@ pub(crate) fn sort(context: &Context, args: &SortArgs, resources: Resources) -> 
         force: args.force,
         replace: args.replace,
         record_io: &args.record_io,
+        is_explained: args.explain,
     };
     let order = TableOrder {
         keys,
@@ -57,7 +58,6 @@ pub(crate) fn unique(context: &Context, args: &UniqueArgs) -> Result<u8> {
     refuse(args.order.is_given(), "options for lines")?;
     refuse(args.text.csv || args.text.jsonl, "--csv and --jsonl")?;
     refuse(args.count, "--count")?;
-    refuse(args.explain, "--explain")?;
     let request = Request {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
@@ -65,6 +65,7 @@ pub(crate) fn unique(context: &Context, args: &UniqueArgs) -> Result<u8> {
         force: args.files.force,
         replace: false,
         record_io: &args.record_io,
+        is_explained: args.explain,
     };
     let order = TableOrder {
         keys: keys_of(&args.text.by, args.descending)?,
@@ -79,7 +80,6 @@ pub(crate) fn unique(context: &Context, args: &UniqueArgs) -> Result<u8> {
 /// `outcore shuffle` of tables.
 pub(crate) fn shuffle(context: &Context, args: &ShuffleArgs, resources: Resources) -> Result<u8> {
     refuse(args.rows.is_given(), "--csv and --jsonl")?;
-    refuse(args.explain, "--explain")?;
     let request = Request {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
@@ -87,6 +87,7 @@ pub(crate) fn shuffle(context: &Context, args: &ShuffleArgs, resources: Resource
         force: args.files.force,
         replace: false,
         record_io: &args.record_io,
+        is_explained: args.explain,
     };
     run(context, &request, resources, |job, ends| {
         let done = jobs::shuffle(job, ends, (args.seed, args.epoch))?;

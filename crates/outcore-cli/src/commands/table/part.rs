@@ -37,6 +37,7 @@ fn request_of<'a>(
         force: files.force,
         replace: false,
         record_io,
+        is_explained: false,
     }
 }
 
@@ -126,6 +127,7 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
         force: args.force,
         replace: false,
         record_io: &args.record_io,
+        is_explained: false,
     };
     if let Some(share) = args.train {
         let (train, test) = (name("train"), name("test"));
@@ -203,6 +205,7 @@ fn partition(
         force: args.force,
         replace: false,
         record_io: &args.record_io,
+        is_explained: false,
     };
     run(context, &request, resources, |job, ends| {
         let (done, paths) = jobs::partition(job, ends, &args.by, (&dir, PARTITION_FILE))?;

@@ -118,6 +118,6 @@ impl Done {
                 units::bytes(self.table.scratch_bytes)
             ));
         }
-        reporter.phases(&self.table.phases, false);
+        reporter.phases(&self.table.phases, request.is_explained);
     }
 }

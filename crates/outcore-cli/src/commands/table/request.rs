@@ -17,6 +17,8 @@ pub(super) struct Request<'a> {
     /// The output may take the place of an input.
     pub(super) replace: bool,
     pub(super) record_io: &'a RecordArgs,
+    /// Plans are shown, and what became of them.
+    pub(super) is_explained: bool,
 }
 
 impl<'a> Request<'a> {
@@ -37,6 +39,7 @@ impl<'a> Request<'a> {
             force: files.force,
             replace: false,
             record_io: &files.record_io,
+            is_explained: files.plan.explain,
         }
     }
 }

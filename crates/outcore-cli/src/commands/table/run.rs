@@ -62,6 +62,7 @@ pub(super) fn run_to(
         },
     };
     resources.named_drives(0)?;
+    let resources = resources.measuring(request.is_explained);
     let kept = Kept {
         sources: &sources,
         target: Some(&target),
@@ -73,6 +74,9 @@ pub(super) fn run_to(
     let drives = scratch_drives(&resources, &target, stored_bytes)?;
     let job = resources.planned_job(drives, &target.dir());
     context.note_scratch(&resources, &target, &job);
+    if request.is_explained {
+        context.reporter.show_plans(&job.control);
+    }
     let inputs: Vec<String> = request
         .inputs
         .iter()

@@ -32,7 +32,7 @@ fn select(
     computed: Vec<Assignment>,
 ) -> Result<u8> {
     refuse(!input.zip.is_empty(), "--zip")?;
-    refuse(input.explain || input.dry_run, "--explain and --dry-run")?;
+    refuse(input.dry_run, "--dry-run")?;
     let conditions = conditions.iter().chain(&input.conditions);
     let selection = Selection {
         conditions: conditions
@@ -52,6 +52,7 @@ fn select(
         force: input.force,
         replace: false,
         record_io: &input.record_io,
+        is_explained: input.explain,
     };
     run(context, &request, resources, |job, ends| {
         Ok(Done::new(what, jobs::select(job, ends, &selection)?))

@@ -162,7 +162,7 @@ fn write(
             written_bytes: sorted.written_bytes + left_out.written_bytes + kept.written_bytes,
             scratch_bytes: sorted.scratch_bytes,
             passes: sorted.passes + kept.passes,
-            phases: sorted.phases,
+            phases: [sorted.phases, left_out.phases, kept.phases].concat(),
             ..kept
         },
     })

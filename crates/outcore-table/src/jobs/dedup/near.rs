@@ -19,10 +19,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use outcore::Job;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink, RowSource, TakeRows};
 use outcore::sort::lines::{RowSortOptions, sort_rows};
+use outcore::{Forecast, Job};
 use outcore_io::{Error, Result};
 
 use super::components::Components;
@@ -218,6 +218,10 @@ impl RowSource for BandsIn<'_> {
         // Arrays as read, texts of one type, and a batch of bands.
         let batches_bytes = 3 * self.shape.batch_bytes;
         (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
+    }
+
+    fn read_forecast(&self) -> Forecast {
+        self.texts.stored_bytes().into()
     }
 
     /// Bands are random numbers.

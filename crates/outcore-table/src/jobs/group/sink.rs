@@ -10,6 +10,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
+use outcore::Forecast;
 use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::Result;
 
@@ -40,6 +41,10 @@ impl RowSink for GroupSink<'_> {
         // States, and the arrays that they become.
         let held_bytes = 4 * self.shape.batch_bytes * self.shape.writers_count as u64;
         self.shape.output_bytes + held_bytes
+    }
+
+    fn written_forecast(&self) -> Forecast {
+        Forecast::Unknown
     }
 
     fn part_bytes(&self) -> u64 {

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::RecordBatch;
 use arrow_row::Rows;
+use outcore::Forecast;
 use outcore::sort::lines::rows::{RowBatch, RowSource, TakeRows};
 use outcore_io::Result;
 
@@ -298,6 +299,10 @@ impl RowSource for GroupSource<'_> {
         // A table is written out as rows at once.
         let held_bytes = 2 * TABLE_BYTES as u64 + 2 * STEP_BYTES as u64;
         (self.shape.reader_bytes + held_bytes) * self.shape.readers_count as u64
+    }
+
+    fn read_forecast(&self) -> Forecast {
+        self.input.stored_bytes().into()
     }
 
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {

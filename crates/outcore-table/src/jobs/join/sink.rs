@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_select::nullif::nullif;
+use outcore::Forecast;
 use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::Result;
 
@@ -39,6 +40,10 @@ impl RowSink for JoinSink<'_> {
         // Rows that are to be paired, the arrays that they become, what is encoded of these.
         let held_bytes = 4 * self.shape.batch_bytes + Held::memory_bytes(self.shape.batch_bytes);
         self.shape.output_bytes + held_bytes * self.shape.writers_count as u64
+    }
+
+    fn written_forecast(&self) -> Forecast {
+        Forecast::Unknown
     }
 
     fn part_bytes(&self) -> u64 {

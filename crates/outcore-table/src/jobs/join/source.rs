@@ -10,6 +10,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use outcore::Forecast;
 use outcore::sort::lines::rows::{RowBatch, RowSource, TakeRows};
 use outcore_io::Result;
 
@@ -95,6 +96,11 @@ impl RowSource for JoinSource<'_> {
         // A batch of Arrow arrays is the reader's; as large again are its rows, and its keys.
         let batches_bytes = 3 * self.shape.batch_bytes;
         (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
+    }
+
+    fn read_forecast(&self) -> Forecast {
+        let inputs = self.inputs.iter();
+        inputs.map(TableInput::stored_bytes).sum::<u64>().into()
     }
 
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {

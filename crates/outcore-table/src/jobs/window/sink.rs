@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_select::filter::filter_record_batch;
+use outcore::Forecast;
 use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::{Error, Kind, Result, units};
 
@@ -52,6 +53,10 @@ impl RowSink for WindowSink<'_> {
         };
         let held_bytes = batches * self.shape.batch_bytes;
         self.shape.output_bytes + held_bytes * self.shape.writers_count as u64
+    }
+
+    fn written_forecast(&self) -> Forecast {
+        Forecast::Unknown
     }
 
     fn part_bytes(&self) -> u64 {

@@ -4,7 +4,8 @@
 //! the same plan, distribution and buckets.
 //!
 //! Bounds: the memory of a sort of lines without what that reads, and what source and sink say that they
-//! need beside it; I/O is that of scratch alone.
+//! need beside it; I/O is that of scratch alone; what source and sink say that they
+//! are going to move is in the plan.
 
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ use super::sort::{Ending, ItemSource, sort_from};
 use super::splitters::LineSplitters;
 use super::table::Table;
 use super::{LineSortOptions, LineSummary};
-use crate::ends::Input;
+use crate::ends::{Forecast, Input};
 use crate::job::Job;
 use crate::key::sort_key::SortKey;
 use crate::partition::driver::Ends;
@@ -82,6 +83,10 @@ impl ItemSource for Made<'_> {
 
     fn memory_bytes(&self) -> u64 {
         self.0.memory_bytes()
+    }
+
+    fn read_forecast(&self) -> Option<Forecast> {
+        Some(self.0.read_forecast())
     }
 
     fn sample(&self, _job: &Job, _ends: &Ends<'_>, lines: Lines<'_>) -> Result<LineSample> {

@@ -336,19 +336,20 @@ impl fmt::Display for LinePlan {
             0.0 => "which are their own keys".to_string(),
             bytes => format!("with keys of about {bytes:.0} bytes"),
         };
+        let items = if size.is_read { "lines" } else { "rows" };
         let mut notes = vec![format!(
-            "lines of about {:.0} bytes and at most {}, {keys}",
+            "{items} of about {:.0} bytes and at most {}, {keys}",
             size.line_bytes,
             units::bytes(self.line_bytes_max as u64)
         )];
         if self.table_bytes > 0 {
             notes.push(format!(
-                "about {} different lines: counted in a table of {} a thread",
+                "about {} different {items}: counted in a table of {} a thread",
                 size.distinct.unwrap_or(0),
                 units::bytes(self.table_bytes)
             ));
         }
-        let what = format!("sort {} of lines", units::bytes(size.data_bytes));
+        let what = format!("sort {} of {items}", units::bytes(size.data_bytes));
         self.describe(f, &what, &notes, ("sort", &self.ledger()))
     }
 }

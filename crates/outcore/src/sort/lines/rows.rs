@@ -8,6 +8,7 @@
 //! Bounds: the larger of what source and sink say that they need, since they do not work at the same time; a batch is
 //! in memory as a whole.
 
+use crate::ends::Forecast;
 use crate::read::framing::ItemFraming;
 use outcore_io::{Error, Result};
 
@@ -120,6 +121,11 @@ pub trait RowSource: Sync {
         0
     }
 
+    /// Bytes that [`RowSource::make`] is going to read of files that the engine does not see.
+    fn read_forecast(&self) -> Forecast {
+        Forecast::NOTHING
+    }
+
     /// Gives some rows from all over to `take`.
     ///
     /// # Errors
@@ -139,6 +145,11 @@ pub trait RowSink: Sync {
     /// Memory that all threads together need to work on rows.
     fn memory_bytes(&self) -> u64 {
         0
+    }
+
+    /// Bytes that it is going to write to files that the engine does not see.
+    fn written_forecast(&self) -> Forecast {
+        Forecast::NOTHING
     }
 
     /// Bytes of the rows of a part, about: a part ends with the bucket that has the last of them.

@@ -25,7 +25,7 @@ use super::split::split_oversized;
 use super::splitters::{LineSplitters, SplitterSize};
 use super::table::{Table, sort_tables};
 use super::{LineSortOptions, LineSummary};
-use crate::ends::{Input, Output, Phases, check_unchanged, open_inputs};
+use crate::ends::{Forecast, Input, Output, Phases, check_unchanged, open_inputs};
 use crate::job::Job;
 use crate::key::sort_key::SortKey;
 use crate::partition::Partition;
@@ -69,6 +69,10 @@ pub(super) trait ItemSource: Sync {
     fn data_bytes(&self, ends: &Ends<'_>) -> u64;
     /// Memory that making them takes.
     fn memory_bytes(&self) -> u64;
+    /// What is going to be read for them instead of the files.
+    fn read_forecast(&self) -> Option<Forecast> {
+        None
+    }
     /// Keys of some items from all over.
     fn sample(&self, job: &Job, ends: &Ends<'_>, lines: Lines<'_>) -> Result<LineSample>;
     /// Brings each item to a bucket of `splitters`, or to a table.
@@ -163,10 +167,17 @@ pub(super) fn sort_from<S: ItemSource>(
     let mut sample = source.sample(job, &ends, lines)?;
     sample.sort();
     let drive_count = ends.volume.drives().len();
-    let plan = plan_lines(LineSize {
+    let mut plan = plan_lines(LineSize {
         is_read: S::IS_READ,
         ..sample.size(job, lines, data_bytes, is_unique, drive_count)
     })?;
+    if let Some(read) = source.read_forecast() {
+        plan.reads_instead(read);
+    }
+    if let Some(rows) = rows {
+        plan.writes_instead(rows.written_forecast());
+    }
+    job.control.show_plan(&plan);
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.scratch_bytes > 0)?;
     let where_to = (&*ends.volume, &scratch);
