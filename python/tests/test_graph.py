@@ -228,6 +228,33 @@ def test_ids_of_any_size_keep_their_names_and_bad_lines_are_told(tmp_path):
     assert not (tmp_path / "h").exists()
 
 
+def test_ids_may_be_names(tmp_path):
+    lines = ["# friends", "alice bob {'weight': 2.5}", "bob carol {'weight': 1}", "dora bob {'weight': 4}"]
+    (tmp_path / "e.edgelist").write_text("\n".join(lines) + "\n")
+    files = tmp_path / "e.edgelist", tmp_path / "g"
+    g = outcore.graph.convert(*files, relabel=True, weights=True, memory="64MiB")
+    names = g.names()
+    assert names is not None and names.tolist() == ["alice", "bob", "carol", "dora"]
+    assert g.names([3, 0]).tolist() == ["dora", "alice"]
+    assert g.vertex("carol") == 2
+    assert g.bfs("alice").tolist() == [0, 1, 2, -1]
+    assert g.bfs(["alice", 3]).tolist() == [0, 1, 2, 0]
+    assert g.shortest_path_length("dora").tolist() == [float("inf"), 4.0, 5.0, 0.0]
+    assert g.pagerank(personalization={"carol": 1.0}, tol=1e-12)[2] == pytest.approx(1.0)
+    with pytest.raises(outcore.UsageError, match="'eve' is not a vertex"):
+        g.bfs("eve")
+    (tmp_path / "e.csv").write_text("7,x\nx,9\n")
+    text = outcore.graph.convert(
+        tmp_path / "e.csv", tmp_path / "c", relabel="text", header=False, memory="64MiB"
+    )
+    assert text.names().tolist() == ["7", "9", "x"]
+    with pytest.raises(outcore.CorruptError, match="`x` is not an id"):
+        how = {"relabel": "numbers", "header": False, "memory": "64MiB"}
+        outcore.graph.convert(tmp_path / "e.csv", tmp_path / "d", **how)
+    with pytest.raises(outcore.UsageError, match="ids cannot be `some`"):
+        outcore.graph.convert(tmp_path / "e.csv", tmp_path / "d", relabel="some", memory="64MiB")
+
+
 def test_neighbours_are_sampled_in_batches_with_their_features(tmp_path):
     vertices = 1 << 10
     edges = rmat(10, 8, seed=4)

@@ -8,6 +8,7 @@
 pub(crate) mod frontier;
 pub(crate) mod held;
 pub mod lists;
+pub mod names;
 pub mod scan;
 pub mod state;
 
@@ -23,6 +24,7 @@ use outcore_io::metadata::Owner;
 use crate::format::Part;
 use crate::format::list::{LIST_BLOCK_BYTES, ListIndex};
 use crate::format::manifest::{FORM, ListManifest, Manifest, NAME};
+use crate::format::names::NAME_BLOCK_BYTES;
 use crate::format::tile::CHUNK_BYTES;
 
 /// Which edges of a vertex.
@@ -120,22 +122,6 @@ impl Graph {
         }
     }
 
-    /// The original ids of the vertices, if they were relabelled.
-    ///
-    /// # Errors
-    /// As [`Graph::open`].
-    pub fn names(&self, job: &Job) -> Result<Option<Vec<u64>>> {
-        let Some(sum) = self.manifest.names_sum else {
-            return Ok(None);
-        };
-        let path = self.dir.join("names");
-        let names = primitives::collect(job, &primitives::read::<u64>(&[Input::raw(&path)]))?;
-        match bytes_checksum(bytemuck::cast_slice(&names)) == sum {
-            true => Ok(Some(names)),
-            false => Err(damaged(&path, "it is not what was written")),
-        }
-    }
-
     fn index(&self, part: Part) -> &ListIndex {
         match (part, &self.sources) {
             (Part::In, Some(sources)) => sources,
@@ -158,13 +144,16 @@ impl Graph {
 
     /// Fails for large files that are cut short or too long.
     fn check_lengths(&self) -> Result<()> {
-        let mut files = vec![(Part::Tiles, self.tile_bytes())];
+        let mut files = vec![(self.part_path(Part::Tiles), self.tile_bytes())];
         for part in self.parts(Direction::Both) {
             let blocks = self.index(*part).blocks() as u64;
-            files.push((*part, blocks * LIST_BLOCK_BYTES as u64));
+            files.push((self.part_path(*part), blocks * LIST_BLOCK_BYTES as u64));
         }
-        for (part, wanted_bytes) in files {
-            let path = self.part_path(part);
+        if let Some(names) = &self.manifest.text_names {
+            let bytes = names.blocks * NAME_BLOCK_BYTES as u64;
+            files.push((self.dir.join("names"), bytes));
+        }
+        for (path, wanted_bytes) in files {
             let found = std::fs::metadata(&path)
                 .map_err(|error| Error::io("open graph", &error).path(&path))?;
             if found.len() != wanted_bytes {

@@ -162,7 +162,10 @@ impl Graph {
             let _degrees = job.budget.reserve("degrees", bytes)?;
             self.degrees(job, direction)?;
         }
-        self.names(job).map(|_| ())
+        match self.names(job)? {
+            Some(names) => names.verify(job),
+            None => Ok(()),
+        }
     }
 
     /// Shows all edges to `visit`.

@@ -12,5 +12,6 @@ mod faults;
 mod formats;
 mod kernels;
 mod matrices;
+mod names;
 mod oracle;
 mod samples;

@@ -8,13 +8,14 @@ use std::time::Instant;
 
 use outcore::{Job, Result};
 use outcore_graph::graph::Graph;
+use outcore_graph::graph::names::Names;
 use outcore_graph::kernels::{self, HitsOptions, LouvainOptions, PageRankOptions};
-use outcore_graph::results::{self, Value, Values};
+use outcore_graph::results::{self, Value, Values, WriteOptions};
 use outcore_io::units;
 use serde_json::json;
 
 use super::drawn::direction_of;
-use super::{begin, check_new, open, vertex_of};
+use super::{begin, check_new, open, vertices_of};
 use crate::cli::graph::KernelArgs;
 use crate::context::Context;
 use crate::measure::Summary;
@@ -33,13 +34,13 @@ pub(super) fn degrees(context: &Context, args: &KernelArgs, is_in: bool) -> Resu
 
 pub(super) fn components(context: &Context, args: &KernelArgs) -> Result<u8> {
     run_kernel(context, args, "components", |job, graph, _| {
-        Ok(Values::Numbers(kernels::components(job, graph)?))
+        Ok(Values::Vertices(kernels::components(job, graph)?))
     })
 }
 
 pub(super) fn strong_components(context: &Context, args: &KernelArgs) -> Result<u8> {
     run_kernel(context, args, "strong components", |job, graph, _| {
-        Ok(Values::Numbers(kernels::strong_components(job, graph)?))
+        Ok(Values::Vertices(kernels::strong_components(job, graph)?))
     })
 }
 
@@ -47,25 +48,28 @@ pub(super) fn strong_components(context: &Context, args: &KernelArgs) -> Result<
 pub(super) fn search(
     context: &Context,
     args: &KernelArgs,
-    (sources, parents): (&[u64], bool),
+    (sources, parents): (&[String], bool),
 ) -> Result<u8> {
     run_kernel(context, args, "search", |job, graph, names| {
-        let sources = sources.iter();
-        let sources = sources.map(|name| vertex_of(*name, graph, names));
-        let sources = sources.collect::<Result<Vec<u32>>>()?;
+        let sources = vertices_of(job, sources, (graph, names))?;
         let found = kernels::bfs_from(job, graph, &sources)?;
-        Ok(Values::Optional(match parents {
-            true => found.parents,
-            false => found.levels,
-        }))
+        Ok(match parents {
+            true => Values::Parents(found.parents),
+            false => Values::Optional(found.levels),
+        })
     })
 }
 
 /// Lengths of shortest paths.
-pub(super) fn lengths(context: &Context, args: &KernelArgs, source: u64) -> Result<u8> {
+pub(super) fn lengths(context: &Context, args: &KernelArgs, source: &str) -> Result<u8> {
     run_kernel(context, args, "shortest paths", |job, graph, names| {
-        let source = vertex_of(source, graph, names)?;
-        Ok(Values::Floats(kernels::shortest_paths(job, graph, source)?))
+        let sources = vertices_of(job, &[source.to_owned()], (graph, names))?;
+        let lengths = sources
+            .iter()
+            .map(|source| kernels::shortest_paths(job, graph, *source));
+        Ok(Values::Floats(
+            lengths.collect::<Result<Vec<_>>>()?.concat(),
+        ))
     })
 }
 
@@ -73,16 +77,14 @@ pub(super) fn lengths(context: &Context, args: &KernelArgs, source: u64) -> Resu
 pub(super) fn pagerank(
     context: &Context,
     args: &KernelArgs,
-    (options, sources): (PageRankOptions, &[u64]),
+    (options, sources): (PageRankOptions, &[String]),
 ) -> Result<u8> {
     run_kernel(context, args, "PageRank", |job, graph, names| {
         if sources.is_empty() {
             return Ok(Values::Floats(kernels::pagerank(job, graph, options)?.0));
         }
-        let targets = sources
-            .iter()
-            .map(|name| Ok((vertex_of(*name, graph, names)?, 1.0)));
-        let targets = targets.collect::<Result<Vec<_>>>()?;
+        let targets = vertices_of(job, sources, (graph, names))?;
+        let targets: Vec<(u32, f64)> = targets.into_iter().map(|vertex| (vertex, 1.0)).collect();
         let ranks = kernels::personalized_pagerank(job, graph, options, &targets)?;
         Ok(Values::Floats(ranks.0))
     })
@@ -134,7 +136,7 @@ pub(super) fn propagation(context: &Context, args: &KernelArgs, rounds: u32) -> 
             }
         );
         Ok(Found {
-            values: Values::Numbers(found.labels),
+            values: Values::Vertices(found.labels),
             facts: vec![
                 ("communities", json!(found.count)),
                 ("rounds", json!(found.rounds)),
@@ -156,7 +158,7 @@ pub(super) fn louvain(context: &Context, args: &KernelArgs, options: LouvainOpti
             units::counted(found.levels.into(), "level"),
         );
         Ok(Found {
-            values: Values::Numbers(found.labels),
+            values: Values::Vertices(found.labels),
             facts: vec![
                 ("communities", json!(found.count)),
                 ("modularity", json!(found.modularity)),
@@ -207,7 +209,7 @@ fn run_kernel<F: Into<Found>>(
     context: &Context,
     args: &KernelArgs,
     name: &'static str,
-    kernel: impl FnOnce(&Job, &Graph, Option<&[u64]>) -> Result<F>,
+    kernel: impl FnOnce(&Job, &Graph, Option<&Names>) -> Result<F>,
 ) -> Result<u8> {
     let started = Instant::now();
     let output = args.output.as_deref();
@@ -232,15 +234,22 @@ fn run_kernel<F: Into<Found>>(
     );
     let (job, graph) = open(&resources, &args.graph)?;
     let names = graph.names(&job)?;
-    let names_bytes = names.as_ref().map_or(0, |names| 8 * names.len() as u64);
-    let _names = job.budget.reserve("original ids", names_bytes)?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-    let found = watch(reporter, interrupt, &job.control, &[], || {
-        let found: Found = kernel(&job, &graph, names.as_deref())?.into();
+    let (found, top, shown) = watch(reporter, interrupt, &job.control, &[], || {
+        let found: Found = kernel(&job, &graph, names.as_ref())?.into();
+        let top = results::top(&found.values, args.top.unwrap_or(0) as usize);
+        let shown = top.iter().map(|(vertex, _)| *vertex as u32).collect();
+        let shown = names.as_ref().map(|names| names.held(&job, shown));
+        let shown = shown.transpose()?;
         if let Some(path) = &output {
-            results::write(&job, (path, args.force), &found.values, names.as_deref())?;
+            let options = WriteOptions {
+                replace: args.force,
+                names: names.as_ref(),
+                by_name: args.names,
+            };
+            results::write(&job, path, &found.values, options)?;
         }
-        Ok(found)
+        Ok((found, top, shown))
     })?;
     let Found {
         values,
@@ -248,8 +257,17 @@ fn run_kernel<F: Into<Found>>(
         told,
     } = found;
     let seconds = started.elapsed().as_secs_f64();
-    let top = results::top(&values, args.top.unwrap_or(0) as usize);
-    let id_of = |vertex: usize| names.as_ref().map_or(vertex as u64, |names| names[vertex]);
+    let is_text = names
+        .as_ref()
+        .is_some_and(|names| names.numbers().is_none());
+    let name_of = |vertex: usize| match &shown {
+        Some(held) => held.get(vertex as u32).to_owned(),
+        None => vertex.to_string(),
+    };
+    let id_of = |vertex: usize| match (is_text, name_of(vertex)) {
+        (true, name) => json!(name),
+        (false, number) => json!(number.parse::<u64>().unwrap_or_default()),
+    };
     let number = |value: Value| match value {
         Value::Whole(number) => json!(number),
         Value::Float(number) => json!(number),
@@ -276,7 +294,7 @@ fn run_kernel<F: Into<Found>>(
     reporter.summary(&summary);
     let lines = top
         .iter()
-        .map(|(vertex, value)| format!("{}\t{value}\n", id_of(*vertex)));
+        .map(|(vertex, value)| format!("{}\t{value}\n", name_of(*vertex)));
     let lines: String = lines.collect();
     if !lines.is_empty() {
         reporter.result(&lines);
