@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use outcore::{Error, Job, Result, ScratchDrive};
+use outcore::{Context, Error, Job, Result, ScratchDrive};
 use outcore_front::resources::default_scratch_dir;
 use outcore_front::table_edges::{EdgeColumns, TableEdges};
 use outcore_graph::convert::{ConvertOptions, check_memory, convert as run_convert, convert_rows};
@@ -15,7 +15,7 @@ use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::edges::{ReadOptions, Relabel};
 use outcore_graph::graph::names::Names;
 use outcore_graph::graph::{Direction, Graph};
-use outcore_graph::kernels::{self, HitsOptions, LouvainOptions, PageRankOptions};
+use outcore_graph::kernels::{self, Components, HitsOptions, LouvainOptions, PageRankOptions};
 use outcore_io::output::parent_of;
 use pyo3::FromPyObject;
 
@@ -131,7 +131,15 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
     let number = u32::try_from(request.number).unwrap_or(u32::MAX);
     let sources: Vec<u32> = request.targets.iter().map(|(vertex, _)| *vertex).collect();
     let values = match request.kernel.as_str() {
-        "components" => kernels::components(&job, &graph)?,
+        "components" => {
+            let scratch = default_scratch_dir(parent_of(&request.graph))?;
+            match kernels::components_of_any(&job, &graph, &scratch)? {
+                Components::Held(labels) => labels,
+                Components::Stored(labels) => Context::of_job(&job)
+                    .read_inputs::<u32>(&[labels.input()])
+                    .collect()?,
+            }
+        }
         "levels" => kernels::bfs_from(&job, &graph, &sources)?.levels,
         "parents" => kernels::bfs_from(&job, &graph, &sources)?.parents,
         "core_number" => kernels::core_numbers(&job, &graph)?,

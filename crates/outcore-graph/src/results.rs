@@ -14,10 +14,11 @@ use bytemuck::Pod;
 use outcore::key::{Endian, Number, NumberType};
 use outcore::primitives::batch::{Leaf, Yield};
 use outcore::primitives::{self, Batch, Sequence, Summary, tabulate};
-use outcore::{Job, MakeHeader, NpyHeader, Output, RecordFormat, Result};
+use outcore::{Error, Input, Job, MakeHeader, NpyHeader, Output, RecordFormat, Result};
 
 use crate::format::NO_VERTEX;
 use crate::graph::names::Names;
+use crate::kernels::LabelFile;
 
 /// A value for each vertex.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,6 +170,63 @@ pub fn write(
     }
 }
 
+/// Writes the labels of components that are on scratch, as [`write`] writes those in memory.
+///
+/// # Errors
+/// As [`write`]; [`outcore::Kind::Usage`] for lines where vertices have names that are strings, or by name.
+pub fn write_stored(
+    job: &Job,
+    path: &Path,
+    labels: &LabelFile,
+    options: WriteOptions<'_>,
+) -> Result<Summary> {
+    let to = (path, options.replace);
+    let count = labels.vertices() as usize;
+    let is_csv = path.extension().is_some_and(|end| end == "csv");
+    if options.by_name || is_csv && options.names.is_some() {
+        let cause = "the vertices do not fit into memory, and lines by name need them there";
+        return Err(Error::usage("write labels", cause)
+            .path(path)
+            .hint("write an array (.npy), or allow more with --memory"));
+    }
+    if is_csv {
+        return write_lines(job, to, &StoredLines(labels.input()));
+    }
+    write_sequence(
+        job,
+        to,
+        ("u32", count),
+        &primitives::read::<u32>(&[labels.input()]),
+    )
+}
+
+/// Lines of vertices and their labels on scratch.
+struct StoredLines(Input);
+
+impl Sequence for StoredLines {
+    type Item = u8;
+    const YIELD: Yield = Yield::Any;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        into.push(Leaf {
+            inputs: vec![self.0.clone()],
+            element_bytes: size_of::<u32>(),
+            align_bytes: align_of::<u32>(),
+            count: 0,
+        });
+    }
+
+    fn leaf_count(&self) -> usize {
+        1
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = u8> {
+        let labels: &[u32] = bytemuck::cast_slice(batch.bytes(0));
+        let lines = (batch.first..).zip(labels);
+        lines.flat_map(|(vertex, label)| format!("{vertex},{label}\n").into_bytes())
+    }
+}
+
 /// Adds a name as a field of CSV: in quotes if it has any, a comma, blanks at its ends, or begins like a comment.
 fn push_name(name: &[u8], line: &mut Vec<u8>) {
     let is_plain = name.trim_ascii().len() == name.len()
@@ -259,6 +317,19 @@ fn write_as<T: Pod + Send>(
     count: usize,
     value: impl Fn(usize) -> T + Sync,
 ) -> Result<Summary> {
+    let all = tabulate(count as u64, |index| value(index as usize));
+    write_sequence(job, (path, replace), (format, count), &all)
+}
+
+fn write_sequence<S: Sequence>(
+    job: &Job,
+    (path, replace): (&Path, bool),
+    (format, count): (&str, usize),
+    all: &S,
+) -> Result<Summary>
+where
+    S::Item: Pod + Send,
+{
     let is_array = path.extension().is_some_and(|end| end == "npy");
     let header = match is_array {
         true => Some(NpyHeader::of_format(
@@ -272,8 +343,7 @@ fn write_as<T: Pod + Send>(
         path: path.to_path_buf(),
         header,
     };
-    let all = tabulate(count as u64, |index| value(index as usize));
-    primitives::write(job, &all, &output, replace)
+    primitives::write(job, all, &output, replace)
 }
 
 /// Lines of CSV, a byte at a time.

@@ -15,6 +15,7 @@ use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_graph::convert::{ConvertOptions, check_memory, convert};
 use outcore_graph::edges::ReadOptions;
 use outcore_graph::graph::Graph;
+use outcore_graph::graph::files::GraphFiles;
 use outcore_graph::graph::names::Names;
 use outcore_graph::kernels::{HitsOptions, LouvainOptions, PageRankOptions};
 use outcore_io::output::parent_of;
@@ -108,7 +109,8 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
         true => Vec::new(),
         false => inputs::find(&args.inputs, Streams::Refused, &context.files)?,
     };
-    let dir = absolute(&args.output);
+    let output = context.files.output(&args.output, args.force)?;
+    let dir = absolute(&output);
     let files: Vec<PathBuf> = match is_table {
         true => args.inputs.clone(),
         false => sources.iter().map(|source| source.path.clone()).collect(),
@@ -214,16 +216,30 @@ fn begin(
     );
 }
 
-/// The graph in `dir`, and a job with what the flags allow.
-fn open(resources: &Resources, dir: &Path) -> Result<(Job, Graph)> {
-    let job = resources.job_at(Vec::new(), dir);
-    let graph = Graph::open(&job, dir)?;
+/// The files of the graph that is called `name`: a directory, or a dataset on all drives of a volume.
+fn files_of(context: &Context, name: &Path) -> Result<GraphFiles> {
+    let Some(packed) = context.files.packed(name)? else {
+        return Ok(GraphFiles::in_dir(name));
+    };
+    let manifest = packed.read(GraphFiles::MANIFEST)?;
+    Ok(GraphFiles::packed(
+        &packed.path,
+        manifest,
+        packed.stretches(),
+    ))
+}
+
+/// The graph of those files, and a job with what the flags allow; `resources` know the datasets.
+fn open(resources: &Resources, files: GraphFiles) -> Result<(Job, Graph)> {
+    let job = resources.job_at(Vec::new(), files.place());
+    let graph = Graph::open_files(&job, files)?;
     Ok((job, graph))
 }
 
 fn info(context: &Context, dir: &Path) -> Result<u8> {
-    let resources = resources::without_flags()?;
-    let (_, graph) = open(&resources, dir)?;
+    let files = files_of(context, dir)?;
+    let resources = context.files.add_to(resources::without_flags()?)?;
+    let (_, graph) = open(&resources, files)?;
     let manifest = graph.manifest();
     let yes = |is_so: bool, text: &'static str| if is_so { text } else { "" };
     let lists = std::iter::once(&manifest.out).chain(&manifest.sources);
@@ -271,8 +287,10 @@ fn info(context: &Context, dir: &Path) -> Result<u8> {
 
 fn verify(context: &Context, args: &GraphVerifyArgs) -> Result<u8> {
     let started = Instant::now();
+    let files = files_of(context, &args.graph)?;
     let resources = resources::without_drives(&args.resources)?;
-    let (job, graph) = open(&resources, &args.graph)?;
+    let resources = context.files.add_to(resources)?;
+    let (job, graph) = open(&resources, files)?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     watch(reporter, interrupt, &job.control, &[], || {
         graph.verify(&job)

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::support::*;
 use crate::tables::write;
+use crate::volume::volume_in;
 
 /// Two triangles that share vertex 20, a tail behind them, all ids apart; directed.
 fn place() -> TestDir {
@@ -198,6 +199,55 @@ fn edges_are_columns_of_tables() {
     place.write("e.txt", b"0 1\n");
     let text = run(&place, "graph convert e.txt -o x.graph --columns a,b");
     text.fails(2, &["--columns"], "first two fields");
+}
+
+#[test]
+fn a_graph_is_a_dataset_on_all_drives_of_a_volume_with_the_same_results() {
+    let place = volume_in(TestDir::new());
+    let edges = (0..60_000u32).map(|edge| format!("v{} v{}\n", edge * 7919 % 30_011, edge % 977));
+    place.write("e.txt", edges.collect::<String>().as_bytes());
+    let on = |line: &str| run(&place, &format!("{line} --volume drives.toml"));
+    run(
+        &place,
+        "graph convert e.txt -o g.graph --relabel --undirected --drop-loops",
+    )
+    .ok();
+    on("graph convert e.txt -o @g --relabel --undirected --drop-loops").ok();
+    let again = on("graph convert e.txt -o @g --relabel --undirected --drop-loops");
+    again.fails(2, &["@g"], "--force");
+    for drive in ["d0", "d1", "d2"] {
+        let shares = names_in(&place.path(&format!("{drive}/outcore-volume/data")));
+        assert!(!shares.is_empty(), "{drive} has a part of it");
+    }
+    for kernel in [
+        "cc",
+        "bfs --source v7",
+        "pagerank",
+        "kcore",
+        "triangles",
+        "sample --source v7",
+        "walk --length 3",
+    ] {
+        let (name, flags) = kernel.split_once(' ').unwrap_or((kernel, ""));
+        let line = |graph: &str, out: &str| {
+            let line = format!("graph {name} {graph} -o {out} --force {flags}");
+            line.trim_end().to_owned()
+        };
+        run(&place, &line("g.graph", "a.csv")).ok();
+        on(&line("@g", "b.csv")).ok();
+        assert!(place.read("a.csv") == place.read("b.csv"), "{kernel}");
+    }
+    on("graph verify @g").ok();
+    assert!(on("graph info @g").ok().text().contains("ids are names"));
+    // Results are datasets, too.
+    on("graph cc @g -o @labels").ok();
+    on("graph cc @nobody -o x.npy").fails(2, &["@nobody"], "");
+    on("graph cc @labels -o x.npy").fails(2, &["@labels"], "");
+    on("get @g back").ok();
+    for file in names_in(&place.path("g.graph")) {
+        let same = place.read(&format!("g.graph/{file}")) == place.read(&format!("back/{file}"));
+        assert!(same, "{file}");
+    }
 }
 
 #[test]

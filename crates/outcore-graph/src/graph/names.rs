@@ -41,6 +41,7 @@ enum NamesKind {
 #[derive(Debug)]
 pub(crate) struct TextNames {
     path: PathBuf,
+    input: Input,
     id: u64,
     vertices: u32,
     firsts: Vec<u32>,
@@ -70,13 +71,15 @@ impl Graph {
     /// As [`Graph::open`]; [`outcore::Kind::Memory`] if numbers do not fit.
     pub fn names(&self, job: &Job) -> Result<Option<Names>> {
         let manifest = &self.manifest;
-        let path = self.dir.join("names");
+        let path = self.files.path("names");
+        let input = self.files.input("names");
         if let Some(text) = &manifest.text_names {
             let held = job.budget.reserve("index of names", text.blocks * 4)?;
-            let index = self.dir.join("names.index");
-            let firsts = load_numbers(job, &index, (text.blocks, text.index_sum))?;
+            let index = (&self.files, "names.index");
+            let firsts = load_numbers(job, index, (text.blocks, text.index_sum))?;
             let kind = NamesKind::Text(TextNames {
                 path,
+                input,
                 id: manifest.id,
                 vertices: self.vertices() as u32,
                 firsts,
@@ -89,7 +92,7 @@ impl Graph {
         let held = job
             .budget
             .reserve("original ids", 8 * self.vertices() as u64)?;
-        let names = primitives::collect(job, &primitives::read::<u64>(&[Input::raw(&path)]))?;
+        let names = primitives::collect(job, &primitives::read::<u64>(&[input]))?;
         match bytes_checksum(bytemuck::cast_slice(&names)) == sum {
             true => Ok(Some(Names {
                 kind: NamesKind::Numbers(names),
@@ -219,8 +222,8 @@ impl TextNames {
     }
 
     fn read(&self, job: &Job, numbers: &[u64]) -> Result<Vec<u8>> {
-        let input = Input::raw(&self.path);
-        let (bytes, _) = primitives::gather(job, &[input], NAME_BLOCK_BYTES, numbers)?;
+        let input = std::slice::from_ref(&self.input);
+        let (bytes, _) = primitives::gather(job, input, NAME_BLOCK_BYTES, numbers)?;
         Ok(bytes)
     }
 
@@ -299,7 +302,7 @@ impl<W: Fn(u32, &[u8], &mut Vec<u8>) + Sync> Sequence for NameLines<'_, W> {
 
     fn leaves(&self, into: &mut Vec<Leaf>) {
         into.push(Leaf {
-            inputs: vec![Input::raw(&self.names.path)],
+            inputs: vec![self.names.input.clone()],
             element_bytes: NAME_BLOCK_BYTES,
             align_bytes: 1,
             count: 0,

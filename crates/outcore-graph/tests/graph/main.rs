@@ -5,6 +5,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod bundles;
 mod common;
 mod communities;
 mod convert;

@@ -12,7 +12,7 @@ use outcore_graph::{export, ids, kernels, results};
 use outcore_io::units;
 use serde_json::json;
 
-use super::{begin, check_new, open, vertex_of, vertices_of};
+use super::{begin, check_new, files_of, open, vertex_of, vertices_of};
 use crate::cli::graph::{GraphExportArgs, GraphSampleArgs, GraphWalkArgs};
 use crate::context::Context;
 use crate::measure::Summary;
@@ -49,14 +49,16 @@ pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
     let started = Instant::now();
     let output = context.files.output(&args.output, args.force)?;
     check_new(&output, args.force)?;
+    let files = files_of(context, &args.graph)?;
     let resources = resources::without_drives(&args.resources)?;
+    let resources = context.files.add_to(resources)?;
     let inputs: Vec<_> = [Some(&args.graph), args.seeds.as_ref()]
         .into_iter()
         .flatten()
         .cloned()
         .collect();
     begin(context, &resources, (&inputs, Some(&args.output)));
-    let (job, graph) = open(&resources, &args.graph)?;
+    let (job, graph) = open(&resources, files)?;
     let names = graph.names(&job)?;
     let names = names.as_ref();
     let degrees_bytes = 4 * graph.vertices() as u64;
@@ -118,13 +120,15 @@ pub(super) fn export(context: &Context, args: &GraphExportArgs) -> Result<u8> {
     let started = Instant::now();
     let output = context.files.output(&args.output, args.force)?;
     check_new(&output, args.force)?;
+    let files = files_of(context, &args.graph)?;
     let resources = resources::without_drives(&args.resources)?;
+    let resources = context.files.add_to(resources)?;
     begin(
         context,
         &resources,
         (std::slice::from_ref(&args.graph), Some(&args.output)),
     );
-    let (job, graph) = open(&resources, &args.graph)?;
+    let (job, graph) = open(&resources, files)?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (entries_count, written_bytes) = watch(reporter, interrupt, &job.control, &[], || {
         export::export_npz(&job, &graph, (&output, args.force))
@@ -152,13 +156,15 @@ pub(super) fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
     let started = Instant::now();
     let output = context.files.output(&args.output, args.force)?;
     check_new(&output, args.force)?;
+    let files = files_of(context, &args.graph)?;
     let resources = resources::without_drives(&args.resources)?;
+    let resources = context.files.add_to(resources)?;
     begin(
         context,
         &resources,
         (std::slice::from_ref(&args.graph), Some(&args.output)),
     );
-    let (job, graph) = open(&resources, &args.graph)?;
+    let (job, graph) = open(&resources, files)?;
     let names = graph.names(&job)?;
     let starts = match args.source.is_empty() {
         true => (0..graph.vertices() as u32).collect(),
