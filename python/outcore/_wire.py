@@ -33,7 +33,10 @@ class GraphConvertRequest(TypedDict):
     undirected: bool
     weights: bool
     weight_column: str | None
-    relabel: bool
+    relabel: str | None
+    is_table: bool
+    columns: list[str]
+    no_header: bool
     dedup: bool
     drop_loops: bool
     vertices: int | None

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+_TABLES = (".parquet", ".pq", ".parq", ".arrow", ".arrows", ".feather", ".ipc")
+
 __all__ = ["Graph", "NeighborBatch", "NeighborLoader", "convert", "from_scipy"]
 
 
@@ -105,15 +107,34 @@ class Graph:
         with telling(progress, (kernel,)) as tell:
             return numpy.frombuffer(_outcore.graph_kernel(request, tell), dtype)
 
-    def _vertex(self, vertex: SupportsIndex) -> int:
+    def vertex(self, name: str | SupportsIndex) -> int:
+        """The vertex that the edges called `name`, where ids were relabelled."""
+        found = _outcore.graph_vertices(self._path, [str(name)], self._resources)[0]
+        if found is None:
+            raise usage("find a vertex", f"{name!r} is not a vertex of the graph", "see names()")
+        return found
+
+    def _vertex(self, vertex: SupportsIndex | str) -> int:
+        if isinstance(vertex, str):
+            return self.vertex(vertex)
         number = whole("source", vertex)
         if number >= self.vertices:
             raise usage("search", f"{number} is not a vertex", f"there are {self.vertices}")
         return number
 
-    def names(self) -> npt.NDArray[np.uint64] | None:
-        """The original id of each vertex, if ids were relabelled."""
-        return self._run("names", "<u8") if self._facts["relabelled"] else None
+    def names(self, vertices: npt.ArrayLike | None = None) -> npt.NDArray[Any] | None:
+        """The original id of each vertex, or of some `vertices`, if ids were relabelled: an array of numbers, or of
+        strings (as objects), in which a vertex is found by `vertex`."""
+        import numpy
+
+        if not self._facts["relabelled"]:
+            return None
+        if self._facts.get("text_names") is None:
+            numbers = self._run("names", "<u8")
+            return numbers if vertices is None else numbers[numpy.asarray(vertices)]
+        wanted = None if vertices is None else [self._vertex(v) for v in numpy.asarray(vertices).tolist()]
+        names = _outcore.graph_names(self._path, wanted, self._resources)
+        return numpy.array(names, dtype=object)
 
     def components(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint32]:
         """The smallest vertex of the component of each vertex, whatever the directions of edges."""
@@ -121,15 +142,15 @@ class Graph:
 
     def bfs(
         self,
-        source: SupportsIndex | Sequence[SupportsIndex],
+        source: SupportsIndex | str | Sequence[SupportsIndex | str],
         *,
         parents: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.int64]:
         """The number of edges from `source`, or the nearest of several, to each vertex, or the vertex before each; -1 for
-        none."""
+        none. Where ids are names, a source may be a name."""
         kernel = "parents" if parents else "levels"
-        sources = [source] if isinstance(source, SupportsIndex) else source
+        sources = [source] if isinstance(source, (SupportsIndex, str)) else source
         starts = [(self._vertex(vertex), 1.0) for vertex in sources]
         if not starts:
             raise usage("search", "there is no source to start from", "name a vertex, or several")
@@ -144,7 +165,7 @@ class Graph:
         *,
         tol: float = 1e-6,
         max_iter: SupportsIndex = 100,
-        personalization: Mapping[int, float] | None = None,
+        personalization: Mapping[int, float] | Mapping[str, float] | None = None,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.float64]:
         """The rank of each vertex; they sum to 1. A `tol` of 0 runs `max_iter` iterations.
@@ -215,7 +236,7 @@ class Graph:
         return self._run("triangles", "<u8", progress=progress)
 
     def shortest_path_length(
-        self, source: SupportsIndex, *, progress: Watcher | bool | None = None
+        self, source: SupportsIndex | str, *, progress: Watcher | bool | None = None
     ) -> npt.NDArray[np.float64]:
         """The least sum of weights of a path from `source` to each vertex; infinity where there is none. Edges
         without weights count 1."""
@@ -314,10 +335,12 @@ def convert(
     type: str | None = None,
     undirected: bool = False,
     weights: bool | str = False,
-    relabel: bool = False,
+    relabel: bool | str = False,
     dedup: bool = False,
     drop_loops: bool = False,
     vertices: SupportsIndex | None = None,
+    header: bool = True,
+    columns: Sequence[str] = (),
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
     drives: Paths = (),
@@ -329,16 +352,19 @@ def convert(
 
     Args:
         edges: Files of edges, all of one format: pairs of numbers, text (SNAP, `.el`, `.wel`), `.csv`,
-            `.mtx`, `.sg`, `.wsg`, `.npz` of SciPy.
+            `.mtx`, `.sg`, `.wsg`, `.npz` of SciPy, or tables (Parquet, Arrow).
         path: The graph's directory, which is made.
         type: The format, if names do not tell: `"u32"`, `"u64"`, `"text"`, `"csv"`, `"mtx"`, `"sg"`, `"wsg"`,
             `"graph500"`, `"npz"`.
         undirected: Edges have no direction.
-        weights: Edges have weights; the name of their column for CSV.
-        relabel: Ids are any numbers below 2**48: number the vertices in their order.
+        weights: Edges have weights; the name of their column for CSV and tables.
+        relabel: Ids are not 0, 1, 2, ...: number the vertices in their order. They are `"numbers"` below 2**48 or,
+            in text and CSV, `"text"` of up to 4 KiB; `True` looks at the first lines.
         dedup: Merge parallel edges; of several weights the least is kept.
         drop_loops: Leave out edges from a vertex to itself.
         vertices: Number of vertices; by default one more than the largest id.
+        columns: Of tables, those of source and target; by default the first two.
+        header: The first line of CSV names the columns, unless it begins with two numbers.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
         drives: Directories for scratch; by default it lies beside the graph.
@@ -346,14 +372,18 @@ def convert(
         force: Replace a graph that exists.
         progress: `True` for a bar, or a function that is called with a `Progress`.
     """
+    inputs = _paths(edges)
     request = GraphConvertRequest(
-        inputs=_paths(edges),
+        inputs=inputs,
         output=_path(path),
         format=type,
         undirected=bool(undirected),
         weights=bool(weights),
         weight_column=weights if isinstance(weights, str) else None,
-        relabel=bool(relabel),
+        relabel=relabel if isinstance(relabel, str) else "auto" if relabel else None,
+        no_header=not header,
+        is_table=type is None and bool(inputs) and inputs[0].lower().endswith(_TABLES),
+        columns=list(columns),
         dedup=bool(dedup),
         drop_loops=bool(drop_loops),
         vertices=None if vertices is None else whole("vertices", vertices),

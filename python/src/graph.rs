@@ -7,13 +7,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use outcore::{Error, Job, Result, ScratchDrive};
+use outcore::{Context, Error, Job, Result, ScratchDrive};
 use outcore_front::resources::default_scratch_dir;
-use outcore_graph::convert::{ConvertOptions, check_memory, convert as run_convert};
-use outcore_graph::edges::ReadOptions;
+use outcore_front::table_edges::{EdgeColumns, TableEdges};
+use outcore_graph::convert::{ConvertOptions, check_memory, convert as run_convert, convert_rows};
 use outcore_graph::edges::formats::EdgeFormat;
+use outcore_graph::edges::{ReadOptions, Relabel};
+use outcore_graph::graph::names::Names;
 use outcore_graph::graph::{Direction, Graph};
-use outcore_graph::kernels::{self, HitsOptions, LouvainOptions, PageRankOptions};
+use outcore_graph::kernels::{self, Components, HitsOptions, LouvainOptions, PageRankOptions};
 use outcore_io::output::parent_of;
 use pyo3::FromPyObject;
 
@@ -30,7 +32,12 @@ pub(crate) struct ConvertRequest {
     undirected: bool,
     weights: bool,
     weight_column: Option<String>,
-    relabel: bool,
+    /// What ids are, if vertices are to be numbered anew.
+    relabel: Option<String>,
+    /// Whether the inputs are tables, and their columns of source and target.
+    is_table: bool,
+    columns: Vec<String>,
+    no_header: bool,
     dedup: bool,
     drop_loops: bool,
     vertices: Option<u64>,
@@ -79,15 +86,30 @@ pub(crate) fn convert(request: ConvertRequest, run: &Run) -> Result<String> {
                 .transpose()?,
             is_weighted: request.weights,
             weight_column: request.weight_column,
+            has_no_header: request.no_header,
         },
         is_undirected: request.undirected,
-        relabel: request.relabel,
+        relabel: match &request.relabel {
+            Some(ids) => Relabel::parse(ids)?,
+            None => Relabel::No,
+        },
         dedup: request.dedup,
         drop_loops: request.drop_loops,
         vertices: request.vertices,
         replace: request.force,
     };
-    run_convert(&job, &request.inputs, &dir, &options)?;
+    match request.is_table {
+        false => run_convert(&job, &request.inputs, &dir, &options)?,
+        true => {
+            let columns = EdgeColumns {
+                ends: request.columns,
+                is_weighted: options.read.is_weighted,
+                weight: options.read.weight_column.clone(),
+            };
+            let edges = TableEdges::open(&job, &request.inputs, &columns)?;
+            convert_rows(&job, &edges, &dir, &options)?
+        }
+    };
     facts(&Graph::open(&job, &dir)?)
 }
 
@@ -109,7 +131,15 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
     let number = u32::try_from(request.number).unwrap_or(u32::MAX);
     let sources: Vec<u32> = request.targets.iter().map(|(vertex, _)| *vertex).collect();
     let values = match request.kernel.as_str() {
-        "components" => kernels::components(&job, &graph)?,
+        "components" => {
+            let scratch = default_scratch_dir(parent_of(&request.graph))?;
+            match kernels::components_of_any(&job, &graph, &scratch)? {
+                Components::Held(labels) => labels,
+                Components::Stored(labels) => Context::of_job(&job)
+                    .read_inputs::<u32>(&[labels.input()])
+                    .collect()?,
+            }
+        }
         "levels" => kernels::bfs_from(&job, &graph, &sources)?.levels,
         "parents" => kernels::bfs_from(&job, &graph, &sources)?.parents,
         "core_number" => kernels::core_numbers(&job, &graph)?,
@@ -144,8 +174,12 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
         "out_degrees" => degrees(&job, &graph, Direction::Out)?,
         "in_degrees" => degrees(&job, &graph, Direction::In)?,
         "names" => {
-            let names = graph.names(&job)?.unwrap_or_default();
-            return Ok(bytes_of(names, u64::to_le_bytes));
+            let names = graph.names(&job)?;
+            let numbers = names.as_ref().and_then(Names::numbers);
+            return Ok(bytes_of(
+                numbers.unwrap_or_default().to_vec(),
+                u64::to_le_bytes,
+            ));
         }
         "edges" => return edges(&job, &graph),
         _ => {
@@ -162,6 +196,39 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
         }
     };
     Ok(bytes_of(values, u32::to_le_bytes))
+}
+
+/// What vertices were called: those that are named, or all.
+pub(crate) fn names(
+    dir: &Path,
+    vertices: Option<Vec<u32>>,
+    resources: &Resources,
+    run: &Run,
+) -> Result<Vec<String>> {
+    let job = run.job(&resources.load(&run.environment)?, Vec::new());
+    let graph = Graph::open(&job, dir)?;
+    let vertices = vertices.unwrap_or_else(|| (0..graph.vertices() as u32).collect());
+    let Some(names) = graph.names(&job)? else {
+        return Ok(vertices.iter().map(u32::to_string).collect());
+    };
+    let held = names.held(&job, vertices.clone())?;
+    let name = |vertex: &u32| held.get(*vertex).to_owned();
+    Ok(vertices.iter().map(name).collect())
+}
+
+/// The vertices that are called so, each or none.
+pub(crate) fn vertices(
+    dir: &Path,
+    wanted: &[String],
+    resources: &Resources,
+    run: &Run,
+) -> Result<Vec<Option<u32>>> {
+    let job = run.job(&resources.load(&run.environment)?, Vec::new());
+    let graph = Graph::open(&job, dir)?;
+    match graph.names(&job)? {
+        Some(names) => names.vertices(&job, wanted),
+        None => Ok(vec![None; wanted.len()]),
+    }
 }
 
 fn degrees(job: &Job, graph: &Graph, direction: Direction) -> Result<Vec<u32>> {

@@ -90,6 +90,33 @@ mod _outcore {
         run::watch(py, tell, |run| graph::convert(request, run))
     }
 
+    /// What vertices of a graph were called: those that are named, or all.
+    #[pyfunction]
+    #[pyo3(signature = (dir, vertices, resources))]
+    fn graph_names(
+        py: Python<'_>,
+        dir: PathBuf,
+        vertices: Option<Vec<u32>>,
+        resources: request::Resources,
+    ) -> PyResult<Vec<String>> {
+        run::watch(py, None, move |run| {
+            graph::names(&dir, vertices, &resources, run)
+        })
+    }
+
+    /// The vertices of a graph that are called so, each or none.
+    #[pyfunction]
+    fn graph_vertices(
+        py: Python<'_>,
+        dir: PathBuf,
+        names: Vec<String>,
+        resources: request::Resources,
+    ) -> PyResult<Vec<Option<u32>>> {
+        run::watch(py, None, move |run| {
+            graph::vertices(&dir, &names, &resources, run)
+        })
+    }
+
     /// What a graph is, as JSON.
     #[pyfunction]
     fn graph_info(py: Python<'_>, dir: PathBuf, resources: request::Resources) -> PyResult<String> {

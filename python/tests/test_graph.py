@@ -228,6 +228,68 @@ def test_ids_of_any_size_keep_their_names_and_bad_lines_are_told(tmp_path):
     assert not (tmp_path / "h").exists()
 
 
+def test_ids_may_be_names(tmp_path):
+    lines = ["# friends", "alice bob {'weight': 2.5}", "bob carol {'weight': 1}", "dora bob {'weight': 4}"]
+    (tmp_path / "e.edgelist").write_text("\n".join(lines) + "\n")
+    files = tmp_path / "e.edgelist", tmp_path / "g"
+    g = outcore.graph.convert(*files, relabel=True, weights=True, memory="64MiB")
+    names = g.names()
+    assert names is not None and names.tolist() == ["alice", "bob", "carol", "dora"]
+    assert g.names([3, 0]).tolist() == ["dora", "alice"]
+    assert g.vertex("carol") == 2
+    assert g.bfs("alice").tolist() == [0, 1, 2, -1]
+    assert g.bfs(["alice", 3]).tolist() == [0, 1, 2, 0]
+    assert g.shortest_path_length("dora").tolist() == [float("inf"), 4.0, 5.0, 0.0]
+    assert g.pagerank(personalization={"carol": 1.0}, tol=1e-12)[2] == pytest.approx(1.0)
+    with pytest.raises(outcore.UsageError, match="'eve' is not a vertex"):
+        g.bfs("eve")
+    (tmp_path / "e.csv").write_text("7,x\nx,9\n")
+    text = outcore.graph.convert(
+        tmp_path / "e.csv", tmp_path / "c", relabel="text", header=False, memory="64MiB"
+    )
+    assert text.names().tolist() == ["7", "9", "x"]
+    with pytest.raises(outcore.CorruptError, match="`x` is not an id"):
+        how = {"relabel": "numbers", "header": False, "memory": "64MiB"}
+        outcore.graph.convert(tmp_path / "e.csv", tmp_path / "d", **how)
+    with pytest.raises(outcore.UsageError, match="ids cannot be `some`"):
+        outcore.graph.convert(tmp_path / "e.csv", tmp_path / "d", relabel="some", memory="64MiB")
+
+
+def test_edge_lists_of_networkx_are_read_as_they_are(tmp_path):
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    karate = networkx.karate_club_graph()
+    named = networkx.relabel_nodes(karate, lambda node: f"member-{node}")
+    networkx.write_edgelist(named, tmp_path / "k.edgelist")
+    files = tmp_path / "k.edgelist", tmp_path / "g"
+    g = outcore.graph.convert(*files, relabel=True, weights=True, undirected=True, memory="64MiB")
+    names = g.names().tolist()
+    assert sorted(names) == sorted(named.nodes)
+    wanted = networkx.pagerank(named, weight=None, tol=1e-12, max_iter=1000)
+    ranks = dict(zip(names, g.pagerank(tol=1e-12, max_iter=1000)))
+    assert all(abs(ranks[node] - wanted[node]) < 1e-8 for node in named)
+    lengths = networkx.single_source_dijkstra_path_length(named, "member-0")
+    found = dict(zip(names, g.shortest_path_length("member-0")))
+    assert found == pytest.approx(lengths)
+    # Without names of columns, numbers stay numbers.
+    networkx.write_edgelist(karate, tmp_path / "n.edgelist")
+    files = tmp_path / "n.edgelist", tmp_path / "n"
+    n = outcore.graph.convert(*files, relabel=True, undirected=True, memory="64MiB")
+    assert n.names().tolist() == list(range(34))
+
+
+def test_edges_are_columns_of_tables(tmp_path):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    table = arrow.table({"km": [1.5, 2.0], "a": ["x", "y"], "b": ["y", "z"]})
+    parquet.write_table(table, tmp_path / "e.parquet")
+    how = {"columns": ["a", "b"], "relabel": True, "weights": "km", "memory": "64MiB"}
+    g = outcore.graph.convert(tmp_path / "e.parquet", tmp_path / "g", **how)
+    assert g.names().tolist() == ["x", "y", "z"]
+    assert g.shortest_path_length("x").tolist() == [0.0, 1.5, 3.5]
+    with pytest.raises(outcore.UsageError, match="--relabel"):
+        outcore.graph.convert(tmp_path / "e.parquet", tmp_path / "h", columns=["a", "b"], memory="64MiB")
+
+
 def test_neighbours_are_sampled_in_batches_with_their_features(tmp_path):
     vertices = 1 << 10
     edges = rmat(10, 8, seed=4)

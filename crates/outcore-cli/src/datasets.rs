@@ -18,7 +18,7 @@ use outcore::Result;
 use outcore::job::Control;
 use outcore_front::inputs::{Names, Source};
 use outcore_front::resources::Resources;
-use outcore_front::staging::{Staging, Work, refuse_without_volume, sealed_error};
+use outcore_front::staging::{PackedDirectory, Staging, Work, refuse_without_volume, sealed_error};
 use outcore_store::dataset::{Named, Watch};
 
 use crate::progress::watch;
@@ -90,6 +90,14 @@ impl Files {
     pub(crate) fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
         let made = self.ask(name, |staging| staging.output(name, replace))?;
         Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
+    }
+
+    /// The directory that is packed in `name`, if that is a dataset; its files are read where they lie.
+    ///
+    /// # Errors
+    /// There is no such dataset, or it is one file; damage.
+    pub(crate) fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>> {
+        self.ask(name, |staging| staging.packed(name))
     }
 
     /// A path of the system by which `name` is read: of a dataset, that of a copy.

@@ -29,6 +29,7 @@
 //! | [`spelling`] | options in texts, the caller's way |
 //! | [`volumes`] | datasets on volumes: what `@name` means, `put`, `get`, `cp` |
 //! | [`staging`] | files in the place of datasets, for a job that takes files |
+//! | `table_edges` | columns of tables as edges of graphs, with the feature `tables` |
 //! | [`text`] | lines and their orders: GNU sort's, a column of CSV, a field of JSON |
 
 pub mod blocks;
@@ -46,6 +47,8 @@ mod spelling;
 pub mod split;
 pub mod spool;
 pub mod staging;
+#[cfg(feature = "tables")]
+pub mod table_edges;
 pub mod text;
 pub mod view;
 pub mod volumes;

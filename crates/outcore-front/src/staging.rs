@@ -10,6 +10,7 @@
 //!
 //! Bounds: room for copies on the first drive.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use outcore_io::config::Environment;
 use outcore_io::drive::{Device, PrivateDir};
 use outcore_io::memory::Budget;
 use outcore_store::dataset::device::DatasetDevice;
+use outcore_store::dataset::pack::{EntryKind, Index};
 use outcore_store::dataset::transfer;
 use outcore_store::dataset::{DatasetVolume, Named, Watch};
 
@@ -133,6 +135,21 @@ impl Staging {
         Ok(source)
     }
 
+    /// The directory that is packed in `name`, whose files the job reads where they lie.
+    ///
+    /// # Errors
+    /// As [`Sealed::packed`].
+    pub fn packed(&mut self, name: &Path) -> Result<PackedDirectory> {
+        let (sealed, index) = Sealed::packed(&self.volume, &volumes::named(name)?)?;
+        let source = Source::of_dataset(name, sealed.clone());
+        self.inputs.push((name.to_path_buf(), source));
+        Ok(PackedDirectory {
+            path: name.to_path_buf(),
+            sealed,
+            index,
+        })
+    }
+
     /// The path by which a job reads `name`: the name itself, where only the device of the job opens it.
     ///
     /// # Errors
@@ -216,6 +233,36 @@ impl Staging {
             })?;
         }
         Ok(())
+    }
+}
+
+/// A directory in a dataset: a file of the job's device, in which its files are one behind the other.
+pub struct PackedDirectory {
+    /// The path by which the job reads the dataset.
+    pub path: PathBuf,
+    sealed: Sealed,
+    index: Index,
+}
+
+impl PackedDirectory {
+    /// The files by name, and where their bytes are.
+    pub fn stretches(&self) -> impl Iterator<Item = (String, Range<u64>)> {
+        let files = self.index.entries.iter();
+        let files = files.filter(|entry| entry.kind == EntryKind::File);
+        files.map(|entry| {
+            let end_bytes = entry.offset_bytes + entry.len_bytes;
+            (entry.text(), entry.offset_bytes..end_bytes)
+        })
+    }
+
+    /// A small file.
+    ///
+    /// # Errors
+    /// There is none of that name; a read that fails; damage.
+    pub fn read(&self, name: &str) -> Result<Vec<u8>> {
+        let entry = self.index.find(name)?;
+        self.sealed
+            .read(entry.offset_bytes, entry.len_bytes as usize)
     }
 }
 

@@ -21,6 +21,7 @@ use outcore_io::drive::{Device, Op};
 use outcore_io::memory::{Budget, Buf};
 use outcore_store::dataset::directory::{self, LeftOut};
 use outcore_store::dataset::manifest::{Contents, Manifest};
+use outcore_store::dataset::pack::Index;
 use outcore_store::dataset::reader::DatasetReader;
 use outcore_store::dataset::transfer::{self, TransferResources};
 use outcore_store::dataset::writer::NewDataset;
@@ -259,7 +260,7 @@ pub fn get(
     Ok(Moved::file(bytes))
 }
 
-/// A dataset of one file, as a job reads it: a value that needs no file of the system.
+/// A dataset, as a job reads it: a value that needs no file of the system.
 #[derive(Clone)]
 pub struct Sealed {
     volume: DatasetVolume,
@@ -284,6 +285,20 @@ impl Sealed {
             volume: volume.clone(),
             manifest: Arc::new(manifest),
         }))
+    }
+
+    /// The dataset `name` with the directory that is packed in it, and where its files lie.
+    ///
+    /// # Errors
+    /// There is none of that name; usage if it is one file; damage.
+    pub fn packed(volume: &DatasetVolume, name: &Named) -> Result<(Self, Index)> {
+        let manifest = volume.manifest(&name.dataset)?;
+        let index = transfer::index_of(volume, &manifest, &budget())?;
+        let sealed = Sealed {
+            volume: volume.clone(),
+            manifest: Arc::new(manifest),
+        };
+        Ok((sealed, index))
     }
 
     /// Its name, without `@`.

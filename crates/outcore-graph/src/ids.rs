@@ -1,7 +1,8 @@
 //! Vertices that a file names, in its order.
 //!
 //! Contract: [`read_ids`] reads an array of NumPy (whole numbers, one a row), or text with an id a line, where empty lines and
-//! those that begin with `#` are left out. What is not an id from 0 on is an error that says where.
+//! those that begin with `#` are left out. What is not an id from 0 on is an error that says where. [`read_names`] reads
+//! such lines as names.
 //!
 //! Bounds: one read of the file; its bytes and eight for each id are in memory, as long as the second is held.
 
@@ -35,6 +36,35 @@ pub fn read_ids(job: &Job, path: &Path) -> Result<(Vec<u64>, Reservation)> {
         false => text(job, path)?,
     };
     Ok((ids, held))
+}
+
+/// The names in the text file at `path`, a line each.
+///
+/// # Errors
+/// [`outcore::Kind::Corrupt`] for a line that is not UTF-8, [`outcore::Kind::Memory`] if they do not fit; what reading
+/// fails with.
+pub fn read_names(job: &Job, path: &Path) -> Result<(Vec<String>, Reservation)> {
+    let found = std::fs::metadata(path).map_err(|error| {
+        Error::io(READ, &error)
+            .path(path)
+            .hint("name a file with a name a line")
+    })?;
+    // A name of a byte takes two in the file, and is a string.
+    let held = job.budget.reserve("names of vertices", 16 * found.len())?;
+    let bytes = Context::of_job(job)
+        .read_inputs::<u8>(&[Input::raw(path)])
+        .collect()?;
+    let lines = bytes.split(|byte| *byte == b'\n').enumerate();
+    let lines = lines.map(|(number, line)| (number + 1, line.trim_ascii()));
+    let lines = lines.filter(|(_, line)| !line.is_empty() && line[0] != b'#');
+    let name = |(number, line): (usize, &[u8])| match std::str::from_utf8(line) {
+        Ok(name) => Ok(name.to_owned()),
+        Err(_) => Err(Error::corrupt(READ, format!("line {number} is not UTF-8"))
+            .path(path)
+            .hint("write a name a line")),
+    };
+    let names: Result<Vec<String>> = lines.map(name).collect();
+    Ok((names?, held))
 }
 
 fn array(job: &Job, path: &Path, head: &[u8]) -> Result<Vec<u64>> {

@@ -2,7 +2,10 @@
 //!
 //! Contract: [`write`] makes one file, absent or whole, in the order of vertices: an array of NumPy if its name ends in
 //! `.npy`, lines `vertex,value` if it ends in `.csv` (with the vertex's original id where the graph has names), and
-//! the bare numbers otherwise. [`top`] has equal values in the order of vertices.
+//! the bare numbers otherwise. By name, it is lines whatever the file is called, and values that are vertices are names, too.
+//! Names in lines are quoted as CSV where they have to be. [`top`] has equal values in the order of vertices.
+//!
+//! Bounds: names that are strings pass by once; those of values are in memory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,17 +14,23 @@ use bytemuck::Pod;
 use outcore::key::{Endian, Number, NumberType};
 use outcore::primitives::batch::{Leaf, Yield};
 use outcore::primitives::{self, Batch, Sequence, Summary, tabulate};
-use outcore::{Job, MakeHeader, NpyHeader, Output, RecordFormat, Result};
+use outcore::{Error, Input, Job, MakeHeader, NpyHeader, Output, RecordFormat, Result};
 
 use crate::format::NO_VERTEX;
+use crate::graph::names::Names;
+use crate::kernels::LabelFile;
 
 /// A value for each vertex.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
-    /// Numbers: labels, degrees, cores.
+    /// Numbers: degrees, cores.
     Numbers(Vec<u32>),
-    /// Vertices or distances, of which there may be none: -1.
+    /// Vertices: those that components and communities are called by.
+    Vertices(Vec<u32>),
+    /// Distances, of which there may be none: -1.
     Optional(Vec<u32>),
+    /// Vertices, of which there may be none.
+    Parents(Vec<u32>),
     /// Numbers that may be larger.
     Counts(Vec<u64>),
     /// Ranks and lengths.
@@ -50,7 +59,10 @@ impl Values {
     /// Number of vertices.
     pub fn len(&self) -> usize {
         match self {
-            Values::Numbers(values) | Values::Optional(values) => values.len(),
+            Values::Numbers(values)
+            | Values::Vertices(values)
+            | Values::Optional(values)
+            | Values::Parents(values) => values.len(),
             Values::Counts(values) => values.len(),
             Values::Floats(values) => values.len(),
         }
@@ -64,8 +76,12 @@ impl Values {
     /// That of a vertex.
     pub fn get(&self, vertex: usize) -> Value {
         match self {
-            Values::Numbers(values) => Value::Whole(values[vertex].into()),
-            Values::Optional(values) => Value::Whole(optional(values[vertex])),
+            Values::Numbers(values) | Values::Vertices(values) => {
+                Value::Whole(values[vertex].into())
+            }
+            Values::Optional(values) | Values::Parents(values) => {
+                Value::Whole(optional(values[vertex]))
+            }
             Values::Counts(values) => Value::Whole(values[vertex] as i64),
             Values::Floats(values) => Value::Float(values[vertex]),
         }
@@ -80,28 +96,73 @@ fn optional(number: u32) -> i64 {
     }
 }
 
+/// How values are written.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WriteOptions<'n> {
+    /// A file that is there may be replaced.
+    pub replace: bool,
+    /// What the vertices were called.
+    pub names: Option<&'n Names>,
+    /// Lines `name,value`, whatever the file is called, with names for values that are vertices.
+    pub by_name: bool,
+}
+
 /// Writes a value a vertex to `path`.
 ///
 /// # Errors
-/// What writing fails with; [`outcore::Kind::Usage`] for a file that is there and may not be replaced.
+/// What writing fails with; [`outcore::Kind::Usage`] for a file that is there and may not be replaced,
+/// [`outcore::Kind::Memory`] if names do not fit.
 pub fn write(
     job: &Job,
-    (path, replace): (&Path, bool),
+    path: &Path,
     values: &Values,
-    names: Option<&[u64]>,
+    options: WriteOptions<'_>,
 ) -> Result<Summary> {
-    if path.extension().is_some_and(|end| end == "csv") {
+    let to = (path, options.replace);
+    let names = options.names;
+    if options.by_name || path.extension().is_some_and(|end| end == "csv") {
+        let vertices = match (values, names) {
+            (Values::Vertices(vertices) | Values::Parents(vertices), Some(names))
+                if options.by_name =>
+            {
+                let mut wanted = vertices.clone();
+                wanted.retain(|vertex| *vertex != NO_VERTEX);
+                Some((vertices, names.held(job, wanted)?))
+            }
+            _ => None,
+        };
+        let value = |vertex: usize, line: &mut Vec<u8>| {
+            match &vertices {
+                Some((vertices, held)) if vertices[vertex] != NO_VERTEX => {
+                    push_name(held.get(vertices[vertex]).as_bytes(), line);
+                }
+                _ => line.extend_from_slice(values.get(vertex).to_string().as_bytes()),
+            }
+            line.push(b'\n');
+        };
+        if let Some(text) = names.and_then(Names::text) {
+            let lines = text.lines(|vertex, name: &[u8], lines: &mut Vec<u8>| {
+                push_name(name, lines);
+                lines.push(b',');
+                value(vertex as usize, lines);
+            });
+            return write_lines(job, to, &lines);
+        }
+        let numbers = names.and_then(Names::numbers);
         let line = |vertex: usize| {
-            let name = names.map_or(vertex as u64, |names| names[vertex]);
-            format!("{name},{}\n", values.get(vertex)).into_bytes()
+            let name = numbers.map_or(vertex as u64, |names| names[vertex]);
+            let mut line = format!("{name},").into_bytes();
+            value(vertex, &mut line);
+            line
         };
         let count = values.len();
-        return write_lines(job, (path, replace), Lines { count, line });
+        return write_lines(job, to, &Lines { count, line });
     }
-    let to = (path, replace);
     match values {
-        Values::Numbers(values) => write_as(job, to, "u32", values.len(), |at| values[at]),
-        Values::Optional(values) => {
+        Values::Numbers(values) | Values::Vertices(values) => {
+            write_as(job, to, "u32", values.len(), |at| values[at])
+        }
+        Values::Optional(values) | Values::Parents(values) => {
             write_as(job, to, "i64", values.len(), |at| optional(values[at]))
         }
         Values::Counts(values) => write_as(job, to, "u64", values.len(), |at| values[at]),
@@ -109,8 +170,85 @@ pub fn write(
     }
 }
 
+/// Writes the labels of components that are on scratch, as [`write`] writes those in memory.
+///
+/// # Errors
+/// As [`write`]; [`outcore::Kind::Usage`] for lines where vertices have names that are strings, or by name.
+pub fn write_stored(
+    job: &Job,
+    path: &Path,
+    labels: &LabelFile,
+    options: WriteOptions<'_>,
+) -> Result<Summary> {
+    let to = (path, options.replace);
+    let count = labels.vertices() as usize;
+    let is_csv = path.extension().is_some_and(|end| end == "csv");
+    if options.by_name || is_csv && options.names.is_some() {
+        let cause = "the vertices do not fit into memory, and lines by name need them there";
+        return Err(Error::usage("write labels", cause)
+            .path(path)
+            .hint("write an array (.npy), or allow more with --memory"));
+    }
+    if is_csv {
+        return write_lines(job, to, &StoredLines(labels.input()));
+    }
+    write_sequence(
+        job,
+        to,
+        ("u32", count),
+        &primitives::read::<u32>(&[labels.input()]),
+    )
+}
+
+/// Lines of vertices and their labels on scratch.
+struct StoredLines(Input);
+
+impl Sequence for StoredLines {
+    type Item = u8;
+    const YIELD: Yield = Yield::Any;
+
+    fn leaves(&self, into: &mut Vec<Leaf>) {
+        into.push(Leaf {
+            inputs: vec![self.0.clone()],
+            element_bytes: size_of::<u32>(),
+            align_bytes: align_of::<u32>(),
+            count: 0,
+        });
+    }
+
+    fn leaf_count(&self) -> usize {
+        1
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = u8> {
+        let labels: &[u32] = bytemuck::cast_slice(batch.bytes(0));
+        let lines = (batch.first..).zip(labels);
+        lines.flat_map(|(vertex, label)| format!("{vertex},{label}\n").into_bytes())
+    }
+}
+
+/// Adds a name as a field of CSV: in quotes if it has any, a comma, blanks at its ends, or begins like a comment.
+fn push_name(name: &[u8], line: &mut Vec<u8>) {
+    let is_plain = name.trim_ascii().len() == name.len()
+        && !name.starts_with(b"#")
+        && memchr::memchr3(b'"', b',', b'\r', name).is_none();
+    if is_plain {
+        line.extend_from_slice(name);
+        return;
+    }
+    line.push(b'"');
+    for byte in name {
+        if *byte == b'"' {
+            line.push(b'"');
+        }
+        line.push(*byte);
+    }
+    line.push(b'"');
+}
+
 /// Writes rows of `width` vertices to `path`, by their original ids if there are any, -1 for none: a two-dimensional array of
-/// NumPy, lines with commas between if the name ends in `.csv`, or bare numbers.
+/// NumPy, lines with commas between if the name ends in `.csv`, or bare numbers. Names that are strings are in lines
+/// only; arrays have the numbers of such vertices.
 ///
 /// # Errors
 /// As [`write`].
@@ -118,20 +256,40 @@ pub fn write_rows(
     job: &Job,
     (path, replace): (&Path, bool),
     (vertices, width): (&[u32], usize),
-    names: Option<&[u64]>,
+    names: Option<&Names>,
 ) -> Result<Summary> {
-    let name = |vertex: u32| match names {
+    let is_csv = path.extension().is_some_and(|end| end == "csv");
+    let held = match names.filter(|names| is_csv && names.text().is_some()) {
+        Some(names) => {
+            let mut wanted = vertices.to_vec();
+            wanted.retain(|vertex| *vertex != NO_VERTEX);
+            Some(names.held(job, wanted)?)
+        }
+        None => None,
+    };
+    let numbers = names.and_then(Names::numbers);
+    let name = |vertex: u32| match numbers {
         Some(names) if vertex != NO_VERTEX => names[vertex as usize] as i64,
         _ => optional(vertex),
     };
-    if path.extension().is_some_and(|end| end == "csv") {
+    if is_csv {
         let line = |row: usize| {
-            let row = vertices[row * width..(row + 1) * width].iter();
-            let row: Vec<String> = row.map(|vertex| name(*vertex).to_string()).collect();
-            (row.join(",") + "\n").into_bytes()
+            let mut line = Vec::new();
+            for vertex in &vertices[row * width..(row + 1) * width] {
+                match &held {
+                    Some(held) if *vertex != NO_VERTEX => {
+                        push_name(held.get(*vertex).as_bytes(), &mut line);
+                    }
+                    _ => line.extend_from_slice(name(*vertex).to_string().as_bytes()),
+                }
+                line.push(b',');
+            }
+            line.pop();
+            line.push(b'\n');
+            line
         };
         let count = vertices.len() / width.max(1);
-        return write_lines(job, (path, replace), Lines { count, line });
+        return write_lines(job, (path, replace), &Lines { count, line });
     }
     let number = Number::new(NumberType::I64, Endian::Little);
     let header = match path.extension().is_some_and(|end| end == "npy") {
@@ -159,6 +317,19 @@ fn write_as<T: Pod + Send>(
     count: usize,
     value: impl Fn(usize) -> T + Sync,
 ) -> Result<Summary> {
+    let all = tabulate(count as u64, |index| value(index as usize));
+    write_sequence(job, (path, replace), (format, count), &all)
+}
+
+fn write_sequence<S: Sequence>(
+    job: &Job,
+    (path, replace): (&Path, bool),
+    (format, count): (&str, usize),
+    all: &S,
+) -> Result<Summary>
+where
+    S::Item: Pod + Send,
+{
     let is_array = path.extension().is_some_and(|end| end == "npy");
     let header = match is_array {
         true => Some(NpyHeader::of_format(
@@ -172,8 +343,7 @@ fn write_as<T: Pod + Send>(
         path: path.to_path_buf(),
         header,
     };
-    let all = tabulate(count as u64, |index| value(index as usize));
-    primitives::write(job, &all, &output, replace)
+    primitives::write(job, all, &output, replace)
 }
 
 /// Lines of CSV, a byte at a time.
@@ -203,13 +373,13 @@ impl<F: Fn(usize) -> Vec<u8> + Sync> Sequence for Lines<F> {
 fn write_lines(
     job: &Job,
     (path, replace): (&Path, bool),
-    lines: Lines<impl Fn(usize) -> Vec<u8> + Sync>,
+    lines: &impl Sequence<Item = u8>,
 ) -> Result<Summary> {
     let output = Output::File {
         path: path.to_path_buf(),
         header: None,
     };
-    primitives::write(job, &lines, &output, replace)
+    primitives::write(job, lines, &output, replace)
 }
 
 /// The `count` vertices with the largest values, the largest first.
@@ -217,9 +387,11 @@ pub fn top(values: &Values, count: usize) -> Vec<(usize, Value)> {
     let is_less = |a: &usize, b: &usize| {
         let order = match values {
             Values::Floats(values) => values[*b].total_cmp(&values[*a]),
-            Values::Numbers(values) => values[*b].cmp(&values[*a]),
+            Values::Numbers(values) | Values::Vertices(values) => values[*b].cmp(&values[*a]),
             Values::Counts(values) => values[*b].cmp(&values[*a]),
-            Values::Optional(values) => optional(values[*b]).cmp(&optional(values[*a])),
+            Values::Optional(values) | Values::Parents(values) => {
+                optional(values[*b]).cmp(&optional(values[*a]))
+            }
         };
         order.then(a.cmp(b))
     };

@@ -13,6 +13,7 @@ use outcore_io::units;
 use outcore_gen::Distribution;
 use outcore_traces::{Format, OnError};
 
+use crate::graph::GraphBenchOptions;
 use crate::io::{IoOptions, NamedLoad};
 use crate::primitives::PrimitivesOptions;
 use crate::replay::{FitTo, ReplayOptions, Speed};
@@ -56,6 +57,11 @@ pub enum BenchCommand {
     /// PALID (SPAA 2025), Fig. 11, on these drives. Everything is made in private directories there,
     /// and removed again.
     Primitives(PrimitivesArgs),
+    /// Components, BFS, PageRank and a k-core of one graph on 1, 2, 4, ... drives
+    ///
+    /// The figure of Falcon (ATC 2017) on these drives: time, rate and share of the floor. Everything is
+    /// made in private directories there, and removed again.
+    Graph(GraphBenchArgs),
 }
 
 /// Where a report goes besides the terminal.
@@ -257,6 +263,53 @@ impl PrimitivesArgs {
         PrimitivesOptions {
             dirs: self.dirs.clone(),
             data_bytes_max: self.data_bytes_max,
+            memory_bytes: self.memory_bytes,
+            threads: self.threads.unwrap_or(all).max(1),
+            io: self.io,
+        }
+    }
+}
+
+const GRAPH_EXAMPLES: &str = "\
+Examples:
+  outcore bench graph /mnt/nvme0 /mnt/nvme1 -o report.html
+  outcore bench graph /mnt/nvme* --scale 26 --memory 2GiB";
+
+/// The flags of `bench graph`.
+#[derive(Debug, Args)]
+#[command(after_long_help = GRAPH_EXAMPLES)]
+pub struct GraphBenchArgs {
+    /// A directory on each drive; the first needs twice the graph, and as much as its edges in pairs
+    #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dirs: Vec<PathBuf>,
+    /// The graph has 2 to the power of N vertices
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub scale: u32,
+    /// Edges a vertex
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub factor: u64,
+    /// Memory to use
+    #[arg(long = "memory", value_name = "SIZE", default_value = "512MiB", value_parser = units::parse_bytes)]
+    pub memory_bytes: u64,
+    /// Compute threads. By default all processors
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// How files are read and written: auto, direct (past the page cache), buffered
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub io: IoMode,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+impl GraphBenchArgs {
+    /// As [`crate::graph::run`] wants it.
+    pub fn options(&self) -> GraphBenchOptions {
+        let all = std::thread::available_parallelism().map_or(1, usize::from);
+        GraphBenchOptions {
+            dirs: self.dirs.clone(),
+            scale: self.scale,
+            factor: self.factor,
             memory_bytes: self.memory_bytes,
             threads: self.threads.unwrap_or(all).max(1),
             io: self.io,

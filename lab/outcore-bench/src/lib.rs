@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`args`] | the flags of the commands |
 //! | [`io`] | `bench io`: drives under load |
+//! | [`graph`] | `bench graph`: algorithms on graphs, on more and more drives |
 //! | [`primitives`] | `bench primitives`: map, filter, reduce, scan, shuffle against size |
 //! | [`replay`] | `replay`: traces of requests on drives |
 //! | [`sort`] | `bench sort`: a sort larger than memory beside one in memory |
@@ -18,6 +19,7 @@
 
 pub mod args;
 mod bench_dirs;
+pub mod graph;
 pub mod io;
 pub mod primitives;
 pub mod replay;

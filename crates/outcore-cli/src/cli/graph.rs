@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
+use outcore_graph::edges::Relabel;
 use outcore_graph::edges::formats::EdgeFormat;
 
 use super::{DriveArgs, RecordArgs, ResourceArgs, parse_count};
@@ -14,13 +15,15 @@ Examples:
   outcore graph convert soc-LiveJournal1.txt -o lj.graph --dedup
   outcore graph convert edges.bin -o g.graph --type u32 --undirected --memory 2GiB
   outcore graph convert links.csv -o links.graph --relabel --weights=bytes
+  outcore graph convert friends.txt -o friends.graph --relabel --undirected
+  outcore graph convert edges.parquet -o e.graph --columns src,dst --weights=km
   outcore graph convert road.mtx -o road.graph --drop-loops
   outcore graph convert kron.sg -o kron.graph";
 
 const CC_EXAMPLES: &str = "\
 Examples:
   outcore graph cc g.graph -o components.npy
-  outcore graph cc g.graph -o components.csv --memory 512MiB";
+  outcore graph cc g.graph -o components.csv --names --memory 512MiB";
 
 const BFS_EXAMPLES: &str = "\
 Examples:
@@ -141,7 +144,7 @@ pub(crate) enum GraphCommand {
         /// The vertex to start from; its original id if ids were relabelled. Repeat to start from
         /// several at once
         #[arg(long, value_name = "VERTEX", required = true)]
-        source: Vec<u64>,
+        source: Vec<String>,
         /// Write the vertex before each on a shortest path, the smallest of several, in place of
         /// the distance
         #[arg(long)]
@@ -165,7 +168,7 @@ pub(crate) enum GraphCommand {
         iterations: u32,
         /// Jump to this vertex only, or to these alike (personalized PageRank); repeat for several
         #[arg(long, value_name = "VERTEX")]
-        source: Vec<u64>,
+        source: Vec<String>,
     },
     /// Strongly connected components: the smallest vertex of the component of each vertex
     ///
@@ -184,7 +187,7 @@ pub(crate) enum GraphCommand {
         kernel: KernelArgs,
         /// The vertex to start from; its original id if ids were relabelled
         #[arg(long, value_name = "VERTEX")]
-        source: u64,
+        source: String,
     },
     /// Edges around some vertices, drawn hop by hop: a row of source and target for each
     ///
@@ -274,7 +277,8 @@ pub(crate) enum GraphCommand {
 /// Edges are sorted once, within the memory that is allowed, and the graph depends on them alone.
 /// Names of files tell their formats: .txt, .tsv, .el, .wel and .edges have an edge a line, ids
 /// apart by blanks or tabs; .csv has columns; .mtx is Matrix Market; .sg and .wsg are GAP's
-/// serialized graphs; .npz is a sparse matrix of SciPy. Vertices are the numbers from 0 on, unless ids are relabelled.
+/// serialized graphs; .npz is a sparse matrix of SciPy. Tables are Parquet or Arrow files. Vertices are the numbers from 0 on, unless ids
+/// are relabelled: then they are any numbers, or names.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
 pub(crate) struct GraphConvertArgs {
@@ -291,13 +295,27 @@ pub(crate) struct GraphConvertArgs {
     /// Edges have no direction
     #[arg(long, help_heading = "Edges")]
     pub(crate) undirected: bool,
+    /// Columns of tables (Parquet, Arrow) that have source and target: whole numbers, or strings
+    /// with --relabel. Default: the first two
+    #[arg(
+        long,
+        value_name = "SOURCE,TARGET",
+        value_delimiter = ',',
+        help_heading = "Edges"
+    )]
+    pub(crate) columns: Vec<String>,
     /// Edges have weights: behind the two ids (as a float of 4 bytes behind pairs of u32), or in
-    /// the column COLUMN of CSV
+    /// the column COLUMN of CSV or tables
     #[arg(long, value_name = "COLUMN", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Edges")]
     pub(crate) weights: Option<String>,
-    /// Ids are any numbers below 2^48: number the vertices in their order, and keep the ids
+    /// Ids are not 0, 1, 2, ...: number the vertices in their order, and keep the ids. They are
+    /// `numbers` below 2^48 or, in text and CSV, `text` of up to 4 KiB; `auto` looks at the first
+    /// lines
+    #[arg(long, value_name = "auto|numbers|text", num_args = 0..=1, require_equals = true, default_missing_value = "auto", value_parser = Relabel::parse, help_heading = "Edges")]
+    pub(crate) relabel: Option<Relabel>,
+    /// The first line of CSV is an edge, not the names of columns
     #[arg(long, help_heading = "Edges")]
-    pub(crate) relabel: bool,
+    pub(crate) no_header: bool,
     /// Merge parallel edges; of several weights the least is kept
     #[arg(long, help_heading = "Edges")]
     pub(crate) dedup: bool,
@@ -355,6 +373,10 @@ pub(crate) struct KernelArgs {
     /// the original ids if they were relabelled), or bare numbers
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
+    /// Write lines `name,value` whatever the output is called, with the original ids of vertices,
+    /// and for values that are vertices, too
+    #[arg(long, requires = "output")]
+    pub(crate) names: bool,
     /// Print the N vertices with the largest values
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) top: Option<u64>,
@@ -381,7 +403,7 @@ pub(crate) struct GraphWalkArgs {
     pub(crate) steps_count: u32,
     /// Start from this vertex; repeat for several. Default: from every vertex
     #[arg(long, value_name = "VERTEX")]
-    pub(crate) source: Vec<u64>,
+    pub(crate) source: Vec<String>,
     /// Walks from each start
     #[arg(long = "repeat", value_name = "N", default_value_t = 1)]
     pub(crate) repeats_count: u32,
@@ -423,7 +445,7 @@ pub(crate) struct GraphSampleArgs {
     pub(crate) seeds: Option<PathBuf>,
     /// Draw around this vertex, too; repeat for several
     #[arg(long, value_name = "VERTEX")]
-    pub(crate) source: Vec<u64>,
+    pub(crate) source: Vec<String>,
     /// Edges to draw of each vertex, a number a hop; `all` for all of them
     #[arg(long = "fanout", value_name = "N,...", value_parser = parse_fanout, value_delimiter = ',', default_value = "10,10", allow_hyphen_values = true)]
     pub(crate) fanouts: Vec<Fanout>,

@@ -33,6 +33,9 @@ pub(crate) fn run(context: &Context, command: &BenchCommand) -> Result<u8> {
         BenchCommand::Primitives(args) => report(context, &args.report, |watch| {
             outcore_bench::primitives::run(&args.options(), watch)
         }),
+        BenchCommand::Graph(args) => report(context, &args.report, |watch| {
+            outcore_bench::graph::run(&args.options(), watch)
+        }),
     }
 }
 

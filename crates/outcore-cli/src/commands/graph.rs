@@ -15,12 +15,15 @@ use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_graph::convert::{ConvertOptions, check_memory, convert};
 use outcore_graph::edges::ReadOptions;
 use outcore_graph::graph::Graph;
+use outcore_graph::graph::files::GraphFiles;
+use outcore_graph::graph::names::Names;
 use outcore_graph::kernels::{HitsOptions, LouvainOptions, PageRankOptions};
 use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::graph::{GraphCommand, GraphConvertArgs, GraphVerifyArgs};
+use crate::commands::table;
 use crate::context::Context;
 use crate::measure::{Summary, rate_text};
 use crate::progress::watch;
@@ -46,7 +49,7 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
             source,
             parents,
         } => kernel::search(context, kernel, (source, *parents)),
-        GraphCommand::Sssp { kernel, source } => kernel::lengths(context, kernel, *source),
+        GraphCommand::Sssp { kernel, source } => kernel::lengths(context, kernel, source),
         GraphCommand::Pagerank {
             kernel,
             alpha,
@@ -95,9 +98,23 @@ pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
 fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
     let started = Instant::now();
     let resources = resources::load(&args.resources, &args.drives, None, resources::SEED)?;
-    let sources = inputs::find(&args.inputs, Streams::Refused, &context.files)?;
-    let dir = absolute(&args.output);
-    let files: Vec<PathBuf> = sources.iter().map(|source| source.path.clone()).collect();
+    let is_table = args.format.is_none() && table::is_meant(context, &args.inputs)?;
+    if !is_table && !args.columns.is_empty() {
+        let cause = "--columns is for tables, and the input is not one";
+        return Err(Error::usage(READ, cause)
+            .hint("source and target are the first two fields; --weights=COLUMN names a third"));
+    }
+    // Directories of tables have no blocks of their own.
+    let sources = match is_table {
+        true => Vec::new(),
+        false => inputs::find(&args.inputs, Streams::Refused, &context.files)?,
+    };
+    let output = context.files.output(&args.output, args.force)?;
+    let dir = absolute(&output);
+    let files: Vec<PathBuf> = match is_table {
+        true => args.inputs.clone(),
+        false => sources.iter().map(|source| source.path.clone()).collect(),
+    };
     let kept = Kept {
         sources: &sources,
         force: args.force,
@@ -112,9 +129,10 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
             format: args.format,
             is_weighted: args.weights.is_some(),
             weight_column,
+            has_no_header: args.no_header,
         },
         is_undirected: args.undirected,
-        relabel: args.relabel,
+        relabel: args.relabel.unwrap_or_default(),
         dedup: args.dedup,
         drop_loops: args.drop_loops,
         vertices: args.vertices,
@@ -122,8 +140,9 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
     };
     begin(context, &resources, (&args.inputs, Some(&args.output)));
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-    let done = watch(reporter, interrupt, &job.control, &[], || {
-        convert(&job, &files, &dir, &options)
+    let done = watch(reporter, interrupt, &job.control, &[], || match is_table {
+        true => table::convert_edges(&job, (&files, &args.columns), &dir, &options),
+        false => convert(&job, &files, &dir, &options),
     })?;
     let manifest = &done.manifest;
     let seconds = started.elapsed().as_secs_f64();
@@ -141,12 +160,17 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
         .with("loops", json!(manifest.loops))
         .with("directed", json!(manifest.directed))
         .with("weighted", json!(manifest.weighted))
+        .with("named", json!(manifest.text_names.is_some()))
         .with("graph_bytes", json!(done.graph_bytes));
     reporter.summary(&summary);
     reporter.human(&format!(
-        "converted {} to a graph of {} and {}, {}, in {}: {}",
+        "converted {} to a graph of {}{} and {}, {}, in {}: {}",
         units::counted(done.edges_in, "edge"),
         units::counted(manifest.vertices, "vertex").replace("vertexs", "vertices"),
+        match manifest.text_names {
+            Some(_) => " with names",
+            None => "",
+        },
         units::counted(manifest.edges, "edge"),
         units::bytes(done.graph_bytes),
         units::seconds(seconds),
@@ -192,16 +216,30 @@ fn begin(
     );
 }
 
-/// The graph in `dir`, and a job with what the flags allow.
-fn open(resources: &Resources, dir: &Path) -> Result<(Job, Graph)> {
-    let job = resources.job_at(Vec::new(), dir);
-    let graph = Graph::open(&job, dir)?;
+/// The files of the graph that is called `name`: a directory, or a dataset on all drives of a volume.
+fn files_of(context: &Context, name: &Path) -> Result<GraphFiles> {
+    let Some(packed) = context.files.packed(name)? else {
+        return Ok(GraphFiles::in_dir(name));
+    };
+    let manifest = packed.read(GraphFiles::MANIFEST)?;
+    Ok(GraphFiles::packed(
+        &packed.path,
+        manifest,
+        packed.stretches(),
+    ))
+}
+
+/// The graph of those files, and a job with what the flags allow; `resources` know the datasets.
+fn open(resources: &Resources, files: GraphFiles) -> Result<(Job, Graph)> {
+    let job = resources.job_at(Vec::new(), files.place());
+    let graph = Graph::open_files(&job, files)?;
     Ok((job, graph))
 }
 
 fn info(context: &Context, dir: &Path) -> Result<u8> {
-    let resources = resources::without_flags()?;
-    let (_, graph) = open(&resources, dir)?;
+    let files = files_of(context, dir)?;
+    let resources = context.files.add_to(resources::without_flags()?)?;
+    let (_, graph) = open(&resources, files)?;
     let manifest = graph.manifest();
     let yes = |is_so: bool, text: &'static str| if is_so { text } else { "" };
     let lists = std::iter::once(&manifest.out).chain(&manifest.sources);
@@ -218,7 +256,11 @@ fn info(context: &Context, dir: &Path) -> Result<u8> {
         },
         yes(manifest.weighted, ", with weights"),
         yes(manifest.dedup, ", without parallel edges"),
-        yes(manifest.relabelled, ", ids relabelled"),
+        match (manifest.relabelled, &manifest.text_names) {
+            (_, Some(_)) => ", ids are names",
+            (true, None) => ", ids relabelled",
+            (false, None) => "",
+        },
         units::bytes(graph.tile_bytes()),
         units::bytes(list_bytes),
         units::count(manifest.out.degree_max.into()),
@@ -235,6 +277,7 @@ fn info(context: &Context, dir: &Path) -> Result<u8> {
         .with("weighted", json!(manifest.weighted))
         .with("dedup", json!(manifest.dedup))
         .with("relabelled", json!(manifest.relabelled))
+        .with("named", json!(manifest.text_names.is_some()))
         .with("tile_bytes", json!(graph.tile_bytes()))
         .with("list_bytes", json!(list_bytes))
         .with("degree_max", json!(manifest.out.degree_max));
@@ -244,8 +287,10 @@ fn info(context: &Context, dir: &Path) -> Result<u8> {
 
 fn verify(context: &Context, args: &GraphVerifyArgs) -> Result<u8> {
     let started = Instant::now();
+    let files = files_of(context, &args.graph)?;
     let resources = resources::without_drives(&args.resources)?;
-    let (job, graph) = open(&resources, &args.graph)?;
+    let resources = context.files.add_to(resources)?;
+    let (job, graph) = open(&resources, files)?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     watch(reporter, interrupt, &job.control, &[], || {
         graph.verify(&job)
@@ -264,21 +309,50 @@ fn verify(context: &Context, args: &GraphVerifyArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// The number of a vertex that the user calls `name`.
-fn vertex_of(name: u64, graph: &Graph, names: Option<&[u64]>) -> Result<u32> {
+/// The vertices that the user calls so.
+fn vertices_of(
+    job: &Job,
+    wanted: &[String],
+    (graph, names): (&Graph, Option<&Names>),
+) -> Result<Vec<u32>> {
     let found = match names {
-        Some(names) => names.binary_search(&name).ok(),
-        None => usize::try_from(name).ok(),
+        Some(names) => names.vertices(job, wanted)?,
+        None => {
+            let vertices = graph.vertices() as u64;
+            let number = |name: &String| {
+                let number = name
+                    .parse()
+                    .ok()
+                    .filter(|number: &u64| *number < vertices)?;
+                u32::try_from(number).ok()
+            };
+            wanted.iter().map(number).collect()
+        }
+    };
+    let found = wanted.iter().zip(found);
+    let found = found.map(|(name, vertex)| vertex.ok_or_else(|| no_vertex(name, graph)));
+    found.collect()
+}
+
+/// The vertex that the user gives that number.
+fn vertex_of(number: u64, graph: &Graph, numbers: Option<&[u64]>) -> Result<u32> {
+    let found = match numbers {
+        Some(numbers) => numbers.binary_search(&number).ok(),
+        None => usize::try_from(number).ok(),
     };
     let found = found.filter(|vertex| *vertex < graph.vertices());
-    found.map(|vertex| vertex as u32).ok_or_else(|| {
-        let count = units::count(graph.vertices() as u64);
-        Error::usage(
-            READ,
-            format!("{name} is not a vertex of the graph, which has {count}"),
-        )
-        .hint("--source takes an id as it was in the edges")
-    })
+    found
+        .map(|vertex| vertex as u32)
+        .ok_or_else(|| no_vertex(&number, graph))
+}
+
+fn no_vertex(name: &dyn std::fmt::Display, graph: &Graph) -> Error {
+    let count = units::count(graph.vertices() as u64);
+    Error::usage(
+        READ,
+        format!("{name} is not a vertex of the graph, which has {count}"),
+    )
+    .hint("--source takes an id as it was in the edges")
 }
 
 /// Fails for an output that exists, unless it may be replaced.

@@ -2,11 +2,12 @@
 //!
 //! Contract: the functions of the folder `table`, which is there otherwise.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use outcore::{Error, Result};
+use outcore::{Error, Job, Result};
 use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::Resources;
+use outcore_graph::convert::{ConvertOptions, ConvertSummary};
 
 use crate::cli::commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
 use crate::cli::dedup::DedupArgs;
@@ -58,6 +59,15 @@ pub(crate) fn shuffle(_: &Context, _: &ShuffleArgs, _: Resources) -> Result<u8> 
 }
 
 pub(crate) fn info(_: &Context, _: &[PathBuf]) -> Result<u8> {
+    Err(left_out())
+}
+
+pub(crate) fn convert_edges(
+    _: &Job,
+    _: (&[PathBuf], &[String]),
+    _: &Path,
+    _: &ConvertOptions,
+) -> Result<ConvertSummary> {
     Err(left_out())
 }
 

@@ -2,9 +2,14 @@
 //!
 //! Contract: values are known by hand; vertices are called by their original ids where these were relabelled.
 
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray, UInt64Array};
 use serde_json::json;
 
 use crate::support::*;
+use crate::tables::write;
+use crate::volume::volume_in;
 
 /// Two triangles that share vertex 20, a tail behind them, all ids apart; directed.
 fn place() -> TestDir {
@@ -46,6 +51,203 @@ fn strong_components_lengths_and_triangles_go_by_original_ids() {
     assert_eq!(summary["triangles"], json!(2));
     run(&place, "graph triangles d.graph").fails(2, &["directed"], "--undirected");
     run(&place, "graph sssp d.graph --source 7").fails(2, &["7"], "--source");
+}
+
+#[test]
+fn vertices_are_called_by_names_where_ids_are_names() {
+    let place = TestDir::new();
+    place.write(
+        "e.csv",
+        b"from,to,km\nann,bo,3\nbo,\"lee, c\",1\nz\xC3\xBCri,ann,2\n",
+    );
+    let convert = "graph convert e.csv -o g.graph --relabel --weights=km --json";
+    let summary = run(&place, convert).ok().event("summary");
+    assert_eq!(summary["named"], json!(true));
+    let info = run(&place, "graph info g.graph").ok();
+    assert!(info.text().contains("ids are names"), "{}", info.text());
+    let found = lines(&place, "graph sssp g.graph --source z\u{fc}ri");
+    assert_eq!(found, ["ann,2", "bo,5", "\"lee, c\",6", "z\u{fc}ri,0"]);
+    // By name, values that are vertices are names, too, whatever the file is called.
+    let parents = "graph bfs g.graph --source ann --parents -o p.txt --names";
+    run(&place, parents).ok();
+    let text = String::from_utf8(place.read("p.txt")).unwrap();
+    assert_eq!(text, "ann,ann\nbo,ann\n\"lee, c\",bo\nz\u{fc}ri,-1\n");
+    let found = lines(&place, "graph cc g.graph");
+    assert_eq!(found[3], "z\u{fc}ri,0");
+    let top = run(&place, "graph degrees g.graph --in --top 4 --json").ok();
+    let top = &top.event("summary")["top"];
+    assert_eq!(top[0], json!(["ann", 1]));
+    let top = run(&place, "graph degrees g.graph --in --top 1").ok();
+    assert_eq!(top.text(), "ann\t1\n");
+    let found = lines(&place, "graph sample g.graph --source bo --fanout all");
+    assert_eq!(found, ["bo,\"lee, c\""]);
+    place.write("seeds.txt", b"bo\n# and\nlee, c\n");
+    let found = lines(&place, "graph sample g.graph seeds.txt --fanout all --in");
+    assert_eq!(found, ["ann,bo", "bo,\"lee, c\""]);
+    let found = lines(&place, "graph walk g.graph --source bo --length 2");
+    assert_eq!(found, ["bo,\"lee, c\",-1"]);
+    run(&place, "graph bfs g.graph --source bob").fails(2, &["bob"], "--source");
+    run(&place, "graph cc g.graph --names").fails(2, &["--output"], "");
+    // Numbers are names, too.
+    let numbers = self::place();
+    run(&numbers, "graph scc d.graph -o s --names").ok();
+    let text = String::from_utf8(numbers.read("s")).unwrap();
+    assert_eq!(text, "0,0\n10,0\n20,0\n30,0\n40,0\n50,50\n");
+    // Without --relabel, the error says what to do.
+    run(&place, "graph convert e.csv -o h.graph").fails(4, &["is not an id"], "--relabel");
+}
+
+/// 5,000 edges with kilometres, between numbers and between names, as a table.
+fn edges_of_tables() -> RecordBatch {
+    let ids = |step: u64| (0..5_000u64).map(move |row| row * step % 997);
+    let names = |step: u64| ids(step).map(|id| format!("n{id}")).collect::<Vec<_>>();
+    let km = (0..5_000).map(|row| f64::from(row % 13));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("km", Arc::new(Float64Array::from_iter_values(km))),
+        (
+            "src",
+            Arc::new(Int32Array::from_iter_values(ids(7).map(|id| id as i32))),
+        ),
+        ("dst", Arc::new(UInt64Array::from_iter_values(ids(11)))),
+        ("from", Arc::new(StringArray::from(names(7)))),
+        ("to", Arc::new(StringArray::from(names(11)))),
+    ];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+#[test]
+fn edges_are_columns_of_tables() {
+    let place = TestDir::new();
+    place.make_dir("t");
+    let batch = edges_of_tables();
+    write(&place.path("t/0.parquet"), &batch.slice(0, 3_000));
+    write(&place.path("t/1.parquet"), &batch.slice(3_000, 2_000));
+    let edges = (0..5_000u64).map(|row| (row * 7 % 997, row * 11 % 997, row % 13));
+    let numbers = edges.clone().map(|(a, b, km)| format!("{a} {b} {km}\n"));
+    let names = edges.map(|(a, b, km)| format!("n{a} n{b} {km}\n"));
+    for (text, columns, relabel) in [
+        (numbers.collect::<String>(), "src,dst", ""),
+        (names.collect::<String>(), "from,to", " --relabel"),
+    ] {
+        place.write("e.txt", text.as_bytes());
+        let wanted = format!("graph convert e.txt -o w.graph --weights --force{relabel}");
+        run(&place, &wanted).ok();
+        let convert = format!("graph convert t -o g.graph --columns {columns} --weights=km");
+        let convert = format!("{convert} --force{relabel} --json");
+        let summary = run(&place, &convert).ok().event("summary");
+        assert_eq!(summary["edges_in"], json!(5_000));
+        for file in names_in(&place.path("w.graph")) {
+            let read = |graph: &str| place.read(&format!("{graph}.graph/{file}"));
+            assert!(read("w") == read("g"), "{columns}: {file}");
+        }
+    }
+    // What cannot be edges.
+    let refused = |more: &str, code: i32, words: &[&str], hint: &str| {
+        let line = format!("graph convert t -o x.graph {more}");
+        run(&place, &line).fails(code, words, hint);
+        assert!(!place.path("x.graph").exists());
+    };
+    refused("--columns from,to", 2, &["strings"], "--relabel");
+    refused(
+        "--columns src,to --relabel",
+        2,
+        &["`src` and `to`"],
+        "one type",
+    );
+    refused("--columns src", 2, &["1 columns"], "--columns");
+    refused("--columns src,nobody", 2, &["nobody"], "");
+    refused(
+        "--columns src,km",
+        2,
+        &["`km` is Float64"],
+        "another column",
+    );
+    refused(
+        "--columns src,dst --weights=from",
+        2,
+        &["`from`", "numbers"],
+        "another column",
+    );
+    refused(
+        "--columns src,dst --relabel=text",
+        2,
+        &["numbers"],
+        "--relabel=numbers",
+    );
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("a", Arc::new(StringArray::from(vec!["x", "y", "z"]))),
+        (
+            "b",
+            Arc::new(StringArray::from(vec![Some("a"), None, Some("c")])),
+        ),
+        ("m", Arc::new(Int32Array::from(vec![0, 1, 2]))),
+        ("n", Arc::new(Int32Array::from(vec![0, 1, -5]))),
+    ];
+    write(
+        &place.path("bad.parquet"),
+        &RecordBatch::try_from_iter(columns).unwrap(),
+    );
+    let bad = "graph convert bad.parquet -o x.graph";
+    let null = run(&place, &format!("{bad} --columns a,b --relabel"));
+    null.fails(
+        4,
+        &["row 1 of column `b` is null", "bad.parquet"],
+        "leave out",
+    );
+    let minus = run(&place, &format!("{bad} --columns m,n"));
+    minus.fails(4, &["row 2", "-5 is negative", "bad.parquet"], "--columns");
+    place.write("e.txt", b"0 1\n");
+    let text = run(&place, "graph convert e.txt -o x.graph --columns a,b");
+    text.fails(2, &["--columns"], "first two fields");
+}
+
+#[test]
+fn a_graph_is_a_dataset_on_all_drives_of_a_volume_with_the_same_results() {
+    let place = volume_in(TestDir::new());
+    let edges = (0..60_000u32).map(|edge| format!("v{} v{}\n", edge * 7919 % 30_011, edge % 977));
+    place.write("e.txt", edges.collect::<String>().as_bytes());
+    let on = |line: &str| run(&place, &format!("{line} --volume drives.toml"));
+    run(
+        &place,
+        "graph convert e.txt -o g.graph --relabel --undirected --drop-loops",
+    )
+    .ok();
+    on("graph convert e.txt -o @g --relabel --undirected --drop-loops").ok();
+    let again = on("graph convert e.txt -o @g --relabel --undirected --drop-loops");
+    again.fails(2, &["@g"], "--force");
+    for drive in ["d0", "d1", "d2"] {
+        let shares = names_in(&place.path(&format!("{drive}/outcore-volume/data")));
+        assert!(!shares.is_empty(), "{drive} has a part of it");
+    }
+    for kernel in [
+        "cc",
+        "bfs --source v7",
+        "pagerank",
+        "kcore",
+        "triangles",
+        "sample --source v7",
+        "walk --length 3",
+    ] {
+        let (name, flags) = kernel.split_once(' ').unwrap_or((kernel, ""));
+        let line = |graph: &str, out: &str| {
+            let line = format!("graph {name} {graph} -o {out} --force {flags}");
+            line.trim_end().to_owned()
+        };
+        run(&place, &line("g.graph", "a.csv")).ok();
+        on(&line("@g", "b.csv")).ok();
+        assert!(place.read("a.csv") == place.read("b.csv"), "{kernel}");
+    }
+    on("graph verify @g").ok();
+    assert!(on("graph info @g").ok().text().contains("ids are names"));
+    // Results are datasets, too.
+    on("graph cc @g -o @labels").ok();
+    on("graph cc @nobody -o x.npy").fails(2, &["@nobody"], "");
+    on("graph cc @labels -o x.npy").fails(2, &["@labels"], "");
+    on("get @g back").ok();
+    for file in names_in(&place.path("g.graph")) {
+        let same = place.read(&format!("g.graph/{file}")) == place.read(&format!("back/{file}"));
+        assert!(same, "{file}");
+    }
 }
 
 #[test]

@@ -139,6 +139,9 @@ fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
     let graph = "graph convert edges.u32 -o g.graph --type u32 --undirected --drop-loops";
     walk(&place, graph);
     place.run(&graph.split(' ').collect::<Vec<_>>()).ok();
+    let names = (0..2_000).map(|edge| format!("n{} m{}\n", edge * 7919 % 500, edge % 77));
+    place.write("names.txt", names.collect::<String>().as_bytes());
+    walk(&place, "graph convert names.txt -o n.graph --relabel");
     for kernel in [
         "graph cc g.graph -o o.npy",
         "graph bfs g.graph -o o.npy --source 1",

@@ -268,6 +268,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("bench sort", Help(LONG)),
     ("bench view", Help(LONG)),
     ("bench primitives", Help(LONG)),
+    ("bench graph", Help(LONG)),
     (
         "replay",
         With(&["trace.iotrace --summary", "trace.iotrace --summary --json"]),

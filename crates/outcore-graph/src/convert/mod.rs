@@ -10,7 +10,9 @@
 //! how many vertices there are (headers and parsed files say it), one more for the sort, three keys an edge of 8 bytes
 //! each (16 for weights or more than 2^31 vertices) to scratch and back, and the graph.
 
+mod given;
 mod key;
+mod named;
 mod pack;
 mod relabel;
 
@@ -29,11 +31,13 @@ use outcore_io::port::Volume;
 
 use crate::appended::write_files;
 use crate::edges::item::{Edge, Edges, fail, largest_id};
-use crate::edges::{EdgeFiles, ReadOptions, read_edges};
+use crate::edges::named::named_files;
+use crate::edges::rows::EdgeRows;
+use crate::edges::{EdgeFiles, ReadOptions, Relabel, read_edges};
 use crate::format::Part;
 use crate::format::manifest::{FORM, Manifest, NAME};
 use key::{EdgeKey, KeyShape, Placed};
-use pack::{FILES, KeyWriter, Packing, Sizes};
+use pack::{FILES, KeyWriter, Packed, Packing, Sizes};
 use relabel::Relabelled;
 
 const CONVERT: &str = "convert edges";
@@ -47,8 +51,8 @@ pub struct ConvertOptions {
     pub read: ReadOptions,
     /// Edges have no direction.
     pub is_undirected: bool,
-    /// Ids are any numbers: vertices are numbered in their order.
-    pub relabel: bool,
+    /// Ids are any numbers or strings: vertices are numbered in their order.
+    pub relabel: Relabel,
     /// Parallel edges are merged; of several weights the least is kept.
     pub dedup: bool,
     /// Edges from a vertex to itself are left out.
@@ -113,6 +117,34 @@ pub fn convert(
     dir: &Path,
     options: &ConvertOptions,
 ) -> Result<ConvertSummary> {
+    run_from(job, &EdgesFrom::Files(inputs), dir, options)
+}
+
+/// Converts the edges that `rows` gives.
+///
+/// # Errors
+/// As [`convert`]; [`Kind::Usage`] for ids that are names, or numbers, where the options say otherwise.
+pub fn convert_rows(
+    job: &Job,
+    rows: &dyn EdgeRows,
+    dir: &Path,
+    options: &ConvertOptions,
+) -> Result<ConvertSummary> {
+    run_from(job, &EdgesFrom::Rows(rows), dir, options)
+}
+
+/// Where edges come from.
+enum EdgesFrom<'a> {
+    Files(&'a [PathBuf]),
+    Rows(&'a dyn EdgeRows),
+}
+
+fn run_from(
+    job: &Job,
+    from: &EdgesFrom<'_>,
+    dir: &Path,
+    options: &ConvertOptions,
+) -> Result<ConvertSummary> {
     let started = Instant::now();
     if dir.join(NAME).exists() && !options.replace {
         return Err(
@@ -129,21 +161,12 @@ pub fn convert(
     let made = NewDir::make(dir)?;
     let job = &job;
     let scratch = job.options.drives[0].dir.clone();
-    let mut edges = read_edges(job, inputs, &scratch, &options.read)?;
+    let (edges, relabelled) = read_all(job, from, &scratch, options)?;
     let mut traffic = (edges.parsed_bytes, 0);
-    let relabelled = match options.relabel {
-        true => {
-            let found = relabel::relabel(job, &edges, &scratch)?;
-            traffic.0 += found.read_bytes;
-            traffic.1 += found.written_bytes;
-            edges.inputs.clone_from(&found.inputs);
-            edges.shape = found.shape;
-            edges.vertices = Some(found.vertices);
-            edges.largest = found.vertices.checked_sub(1);
-            Some(found)
-        }
-        false => None,
-    };
+    if let Some(found) = &relabelled {
+        traffic.0 += found.read_bytes;
+        traffic.1 += found.written_bytes;
+    }
     let vertices = count_vertices(job, &edges, options)?;
     let edges_in = input_items(&edges)?;
     let source = SourceEdges {
@@ -171,6 +194,60 @@ pub fn convert(
     })
 }
 
+/// The edges between vertices, and what these are called.
+fn read_all(
+    job: &Job,
+    from: &EdgesFrom<'_>,
+    scratch: &Path,
+    options: &ConvertOptions,
+) -> Result<(EdgeFiles, Option<Relabelled>)> {
+    let relabel = options.relabel;
+    let named = match from {
+        EdgesFrom::Files(inputs) => {
+            let is_weighted = options.read.is_weighted || options.read.weight_column.is_some();
+            let files = named_files(job, inputs, &options.read, relabel)?;
+            let found = files.map(|files| named::relabel_named(job, &files, is_weighted, scratch));
+            found.transpose()?
+        }
+        EdgesFrom::Rows(rows) => {
+            check_ids(*rows, relabel)?;
+            let found = rows.are_names();
+            let found = found.then(|| given::relabel_given(job, *rows, scratch));
+            found.transpose()?
+        }
+    };
+    let (mut edges, found) = match (named, from) {
+        (Some(found), _) => (EdgeFiles::default(), found),
+        (None, from) => {
+            let edges = match from {
+                EdgesFrom::Files(inputs) => read_edges(job, inputs, scratch, &options.read)?,
+                EdgesFrom::Rows(rows) => given::read_numbers(job, *rows, scratch)?,
+            };
+            if relabel == Relabel::No {
+                return Ok((edges, None));
+            }
+            let found = relabel::relabel(job, &edges, scratch)?;
+            (edges, found)
+        }
+    };
+    edges.inputs.clone_from(&found.inputs);
+    edges.shape = found.shape;
+    edges.vertices = Some(found.vertices);
+    edges.largest = found.vertices.checked_sub(1);
+    Ok((edges, Some(found)))
+}
+
+/// Fails for ids that are not what `relabel` says.
+fn check_ids(rows: &dyn EdgeRows, relabel: Relabel) -> Result<()> {
+    let (is, hint) = match (rows.are_names(), relabel) {
+        (true, Relabel::No) => ("strings", "number them with --relabel"),
+        (true, Relabel::Numbers) => ("strings", "use --relabel=text"),
+        (false, Relabel::Text) => ("numbers", "use --relabel=numbers"),
+        _ => return Ok(()),
+    };
+    Err(Error::usage(CONVERT, format!("the ids are {is}")).hint(hint))
+}
+
 /// Edges in the files, by their lengths.
 fn input_items(edges: &EdgeFiles) -> Result<u64> {
     let mut items = 0;
@@ -196,7 +273,7 @@ fn input_items(edges: &EdgeFiles) -> Result<u64> {
 fn count_vertices(job: &Job, edges: &EdgeFiles, options: &ConvertOptions) -> Result<u64> {
     let told = options
         .vertices
-        .filter(|_| !options.relabel)
+        .filter(|_| options.relabel == Relabel::No)
         .or(edges.vertices);
     let is_parsed = edges.parsed_bytes > 0;
     let largest = match (edges.largest, told) {
@@ -323,13 +400,17 @@ fn run<K: EdgeKey>(
             start_bytes: 0,
             len_bytes: sizes.about_bytes(file, source.edges_in),
         });
-    let names = relabelled.map(|found| ShardPlan {
-        path: dir.join("names"),
+    let name_files = relabelled.map(Relabelled::name_files).transpose()?;
+    let names = name_files.into_iter().flatten();
+    let names = names.map(|(name, len_bytes)| ShardPlan {
+        path: dir.join(name),
         header: Vec::new(),
         start_bytes: 0,
-        len_bytes: found.vertices * size_of::<u64>() as u64,
+        len_bytes,
     });
-    let plans: Vec<ShardPlan> = plans.chain(names).collect();
+    let mut plans: Vec<ShardPlan> = plans.collect();
+    let first_name = plans.len();
+    plans.extend(names);
     let manifest_path = dir.join(NAME);
     let staged = StagedOutput::stage(
         &volume,
@@ -341,7 +422,7 @@ fn run<K: EdgeKey>(
     let _batches: Reservation = job
         .budget
         .reserve("keys of edges", batches_bytes::<K>(job))?;
-    let (done, summary, names) = write_files(job, &volume, |appender| {
+    let (manifest, lens_bytes, summary) = write_files(job, &volume, |appender| {
         let files = staged.shards().iter().map(|shard| &shard.file);
         let packing = Packing::<K>::new(job, &appender, (shape, sizes), files)?;
         let shared = Arc::new(Mutex::new(packing));
@@ -368,23 +449,21 @@ fn run<K: EdgeKey>(
         // The sort only knows that its pipe is broken; the packer knows why.
         packing.take_failure()?;
         let summary = sorted?;
-        let names = match (relabelled, staged.shards().last()) {
-            (Some(found), Some(shard)) => {
-                let file = appender.file(job, &shard.file, (256 << 10, true))?;
-                Some(relabel::copy_names(job, found, file)?)
-            }
-            _ => None,
-        };
-        Ok((packing.finish()?, summary, names))
+        let Packed {
+            mut manifest,
+            mut lens_bytes,
+        } = packing.finish()?;
+        if let Some(found) = relabelled {
+            let file = |number: usize| {
+                let shard = staged.shards().get(first_name + number);
+                let shard = shard.ok_or_else(|| Error::usage(CONVERT, "a file is not planned"))?;
+                appender.file(job, &shard.file, (256 << 10, true))
+            };
+            lens_bytes.extend(found.copy_names(job, file, &mut manifest)?);
+        }
+        Ok((manifest, lens_bytes, summary))
     })?;
     job.control.begin_phase("publish", 0);
-    let mut manifest = done.manifest;
-    manifest.relabelled = relabelled.is_some();
-    manifest.names_sum = names.map(|names| names.sum);
-    let lens_bytes = done.lens_bytes.iter().copied();
-    let lens_bytes: Vec<u64> = lens_bytes
-        .chain(names.map(|names| names.len_bytes))
-        .collect();
     let sealed = FORM.seal(Owner::of(NAME), &manifest)?;
     staged.publish_each_under(&volume, &lens_bytes, &sealed)?;
     Ok((manifest, summary, lens_bytes.iter().sum()))

@@ -262,6 +262,7 @@ impl<K: EdgeKey> Packing<K> {
                 out,
                 sources,
                 names_sum: None,
+                text_names: None,
             },
             lens_bytes,
         })

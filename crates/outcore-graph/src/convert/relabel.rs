@@ -13,9 +13,12 @@ use outcore::primitives::Summary;
 use outcore::{Context, Error, Input, Job, Result};
 use outcore_io::drive::PrivateDir;
 
-use crate::appended::{Appended, AppendedFile, append_to};
+use crate::appended::{AppendedFile, append_to};
 use crate::edges::EdgeFiles;
 use crate::edges::item::{Edges, ItemShape};
+use crate::edges::named::NAME_BYTES_MAX;
+use crate::format::manifest::{Manifest, NamesManifest};
+use crate::format::names::{NAME_BLOCK_BYTES, NamePacker};
 
 /// Edges with new numbers, and what the vertices were called.
 pub(super) struct Relabelled {
@@ -24,8 +27,16 @@ pub(super) struct Relabelled {
     pub(super) vertices: u64,
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
-    names: PathBuf,
+    names: NamesFile,
     _scratch: PrivateDir,
+}
+
+/// The original ids on scratch.
+pub(super) enum NamesFile {
+    /// Eight bytes each.
+    Numbers(PathBuf),
+    /// A length of two bytes and so many bytes.
+    Text(PathBuf),
 }
 
 /// Numbers the vertices of `edges` anew.
@@ -33,7 +44,7 @@ pub(super) fn relabel(job: &Job, edges: &EdgeFiles, scratch: &Path) -> Result<Re
     job.device.sweep_private_dirs(scratch)?;
     let dir = job.device.make_private_dir(scratch)?;
     let path = |name: &str| std::path::absolute(dir.path().join(name)).unwrap_or_default();
-    let (ends, names, pairs) = (path("part-0"), path("part-1"), path("part-2"));
+    let (ends, names) = (path("part-0"), path("part-1"));
     let context = Context::of_job(job);
 
     // By id: every id gets the next number.
@@ -78,31 +89,49 @@ pub(super) fn relabel(job: &Job, edges: &EdgeFiles, scratch: &Path) -> Result<Re
         return Err(Error::usage(super::CONVERT, cause));
     }
 
-    // By place: the numbers of both ends are neighbours.
-    let second = append_to(job, &pairs, |pairs| {
-        let ends = context.read_inputs::<[u64; 2]>(&[Input::raw(&ends)]);
-        ends.sort().for_each_in_order(|items| {
-            for [_, number] in items {
-                pairs.append(&(*number as u32).to_le_bytes())?;
-            }
-            Ok(())
-        })
-    })?;
-    job.device.remove(&ends)?;
     let ends_bytes = first.records * 16;
-    let mut found = Relabelled {
-        inputs: vec![Input::raw(&pairs)],
-        shape: ItemShape::new(false, false),
-        vertices,
-        read_bytes: first.read_bytes + second.read_bytes,
-        written_bytes: written(&first) + written(&second) + ends_bytes + ends_bytes / 4,
-        names,
-        _scratch: dir,
-    };
+    let traffic = (first.read_bytes, written(&first) + ends_bytes);
+    let names = NamesFile::Numbers(names);
+    let mut found = number_edges(job, dir, (&ends, names), (vertices, false), traffic)?;
     if edges.shape.is_weighted() {
         found.add_weights(job, edges)?;
     }
     Ok(found)
+}
+
+/// Sorts pairs of place and number by place, so that the numbers of an edge's two ends are neighbours; the high
+/// half of a target's number is the edge's weight, if `is_weighted`.
+pub(super) fn number_edges(
+    job: &Job,
+    dir: PrivateDir,
+    (ends, names): (&Path, NamesFile),
+    (vertices, is_weighted): (u64, bool),
+    (read_bytes, written_bytes): (u64, u64),
+) -> Result<Relabelled> {
+    let pairs = std::path::absolute(dir.path().join("part-2")).unwrap_or_default();
+    let done = append_to(job, &pairs, |pairs| {
+        let ends = Context::of_job(job).read_inputs::<[u64; 2]>(&[Input::raw(ends)]);
+        ends.sort().for_each_in_order(|items| {
+            for [place, number] in items {
+                match is_weighted && place % 2 == 1 {
+                    true => pairs.append(&number.to_le_bytes())?,
+                    false => pairs.append(&(*number as u32).to_le_bytes())?,
+                }
+            }
+            Ok(())
+        })
+    })?;
+    job.device.remove(ends)?;
+    let pairs_bytes = done.records * if is_weighted { 6 } else { 4 };
+    Ok(Relabelled {
+        inputs: vec![Input::raw(&pairs)],
+        shape: ItemShape::new(false, is_weighted),
+        vertices,
+        read_bytes: read_bytes + done.read_bytes,
+        written_bytes: written_bytes + written(&done) + pairs_bytes,
+        names,
+        _scratch: dir,
+    })
 }
 
 /// Bytes written to scratch.
@@ -137,13 +166,85 @@ impl Relabelled {
     }
 }
 
-/// Copies the names to their place in the graph.
-pub(super) fn copy_names(
-    job: &Job,
-    found: &Relabelled,
-    mut file: AppendedFile,
-) -> Result<Appended> {
-    let names = Context::of_job(job).read_inputs::<u64>(&[Input::raw(&found.names)]);
-    names.for_each_in_order(|names| file.append(bytemuck::cast_slice(names)))?;
-    file.finish()
+impl Relabelled {
+    /// The files of names of a graph, and about how long they will be.
+    pub(super) fn name_files(&self) -> Result<Vec<(&'static str, u64)>> {
+        let path = match &self.names {
+            NamesFile::Numbers(_) => return Ok(vec![("names", self.vertices * 8)]),
+            NamesFile::Text(path) => path,
+        };
+        let found = std::fs::metadata(path);
+        let found = found.map_err(|error| Error::io(super::CONVERT, &error).path(path))?;
+        let block_bytes = NAME_BLOCK_BYTES as u64;
+        // At the end of a block there may be no room for one of the longest.
+        let blocks = found.len() / (block_bytes - NAME_BYTES_MAX as u64 - 64) + 1;
+        Ok(vec![
+            ("names", blocks * block_bytes),
+            ("names.index", blocks * 4),
+        ])
+    }
+
+    /// Copies the names to their place in the graph `manifest` describes, which then describes them, too; gives
+    /// the lengths of the files.
+    pub(super) fn copy_names(
+        &self,
+        job: &Job,
+        mut files: impl FnMut(usize) -> Result<AppendedFile>,
+        manifest: &mut Manifest,
+    ) -> Result<Vec<u64>> {
+        manifest.relabelled = true;
+        let mut names = files(0)?;
+        let path = match &self.names {
+            NamesFile::Numbers(path) => {
+                let all = Context::of_job(job).read_inputs::<u64>(&[Input::raw(path)]);
+                all.for_each_in_order(|all| names.append(bytemuck::cast_slice(all)))?;
+                let names = names.finish()?;
+                manifest.names_sum = Some(names.sum);
+                return Ok(vec![names.len_bytes]);
+            }
+            NamesFile::Text(path) => path,
+        };
+        let mut index = files(1)?;
+        let mut take = |block: &[u8], first: u32| {
+            names.append(block)?;
+            index.append(&first.to_le_bytes())
+        };
+        let mut packer = NamePacker::new(manifest.id);
+        if self.vertices > 0 {
+            each_name(job, path, |name| packer.push(name, &mut take))?;
+        }
+        let blocks = packer.finish(&mut take)?;
+        let (names, index) = (names.finish()?, index.finish()?);
+        manifest.text_names = Some(NamesManifest {
+            blocks,
+            index_sum: index.sum,
+        });
+        Ok(vec![names.len_bytes, index.len_bytes])
+    }
+}
+
+/// Shows each of the names that were appended to a file, in order.
+fn each_name(job: &Job, path: &Path, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let bytes = Context::of_job(job).read_inputs::<u8>(&[Input::raw(path)]);
+    let mut rest: Vec<u8> = Vec::new();
+    bytes.for_each_in_order(|bytes| {
+        rest.extend_from_slice(bytes);
+        let mut at = 0;
+        while let Some((len, behind)) = rest[at..].split_first_chunk::<2>() {
+            let len_bytes = u16::from_le_bytes(*len) as usize;
+            let Some(name) = behind.get(..len_bytes) else {
+                break;
+            };
+            take(name)?;
+            at += 2 + len_bytes;
+        }
+        rest.drain(..at);
+        Ok(())
+    })?;
+    match rest.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(Error::corrupt(super::CONVERT, "the names of vertices are cut short").path(path))
+        }
+    }
 }

@@ -53,12 +53,13 @@ const NAMES: [(&str, EdgeFormat); 9] = [
     ("npz", EdgeFormat::Npz),
 ];
 
-const ENDS: [(&str, EdgeFormat); 11] = [
+const ENDS: [(&str, EdgeFormat); 12] = [
     ("txt", EdgeFormat::Text),
     ("tsv", EdgeFormat::Text),
     ("el", EdgeFormat::Text),
     ("wel", EdgeFormat::Text),
     ("edges", EdgeFormat::Text),
+    ("edgelist", EdgeFormat::Text),
     ("mtx", EdgeFormat::MatrixMarket),
     ("csv", EdgeFormat::Csv),
     ("sg", EdgeFormat::Serial),
@@ -226,7 +227,8 @@ fn csv(path: &Path, head: &[u8], options: &ReadOptions, header: &mut Header) -> 
     };
     let names: Vec<&str> = text.trim().split(char::from(delimiter)).collect();
     let is_number = |name: &&str| name.trim().parse::<f64>().is_ok();
-    let has_names = !names.iter().take(2).all(is_number) && !first.is_empty();
+    let has_names =
+        !options.has_no_header && !names.iter().take(2).all(is_number) && !first.is_empty();
     if has_names {
         header.bytes = first.len() as u64;
     }

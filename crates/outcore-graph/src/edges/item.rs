@@ -11,7 +11,7 @@ use outcore::{Error, Input, Job, Result, primitives};
 use super::{ID_LIMIT, READ};
 
 /// What a file has of an edge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ItemShape {
     is_wide: bool,
     is_weighted: bool,

@@ -8,6 +8,9 @@
 //! | file | reads |
 //! |---|---|
 //! | `item` | pairs of numbers in memory and in files |
+//! | `borders` | lines of a text that is read in pieces |
+//! | `named` | lines whose ids are any strings |
+//! | [`rows`] | edges that somebody else reads |
 //! | `text` | edge lists: SNAP's, GAP's `.el` and `.wel`, the entries of Matrix Market, columns of CSV |
 //! | `serial` | GAP's serialized graphs, `.sg` and `.wsg` |
 //! | `archive` | ZIP archives, which `npz` is one of |
@@ -15,11 +18,14 @@
 //! | [`formats`] | which of them a file is |
 
 mod archive;
+pub(crate) mod borders;
 pub mod formats;
 pub(crate) mod item;
+pub(crate) mod named;
 mod npz;
+pub mod rows;
 mod serial;
-mod text;
+pub(crate) mod text;
 
 use std::path::{Path, PathBuf};
 
@@ -42,9 +48,42 @@ pub struct ReadOptions {
     pub is_weighted: bool,
     /// The column of CSV that has them.
     pub weight_column: Option<String>,
+    /// The first line of CSV is an edge. Otherwise it names the columns, unless it begins with two numbers.
+    pub has_no_header: bool,
+}
+
+/// Whether vertices are numbered anew, and what their ids are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Relabel {
+    /// Ids are the numbers of vertices.
+    #[default]
+    No,
+    /// Any numbers, or any strings if a line in the first 64 KiB of text or CSV has an id that is not a whole number.
+    Auto,
+    /// Any numbers below 2^48.
+    Numbers,
+    /// Any strings.
+    Text,
+}
+
+impl Relabel {
+    /// That of a name: `auto`, `numbers` or `text`.
+    ///
+    /// # Errors
+    /// [`outcore::Kind::Usage`] for another.
+    pub fn parse(name: &str) -> Result<Self> {
+        match name {
+            "auto" => Ok(Relabel::Auto),
+            "numbers" => Ok(Relabel::Numbers),
+            "text" => Ok(Relabel::Text),
+            _ => Err(Error::usage(READ, format!("ids cannot be `{name}`"))
+                .hint("use auto, numbers or text")),
+        }
+    }
 }
 
 /// Edges of one shape.
+#[derive(Default)]
 pub(crate) struct EdgeFiles {
     pub(crate) inputs: Vec<Input>,
     pub(crate) shape: ItemShape,
@@ -56,7 +95,7 @@ pub(crate) struct EdgeFiles {
     pub(crate) is_undirected: bool,
     /// Bytes that were read of the files that were parsed.
     pub(crate) parsed_bytes: u64,
-    _scratch: Option<PrivateDir>,
+    pub(crate) _scratch: Option<PrivateDir>,
 }
 
 /// Reads the edges in `files`; what has to be parsed goes to a private directory in `scratch`.

@@ -1,23 +1,23 @@
 //! Edges that are written as text, a line each.
 //!
 //! Contract: [`parse`] turns the lines of a file into items ([`ItemShape`]), in one pass on all threads. A piece of the
-//! pass is parsed alone; the lines that its borders cut are put together when all have come. Empty lines, and those that
-//! begin with `#`, `%` or `//`, are not edges. A line that is none, an id that is negative, not whole or not below 2^48,
-//! and a weight that is missing or not finite are errors that name file and line.
+//! pass is parsed alone; the lines that its borders cut are put together when all have come ([`Borders`]). Empty lines, and
+//! those that begin with `#`, `%` or `//`, are not edges. A line that is none, an id that is negative, not whole or not
+//! below 2^48, and a weight that is missing or not finite are errors that name file and line. A weight may also be
+//! written as networkx writes it: `{'weight': 0.5}`. Ids that are names are read by [`super::named`].
 //!
 //! Bounds: one read of the file and one write of the items; a piece's items and two lines a piece are in memory.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use outcore::primitives::batch::{Leaf, Yield};
 use outcore::primitives::{self, Batch, Sequence, tabulate};
 use outcore::{Error, Input, Job, Output, Result};
 
+use super::borders::Borders;
 use super::item::{Edge, Item, ItemShape, fail};
 use super::{ID_LIMIT, Parsed, READ};
 
@@ -25,14 +25,14 @@ use super::{ID_LIMIT, Parsed, READ};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Syntax {
     /// What is between fields: a byte, or any number of blanks and tabs.
-    delimiter: Option<u8>,
+    pub(super) delimiter: Option<u8>,
     /// The field of the weight, counted from 0.
-    weight: Option<usize>,
-    first_id: u64,
+    pub(super) weight: Option<usize>,
+    pub(super) first_id: u64,
 }
 
-/// Why a line is not an edge, and where in it.
-struct Fault(String);
+/// Why a line is not an edge.
+pub(crate) struct Fault(pub(super) String);
 
 impl Syntax {
     /// Fields apart by blanks, tabs or commas; the third is the weight.
@@ -89,7 +89,10 @@ impl Syntax {
             None => 1.0,
             Some(number) => {
                 let text = (2..=number).map(|_| field()).last().unwrap_or_default();
-                weight_of(text)?
+                match self.delimiter.is_none() && text.starts_with(b"{") {
+                    true => weight_of(attribute(line))?,
+                    false => weight_of(text)?,
+                }
             }
         };
         Ok(Some(Edge {
@@ -140,7 +143,20 @@ fn unquoted(field: &[u8]) -> &[u8] {
         .unwrap_or(field)
 }
 
-fn weight_of(field: &[u8]) -> std::result::Result<f32, Fault> {
+/// The weight in a dictionary of Python's, as networkx writes it behind an edge: `{'weight': 0.5}`.
+pub(super) fn attribute(dictionary: &[u8]) -> &[u8] {
+    const KEYS: [&[u8]; 2] = [b"'weight'", b"\"weight\""];
+    let behind = |key: &&[u8]| {
+        let at = memchr::memmem::find(dictionary, key)?;
+        let value = dictionary[at + key.len()..].trim_ascii_start();
+        value.strip_prefix(b":")
+    };
+    let value = KEYS.iter().find_map(behind).unwrap_or_default();
+    let end = value.iter().position(|byte| matches!(byte, b',' | b'}'));
+    value[..end.unwrap_or(value.len())].trim_ascii()
+}
+
+pub(super) fn weight_of(field: &[u8]) -> std::result::Result<f32, Fault> {
     let text = String::from_utf8_lossy(unquoted(field));
     match text.parse::<f32>() {
         Ok(weight) if weight.is_finite() => Ok(weight),
@@ -150,19 +166,12 @@ fn weight_of(field: &[u8]) -> std::result::Result<f32, Fault> {
     }
 }
 
-/// What the borders of a piece cut off: up to its first line end, and behind its last.
-struct Borders {
-    head: Vec<u8>,
-    /// And where that begins; nothing if no line ends in the piece: then all of it is in front.
-    tail: Option<(u64, Vec<u8>)>,
-}
-
 /// The lines of a file as items.
 struct Lines<'a, T> {
     input: Input,
     path: &'a Path,
     syntax: Syntax,
-    borders: Mutex<BTreeMap<u64, Borders>>,
+    borders: Borders,
     largest: AtomicU64,
     is_any: AtomicBool,
     is_too_large: AtomicBool,
@@ -186,7 +195,10 @@ impl<T: Item> Lines<'_, T> {
                         None => self.is_too_large.store(true, Ordering::Relaxed),
                     }
                 }
-                Err(fault) => fail(self.error(fault, at_bytes + from as u64)),
+                Err(fault) => {
+                    let at_bytes = self.input.header_bytes + at_bytes + from as u64;
+                    fail(not_an_edge(&fault, self.path, at_bytes))
+                }
             }
             from = end + 1;
         }
@@ -197,37 +209,14 @@ impl<T: Item> Lines<'_, T> {
         items
     }
 
-    fn error(&self, fault: Fault, at_bytes: u64) -> Error {
-        let at_bytes = self.input.header_bytes + at_bytes;
-        let line = match line_number(self.path, at_bytes) {
-            Some(number) => format!("line {number} is not an edge: {}", fault.0),
-            None => format!("a line is not an edge: {}", fault.0),
-        };
-        Error::corrupt(READ, line)
-            .path(self.path)
-            .offset(at_bytes)
-            .hint("correct or remove the line; an edge is `source target`, with a weight behind if --weights is given")
-    }
-
     /// The items of all lines that borders cut.
-    fn cut_lines(&self) -> Vec<T> {
-        let borders = self.borders.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut line, mut line_at) = (Vec::new(), 0);
+    fn cut_lines(&self) -> Result<Vec<T>> {
         let mut items = Vec::new();
-        for (first, piece) in borders.iter() {
-            if line.is_empty() {
-                line_at = *first;
-            }
-            line.extend_from_slice(&piece.head);
-            if let Some((tail_at, tail)) = &piece.tail {
-                items.extend(self.items(&line, line_at));
-                line.clear();
-                line.extend_from_slice(tail);
-                line_at = *tail_at;
-            }
-        }
-        items.extend(self.items(&line, line_at));
-        items
+        self.borders.each_cut(|at_bytes, line| {
+            items.extend(self.items(line, at_bytes));
+            Ok(())
+        })?;
+        Ok(items)
     }
 }
 
@@ -249,31 +238,29 @@ impl<T: Item> Sequence for Lines<'_, T> {
     }
 
     fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = T> {
-        let text = batch.bytes(0);
-        let first_end = memchr::memchr(b'\n', text);
-        let (borders, whole) = match (first_end, memchr::memrchr(b'\n', text)) {
-            (Some(first), Some(last)) => {
-                let borders = Borders {
-                    head: text[..first].to_vec(),
-                    tail: Some((batch.first + last as u64 + 1, text[last + 1..].to_vec())),
-                };
-                (borders, first + 1..(last + 1).max(first + 1))
-            }
-            _ => {
-                let borders = Borders {
-                    head: text.to_vec(),
-                    tail: None,
-                };
-                (borders, 0..0)
-            }
-        };
-        // The same again if the piece is parsed once more.
-        let mut all = self.borders.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(batch.first, borders);
-        drop(all);
-        let at_bytes = batch.first + whole.start as u64;
-        self.items(&text[whole], at_bytes).into_iter()
+        let (at_bytes, whole) = self.borders.whole(batch.first, batch.bytes(0));
+        self.items(whole, at_bytes).into_iter()
     }
+}
+
+/// The error for the line at a place of a file.
+pub(crate) fn not_an_edge(fault: &Fault, path: &Path, at_bytes: u64) -> Error {
+    let line = match line_number(path, at_bytes) {
+        Some(number) => format!("line {number} is not an edge: {}", fault.0),
+        None => format!("a line is not an edge: {}", fault.0),
+    };
+    let hint = match fault.0.contains("whole numbers") {
+        true => {
+            "number ids that are names with --relabel (--relabel=text, if the first ids are numbers)"
+        }
+        false => {
+            "correct or remove the line; an edge is `source target`, with a weight behind if --weights is given"
+        }
+    };
+    Error::corrupt(READ, line)
+        .path(path)
+        .offset(at_bytes)
+        .hint(hint)
 }
 
 /// The number of the line that begins at a place of a file.
@@ -318,7 +305,7 @@ fn parse_to<T: Item>(
         },
         path,
         syntax,
-        borders: Mutex::default(),
+        borders: Borders::default(),
         largest: AtomicU64::new(0),
         is_any: AtomicBool::new(false),
         is_too_large: AtomicBool::new(false),
@@ -333,7 +320,7 @@ fn parse_to<T: Item>(
     let cut = caught.map_err(|panic| match panic.downcast::<Error>() {
         Ok(error) => *error,
         Err(panic) => std::panic::resume_unwind(panic),
-    })?;
+    })??;
     if lines.is_too_large.load(Ordering::Relaxed) {
         job.device.remove(to)?;
         return Ok(None);

@@ -47,9 +47,22 @@ pub struct Manifest {
     /// The lists of sources, where edges are directed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<ListManifest>,
-    /// The checksum of `names`.
+    /// The checksum of `names`, where these are numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names_sum: Option<u64>,
+    /// The blocks of `names`, where these are strings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_names: Option<NamesManifest>,
+}
+
+/// What it says of names that are strings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamesManifest {
+    /// Blocks.
+    pub blocks: u64,
+    /// The checksum of the index.
+    pub index_sum: u64,
 }
 
 /// What it says of the lists of one direction.

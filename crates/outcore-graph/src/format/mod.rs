@@ -9,13 +9,15 @@
 //! | `tiles` | each edge once, in squares of 2^16 x 2^16 vertices ([`tile`]) |
 //! | `out`, `out.index`, `out.degrees` | each vertex's list of targets, or of neighbours ([`list`]) |
 //! | `in`, `in.index`, `in.degrees` | each vertex's list of sources, where edges are directed |
-//! | `names` | the original id of each vertex, in order, where ids were relabelled |
+//! | `names` | the original id of each vertex, in order, where ids were relabelled: numbers of eight bytes, |
+//! | `names`, `names.index` | or blocks of strings ([`names`]) |
 //!
 //! Tiles and blocks of lists carry a checksum that is seeded by the graph's id, the file and the place in it
 //! ([`outcore_io::checksum`]); the other files are checked by what the manifest says of them.
 
 pub mod list;
 pub mod manifest;
+pub(crate) mod names;
 pub mod tile;
 
 use outcore_io::checksum::{BlockLocation, block_checksum};
@@ -39,8 +41,13 @@ pub(crate) enum Part {
 
 /// The checksum of a chunk or block of graph `id`, over all of it but the checksum's own place.
 pub(crate) fn checksum(id: u64, part: Part, number: u64, bytes: &[u8]) -> u64 {
+    file_checksum(id, part as u32, number, bytes)
+}
+
+/// The same for the file that has that number in checksums.
+fn file_checksum(id: u64, file: u32, number: u64, bytes: &[u8]) -> u64 {
     let place = BlockLocation {
-        drive: part as u32,
+        drive: file,
         address_bytes: number,
         run: id,
     };

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use outcore::{Input, Job, Result, primitives};
+use outcore::{Job, Result, primitives};
 use outcore_io::memory::Reservation;
 use outcore_io::threads;
 
@@ -225,7 +225,7 @@ impl<'g> ListReader<'g> {
             if numbers.is_empty() {
                 continue;
             }
-            let input = Input::raw(self.graph.part_path(part_of(is_source)));
+            let input = self.graph.part_input(part_of(is_source));
             let (bytes, _) = primitives::gather(self.job, &[input], LIST_BLOCK_BYTES, &numbers)?;
             for (number, block) in numbers.iter().zip(bytes.chunks_exact(LIST_BLOCK_BYTES)) {
                 let words = bytemuck::pod_collect_to_vec::<u8, u32>(block);

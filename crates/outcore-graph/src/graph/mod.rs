@@ -5,9 +5,11 @@
 //! all of them ([`scan`]), the lists of some vertices ([`lists`]), or whichever of both is less work ([`frontier`]).
 //! Every chunk and block is verified when it is read.
 
+pub mod files;
 pub(crate) mod frontier;
 pub(crate) mod held;
 pub mod lists;
+pub mod names;
 pub mod scan;
 pub mod state;
 
@@ -18,11 +20,14 @@ use outcore::primitives::for_each_batch;
 use outcore::{Error, Input, Job, Result, primitives};
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::memory::Reservation;
-use outcore_io::metadata::Owner;
+
+use files::GraphFiles;
 
 use crate::format::Part;
 use crate::format::list::{LIST_BLOCK_BYTES, ListIndex};
-use crate::format::manifest::{FORM, ListManifest, Manifest, NAME};
+use crate::format::manifest::{FORM, ListManifest, Manifest};
+
+use crate::format::names::NAME_BLOCK_BYTES;
 use crate::format::tile::CHUNK_BYTES;
 
 /// Which edges of a vertex.
@@ -39,7 +44,7 @@ pub enum Direction {
 /// A graph; see the module.
 #[derive(Debug)]
 pub struct Graph {
-    dir: PathBuf,
+    files: GraphFiles,
     manifest: Manifest,
     out: ListIndex,
     sources: Option<ListIndex>,
@@ -53,20 +58,28 @@ impl Graph {
     /// [`outcore::Kind::Corrupt`] for what is not what was written, [`outcore::Kind::Memory`] where the indexes do not
     /// fit; what reading fails with.
     pub fn open(job: &Job, dir: &Path) -> Result<Self> {
-        let manifest: Manifest = FORM.read(&dir.join(NAME), Owner::of(NAME))?.body;
+        Graph::open_files(job, GraphFiles::in_dir(dir))
+    }
+
+    /// Opens the graph that has these files.
+    ///
+    /// # Errors
+    /// As [`Graph::open`].
+    pub fn open_files(job: &Job, files: GraphFiles) -> Result<Self> {
+        let manifest = files.manifest()?;
         let lists = std::iter::once(&manifest.out).chain(&manifest.sources);
         let blocks: u64 = lists.map(|lists| lists.blocks).sum();
         let held = job.budget.reserve("index of a graph", blocks * 4)?;
         let index = |part, lists: &ListManifest| {
-            let path = dir.join(format!("{}.index", name_of(part)));
-            let firsts = load_numbers(job, &path, (lists.blocks, lists.index_sum))?;
+            let name = format!("{}.index", name_of(part));
+            let firsts = load_numbers(job, (&files, &name), (lists.blocks, lists.index_sum))?;
             Ok(ListIndex::new(firsts))
         };
         let out = index(Part::Out, &manifest.out)?;
         let sources = manifest.sources.as_ref();
         let sources = sources.map(|lists| index(Part::In, lists)).transpose()?;
         let graph = Graph {
-            dir: dir.to_path_buf(),
+            files,
             manifest,
             out,
             sources,
@@ -88,7 +101,7 @@ impl Graph {
 
     /// Its directory.
     pub fn dir(&self) -> &Path {
-        &self.dir
+        self.files.place()
     }
 
     /// Bytes of its tiles: what a pass over all edges reads.
@@ -102,8 +115,9 @@ impl Graph {
     /// As [`Graph::open`]; the caller has reserved four bytes a vertex.
     pub fn degrees(&self, job: &Job, direction: Direction) -> Result<Vec<u32>> {
         let load = |part: Part, lists: &ListManifest| {
-            let path = self.dir.join(format!("{}.degrees", name_of(part)));
-            load_numbers(job, &path, (self.manifest.vertices, lists.degrees_sum))
+            let name = format!("{}.degrees", name_of(part));
+            let wanted = (self.manifest.vertices, lists.degrees_sum);
+            load_numbers(job, (&self.files, &name), wanted)
         };
         let out = || load(Part::Out, &self.manifest.out);
         let sources = self.manifest.sources.as_ref();
@@ -117,22 +131,6 @@ impl Graph {
                 }
                 Ok(both)
             }
-        }
-    }
-
-    /// The original ids of the vertices, if they were relabelled.
-    ///
-    /// # Errors
-    /// As [`Graph::open`].
-    pub fn names(&self, job: &Job) -> Result<Option<Vec<u64>>> {
-        let Some(sum) = self.manifest.names_sum else {
-            return Ok(None);
-        };
-        let path = self.dir.join("names");
-        let names = primitives::collect(job, &primitives::read::<u64>(&[Input::raw(&path)]))?;
-        match bytes_checksum(bytemuck::cast_slice(&names)) == sum {
-            true => Ok(Some(names)),
-            false => Err(damaged(&path, "it is not what was written")),
         }
     }
 
@@ -153,23 +151,29 @@ impl Graph {
     }
 
     fn part_path(&self, part: Part) -> PathBuf {
-        self.dir.join(name_of(part))
+        self.files.path(name_of(part))
+    }
+
+    fn part_input(&self, part: Part) -> Input {
+        self.files.input(name_of(part))
     }
 
     /// Fails for large files that are cut short or too long.
     fn check_lengths(&self) -> Result<()> {
-        let mut files = vec![(Part::Tiles, self.tile_bytes())];
+        let mut files = vec![(name_of(Part::Tiles), self.tile_bytes())];
         for part in self.parts(Direction::Both) {
             let blocks = self.index(*part).blocks() as u64;
-            files.push((*part, blocks * LIST_BLOCK_BYTES as u64));
+            files.push((name_of(*part), blocks * LIST_BLOCK_BYTES as u64));
         }
-        for (part, wanted_bytes) in files {
-            let path = self.part_path(part);
-            let found = std::fs::metadata(&path)
-                .map_err(|error| Error::io("open graph", &error).path(&path))?;
-            if found.len() != wanted_bytes {
-                let cause = format!("it has {} bytes, {wanted_bytes} were written", found.len());
-                return Err(damaged(&path, cause));
+        if let Some(names) = &self.manifest.text_names {
+            let bytes = names.blocks * NAME_BLOCK_BYTES as u64;
+            files.push(("names", bytes));
+        }
+        for (name, wanted_bytes) in files {
+            let found_bytes = self.files.len_bytes(name)?;
+            if found_bytes != wanted_bytes {
+                let cause = format!("it has {found_bytes} bytes, {wanted_bytes} were written");
+                return Err(damaged(&self.files.path(name), cause));
             }
         }
         Ok(())
@@ -190,10 +194,14 @@ fn damaged(path: &Path, cause: impl Into<String>) -> Error {
 }
 
 /// A file of so many numbers, with that checksum.
-fn load_numbers(job: &Job, path: &Path, (count, sum): (u64, u64)) -> Result<Vec<u32>> {
+fn load_numbers(
+    job: &Job,
+    (files, name): (&GraphFiles, &str),
+    (count, sum): (u64, u64),
+) -> Result<Vec<u32>> {
     let numbers: Vec<AtomicU32> = (0..count).map(|_| AtomicU32::new(0)).collect();
     if count > 0 {
-        let sequence = primitives::read::<u32>(&[Input::raw(path)]);
+        let sequence = primitives::read::<u32>(&[files.input(name)]);
         let put = |_: &mut (), first: u64, batch: &[u32]| {
             let places = numbers.get(first as usize..).unwrap_or_default();
             for (place, number) in places.iter().zip(batch) {
@@ -206,6 +214,6 @@ fn load_numbers(job: &Job, path: &Path, (count, sum): (u64, u64)) -> Result<Vec<
     let numbers: Vec<u32> = numbers.into_iter().map(AtomicU32::into_inner).collect();
     match bytes_checksum(bytemuck::cast_slice(&numbers)) == sum {
         true => Ok(numbers),
-        false => Err(damaged(path, "it is not what was written")),
+        false => Err(damaged(&files.path(name), "it is not what was written")),
     }
 }

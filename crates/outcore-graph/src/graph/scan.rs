@@ -11,7 +11,7 @@
 
 use outcore::primitives::batch::{Leaf, Yield};
 use outcore::primitives::{self, Batch, Sequence};
-use outcore::{Input, Job, Result};
+use outcore::{Job, Result};
 
 use super::{Direction, Graph, damaged};
 use crate::edges::item::fail;
@@ -43,7 +43,7 @@ impl<F: Fn(Segment<'_>) -> Result<()> + Sync> Sequence for Chunks<'_, F> {
 
     fn leaves(&self, into: &mut Vec<Leaf>) {
         into.push(Leaf {
-            inputs: vec![Input::raw(self.graph.part_path(Part::Tiles))],
+            inputs: vec![self.graph.part_input(Part::Tiles)],
             element_bytes: CHUNK_BYTES,
             align_bytes: align_of::<u32>(),
             count: 0,
@@ -96,7 +96,7 @@ impl<F: Fn(List<'_>) -> Result<()> + Sync> Sequence for Blocks<'_, F> {
 
     fn leaves(&self, into: &mut Vec<Leaf>) {
         into.push(Leaf {
-            inputs: vec![Input::raw(self.graph.part_path(self.part))],
+            inputs: vec![self.graph.part_input(self.part)],
             element_bytes: LIST_BLOCK_BYTES,
             align_bytes: align_of::<u32>(),
             count: 0,
@@ -162,7 +162,10 @@ impl Graph {
             let _degrees = job.budget.reserve("degrees", bytes)?;
             self.degrees(job, direction)?;
         }
-        self.names(job).map(|_| ())
+        match self.names(job)? {
+            Some(names) => names.verify(job),
+            None => Ok(()),
+        }
     }
 
     /// Shows all edges to `visit`.

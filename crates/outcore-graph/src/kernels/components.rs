@@ -10,12 +10,39 @@
 //!
 //! Bounds: four bytes a vertex; one read of the tiles.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use outcore::{Job, Result};
+use outcore::{Job, Kind, Result};
 
+use super::contraction::{LabelFile, components_by_bundles};
 use crate::graph::Graph;
 use crate::graph::state::{State, numbers, values};
+
+/// The smallest vertex of each vertex's component, in memory or on scratch.
+#[derive(Debug)]
+pub enum Components {
+    /// In memory.
+    Held(Vec<u32>),
+    /// On scratch.
+    Stored(LabelFile),
+}
+
+/// The components of a graph of any size: by [`components`] where the state fits into memory, and by
+/// [`components_by_bundles`] in `scratch` where it does not.
+///
+/// # Errors
+/// As those.
+pub fn components_of_any(job: &Job, graph: &Graph, scratch: &Path) -> Result<Components> {
+    match components(job, graph) {
+        Ok(labels) => Ok(Components::Held(labels)),
+        // Nothing was read: the state is reserved first.
+        Err(error) if error.kind() == Kind::Memory => {
+            components_by_bundles(job, graph, scratch, None).map(Components::Stored)
+        }
+        Err(error) => Err(error),
+    }
+}
 
 /// The smallest vertex of each vertex's component.
 ///

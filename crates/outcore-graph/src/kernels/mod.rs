@@ -6,6 +6,7 @@
 //! | kernel | passes over the edges | bytes a vertex |
 //! |---|---|---|
 //! | [`components`](fn@components) | one | 4 |
+//! | [`components_by_bundles`] | one, and what is left of them on scratch | 8 of some vertices at a time |
 //! | [`bfs`](fn@bfs) | about one a level with many vertices; else the lists of the frontier | 12 |
 //! | [`pagerank`](fn@pagerank), [`personalized_pagerank`] | one an iteration | 20 |
 //! | [`core_numbers`] | one a round with many vertices; else the lists of what goes | 16 |
@@ -21,6 +22,7 @@
 
 mod bfs;
 mod components;
+mod contraction;
 mod cores;
 mod hits;
 mod louvain;
@@ -32,7 +34,8 @@ mod strong;
 mod triangles;
 
 pub use bfs::{Search, bfs, bfs_from};
-pub use components::components;
+pub use components::{Components, components, components_of_any};
+pub use contraction::{LabelFile, components_by_bundles};
 pub use cores::{core_numbers, k_core};
 pub use hits::{Hits, HitsOptions, hits};
 pub use louvain::{LouvainOptions, Partition, louvain};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use outcore::{IoMode, Job, JobOptions, Kind, Result};
 use outcore_graph::convert::{ConvertOptions, convert};
-use outcore_graph::edges::ReadOptions;
+use outcore_graph::edges::{ReadOptions, Relabel};
 use outcore_graph::graph::{Direction, Graph};
 use outcore_graph::kernels::{bfs, components};
 use outcore_io::drive::os::OsDevice;
@@ -36,7 +36,7 @@ fn each_failed_operation_of_a_conversion_is_a_named_error_and_leaves_nothing() {
         .collect();
     std::fs::write(&input, text).unwrap();
     let graph = dir.path().join("g");
-    for relabel in [false, true] {
+    for relabel in [Relabel::No, Relabel::Auto, Relabel::Text] {
         let options = ConvertOptions {
             relabel,
             read: ReadOptions {
@@ -45,15 +45,15 @@ fn each_failed_operation_of_a_conversion_is_a_named_error_and_leaves_nothing() {
             },
             ..ConvertOptions::default()
         };
-        if !relabel {
+        if relabel == Relabel::No {
             let text: String = (0..4_000u64)
                 .map(|id| format!("{} {id} 1\n", id % 7))
                 .collect();
             std::fs::write(dir.path().join("n.txt"), text).unwrap();
         }
         let input = match relabel {
-            true => input.clone(),
-            false => dir.path().join("n.txt"),
+            Relabel::Auto | Relabel::Text | Relabel::Numbers => input.clone(),
+            Relabel::No => dir.path().join("n.txt"),
         };
         let (mut nth, mut failed, mut is_done) = (1, 0, false);
         while !is_done {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use outcore::{Kind, Result};
 use outcore_graph::convert::{ConvertOptions, convert};
-use outcore_graph::edges::ReadOptions;
 use outcore_graph::edges::formats::EdgeFormat;
+use outcore_graph::edges::{ReadOptions, Relabel};
 use outcore_graph::format::manifest::Manifest;
 use outcore_graph::graph::Graph;
 
@@ -260,7 +260,7 @@ fn packed_edges_of_graph500_have_ids_of_48_bits_and_no_weights() {
     std::fs::write(here("packed"), &packed).unwrap();
     std::fs::write(here("pairs"), &pairs).unwrap();
     let relabelled = |format| ConvertOptions {
-        relabel: true,
+        relabel: Relabel::Auto,
         vertices: None,
         ..with(format)
     };

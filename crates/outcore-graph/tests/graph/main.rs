@@ -5,6 +5,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod bundles;
 mod common;
 mod communities;
 mod convert;
@@ -12,5 +13,6 @@ mod faults;
 mod formats;
 mod kernels;
 mod matrices;
+mod names;
 mod oracle;
 mod samples;

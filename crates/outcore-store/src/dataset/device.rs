@@ -22,7 +22,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 use rustix::io::Errno;
 
 use super::DatasetVolume;
-use super::manifest::Contents;
 use super::open::{FIRST_FILE, Growing, Open, Sealed, State, Table, lock};
 use super::queue::DatasetQueue;
 use super::writer::NewDataset;
@@ -60,7 +59,7 @@ impl DatasetDevice {
         }
     }
 
-    /// The dataset `name` is the file `path`.
+    /// The dataset `name` is the file `path`; where a directory is packed in it, its files are one behind the other there.
     #[must_use]
     pub fn with_input(mut self, path: impl Into<PathBuf>, name: &str) -> Self {
         self.inputs.push((path.into(), name.to_string()));
@@ -94,10 +93,6 @@ impl DatasetDevice {
 
     fn open_input(&self, path: &Path, name: &str) -> Result<FileId> {
         let manifest = self.volume.manifest(name)?;
-        if manifest.contents != Contents::File {
-            let error = Error::usage(OPEN, format!("@{name} holds many files"));
-            return Err(error.hint(format!("name one of them: @{name}/FILE")));
-        }
         let (striped, sums, reservation) = self.volume.open_with_sums(&manifest, &self.budget)?;
         Ok(self.table.add(Open {
             path: path.to_path_buf(),

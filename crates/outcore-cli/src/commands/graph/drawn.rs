@@ -2,15 +2,17 @@
 //!
 //! Contract: as in [`super`]. Rows are written by the original ids where these were relabelled.
 
+use std::path::Path;
 use std::time::Instant;
 
-use outcore::Result;
-use outcore_graph::graph::Direction;
+use outcore::{Job, Result};
+use outcore_graph::graph::names::Names;
+use outcore_graph::graph::{Direction, Graph};
 use outcore_graph::{export, ids, kernels, results};
 use outcore_io::units;
 use serde_json::json;
 
-use super::{begin, check_new, open, vertex_of};
+use super::{begin, check_new, files_of, open, vertex_of, vertices_of};
 use crate::cli::graph::{GraphExportArgs, GraphSampleArgs, GraphWalkArgs};
 use crate::context::Context;
 use crate::measure::Summary;
@@ -25,34 +27,47 @@ pub(super) fn direction_of(is_in: bool) -> Direction {
     }
 }
 
+/// The vertices that a file names.
+fn seeds_of(job: &Job, path: &Path, (graph, names): (&Graph, Option<&Names>)) -> Result<Vec<u32>> {
+    match names.map(Names::numbers) {
+        Some(None) => {
+            let (wanted, _held) = ids::read_names(job, path)?;
+            vertices_of(job, &wanted, (graph, names))
+        }
+        numbers => {
+            let (wanted, _held) = ids::read_ids(job, path)?;
+            let numbers = numbers.flatten();
+            let vertices = wanted.iter();
+            let vertices = vertices.map(|number| vertex_of(*number, graph, numbers));
+            vertices.collect()
+        }
+    }
+}
+
 /// Edges around some vertices, a row each.
 pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
     let started = Instant::now();
     let output = context.files.output(&args.output, args.force)?;
     check_new(&output, args.force)?;
+    let files = files_of(context, &args.graph)?;
     let resources = resources::without_drives(&args.resources)?;
+    let resources = context.files.add_to(resources)?;
     let inputs: Vec<_> = [Some(&args.graph), args.seeds.as_ref()]
         .into_iter()
         .flatten()
         .cloned()
         .collect();
     begin(context, &resources, (&inputs, Some(&args.output)));
-    let (job, graph) = open(&resources, &args.graph)?;
+    let (job, graph) = open(&resources, files)?;
     let names = graph.names(&job)?;
-    let names_bytes = names.as_ref().map_or(0, |names| 8 * names.len() as u64);
+    let names = names.as_ref();
     let degrees_bytes = 4 * graph.vertices() as u64;
-    let _held = job
-        .budget
-        .reserve("degrees and original ids", degrees_bytes + names_bytes)?;
-    let (mut seeds, _ids) = match &args.seeds {
-        Some(path) => ids::read_ids(&job, path)?,
-        None => (Vec::new(), job.budget.reserve("ids of vertices", 0)?),
+    let _held = job.budget.reserve("degrees", degrees_bytes)?;
+    let mut seeds = match &args.seeds {
+        Some(path) => seeds_of(&job, path, (&graph, names))?,
+        None => Vec::new(),
     };
-    seeds.extend(&args.source);
-    let seeds = seeds
-        .iter()
-        .map(|name| vertex_of(*name, &graph, names.as_deref()));
-    let seeds = seeds.collect::<Result<Vec<u32>>>()?;
+    seeds.extend(vertices_of(&job, &args.source, (&graph, names))?);
     let direction = direction_of(args.is_in);
     let degrees = graph.degrees(&job, direction)?;
     let fanouts: Vec<Option<u32>> = args.fanouts.iter().map(|fanout| fanout.0).collect();
@@ -75,7 +90,7 @@ pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
             }
         });
         let rows: Vec<u32> = rows.collect();
-        results::write_rows(&job, (&output, args.force), (&rows, 2), names.as_deref())?;
+        results::write_rows(&job, (&output, args.force), (&rows, 2), names)?;
         Ok(sample)
     })?;
     let seconds = started.elapsed().as_secs_f64();
@@ -105,13 +120,15 @@ pub(super) fn export(context: &Context, args: &GraphExportArgs) -> Result<u8> {
     let started = Instant::now();
     let output = context.files.output(&args.output, args.force)?;
     check_new(&output, args.force)?;
+    let files = files_of(context, &args.graph)?;
     let resources = resources::without_drives(&args.resources)?;
+    let resources = context.files.add_to(resources)?;
     begin(
         context,
         &resources,
         (std::slice::from_ref(&args.graph), Some(&args.output)),
     );
-    let (job, graph) = open(&resources, &args.graph)?;
+    let (job, graph) = open(&resources, files)?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (entries_count, written_bytes) = watch(reporter, interrupt, &job.control, &[], || {
         export::export_npz(&job, &graph, (&output, args.force))
@@ -139,21 +156,19 @@ pub(super) fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
     let started = Instant::now();
     let output = context.files.output(&args.output, args.force)?;
     check_new(&output, args.force)?;
+    let files = files_of(context, &args.graph)?;
     let resources = resources::without_drives(&args.resources)?;
+    let resources = context.files.add_to(resources)?;
     begin(
         context,
         &resources,
         (std::slice::from_ref(&args.graph), Some(&args.output)),
     );
-    let (job, graph) = open(&resources, &args.graph)?;
+    let (job, graph) = open(&resources, files)?;
     let names = graph.names(&job)?;
     let starts = match args.source.is_empty() {
         true => (0..graph.vertices() as u32).collect(),
-        false => {
-            let starts = args.source.iter();
-            let starts = starts.map(|name| vertex_of(*name, &graph, names.as_deref()));
-            starts.collect::<Result<Vec<_>>>()?
-        }
+        false => vertices_of(&job, &args.source, (&graph, names.as_ref()))?,
     };
     let starts: Vec<u32> = starts
         .iter()
@@ -161,8 +176,7 @@ pub(super) fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
         .collect();
     let direction = direction_of(args.is_in);
     let width = args.steps_count as usize + 1;
-    let names_bytes = names.as_ref().map_or(0, |names| 8 * names.len() as u64);
-    let held_bytes = names_bytes + 4 * (graph.vertices() + starts.len() * (width + 1)) as u64;
+    let held_bytes = 4 * (graph.vertices() + starts.len() * (width + 1)) as u64;
     let _held = job.budget.reserve("walks", held_bytes)?;
     let degrees = graph.degrees(&job, direction)?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
@@ -170,12 +184,7 @@ pub(super) fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
         let mut sampler = kernels::Sampler::new(&job, &graph, (&degrees, direction))?;
         let walks = sampler.walks(&starts, args.steps_count as usize, args.seed)?;
         drop(sampler);
-        results::write_rows(
-            &job,
-            (&output, args.force),
-            (&walks, width),
-            names.as_deref(),
-        )
+        results::write_rows(&job, (&output, args.force), (&walks, width), names.as_ref())
     })?;
     let seconds = started.elapsed().as_secs_f64();
     let walks_count = starts.len() as u64;

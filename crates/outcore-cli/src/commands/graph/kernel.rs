@@ -6,15 +6,20 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use outcore::{Job, Result};
+use outcore::{Error, Job, Kind, Result};
+use outcore_front::resources::default_scratch_dir;
 use outcore_graph::graph::Graph;
-use outcore_graph::kernels::{self, HitsOptions, LouvainOptions, PageRankOptions};
-use outcore_graph::results::{self, Value, Values};
+use outcore_graph::graph::names::{HeldNames, Names};
+use outcore_graph::kernels::{
+    self, Components, HitsOptions, LabelFile, LouvainOptions, PageRankOptions,
+};
+use outcore_graph::results::{self, Value, Values, WriteOptions};
+use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde_json::json;
 
 use super::drawn::direction_of;
-use super::{begin, check_new, open, vertex_of};
+use super::{begin, check_new, files_of, open, vertices_of};
 use crate::cli::graph::KernelArgs;
 use crate::context::Context;
 use crate::measure::Summary;
@@ -31,15 +36,26 @@ pub(super) fn degrees(context: &Context, args: &KernelArgs, is_in: bool) -> Resu
     })
 }
 
+/// Components, on scratch beside the output where they do not fit into memory.
 pub(super) fn components(context: &Context, args: &KernelArgs) -> Result<u8> {
+    let beside = args.output.as_deref().unwrap_or(&args.graph);
     run_kernel(context, args, "components", |job, graph, _| {
-        Ok(Values::Numbers(kernels::components(job, graph)?))
+        let scratch = default_scratch_dir(parent_of(beside))?;
+        let found = kernels::components_of_any(job, graph, &scratch)?;
+        Ok(Found {
+            values: match found {
+                Components::Held(labels) => Computed::Held(Values::Vertices(labels)),
+                Components::Stored(labels) => Computed::Stored(labels),
+            },
+            facts: Vec::new(),
+            told: None,
+        })
     })
 }
 
 pub(super) fn strong_components(context: &Context, args: &KernelArgs) -> Result<u8> {
     run_kernel(context, args, "strong components", |job, graph, _| {
-        Ok(Values::Numbers(kernels::strong_components(job, graph)?))
+        Ok(Values::Vertices(kernels::strong_components(job, graph)?))
     })
 }
 
@@ -47,42 +63,48 @@ pub(super) fn strong_components(context: &Context, args: &KernelArgs) -> Result<
 pub(super) fn search(
     context: &Context,
     args: &KernelArgs,
-    (sources, parents): (&[u64], bool),
+    (sources, parents): (&[String], bool),
 ) -> Result<u8> {
-    run_kernel(context, args, "search", |job, graph, names| {
-        let sources = sources.iter();
-        let sources = sources.map(|name| vertex_of(*name, graph, names));
-        let sources = sources.collect::<Result<Vec<u32>>>()?;
+    run_from(context, args, ("search", true), |job, graph, names| {
+        let sources = vertices_of(job, sources, (graph, names))?;
         let found = kernels::bfs_from(job, graph, &sources)?;
-        Ok(Values::Optional(match parents {
-            true => found.parents,
-            false => found.levels,
-        }))
+        Ok(match parents {
+            true => Values::Parents(found.parents),
+            false => Values::Optional(found.levels),
+        })
     })
 }
 
 /// Lengths of shortest paths.
-pub(super) fn lengths(context: &Context, args: &KernelArgs, source: u64) -> Result<u8> {
-    run_kernel(context, args, "shortest paths", |job, graph, names| {
-        let source = vertex_of(source, graph, names)?;
-        Ok(Values::Floats(kernels::shortest_paths(job, graph, source)?))
-    })
+pub(super) fn lengths(context: &Context, args: &KernelArgs, source: &str) -> Result<u8> {
+    run_from(
+        context,
+        args,
+        ("shortest paths", true),
+        |job, graph, names| {
+            let sources = vertices_of(job, &[source.to_owned()], (graph, names))?;
+            let lengths = sources
+                .iter()
+                .map(|source| kernels::shortest_paths(job, graph, *source));
+            Ok(Values::Floats(
+                lengths.collect::<Result<Vec<_>>>()?.concat(),
+            ))
+        },
+    )
 }
 
 /// Ranks, of jumps to some vertices if any are named.
 pub(super) fn pagerank(
     context: &Context,
     args: &KernelArgs,
-    (options, sources): (PageRankOptions, &[u64]),
+    (options, sources): (PageRankOptions, &[String]),
 ) -> Result<u8> {
-    run_kernel(context, args, "PageRank", |job, graph, names| {
+    run_from(context, args, ("PageRank", true), |job, graph, names| {
         if sources.is_empty() {
             return Ok(Values::Floats(kernels::pagerank(job, graph, options)?.0));
         }
-        let targets = sources
-            .iter()
-            .map(|name| Ok((vertex_of(*name, graph, names)?, 1.0)));
-        let targets = targets.collect::<Result<Vec<_>>>()?;
+        let targets = vertices_of(job, sources, (graph, names))?;
+        let targets: Vec<(u32, f64)> = targets.into_iter().map(|vertex| (vertex, 1.0)).collect();
         let ranks = kernels::personalized_pagerank(job, graph, options, &targets)?;
         Ok(Values::Floats(ranks.0))
     })
@@ -97,10 +119,10 @@ pub(super) fn hits(
     run_kernel(context, args, "HITS", |job, graph, _| {
         let found = kernels::hits(job, graph, options)?;
         Ok(Found {
-            values: Values::Floats(match authorities {
+            values: Computed::Held(Values::Floats(match authorities {
                 true => found.authorities,
                 false => found.hubs,
-            }),
+            })),
             facts: vec![("iterations", json!(found.iterations))],
             told: None,
         })
@@ -113,7 +135,7 @@ pub(super) fn triangles(context: &Context, args: &KernelArgs) -> Result<u8> {
         // Each triangle is counted at its three corners.
         let triangles = counts.iter().sum::<u64>() / 3;
         Ok(Found {
-            values: Values::Counts(counts),
+            values: Computed::Held(Values::Counts(counts)),
             facts: vec![("triangles", json!(triangles))],
             told: Some(units::counted(triangles, "triangle")),
         })
@@ -134,7 +156,7 @@ pub(super) fn propagation(context: &Context, args: &KernelArgs, rounds: u32) -> 
             }
         );
         Ok(Found {
-            values: Values::Numbers(found.labels),
+            values: Computed::Held(Values::Vertices(found.labels)),
             facts: vec![
                 ("communities", json!(found.count)),
                 ("rounds", json!(found.rounds)),
@@ -156,7 +178,7 @@ pub(super) fn louvain(context: &Context, args: &KernelArgs, options: LouvainOpti
             units::counted(found.levels.into(), "level"),
         );
         Ok(Found {
-            values: Values::Numbers(found.labels),
+            values: Computed::Held(Values::Vertices(found.labels)),
             facts: vec![
                 ("communities", json!(found.count)),
                 ("modularity", json!(found.modularity)),
@@ -177,9 +199,17 @@ pub(super) fn cores(context: &Context, args: &KernelArgs, k: Option<u32>) -> Res
     })
 }
 
+/// A value for each vertex.
+enum Computed {
+    /// In memory.
+    Held(Values),
+    /// Labels on scratch.
+    Stored(LabelFile),
+}
+
 /// What an algorithm has found.
 struct Found {
-    values: Values,
+    values: Computed,
     /// More for the summary,
     facts: Vec<(&'static str, serde_json::Value)>,
     /// and for the screen.
@@ -189,7 +219,7 @@ struct Found {
 impl From<Values> for Found {
     fn from(values: Values) -> Self {
         Found {
-            values,
+            values: Computed::Held(values),
             facts: Vec::new(),
             told: None,
         }
@@ -203,17 +233,90 @@ fn counted_communities(count: u64) -> String {
     }
 }
 
+/// The error for values that are looked at, and are not in memory.
+fn not_held() -> Error {
+    Error::new(
+        Kind::Memory,
+        "find the largest values",
+        "the values of the vertices do not fit into memory",
+    )
+    .hint("leave --top out, or allow more with --memory")
+}
+
+/// The vertices with the largest values, and what they are called.
+struct Top {
+    best: Vec<(usize, Value)>,
+    names: Option<HeldNames>,
+    is_text: bool,
+}
+
+impl Top {
+    fn of(job: &Job, (values, count): (&Computed, usize), names: Option<&Names>) -> Result<Self> {
+        let best = match values {
+            Computed::Held(values) => results::top(values, count),
+            Computed::Stored(_) if count == 0 => Vec::new(),
+            Computed::Stored(_) => return Err(not_held()),
+        };
+        let vertices = best.iter().map(|(vertex, _)| *vertex as u32).collect();
+        let held = names.map(|names| names.held(job, vertices));
+        Ok(Top {
+            best,
+            names: held.transpose()?,
+            is_text: names.is_some_and(|names| names.numbers().is_none()),
+        })
+    }
+
+    fn name_of(&self, vertex: usize) -> String {
+        match &self.names {
+            Some(held) => held.get(vertex as u32).to_owned(),
+            None => vertex.to_string(),
+        }
+    }
+
+    /// Pairs of a vertex and its value.
+    fn as_json(&self) -> serde_json::Value {
+        let pairs = self.best.iter().map(|(vertex, value)| {
+            let id = match (self.is_text, self.name_of(*vertex)) {
+                (true, name) => json!(name),
+                (false, number) => json!(number.parse::<u64>().unwrap_or_default()),
+            };
+            match value {
+                Value::Whole(number) => json!([id, number]),
+                Value::Float(number) => json!([id, number]),
+            }
+        });
+        json!(pairs.collect::<Vec<_>>())
+    }
+
+    fn lines(&self) -> String {
+        let best = self.best.iter();
+        best.map(|(vertex, value)| format!("{}\t{value}\n", self.name_of(*vertex)))
+            .collect()
+    }
+}
+
 fn run_kernel<F: Into<Found>>(
     context: &Context,
     args: &KernelArgs,
     name: &'static str,
-    kernel: impl FnOnce(&Job, &Graph, Option<&[u64]>) -> Result<F>,
+    kernel: impl FnOnce(&Job, &Graph, Option<&Names>) -> Result<F>,
+) -> Result<u8> {
+    run_from(context, args, (name, false), kernel)
+}
+
+/// The same for a kernel that starts from vertices that the user names, if `has_sources`.
+fn run_from<F: Into<Found>>(
+    context: &Context,
+    args: &KernelArgs,
+    (name, has_sources): (&'static str, bool),
+    kernel: impl FnOnce(&Job, &Graph, Option<&Names>) -> Result<F>,
 ) -> Result<u8> {
     let started = Instant::now();
     let output = args.output.as_deref();
     let output = output
         .map(|name| context.files.output(name, args.force))
         .transpose()?;
+    let graph_files = files_of(context, &args.graph)?;
     let resources = resources::without_drives(&args.resources)?;
     let files: Vec<PathBuf> = output.iter().map(|path| path.to_path_buf()).collect();
     let kept = Kept {
@@ -230,35 +333,45 @@ fn run_kernel<F: Into<Found>>(
         &resources,
         (std::slice::from_ref(&args.graph), args.output.as_ref()),
     );
-    let (job, graph) = open(&resources, &args.graph)?;
-    let names = graph.names(&job)?;
-    let names_bytes = names.as_ref().map_or(0, |names| 8 * names.len() as u64);
-    let _names = job.budget.reserve("original ids", names_bytes)?;
+    let (job, graph) = open(&resources, graph_files)?;
+    let top_count = args.top.unwrap_or(0) as usize;
+    // Numbers take memory, which a kernel may need.
+    let is_csv = output
+        .as_deref()
+        .is_some_and(|path| path.extension().is_some_and(|end| end == "csv"));
+    let names = match args.names || is_csv || top_count > 0 || has_sources {
+        true => graph.names(&job)?,
+        false => None,
+    };
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-    let found = watch(reporter, interrupt, &job.control, &[], || {
-        let found: Found = kernel(&job, &graph, names.as_deref())?.into();
+    let (found, top) = watch(reporter, interrupt, &job.control, &[], || {
+        let found: Found = kernel(&job, &graph, names.as_ref())?.into();
+        let top = Top::of(&job, (&found.values, top_count), names.as_ref())?;
         if let Some(path) = &output {
-            results::write(&job, (path, args.force), &found.values, names.as_deref())?;
+            let options = WriteOptions {
+                replace: args.force,
+                names: names.as_ref(),
+                by_name: args.names,
+            };
+            match &found.values {
+                Computed::Held(values) => results::write(&job, path, values, options)?,
+                Computed::Stored(labels) => results::write_stored(&job, path, labels, options)?,
+            };
         }
-        Ok(found)
+        Ok((found, top))
     })?;
     let Found {
         values,
         facts,
         told,
     } = found;
-    let seconds = started.elapsed().as_secs_f64();
-    let top = results::top(&values, args.top.unwrap_or(0) as usize);
-    let id_of = |vertex: usize| names.as_ref().map_or(vertex as u64, |names| names[vertex]);
-    let number = |value: Value| match value {
-        Value::Whole(number) => json!(number),
-        Value::Float(number) => json!(number),
+    let values_count = match &values {
+        Computed::Held(values) => values.len() as u64,
+        Computed::Stored(labels) => labels.vertices(),
     };
-    let listed = top
-        .iter()
-        .map(|(vertex, value)| json!([id_of(*vertex), number(*value)]));
+    let seconds = started.elapsed().as_secs_f64();
     let summary = Summary {
-        records: values.len() as u64,
+        records: values_count,
         seconds,
         ..Summary::default()
     };
@@ -269,15 +382,12 @@ fn run_kernel<F: Into<Found>>(
         )
         .with("vertices", json!(graph.manifest().vertices))
         .with("edges", json!(graph.manifest().edges))
-        .with("top", json!(listed.collect::<Vec<_>>()));
+        .with("top", top.as_json());
     let summary = facts
         .into_iter()
         .fold(summary, |summary, (name, fact)| summary.with(name, fact));
     reporter.summary(&summary);
-    let lines = top
-        .iter()
-        .map(|(vertex, value)| format!("{}\t{value}\n", id_of(*vertex)));
-    let lines: String = lines.collect();
+    let lines = top.lines();
     if !lines.is_empty() {
         reporter.result(&lines);
     }

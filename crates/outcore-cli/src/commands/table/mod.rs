@@ -8,6 +8,7 @@
 
 mod convert;
 mod dedup;
+mod edges;
 mod group;
 mod info;
 mod join;
@@ -38,6 +39,7 @@ use run::run;
 
 pub(crate) use convert::convert;
 pub(crate) use dedup::dedup;
+pub(crate) use edges::convert_edges;
 pub(crate) use group::group_by;
 pub(crate) use info::info;
 pub(crate) use join::join;

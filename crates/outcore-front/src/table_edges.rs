@@ -1,0 +1,140 @@
+//! Columns of tables as the edges of a graph: where `outcore-table` and `outcore-graph`, neither of which knows of the
+//! other, meet.
+//!
+//! Contract: two columns are the ids at the ends of edges, both whole numbers or both strings, and a third their weights, if
+//! one is named. Without names, they are the first two columns, or three.
+
+use std::path::PathBuf;
+
+use outcore::{Error, Job, Result};
+use outcore_graph::edges::rows::{EdgeBatch, EdgeIds, EdgeRows, TakeEdges};
+use outcore_table::input::{InputOptions, TableInput};
+use outcore_table::jobs::{PlainBatch, PlainColumns, PlainType, PlainValues};
+
+const READ: &str = "read edges";
+
+/// Which columns have what.
+#[derive(Debug, Clone, Default)]
+pub struct EdgeColumns {
+    /// The source and the target; the first two columns if there are none.
+    pub ends: Vec<String>,
+    /// Whether there are weights,
+    pub is_weighted: bool,
+    /// and their column; the third if it has no name.
+    pub weight: Option<String>,
+}
+
+/// The edges in tables.
+pub struct TableEdges {
+    columns: PlainColumns,
+    are_names: bool,
+    is_weighted: bool,
+}
+
+impl TableEdges {
+    /// Opens the tables in `paths`.
+    ///
+    /// # Errors
+    /// As [`PlainColumns::open`]; usage: other than two columns of ends, ends that are not alike.
+    pub fn open(job: &Job, paths: &[PathBuf], chosen: &EdgeColumns) -> Result<Self> {
+        let is_weighted = chosen.is_weighted || chosen.weight.is_some();
+        let mut names = chosen.ends.clone();
+        if names.is_empty() || is_weighted && chosen.weight.is_none() {
+            let table = TableInput::open(job, paths, &InputOptions::default())?;
+            let fields = table.schema().fields().iter();
+            let all: Vec<String> = fields.map(|field| field.name().clone()).collect();
+            if names.is_empty() {
+                names.extend(all.iter().take(2).cloned());
+            }
+            if is_weighted && chosen.weight.is_none() {
+                names.extend(all.get(2).cloned());
+            }
+        }
+        names.extend(chosen.weight.clone());
+        if names.len() != 2 + usize::from(is_weighted) {
+            let cause = match chosen.ends.len() {
+                0 => "the table has too few columns".to_owned(),
+                count => format!("{count} columns are named for the ends of edges"),
+            };
+            return Err(Error::usage(READ, cause).hint(
+                "name two with --columns SOURCE,TARGET, and that of weights with --weights",
+            ));
+        }
+        let columns = PlainColumns::open(job, paths, (&names, usize::from(is_weighted)))?;
+        let are_names = match columns.types() {
+            [PlainType::Whole, PlainType::Whole, ..] => false,
+            [PlainType::Text, PlainType::Text, ..] => true,
+            _ => {
+                let cause = format!(
+                    "of `{}` and `{}`, one has numbers and the other strings",
+                    names[0], names[1]
+                );
+                return Err(Error::usage(READ, cause).hint("name two columns of one type"));
+            }
+        };
+        Ok(TableEdges {
+            columns,
+            are_names,
+            is_weighted,
+        })
+    }
+}
+
+fn ids<'b>(values: &'b PlainValues<'_>) -> EdgeIds<'b> {
+    match values {
+        PlainValues::Whole(numbers) => EdgeIds::Numbers(numbers),
+        PlainValues::Text(names) => EdgeIds::Names(names),
+        // Of the ends no column is one of floats.
+        PlainValues::Float(_) => EdgeIds::Numbers(&[]),
+    }
+}
+
+/// Gives rows to `take` as edges.
+fn show(batch: &PlainBatch<'_>, position: u64, take: &mut TakeEdges<'_>) -> Result<()> {
+    let [source, target, weights @ ..] = &batch.columns[..] else {
+        return Ok(());
+    };
+    let weights = weights.first().and_then(|weights| match weights {
+        PlainValues::Float(weights) => Some(*weights),
+        _ => None,
+    });
+    let edges = EdgeBatch {
+        path: batch.path,
+        first_row: batch.first_row,
+        ends: [ids(source), ids(target)],
+        weights,
+    };
+    take(&edges, position)
+}
+
+impl EdgeRows for TableEdges {
+    fn count(&self) -> u64 {
+        self.columns.rows_count()
+    }
+
+    fn are_names(&self) -> bool {
+        self.are_names
+    }
+
+    fn is_weighted(&self) -> bool {
+        self.is_weighted
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.columns.memory_bytes()
+    }
+
+    fn read_bytes(&self) -> u64 {
+        self.columns.read_bytes()
+    }
+
+    fn sample(&self, take: &mut TakeEdges<'_>) -> Result<()> {
+        self.columns
+            .sample(&mut |batch, position| show(batch, position, take))
+    }
+
+    fn make(&self, take: &mut TakeEdges<'_>) -> Result<()> {
+        self.columns
+            .make(&mut |batch, position| show(batch, position, take))
+    }
+}

@@ -1,0 +1,103 @@
+//! Where the files of a graph are: in a directory, or one behind the other in one file of the job's device, which is how
+//! a dataset has a directory that is packed in it.
+//!
+//! Contract: kernels read files by name, as stretches of whichever file has them, so a graph on many drives is read
+//! where it lies.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use outcore::{Error, Input, Result};
+use outcore_io::metadata::Owner;
+
+use crate::format::manifest::{FORM, Manifest, NAME, OPEN};
+
+/// The files of a graph; see the module.
+#[derive(Debug, Clone)]
+pub struct GraphFiles {
+    /// The directory, or the file that has all others.
+    place: PathBuf,
+    packed: Option<Packed>,
+}
+
+#[derive(Debug, Clone)]
+struct Packed {
+    manifest: Vec<u8>,
+    stretches: BTreeMap<String, Range<u64>>,
+}
+
+impl GraphFiles {
+    /// The name of the file that describes the others.
+    pub const MANIFEST: &'static str = NAME;
+
+    /// In a directory.
+    pub fn in_dir(dir: impl Into<PathBuf>) -> Self {
+        GraphFiles {
+            place: dir.into(),
+            packed: None,
+        }
+    }
+
+    /// In the file `path` of the job's device, where each has its bytes; `manifest` is what `graph.json` has.
+    pub fn packed(
+        path: impl Into<PathBuf>,
+        manifest: Vec<u8>,
+        stretches: impl IntoIterator<Item = (String, Range<u64>)>,
+    ) -> Self {
+        GraphFiles {
+            place: path.into(),
+            packed: Some(Packed {
+                manifest,
+                stretches: stretches.into_iter().collect(),
+            }),
+        }
+    }
+
+    /// The directory, or the file that has all others.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    pub(crate) fn manifest(&self) -> Result<Manifest> {
+        let path = self.path(NAME);
+        let opened = match &self.packed {
+            Some(packed) => FORM.open(&path, Owner::of(NAME), &packed.manifest)?,
+            None => FORM.read(&path, Owner::of(NAME))?,
+        };
+        Ok(opened.body)
+    }
+
+    /// A file by the name that errors give it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.place.join(name)
+    }
+
+    /// A file as a pass reads it.
+    pub(crate) fn input(&self, name: &str) -> Input {
+        match &self.packed {
+            None => Input::raw(self.path(name)),
+            Some(packed) => {
+                let stretch = packed.stretches.get(name).cloned().unwrap_or(0..0);
+                Input {
+                    path: self.place.clone(),
+                    header_bytes: stretch.start,
+                    data_bytes: Some(stretch.end - stretch.start),
+                }
+            }
+        }
+    }
+
+    pub(crate) fn len_bytes(&self, name: &str) -> Result<u64> {
+        let path = self.path(name);
+        match &self.packed {
+            None => std::fs::metadata(&path)
+                .map(|facts| facts.len())
+                .map_err(|error| Error::io(OPEN, &error).path(&path)),
+            Some(packed) => match packed.stretches.get(name) {
+                Some(stretch) => Ok(stretch.end - stretch.start),
+                None => Err(FORM.damage("it is missing").path(&path)),
+            },
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Columns of a table as plain numbers and strings, for those who know nothing of Arrow.
+//!
+//! Contract: [`PlainColumns`] reads some columns, a piece at a time on each of several threads, and shows rows in batches that know
+//! their file and their first row there. Whole numbers become `i64`, strings `&str`, and what is asked for as a float
+//! becomes `f32`. A value that is null, or a whole number of 2^63 or more, is an error that names column and row.
+//!
+//! Bounds: of memory, what [`PlainColumns::memory_bytes`] says, of which it keeps account itself; one read of the columns.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Int64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_cast::cast;
+use arrow_schema::DataType;
+use outcore::{Error, Job, Result};
+use outcore_io::memory::Budget;
+
+use super::rows_in::{ReadShape, parts_of, position_of};
+use super::sort::read_shape;
+use crate::fault;
+use crate::input::{InputOptions, Piece, TableInput};
+use crate::schema::column_index;
+
+const READ: &str = "read columns";
+/// Rows that are shown together.
+const ROWS_AT_ONCE: usize = 4096;
+/// Pieces that a sample looks at.
+const SAMPLE_PIECES: usize = 8;
+
+/// What a column has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlainType {
+    /// Whole numbers.
+    Whole,
+    /// Strings.
+    Text,
+    /// Floats.
+    Float,
+}
+
+/// The values of a column in some rows.
+#[derive(Debug)]
+pub enum PlainValues<'b> {
+    /// Whole numbers.
+    Whole(&'b [i64]),
+    /// Strings.
+    Text(Vec<&'b str>),
+    /// Floats.
+    Float(&'b [f32]),
+}
+
+/// Some neighbouring rows of a file.
+#[derive(Debug)]
+pub struct PlainBatch<'b> {
+    /// The file.
+    pub path: &'b Path,
+    /// The number of the first row in the file, from 0 on.
+    pub first_row: u64,
+    /// The columns, in the order asked for.
+    pub columns: Vec<PlainValues<'b>>,
+}
+
+/// Takes batches, each with a number that is as much larger than that of another as the other has rows, at least.
+pub type TakePlain<'t> = dyn FnMut(&PlainBatch<'_>, u64) -> Result<()> + 't;
+
+/// Columns of a table; see the module.
+pub struct PlainColumns {
+    input: TableInput,
+    types: Vec<PlainType>,
+    names: Vec<String>,
+    /// Of each piece its first row in its file.
+    firsts: Vec<u64>,
+    paths: Vec<PathBuf>,
+    shape: ReadShape,
+    next: AtomicUsize,
+    begun: AtomicUsize,
+}
+
+impl PlainColumns {
+    /// The columns `names` of the table in `paths`; those `as_floats`, which are at the end, become floats.
+    ///
+    /// # Errors
+    /// As [`TableInput::open`]; usage: a column that has neither numbers nor strings.
+    pub fn open(
+        job: &Job,
+        paths: &[PathBuf],
+        (names, as_floats): (&[String], usize),
+    ) -> Result<Self> {
+        let options = InputOptions {
+            columns: Some(names.to_vec()),
+            ..InputOptions::default()
+        };
+        let sizes = TableInput::open(job, paths, &options)?;
+        let shape = read_shape(job, sizes.memory_min_bytes(), usize::MAX);
+        let mut own = job.clone();
+        own.budget = Budget::new(shape.reader_bytes * shape.readers_count as u64);
+        let input = sizes.narrowed(names, &own)?;
+        let floats_from = names.len().saturating_sub(as_floats);
+        let typed = names.iter().enumerate();
+        let types = typed.map(|(number, name)| plain_type(&input, name, number >= floats_from));
+        let mut firsts = Vec::new();
+        let mut last: Option<(usize, u64)> = None;
+        for piece in input.pieces() {
+            let first = last.filter(|(file, _)| *file == piece.file);
+            let first = first.map_or(0, |(_, end)| end);
+            firsts.push(first);
+            last = Some((piece.file, first + piece.rows_count));
+        }
+        Ok(PlainColumns {
+            types: types.collect::<Result<_>>()?,
+            names: names.to_vec(),
+            firsts,
+            paths: input.paths().map(Path::to_path_buf).collect(),
+            input,
+            shape,
+            next: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
+        })
+    }
+
+    /// What the columns have.
+    pub fn types(&self) -> &[PlainType] {
+        &self.types
+    }
+
+    /// Rows.
+    pub fn rows_count(&self) -> u64 {
+        self.input.rows_count()
+    }
+
+    /// Bytes that have been read so far.
+    pub fn read_bytes(&self) -> u64 {
+        self.input.read_bytes()
+    }
+
+    /// Memory of all threads together.
+    pub fn memory_bytes(&self) -> u64 {
+        // Arrays as read, those of one type, and what the caller makes of them.
+        let batches_bytes = 3 * self.shape.batch_bytes;
+        (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
+    }
+
+    /// Shows the first rows of some pieces from all over.
+    ///
+    /// # Errors
+    /// What reading and `take` fail with.
+    pub fn sample(&self, take: &mut TakePlain<'_>) -> Result<()> {
+        let pieces = self.input.pieces();
+        let mut reader = self.input.reader(self.shape.reader_bytes)?;
+        for number in (0..pieces.len()).step_by(pieces.len().div_ceil(SAMPLE_PIECES).max(1)) {
+            let Some(batch) = reader.open(pieces[number])?.next() else {
+                continue;
+            };
+            let batch = batch?;
+            let shown = batch.slice(0, batch.num_rows().min(ROWS_AT_ONCE));
+            self.show(&shown, (pieces[number], self.firsts[number], 0), take)?;
+        }
+        Ok(())
+    }
+
+    /// Shows all rows; all threads call it, and each row goes to one of them. There is one pass.
+    ///
+    /// # Errors
+    /// As [`PlainColumns::sample`].
+    pub fn make(&self, take: &mut TakePlain<'_>) -> Result<()> {
+        if self.begun.fetch_add(1, Ordering::Relaxed) >= self.shape.readers_count {
+            return Ok(());
+        }
+        let mut reader = self.input.reader(self.shape.reader_bytes)?;
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(&piece) = self.input.pieces().get(number) else {
+                return Ok(());
+            };
+            let mut position = position_of(number)?;
+            let mut row = self.firsts[number];
+            for batch in reader.open(piece)? {
+                for part in parts_of(&batch?, ROWS_AT_ONCE) {
+                    self.show(&part, (piece, row, position), take)?;
+                    row += part.num_rows() as u64;
+                    position += part.num_rows() as u64;
+                }
+            }
+        }
+    }
+
+    fn show(
+        &self,
+        batch: &RecordBatch,
+        (piece, first_row, position): (Piece, u64, u64),
+        take: &mut TakePlain<'_>,
+    ) -> Result<()> {
+        let path = self
+            .paths
+            .get(piece.file)
+            .map_or(Path::new(""), PathBuf::as_path);
+        let mut plain: Vec<ArrayRef> = Vec::new();
+        for (number, kind) in self.types.iter().enumerate() {
+            let wanted = match kind {
+                PlainType::Whole => DataType::Int64,
+                PlainType::Text => DataType::LargeUtf8,
+                PlainType::Float => DataType::Float32,
+            };
+            let column = cast(batch.column(number), &wanted);
+            let column = column.map_err(|error| fault::arrow(READ, &error).path(path))?;
+            if let Some(index) = (0..column.len()).find(|index| column.is_null(*index)) {
+                let cause = match batch.column(number).is_null(index) {
+                    true => "null",
+                    false => "beyond 2^63 - 1",
+                };
+                let row = first_row + index as u64;
+                let name = &self.names[number];
+                return Err(Error::corrupt(
+                    READ,
+                    format!("row {row} of column `{name}` is {cause}"),
+                )
+                .path(path)
+                .hint("leave out such rows first, with outcore filter"));
+            }
+            plain.push(column);
+        }
+        let typed = plain.iter().zip(&self.types);
+        let columns = typed.map(|(column, kind)| match kind {
+            PlainType::Whole => PlainValues::Whole(column.as_primitive::<Int64Type>().values()),
+            PlainType::Float => PlainValues::Float(column.as_primitive::<Float32Type>().values()),
+            PlainType::Text => {
+                let texts = column.as_string::<i64>();
+                PlainValues::Text((0..texts.len()).map(|row| texts.value(row)).collect())
+            }
+        });
+        let batch = PlainBatch {
+            path,
+            first_row,
+            columns: columns.collect(),
+        };
+        take(&batch, position)
+    }
+}
+
+fn plain_type(input: &TableInput, name: &str, is_float: bool) -> Result<PlainType> {
+    let field = input
+        .schema()
+        .field(column_index(input.schema(), name, READ)?);
+    let values = match field.data_type() {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    };
+    match values {
+        other if is_float && other.is_numeric() => Ok(PlainType::Float),
+        other if !is_float && other.is_integer() => Ok(PlainType::Whole),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View if !is_float => {
+            Ok(PlainType::Text)
+        }
+        other => {
+            let wanted = match is_float {
+                true => "numbers",
+                false => "whole numbers or strings",
+            };
+            let cause = format!("column `{name}` is {other}, and {wanted} are needed");
+            Err(Error::usage(READ, cause).hint("name another column"))
+        }
+    }
+}
