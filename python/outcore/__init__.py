@@ -47,7 +47,7 @@ from ._summary import (
     WriteSummary,
 )
 from ._table import Table, TableSummary, convert, dedup, table
-from ._vector import KMeans, MiniBatchKMeans, ground_truth, knn, pairs, range_search
+from ._vector import KMeans, MiniBatchKMeans, ground_truth, index_vectors, knn, pairs, range_search
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
 from ._view import LineView, View, sort_view
 
@@ -97,6 +97,7 @@ __all__ = [
     "gen",
     "ground_truth",
     "index",
+    "index_vectors",
     "knn",
     "lookup",
     "open",

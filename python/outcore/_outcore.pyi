@@ -14,6 +14,7 @@ from ._wire import (
     GraphConvertRequest,
     GraphKernelRequest,
     KmeansRequest,
+    IndexRequest,
     KnnRequest,
     LabelRequest,
     MeasuredReply,
@@ -83,6 +84,7 @@ __all__ = [
     "table_stream",
     "top",
     "vector_kmeans",
+    "vector_index",
     "vector_knn",
     "vector_label",
     "vector_range",
@@ -112,6 +114,7 @@ def graph_vertices(dir: str, names: list[str], resources: ResourcesRequest) -> l
 def vector_knn(
     request: KnnRequest, tell: Tell | None
 ) -> tuple[bytearray, bytearray, str]: ...
+def vector_index(request: IndexRequest, tell: Tell | None) -> int: ...
 def vector_range(
     request: RangeRequest, tell: Tell | None
 ) -> tuple[bytearray, bytearray, bytearray]: ...

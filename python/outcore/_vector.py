@@ -18,7 +18,7 @@ from ._api import _SEED, Size, StrPath, _path, _resources
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._units import whole
-from ._wire import KmeansRequest, KnnRequest, LabelRequest, RangeRequest
+from ._wire import IndexRequest, KmeansRequest, KnnRequest, LabelRequest, RangeRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,6 +61,7 @@ def knn(
     metric: str = "l2",
     dtype: str | None = None,
     subset: StrPath | None = None,
+    index: StrPath | None = None,
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
     io: str | None = None,
@@ -81,6 +82,7 @@ def knn(
             them).
         dtype: The type of bare numbers, such as `"f32x768"`.
         subset: A file with a byte for each row of the base: those with 0 are not neighbours.
+        index: A file that `index_vectors` has made of the base, which is read in its stead. The result is the same.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
@@ -105,6 +107,7 @@ def knn(
             k=whole("k", k),
             metric=metric,
             subset=None if subset is None else _path(subset),
+            index=None if index is None else _path(index),
             resources=_resources(memory, threads, (), io, None, _SEED),
         )
         with telling(progress, ("search",)) as tell:
@@ -114,6 +117,49 @@ def knn(
         numpy.frombuffer(distances, "<f8").reshape(shape),
         numpy.frombuffer(ids, "<i8").reshape(shape),
     )
+
+
+def index_vectors(
+    base: StrPath,
+    output: StrPath,
+    *,
+    dtype: str | None = None,
+    force: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    progress: Watcher | bool | None = None,
+) -> int:
+    """Makes an index of a file of vectors, with which `knn` reads a quarter as much.
+
+        >>> outcore.index_vectors("base.fbin", "base.vindex")
+        >>> distances, ids = outcore.knn("base.fbin", queries, index="base.vindex")
+
+    The index has a byte for each number, and for each vector a proof of how far these bytes may be off; so it changes
+    what is read, and no result. It belongs to the base as it is now: after a change, make it again.
+
+    Args:
+        base: A file of vectors of `float32`, `float16` or `float64`.
+        output: The index.
+        dtype: As in `knn`.
+        force: Replace an existing file.
+        memory, threads, io, progress: As in `knn`.
+
+    Returns:
+        The bytes of the index.
+
+    Raises:
+        UsageError: A number is infinite or NaN, or the output exists.
+    """
+    request = IndexRequest(
+        base=_path(base),
+        type_name=dtype,
+        output=_path(output),
+        force=force,
+        resources=_resources(memory, threads, (), io, None, _SEED),
+    )
+    with telling(progress, ("write",)) as tell:
+        return _outcore.vector_index(request, tell)
 
 
 def range_search(

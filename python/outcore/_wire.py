@@ -66,6 +66,17 @@ class KnnRequest(TypedDict):
     k: int
     metric: str
     subset: str | None
+    index: str | None
+    resources: ResourcesRequest
+
+
+class IndexRequest(TypedDict):
+    """Vectors to index."""
+
+    base: str
+    type_name: str | None
+    output: str
+    force: bool
     resources: ResourcesRequest
 
 

@@ -148,6 +148,17 @@ mod _outcore {
         Ok((array(&ids), array(&distances), facts))
     }
 
+    /// An index of vectors, in a file; its bytes.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn vector_index(
+        py: Python<'_>,
+        request: vector::IndexRequest,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        run::watch(py, tell, |run| vector::index(request, run))
+    }
+
     /// Rows of vectors within a radius: limits, rows or pairs of rows, and distances.
     #[pyfunction]
     #[pyo3(signature = (request, tell))]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::Result;
 use outcore_vector::format::VectorFile;
+use outcore_vector::index;
 use outcore_vector::kmeans::{self, Batches, Clustering, Init, KmeansOptions};
 use outcore_vector::knn::{self, KnnOptions, Metric, RangeOptions};
 use outcore_vector::scan::load;
@@ -28,7 +29,27 @@ pub(crate) struct KnnRequest {
     k: usize,
     metric: String,
     subset: Option<PathBuf>,
+    index: Option<PathBuf>,
     resources: Resources,
+}
+
+/// Vectors to index.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct IndexRequest {
+    base: PathBuf,
+    type_name: Option<String>,
+    output: PathBuf,
+    force: bool,
+    resources: Resources,
+}
+
+/// Writes an index; its bytes.
+pub(crate) fn index(request: IndexRequest, run: &Run) -> Result<u64> {
+    let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
+    let base = open(&request.base, request.type_name.as_deref())?;
+    let built = index::build(&job, &base, (&request.output, request.force))?;
+    Ok(built.index_bytes)
 }
 
 /// Vectors to cluster.
@@ -89,6 +110,7 @@ pub(crate) fn knn(request: KnnRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8>, S
     let options = KnnOptions {
         excludes_self: request.queries.is_none(),
         subset: request.subset,
+        index: request.index,
         ..KnnOptions::new(
             request.k,
             Metric::named(&request.metric).unwrap_or(Metric::L2),
@@ -103,6 +125,8 @@ pub(crate) fn knn(request: KnnRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8>, S
         "passes": found.passes,
         "read_bytes": found.read_bytes,
         "measured": found.measured,
+        "gathered": found.gathered,
+        "index_failed": found.index_failed,
     });
     Ok((ids, distances, facts.to_string()))
 }

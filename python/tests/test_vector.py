@@ -30,6 +30,24 @@ def test_neighbours_are_those_of_all_pairs(here, dtype):
     assert (again == distances).all() and (same == ids).all()
 
 
+def test_an_index_changes_no_result(here):
+    random = np.random.default_rng(4)
+    base = random.normal(size=(6000, 40)).astype("f4")
+    np.save("base.npy", base)
+    queries = random.normal(size=(9, 40)).astype("f4")
+    size = outcore.index_vectors("base.npy", "base.vindex", **LIMITS)
+    assert size == Path("base.vindex").stat().st_size < Path("base.npy").stat().st_size / 2
+    for metric in ("l2", "ip", "cos"):
+        wanted = outcore.knn("base.npy", queries, 6, metric=metric, **LIMITS)
+        found = outcore.knn("base.npy", queries, 6, metric=metric, index="base.vindex", **LIMITS)
+        assert all((a == b).all() for a, b in zip(wanted, found, strict=True))
+    with pytest.raises(outcore.UsageError, match="exists"):
+        outcore.index_vectors("base.npy", "base.vindex", **LIMITS)
+    np.save("base.npy", base[::-1])
+    with pytest.raises(outcore.UsageError, match="has changed"):
+        outcore.knn("base.npy", queries, 6, index="base.vindex", **LIMITS)
+
+
 def test_a_row_is_not_its_own_neighbour_and_wrong_arguments_are_named(here):
     base = np.arange(30, dtype="f4").reshape(10, 3)
     distances, ids = outcore.knn(base, k=2, **LIMITS)

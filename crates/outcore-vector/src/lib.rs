@@ -10,6 +10,7 @@
 //! | [`format`](mod@format) | files of vectors: NumPy's, fvecs and its kin, big-ann's, bare numbers |
 //! | [`scan`] | one pass over a file on all threads |
 //! | [`exact`] | distances in f64 with one order of summation, and the bound on the error of f32 products |
+//! | [`index`](mod@index) | a byte for each number of a file of vectors, with a proof of how far that is off |
 //! | [`knn`] | the exact nearest neighbours of queries, all rows within a radius, all near pairs |
 //! | [`kmeans`](mod@kmeans) | clusters by passes over the base, or by batches of its rows |
 //! | [`convert`](mod@convert) | from one format to another |
@@ -38,6 +39,7 @@
 pub mod convert;
 pub mod exact;
 pub mod format;
+pub mod index;
 pub mod kmeans;
 pub mod knn;
 mod product;

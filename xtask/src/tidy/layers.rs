@@ -72,6 +72,7 @@ const ROOMS: [(&str, &[&[&str]]); 6] = [
         &[
             &["format", "exact", "product"],
             &["scan", "results", "convert"],
+            &["index"],
             &["knn", "kmeans", "lookup"],
         ],
     ),

@@ -19,6 +19,11 @@ Examples:
   outcore vector info base.1B.fbin
   outcore vector info embeddings.npy --json";
 
+const INDEX_EXAMPLES: &str = "\
+Examples:
+  outcore vector index embeddings.npy -o embeddings.vindex
+  outcore knn embeddings.npy queries.npy --index embeddings.vindex -k 10 -o ids.npy";
+
 const KNN_EXAMPLES: &str = "\
 Examples:
   outcore knn base.fbin queries.fbin -k 100 -o gt.ibin --distances gt.fbin
@@ -39,7 +44,7 @@ Examples:
   outcore kmeans base.1B.fbin -k 4096 --batch 65536 -o centroids.npy
   outcore kmeans base.fbin -k 64 --init centroids.npy --max-iterations 20 -o better.npy";
 
-/// Convert files of vectors, tell what they hold, and find near-duplicates
+/// Convert files of vectors, tell what they hold, index them, and find near-duplicates
 ///
 /// Names of files tell their formats: .npy, .fvecs, .bvecs and .ivecs, .fbin, .f16bin, .u8bin,
 /// .i8bin and .ibin; others hold bare numbers and need a type.
@@ -47,6 +52,7 @@ Examples:
 pub(crate) enum VectorCommand {
     Convert(VectorConvertArgs),
     Info(VectorInfoArgs),
+    Index(VectorIndexArgs),
     Pairs(PairsArgs),
 }
 
@@ -78,6 +84,28 @@ pub(crate) struct VectorConvertArgs {
 pub(crate) struct VectorInfoArgs {
     #[command(flatten)]
     pub(crate) input: VectorInputArgs,
+}
+
+/// Make an index of a file of vectors, with which knn reads a quarter as much
+///
+/// The index has a byte for each number, and for each vector a proof of how far these bytes may be off. `knn --index`
+/// reads it instead of BASE, leaves out what cannot be near, and reads the few vectors that are left from
+/// BASE: the result is the same. It is worth it where the same base is searched several times. An index belongs to BASE as it is
+/// now: after a change, make it again. OUT appears whole or not at all.
+#[derive(Debug, Args)]
+#[command(after_long_help = INDEX_EXAMPLES)]
+pub(crate) struct VectorIndexArgs {
+    /// File of vectors: f32, f16 or f64
+    #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
+    pub(crate) base: PathBuf,
+    /// The index
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// Type of bare numbers, such as f32x768
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) type_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) run: VectorRunArgs,
 }
 
 /// Find all pairs of vectors that are near to each other
@@ -199,6 +227,10 @@ pub(crate) struct KnnArgs {
     /// Search only rows with a value other than 0 in this file: an array of bool or u8
     #[arg(long, value_name = "MASK", value_hint = ValueHint::FilePath)]
     pub(crate) subset: Option<PathBuf>,
+    /// Read this index of the base instead of the base, and only what is left from there; see `vector
+    /// index`. The result is the same. Where it leaves out too little, the base is read as a whole
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "radius")]
+    pub(crate) index: Option<PathBuf>,
     /// Type of bare numbers in both files, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,

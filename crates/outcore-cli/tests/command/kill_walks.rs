@@ -171,6 +171,7 @@ fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
     );
     for command in [
         "knn base.f32 base.f32 -k 3 -o n.ibin --type f32x8",
+        "vector index base.f32 -o base.vindex --type f32x8",
         "vector pairs base.f32 --max-l2 4 -o p.npy --type f32x8",
         "kmeans base.f32 -k 4 -o c.npy --type f32x8",
         "kmeans base.f32 -k 4 --batch 50 --init parallel --max-iterations 3 -o c.npy --type f32x8",

@@ -46,6 +46,7 @@ const COMMANDS: &[(&str, Run)] = &[
         With(&["text", "--count text", "text -o o --force --json"]),
     ),
     ("vector info", With(&["v.fbin", "v.fbin --json"])),
+    ("vector index", With(&["v.fbin -o v.vindex --json"])),
     ("vector pairs", With(&["v.fbin --max-l2 1 -o p.npy --json"])),
     ("vector convert", With(&["v.fbin -o v.npy --json"])),
     ("kmeans", With(&["v.fbin -k 2 -o c.npy --json"])),

@@ -70,6 +70,46 @@ fn ground_truth_is_that_of_all_pairs_for_any_memory_and_threads() {
 }
 
 #[test]
+fn an_index_changes_no_result_and_says_what_was_read() {
+    let place = TestDir::new();
+    let (base, queries) = (whole(40_000, 64, 1), whole(5, 64, 2));
+    place.write("base.fbin", &fbin(&base, 64));
+    place.write("queries.fbin", &fbin(&queries, 64));
+    let run = |words: &str| place.run(&words.split(' ').collect::<Vec<_>>());
+    run("knn base.fbin queries.fbin -k 5 -o plain.ibin --distances plain.fbin").ok();
+    let built = run("vector index base.fbin -o base.vindex --json")
+        .ok()
+        .event("summary");
+    let index_bytes = 4096 + 40_000 * (64 + 16);
+    assert_eq!(built["index_bytes"], index_bytes);
+    assert_eq!(place.read("base.vindex").len(), index_bytes);
+    let knn =
+        "knn base.fbin queries.fbin -k 5 --index base.vindex -o n.ibin --distances n.fbin --json";
+    let found = run(knn).ok().event("summary");
+    assert_eq!(found["index_failed"], false);
+    let (read, gathered) = (&found["read_bytes"], &found["gathered"]);
+    assert!(read.as_u64().unwrap() < 40_000 * 256 / 2, "{read}");
+    assert!(
+        (25..500).contains(&gathered.as_u64().unwrap()),
+        "{gathered}"
+    );
+    assert_eq!(place.read("n.ibin"), place.read("plain.ibin"));
+    assert_eq!(place.read("n.fbin"), place.read("plain.fbin"));
+    run("vector index base.fbin -o base.vindex").fails(2, &["base.vindex", "exists"], "--force");
+    run("knn queries.fbin base.fbin --index base.vindex -k 1 -o o.ibin").fails(
+        2,
+        &["base.vindex", "an index of 40,000 vectors"],
+        "vector index",
+    );
+    run("knn base.fbin queries.fbin --index base.fbin -k 1 -o o.ibin").fails(
+        2,
+        &["base.fbin", "it is not an index"],
+        "vector index",
+    );
+    assert!(!place.path("o.ibin").exists());
+}
+
+#[test]
 fn near_pairs_and_rows_within_a_radius_are_those_of_all_pairs() {
     let place = TestDir::new();
     let base = whole(400, 3, 7);

@@ -12,9 +12,14 @@
 //!
 //! and all are widened by what [`crate::exact`] says of comparing in f32 and of underflow. Queries of norms above 1e15 are
 //! always measured; below that, and with a finite r, no product overflows.
+//!
+//! A record of an index ([`crate::index::record`]) has codes x' whose product stands in for that of x, where |x - x'| is at most
+//! its residual e. So `q . x` may be off by `r_q e` more, and x' may have a norm of r + e: for l2 and ip, the norm that stands
+//! beside the factor becomes `r + e (1 + 1 / g)`; for cos, whose factor is not g, h becomes `-e (1 + g)`.
 
 use super::Metric;
 use crate::exact::{error_factor, round_up, underflow};
+use crate::index::record::Facts;
 use crate::product::vectorized;
 
 /// Queries with a larger norm are beyond what f32 can tell.
@@ -98,6 +103,82 @@ pub(super) fn bound_rows(
     });
 }
 
+/// As [`bound_rows`], of rows that are known by their records.
+pub(super) fn bound_records(
+    metric: Metric,
+    dimension: usize,
+    facts: &[Facts],
+    out: &mut [(f32, f32)],
+) {
+    let (error, tiny) = (error_factor(dimension), round_up(underflow(dimension)));
+    let (upper, lower) = (
+        round_up(1.0 + error + 8.0 * UNIT),
+        (1.0 - error - 8.0 * UNIT) as f32,
+    );
+    // What a residual is multiplied with, beside rounding of the result.
+    let times = match metric {
+        Metric::Cos => round_up((1.0 + 2.0 * error) * (1.0 + 32.0 * UNIT)),
+        Metric::L2 | Metric::Ip | Metric::Hamming => {
+            round_up((1.0 + 1.0 / (error + 8.0 * UNIT)) * (1.0 + 32.0 * UNIT))
+        }
+    };
+    vectorized(|| {
+        for (facts, out) in facts.iter().zip(out) {
+            let norm = (facts.square * upper + tiny).sqrt() * upper;
+            *out = match metric {
+                Metric::Cos => (norm, 0.0 - facts.residual * times),
+                Metric::L2 => (
+                    norm + facts.residual * times,
+                    0.5 * facts.square * lower - tiny,
+                ),
+                Metric::Ip | Metric::Hamming => (norm + facts.residual * times, 0.0),
+            };
+        }
+    });
+}
+
+/// The least and the largest distance that a row may have from a query, of which `norm` is what is multiplied, by its record and
+/// the product of its codes.
+pub(super) fn interval(
+    metric: Metric,
+    dimension: usize,
+    norm: f64,
+    facts: &Facts,
+    product: f32,
+) -> (f64, f64) {
+    let unknown = (f64::NEG_INFINITY, f64::INFINITY);
+    if norm > NORM_MAX || !facts.residual.is_finite() {
+        return unknown;
+    }
+    let error = error_factor(dimension) + 8.0 * UNIT;
+    let (square, residual) = (f64::from(facts.square), f64::from(facts.residual));
+    let size = square.sqrt() * (1.0 + error);
+    let off = norm * (error * (size + residual) + residual) * (1.0 + UNIT)
+        + underflow(dimension) * (1.0 + norm);
+    let (least, most) = (f64::from(product) - off, f64::from(product) + off);
+    let (near, far) = match metric {
+        Metric::L2 => {
+            let sum = square + norm * norm;
+            let slack = 8.0 * UNIT * sum;
+            (sum - 2.0 * most - slack, sum - 2.0 * least + slack)
+        }
+        Metric::Ip => (0.0 - most, 0.0 - least),
+        Metric::Cos => {
+            let root = square.sqrt();
+            let of = |product: f64, sign: f64| {
+                let cosine = product / root;
+                1.0 - cosine + sign * 16.0 * UNIT * (1.0 + cosine.abs())
+            };
+            (of(most, -1.0), of(least, 1.0))
+        }
+        Metric::Hamming => return unknown,
+    };
+    match near.is_nan() || far.is_nan() {
+        true => unknown,
+        false => (near, far),
+    }
+}
+
 /// The first row, from `from` on, that is not left out for every query; `products` has those of a row side by side.
 pub(super) fn next_kept(
     (factors, levels): (&[f32], &[f32]),
@@ -124,4 +205,67 @@ pub(super) fn next_kept(
 pub(super) fn is_kept((factor, level): (f32, f32), product: f32, (norm, h): (f32, f32)) -> bool {
     let is_out = product + factor * norm < h - level;
     !is_out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::exact::{dot, squared_distance};
+    use crate::index::record::{TAIL_BYTES, decode, encode};
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #[test]
+        fn a_record_leaves_out_no_row_that_is_near_enough_and_bounds_its_distance(
+            pairs in prop::collection::vec((-1.0_f64..1.0, -1.0_f64..1.0), 1..60),
+            (row_exponent, query_exponent, shift) in (-45..55_i32, -70..60_i32, 0..3_usize),
+        ) {
+            let shift = [0.0, 1.0, 1e4][shift];
+            let scale = |exponent: i32| 2.0_f64.powi(exponent);
+            let row: Vec<f64> = pairs.iter().map(|pair| (pair.0 + shift) * scale(row_exponent)).collect();
+            let query: Vec<f64> = pairs.iter().map(|pair| (pair.1 + shift) * scale(query_exponent)).collect();
+            let (row_norm, query_norm) = (dot(&row, &row).sqrt(), dot(&query, &query).sqrt());
+            prop_assume!(row_norm > 0.0 && query_norm > 0.0);
+            let dimension = row.len();
+            let mut record = vec![0; dimension + TAIL_BYTES];
+            encode(&row, &mut record);
+            let mut near = vec![0.0; dimension];
+            let facts = decode(&record, &mut near);
+            for metric in [Metric::L2, Metric::Ip, Metric::Cos] {
+                let (norm, distance) = match metric {
+                    Metric::L2 => (query_norm, squared_distance(&query, &row)),
+                    Metric::Ip => (query_norm, 0.0 - dot(&query, &row)),
+                    _ => (1.0, 1.0 - dot(&query, &row) / (query_norm * row_norm)),
+                };
+                let factor = norm / query_norm;
+                let narrow = query.iter().map(|number| (number * factor) as f32);
+                let product = narrow.zip(&near).fold(0.0_f32, |sum, (a, b)| a.mul_add(*b, sum));
+                let (least, most) = interval(metric, dimension, norm, &facts, product);
+                prop_assert!(least <= distance && distance <= most, "{:?}: {} {} {}", metric, least, distance, most);
+                let mut bounds = [(0.0, 0.0)];
+                bound_records(metric, dimension, &[facts], &mut bounds);
+                let cut = Cut::of(metric, dimension, norm, distance);
+                prop_assert!(is_kept((cut.factor, cut.level), product, bounds[0]), "{:?} {:?} {:?}", metric, cut, bounds);
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_leaves_out_what_is_much_farther() {
+        let (row, query) = ([3.0, 4.0, -5.0, 1.0], [3.5, 4.0, -5.0, 1.0]);
+        let mut record = vec![0; 4 + TAIL_BYTES];
+        encode(&row, &mut record);
+        let mut near = [0.0; 4];
+        let facts = decode(&record, &mut near);
+        let product = query.iter().zip(near).map(|(a, b)| *a as f32 * b).sum();
+        let norm = dot(&query, &query).sqrt();
+        let (least, most) = interval(Metric::L2, 4, norm, &facts, product);
+        assert!(least > -1.0 && most < 1.5, "{least} {most}");
+        let mut bounds = [(0.0, 0.0)];
+        bound_records(Metric::L2, 4, &[facts], &mut bounds);
+        let cut = Cut::of(Metric::L2, 4, norm, least - 0.01);
+        assert!(!is_kept((cut.factor, cut.level), product, bounds[0]));
+    }
 }

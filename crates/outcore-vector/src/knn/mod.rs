@@ -6,6 +6,8 @@
 //! are left, some `k ln(N / k)` a query, are measured in f64 at once, while they are in memory. Threads tell each other the
 //! distance of their `k`th best, which only ever leaves out more.
 //!
+//! Through an index ([`indexed`]), a quarter as much is read, and the result is the same.
+//!
 //! Distances: the square of the Euclidean distance; the inner product, the largest being nearest; one minus the cosine; the
 //! number of bits that differ, which is counted for every row ([`bits`]).
 //!
@@ -15,6 +17,7 @@
 mod bits;
 mod cut;
 mod hits;
+mod indexed;
 mod nearest;
 mod queries;
 mod range;
@@ -27,6 +30,7 @@ use outcore_io::memory::Reservation;
 use outcore_io::units;
 
 use crate::format::{Element, VectorFile};
+use crate::index::IndexFile;
 use crate::scan::{Piece, Scan, TILE_ROWS, Tile};
 
 use bits::Bits;
@@ -73,6 +77,8 @@ pub struct KnnOptions {
     pub excludes_self: bool,
     /// A file with a byte for each row of the base (an array of u8 or bool): those with 0 are not neighbours.
     pub subset: Option<PathBuf>,
+    /// An index of the base ([`crate::index`]), to be read in its stead. It changes no result.
+    pub index: Option<PathBuf>,
 }
 
 impl KnnOptions {
@@ -83,6 +89,7 @@ impl KnnOptions {
             metric,
             excludes_self: false,
             subset: None,
+            index: None,
         }
     }
 }
@@ -102,6 +109,10 @@ pub struct Neighbours {
     pub read_bytes: u64,
     /// Distances that were measured in f64.
     pub measured: u64,
+    /// Rows that were read from the base because an index could not leave them out.
+    pub gathered: u64,
+    /// Whether an index left out so little that the base was read as a whole.
+    pub index_failed: bool,
 }
 
 /// Queries that are multiplied at a time.
@@ -137,14 +148,26 @@ pub fn knn(
         passes: 0,
         read_bytes: 0,
         measured: 0,
+        gathered: 0,
+        index_failed: false,
     };
+    let index = options.index.as_deref();
+    let index = index
+        .map(|path| IndexFile::open(job, path, base))
+        .transpose()?;
     let mut from = 0;
     while from < count {
+        let index = index.as_ref().filter(|_| !found.index_failed);
         let memory = |group: usize| {
             let shared_bytes = Queries::memory_bytes(queries, options.metric, group);
-            (Searcher::memory_bytes(group, k), shared_bytes)
+            let thread_bytes = match index {
+                Some(_) => indexed::memory_bytes(job, base, group, k),
+                None => Searcher::memory_bytes(group, k),
+            };
+            (thread_bytes, shared_bytes)
         };
-        let (group, scan) = plan(job, base, count - from, memory)?;
+        let read = index.map_or(base, IndexFile::records);
+        let (group, scan) = plan(job, read, count - from, memory)?;
         let part = queries.part(from as u64, group as u64);
         let group = Group {
             queries: Queries::load(job, &part, options.metric)?,
@@ -153,7 +176,15 @@ pub fn knn(
             first_query: options.excludes_self.then_some(from as u64),
             k,
         };
-        group.search(job, &scan, &mut found)?;
+        match index {
+            Some(index) => {
+                if !group.search_index(job, (index, base), &scan, &mut found)? {
+                    found.index_failed = true;
+                    continue;
+                }
+            }
+            None => group.search(job, &scan, &mut found)?,
+        }
         from += group.queries.count();
     }
     Ok(found)
@@ -217,6 +248,16 @@ fn check(
     allowed: Option<&Subset>,
 ) -> Result<()> {
     check_files(base, queries, options.metric)?;
+    if let Some(path) = options
+        .index
+        .as_ref()
+        .filter(|_| options.metric == Metric::Hamming)
+    {
+        let cause = "an index has no bits";
+        return Err(Error::usage("search neighbours", cause)
+            .path(path)
+            .hint("search bits without an index"));
+    }
     let rows = allowed.map_or(base.rows, |subset| subset.count);
     let others = rows.saturating_sub(u64::from(options.excludes_self));
     if options.k == 0 || options.k as u64 > others || options.k > K_MAX {

@@ -141,6 +141,16 @@ impl Nearest {
     }
 }
 
+/// The `k`th least distance of all threads; infinite, if they have fewer.
+pub(super) fn kth(each: &[Nearest], query: usize, k: usize) -> f64 {
+    let heaps = each.iter().flat_map(|nearest| nearest.heaps[query].iter());
+    let mut all: Vec<u64> = heaps.map(|(key, _)| *key).collect();
+    match all.len() < k {
+        true => f64::INFINITY,
+        false => distance_of(*all.select_nth_unstable(k - 1).1),
+    }
+}
+
 /// Adds the nearest of all threads to `found`, query by query.
 pub(super) fn merge(each: Vec<Nearest>, queries: &Queries, k: usize, found: &mut Neighbours) {
     for query in 0..queries.count() {

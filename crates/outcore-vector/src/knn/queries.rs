@@ -139,7 +139,8 @@ impl Queries {
     }
 }
 
-fn zero_vector(row: u64, file: &VectorFile) -> Error {
+/// The error for a zero vector whose cosine is asked for.
+pub(super) fn zero_vector(row: u64, file: &VectorFile) -> Error {
     let cause = format!("row {row} is a zero vector, which has no direction");
     Error::usage("search neighbours", cause)
         .path(&file.path)

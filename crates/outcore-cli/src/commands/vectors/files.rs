@@ -1,4 +1,4 @@
-//! `outcore vector`: files of vectors converted, and what they hold; pairs of near vectors are [`super::range`]'s.
+//! `outcore vector`: files of vectors converted and indexed, and what they hold; pairs of near vectors are [`super::range`]'s.
 //!
 //! Contract: as the folder's; `info` reads nothing but the header.
 
@@ -6,11 +6,12 @@ use outcore::{Error, Result};
 use outcore_io::units;
 use outcore_vector::convert::convert;
 use outcore_vector::format::{Container, Element, VectorFile};
+use outcore_vector::index;
 use serde_json::json;
 
-use super::Run;
 use super::range::pairs;
-use crate::cli::vectors::{VectorCommand, VectorConvertArgs, VectorInfoArgs};
+use super::{Run, open};
+use crate::cli::vectors::{VectorCommand, VectorConvertArgs, VectorIndexArgs, VectorInfoArgs};
 use crate::context::Context;
 use crate::measure::{Summary, rate_text};
 
@@ -19,6 +20,7 @@ pub(crate) fn run(context: &Context, command: &VectorCommand) -> Result<u8> {
     match command {
         VectorCommand::Convert(args) => run_convert(context, args),
         VectorCommand::Info(args) => info(context, args),
+        VectorCommand::Index(args) => run_index(context, args),
         VectorCommand::Pairs(args) => pairs(context, args),
     }
 }
@@ -51,6 +53,29 @@ fn run_convert(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
         to.type_name(),
         units::seconds(seconds),
         rate_text(from.data_bytes(), seconds),
+    ));
+    Ok(0)
+}
+
+fn run_index(context: &Context, args: &VectorIndexArgs) -> Result<u8> {
+    let base = open(&args.base, args.type_name.as_deref())?;
+    let run = Run::begin(context, &args.run, (&[&base.path], &[&args.output]))?;
+    let output = (args.output.as_path(), args.run.force);
+    let built = run.watch(|job| index::build(job, &base, output))?;
+    let mut summary = run.summary(base.rows, built.summary.read_bytes, 1);
+    summary.written_bytes = built.summary.written_bytes;
+    let seconds = summary.seconds;
+    let summary = summary
+        .with("type", json!(base.type_name()))
+        .with("index_bytes", json!(built.index_bytes));
+    context.reporter.summary(&summary);
+    context.reporter.human(&format!(
+        "indexed {} of {} in {} and {}: {}",
+        units::counted(base.rows, "vector"),
+        base.type_name(),
+        units::bytes(built.index_bytes),
+        units::seconds(seconds),
+        rate_text(base.data_bytes(), seconds),
     ));
     Ok(0)
 }

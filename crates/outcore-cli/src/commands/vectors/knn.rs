@@ -35,10 +35,12 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     let options = KnnOptions {
         excludes_self: args.is_self,
         subset: args.subset.clone(),
+        index: args.index.clone(),
         ..KnnOptions::new(usize::try_from(args.k).unwrap_or(usize::MAX), metric)
     };
     let mut read: Vec<&Path> = vec![&base.path, &queries.path];
     read.extend(args.subset.as_deref());
+    read.extend(args.index.as_deref());
     let mut written: Vec<&Path> = vec![&args.output];
     written.extend(args.distances.as_deref());
     let run = Run::begin(context, &args.run, (&read, &written))?;
@@ -72,15 +74,32 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
         .with("dimension", json!(base.dimension))
         .with("k", json!(found.k))
         .with("measured", json!(found.measured));
+    let summary = match args.index {
+        Some(_) => summary
+            .with("gathered", json!(found.gathered))
+            .with("index_failed", json!(found.index_failed)),
+        None => summary,
+    };
     context.reporter.summary(&summary);
+    let (times, part) = (u64::from(found.passes), base.data_bytes());
+    let pass = units::counted(times, "pass").replace("passs", "passes");
+    let how = match (&args.index, found.index_failed) {
+        (None, _) => pass,
+        (Some(_), true) => {
+            format!("{pass} over the base, since the index leaves out too few vectors")
+        }
+        (Some(_), false) => format!(
+            "{pass} over the index, {} read from the base",
+            units::counted(found.gathered, "vector")
+        ),
+    };
     context.reporter.human(&format!(
-        "found the {} nearest of {} for {} in {} and {}: {}",
+        "found the {} nearest of {} for {} in {how} and {}: {}",
         found.k,
         units::counted(base.rows, "vector"),
         units::counted(queries.rows, "query").replace("querys", "queries"),
-        units::counted(found.passes.into(), "pass").replace("passs", "passes"),
         units::seconds(seconds),
-        rate_text(base.data_bytes() * u64::from(found.passes), seconds),
+        rate_text(part * times, seconds),
     ));
     Ok(0)
 }

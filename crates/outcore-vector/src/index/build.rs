@@ -1,0 +1,149 @@
+//! The index of a base is written in one pass of the engine's writer.
+//!
+//! Contract: each row's record is written at its place by any thread, so the index's bytes depend on the base alone. A number that
+//! is infinite or not a number is an error with its row. The index is absent or whole.
+//!
+//! Bounds: one read of the base and one write of the index; memory is the engine's window of pieces and one row a thread.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::producer::{Emit, Produced, Producer};
+use outcore::primitives::write::produce;
+use outcore::primitives::{Batch, Summary};
+use outcore::{Error, Job, MakeHeader, Output, Result};
+use outcore_io::metadata::Owner;
+
+use super::{BaseFacts, FORM, HEADER_BYTES, IndexFile, NAME, input_of, record};
+use crate::format::{Element, VectorFile};
+use crate::scan::strange;
+
+/// An index that was made.
+#[derive(Debug)]
+pub struct Built {
+    /// What was read and written.
+    pub summary: Summary,
+    /// Bytes of the index.
+    pub index_bytes: u64,
+}
+
+/// Writes the index of `base` to `path`.
+///
+/// # Errors
+/// Usage: a base of numbers that an index makes no smaller, a number that is infinite or not a number, an output that exists and may
+/// not be replaced. What reading and writing fail with.
+pub fn build(job: &Job, base: &VectorFile, (path, replace): (&Path, bool)) -> Result<Built> {
+    check(base)?;
+    let facts = BaseFacts::of(job, base)?;
+    let mut header = FORM.seal(Owner::of(NAME), &facts)?;
+    header.resize(HEADER_BYTES, 0);
+    let make: MakeHeader = Arc::new(move |_| header.clone());
+    let output = Output::File {
+        path: path.to_path_buf(),
+        header: Some(make),
+    };
+    let index = IndexFile::of(path, base, facts);
+    let summary = produce(
+        job,
+        &Records {
+            base,
+            index: &index,
+        },
+        &output,
+        replace,
+    )?;
+    index.check_base()?;
+    let records = index.records();
+    Ok(Built {
+        summary,
+        index_bytes: records.header_bytes + records.data_bytes(),
+    })
+}
+
+/// Whether an index of such vectors is of use.
+fn check(base: &VectorFile) -> Result<()> {
+    let (cause, hint) = match base.element {
+        Element::F32 | Element::F64 | Element::F16 => return Ok(()),
+        Element::I8 | Element::U8 => (
+            "an index of it would be no smaller than it",
+            "search it without one",
+        ),
+        Element::I32 | Element::I64 => (
+            "it holds ids, not vectors",
+            "convert it to f32 with `outcore vector convert`",
+        ),
+    };
+    let cause = format!("it holds {}: {cause}", base.type_name());
+    Err(Error::usage("index vectors", cause)
+        .path(&base.path)
+        .hint(hint))
+}
+
+/// The records of all rows.
+struct Records<'b> {
+    base: &'b VectorFile,
+    index: &'b IndexFile,
+}
+
+impl Producer for Records<'_> {
+    type Space = Vec<f64>;
+
+    fn leaves(&self) -> Vec<Leaf> {
+        vec![Leaf {
+            inputs: vec![input_of(self.base)],
+            element_bytes: self.base.row_bytes(),
+            align_bytes: 1,
+            count: 0,
+        }]
+    }
+
+    fn yields(&self) -> Yield {
+        Yield::One
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.index.records().row_bytes()
+    }
+
+    fn align_bytes(&self) -> usize {
+        1
+    }
+
+    fn space(&self) -> Vec<f64> {
+        vec![0.0; self.base.dimension]
+    }
+
+    fn space_bytes(&self) -> usize {
+        self.base.dimension * size_of::<f64>()
+    }
+
+    fn produce(
+        &self,
+        wide: &mut Vec<f64>,
+        batch: Batch<'_>,
+        out: &mut Emit<'_>,
+    ) -> Result<Produced> {
+        let item_bytes = self.item_bytes();
+        if !out.reserve(batch.count * item_bytes)? {
+            return Ok(Produced::Overflow);
+        }
+        let rows = batch.bytes(0).chunks_exact(self.base.row_bytes());
+        let places = out.free()[..batch.count * item_bytes].chunks_exact_mut(item_bytes);
+        for (row, (bytes, place)) in (batch.first..).zip(rows.zip(places)) {
+            let numbers = self.base.numbers(row, bytes)?;
+            self.base.element.decode_f64(numbers, wide);
+            if let Some(column) = wide.iter().position(|number| !number.is_finite()) {
+                return Err(strange(self.base, row, column, wide[column]));
+            }
+            record::encode(wide, place);
+            record::seal(place, self.index.facts.fingerprint, row);
+        }
+        out.filled(batch.count * item_bytes);
+        Ok(Produced::All)
+    }
+
+    fn steps(&self) -> String {
+        "read -> index".to_string()
+    }
+}

@@ -1,0 +1,250 @@
+//! An index of a file of vectors: a byte for each number, beside a proof of how far that may be off.
+//!
+//! Contract: an index has a record ([`record`]) for each row of its base, about a quarter of the row in f32. Whoever searches reads
+//! the records instead of the rows, leaves out what the proof leaves out, and reads the few rows that are left from the base;
+//! so an index changes what is read and never what is found. [`build`] writes it in one read of the base, absent or whole.
+//!
+//! An index belongs to one base, of which it notes type, length, time of change, and a checksum of rows spread over the file.
+//! [`IndexFile::open`] refuses a base that differs in any of them. Each record has a checksum over its bytes, its position and
+//! the base, which is verified whenever it is read.
+//!
+//! Layout: [metadata](outcore_io::metadata) with its checksum, filled up with zeros to [`HEADER_BYTES`]; then the records.
+
+mod build;
+pub(crate) mod record;
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use outcore::primitives::gather::gather;
+use outcore::{Error, Input, Job, Result};
+use outcore_io::checksum::bytes_checksum;
+use outcore_io::metadata::{Form, Owner};
+use outcore_io::units;
+
+use crate::format::{Container, Element, VectorFile};
+
+pub use build::{Built, build};
+
+/// Bytes before the first record.
+const HEADER_BYTES: usize = 4096;
+/// Rows of the base that its checksum covers.
+const SAMPLE_ROWS: u64 = 64;
+const NAME: &str = "vector index";
+const AGAIN: &str = "make the index again: `outcore vector index`";
+
+const FORM: Form = Form {
+    kind: NAME,
+    version: 1,
+    operation: "open vector index",
+    len_bytes_max: HEADER_BYTES as u64,
+    remedy: AGAIN,
+    upgrade: AGAIN,
+};
+
+/// What an index notes of its base.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BaseFacts {
+    /// Kind of number and dimension.
+    vectors: String,
+    rows: u64,
+    header_bytes: u64,
+    row_bytes: usize,
+    /// When the file was last changed, in nanoseconds since 1970.
+    modified_ns: i64,
+    /// The checksum of some rows, and the seed of all records'.
+    fingerprint: u64,
+}
+
+impl BaseFacts {
+    /// Of the file as it is now.
+    fn of(job: &Job, base: &VectorFile) -> Result<Self> {
+        Ok(BaseFacts {
+            vectors: base.type_name(),
+            rows: base.rows,
+            header_bytes: base.header_bytes,
+            row_bytes: base.row_bytes(),
+            modified_ns: modified_ns(&base.path)?,
+            fingerprint: fingerprint(job, base)?,
+        })
+    }
+}
+
+fn modified_ns(path: &Path) -> Result<i64> {
+    let facts = std::fs::metadata(path);
+    let facts = facts.map_err(|error| Error::io("read vectors", &error).path(path))?;
+    Ok(facts
+        .mtime()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(facts.mtime_nsec()))
+}
+
+/// A checksum of rows from the first to the last.
+fn fingerprint(job: &Job, base: &VectorFile) -> Result<u64> {
+    let steps = SAMPLE_ROWS.min(base.rows);
+    let last = base.rows - 1;
+    let positions: Vec<u64> = (0..steps)
+        .map(|step| (u128::from(last) * u128::from(step) / u128::from((steps - 1).max(1))) as u64)
+        .collect();
+    let (bytes, _) = gather(job, &[input_of(base)], base.row_bytes(), &positions)?;
+    Ok(bytes_checksum(&bytes))
+}
+
+/// The rows of a file as an input of the engine.
+pub(crate) fn input_of(file: &VectorFile) -> Input {
+    Input {
+        path: file.path.clone(),
+        header_bytes: file.header_bytes,
+        data_bytes: Some(file.data_bytes()),
+    }
+}
+
+/// An index that fits its base.
+#[derive(Debug, Clone)]
+pub(crate) struct IndexFile {
+    facts: BaseFacts,
+    base: PathBuf,
+    dimension: usize,
+    /// The records, as vectors of bytes.
+    records: VectorFile,
+}
+
+impl IndexFile {
+    fn of(path: &Path, base: &VectorFile, facts: BaseFacts) -> Self {
+        let records = VectorFile {
+            path: path.to_path_buf(),
+            container: Container::Raw,
+            element: Element::I8,
+            dimension: base.dimension + record::TAIL_BYTES,
+            rows: base.rows,
+            header_bytes: HEADER_BYTES as u64,
+            first_row: 0,
+        };
+        IndexFile {
+            facts,
+            base: base.path.clone(),
+            dimension: base.dimension,
+            records,
+        }
+    }
+
+    /// The index at `path` of `base`.
+    ///
+    /// # Errors
+    /// Usage: the base is not the one that was indexed, or has changed; a version that is not known. Corrupt: damage. What reading
+    /// fails with.
+    pub(crate) fn open(job: &Job, path: &Path, base: &VectorFile) -> Result<Self> {
+        let fault = |error: &std::io::Error| Error::io(FORM.operation, error).path(path);
+        let file = File::open(path).map_err(|error| fault(&error))?;
+        let len_bytes = file.metadata().map_err(|error| fault(&error))?.len();
+        let mut header = Vec::new();
+        file.take(HEADER_BYTES as u64)
+            .read_to_end(&mut header)
+            .map_err(|error| fault(&error))?;
+        let text_bytes = header.iter().rposition(|byte| *byte != 0);
+        header.truncate(text_bytes.map_or(0, |last| last + 1));
+        if !header.starts_with(b"{") {
+            let cause = "it is not an index of vectors";
+            return Err(Error::usage(FORM.operation, cause)
+                .path(path)
+                .hint("name a file that `outcore vector index` has made"));
+        }
+        let noted: BaseFacts = FORM.open(path, Owner::of(NAME), &header)?.body;
+        let found = BaseFacts::of(job, base)?;
+        if let Some(cause) = difference(&noted, &found) {
+            return Err(Error::usage(FORM.operation, cause).path(path).hint(
+                "name the base that was indexed, or make the index again: `outcore vector index`",
+            ));
+        }
+        let index = Self::of(path, base, found);
+        let wanted_bytes = index.records.header_bytes + index.records.data_bytes();
+        match len_bytes == wanted_bytes {
+            true => Ok(index),
+            false => Err(FORM
+                .damage(format!(
+                    "it has {} bytes, not {}",
+                    units::bytes_exact(len_bytes),
+                    units::bytes_exact(wanted_bytes)
+                ))
+                .path(path)),
+        }
+    }
+
+    /// Fails if the base was changed since the index was opened.
+    pub(crate) fn check_base(&self) -> Result<()> {
+        match modified_ns(&self.base)? == self.facts.modified_ns {
+            true => Ok(()),
+            false => Err(Error::corrupt(
+                "read vectors",
+                "the file was changed while it was searched",
+            )
+            .path(&self.base)
+            .hint("work on a copy that nobody changes")),
+        }
+    }
+
+    /// The records, to be read as vectors.
+    pub(crate) fn records(&self) -> &VectorFile {
+        &self.records
+    }
+
+    /// Reads the records in `bytes`, the first of which is the record of row `first`: what they say, and the f32 that their
+    /// codes stand for, one vector after another.
+    ///
+    /// # Errors
+    /// Corrupt: a record is not what was written.
+    pub(crate) fn decode(
+        &self,
+        first: u64,
+        bytes: &[u8],
+        numbers: &mut [f32],
+        facts: &mut [record::Facts],
+    ) -> Result<()> {
+        let record_bytes = self.records.row_bytes();
+        let records = || (first..).zip(bytes.chunks_exact(record_bytes));
+        let broken =
+            records().find(|(row, bytes)| !record::is_intact(bytes, self.facts.fingerprint, *row));
+        if let Some((row, _)) = broken {
+            return Err(FORM
+                .damage(format!("the record of row {row} is not what was written"))
+                .path(&self.records.path));
+        }
+        crate::product::vectorized(|| {
+            let places = numbers
+                .chunks_exact_mut(self.dimension)
+                .zip(facts.iter_mut());
+            for ((_, bytes), (numbers, facts)) in records().zip(places) {
+                *facts = record::decode(bytes, numbers);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// How a base differs from the one that was indexed.
+fn difference(noted: &BaseFacts, found: &BaseFacts) -> Option<String> {
+    if (noted.rows, &noted.vectors) != (found.rows, &found.vectors) {
+        return Some(format!(
+            "it is an index of {} of {}, and the base has {} of {}",
+            units::counted(noted.rows, "vector"),
+            noted.vectors,
+            units::counted(found.rows, "vector"),
+            found.vectors,
+        ));
+    }
+    if noted.modified_ns == found.modified_ns && noted == found {
+        return None;
+    }
+    let cause = match noted.fingerprint == found.fingerprint {
+        true => {
+            "the base has another time of change than when it was indexed, so it may have changed"
+        }
+        false => "the base has changed since it was indexed, or is another",
+    };
+    Some(cause.to_string())
+}

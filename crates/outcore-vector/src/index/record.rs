@@ -1,0 +1,221 @@
+//! A vector as bytes: its record in an index, and what the record proves of the vector.
+//!
+//! Contract: a record holds codes `c` and three numbers: `scale` s, `residual` and `square`. For the vector x as it is in the file,
+//!
+//! ```text
+//! | x - s c |  <=  residual            square  =  |x|^2, rounded to the nearest f32
+//! ```
+//!
+//! where every `s c` is an f32 without rounding: s has 16 significant bits and c seven. A vector whose numbers are so large or
+//! small that f32 would tell too little of it has an infinite residual and no codes: nothing is proved of it, so whoever searches has
+//! to measure it. Only a zero vector has scale, residual and square 0.
+//!
+//! Layout, little-endian: a signed byte for each dimension, then `scale`, `residual` and `square` as f32, then 32 bits of the
+//! record's checksum, which also covers its position and the base. [`TAIL_BYTES`] are those that are not codes.
+
+use outcore_io::checksum::{BlockLocation, block_checksum};
+
+use crate::exact::{dot, round_up};
+use crate::product::vectorized;
+
+/// Bytes of a record beside its codes.
+pub(crate) const TAIL_BYTES: usize = 16;
+/// The largest code.
+const CODE_MAX: f64 = 127.0;
+/// Vectors whose largest number lies outside are not coded: 2^-40 and 2^50. Inside, squares of norms stay far from the ends of f32.
+const LARGEST: std::ops::RangeInclusive<f64> = 9.094_947_017_729_282e-13..=1_125_899_906_842_624.0;
+/// By how much the norm of a residual is enlarged, which is far more than its sum may be off: 2^-30.
+const SLACK: f64 = 1.0 / 1_073_741_824.0;
+
+/// What a record says beside its codes.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Facts {
+    /// What a code is multiplied with.
+    pub(crate) scale: f32,
+    /// The largest distance of the vector from its codes times the scale.
+    pub(crate) residual: f32,
+    /// The square of the vector's norm, to the nearest.
+    pub(crate) square: f32,
+}
+
+impl Facts {
+    /// Whether the vector is zero.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.square == 0.0 && self.residual == 0.0
+    }
+}
+
+/// The least number of 16 significant bits that is not below `value`, which is a normal f32.
+fn short_scale(value: f64) -> f32 {
+    const LOW: u32 = 0xff;
+    let near = round_up(value).to_bits();
+    f32::from_bits((near + LOW) & !LOW)
+}
+
+/// Writes the record of `vector`, all of whose numbers are finite, without its checksum.
+pub(crate) fn encode(vector: &[f64], out: &mut [u8]) {
+    let (codes, tail) = out.split_at_mut(vector.len());
+    let facts = vectorized(|| code(vector, codes));
+    let numbers = [facts.scale, facts.residual, facts.square];
+    for (number, place) in numbers.iter().zip(tail.chunks_exact_mut(size_of::<f32>())) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
+}
+
+#[inline(always)]
+fn code(vector: &[f64], codes: &mut [u8]) -> Facts {
+    let largest = largest_of(vector);
+    let square = dot(vector, vector) as f32;
+    if !LARGEST.contains(&largest) {
+        codes.fill(0);
+        let residual = match largest == 0.0 {
+            true => 0.0,
+            false => f32::INFINITY,
+        };
+        return Facts {
+            scale: 0.0,
+            residual,
+            square,
+        };
+    }
+    let scale = short_scale(largest / CODE_MAX);
+    let (wide, inverse) = (f64::from(scale), 1.0 / f64::from(scale));
+    const LANES: usize = 8;
+    let mut lanes = [0.0_f64; LANES];
+    for (numbers, codes) in vector.chunks(LANES).zip(codes.chunks_mut(LANES)) {
+        for ((number, code), lane) in numbers.iter().zip(codes).zip(&mut lanes) {
+            let rounded = (number * inverse).round_ties_even();
+            let off = number - rounded * wide;
+            *lane += off * off;
+            *code = (rounded as i32) as u8;
+        }
+    }
+    let residual = lanes.iter().sum::<f64>().sqrt();
+    Facts {
+        scale,
+        residual: round_up(residual * (1.0 + SLACK)),
+        square,
+    }
+}
+
+/// The largest number, whatever its sign.
+#[inline(always)]
+fn largest_of(vector: &[f64]) -> f64 {
+    const LANES: usize = 8;
+    let mut lanes = [0.0_f64; LANES];
+    for numbers in vector.chunks(LANES) {
+        for (number, lane) in numbers.iter().zip(&mut lanes) {
+            *lane = if number.abs() > *lane {
+                number.abs()
+            } else {
+                *lane
+            };
+        }
+    }
+    lanes.iter().copied().fold(0.0, f64::max)
+}
+
+/// The checksum of a record at `position` in an index of the base with this `fingerprint`.
+fn checksum(record: &[u8], fingerprint: u64, position: u64) -> u32 {
+    let place = BlockLocation {
+        drive: 0,
+        address_bytes: position,
+        run: fingerprint,
+    };
+    block_checksum(place, &record[..record.len() - size_of::<u32>()]) as u32
+}
+
+/// Puts the checksum into a record.
+pub(crate) fn seal(record: &mut [u8], fingerprint: u64, position: u64) {
+    let sum = checksum(record, fingerprint, position);
+    let at = record.len() - size_of::<u32>();
+    record[at..].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Whether a record is the one that was written at `position`.
+pub(crate) fn is_intact(record: &[u8], fingerprint: u64, position: u64) -> bool {
+    let sum = checksum(record, fingerprint, position);
+    record[record.len() - size_of::<u32>()..] == sum.to_le_bytes()
+}
+
+/// What a record says; `out` gets its codes times the scale, one for each dimension.
+#[inline(always)]
+pub(crate) fn decode(record: &[u8], out: &mut [f32]) -> Facts {
+    let (codes, tail) = record.split_at(out.len());
+    let number = |at: usize| {
+        let bytes = &tail[at * size_of::<f32>()..][..size_of::<f32>()];
+        f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+    };
+    let facts = Facts {
+        scale: number(0),
+        residual: number(1),
+        square: number(2),
+    };
+    for (code, out) in codes.iter().zip(out) {
+        *out = f32::from(code.cast_signed()) * facts.scale;
+    }
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn coded(vector: &[f64]) -> (Facts, Vec<f32>) {
+        let mut record = vec![0; vector.len() + TAIL_BYTES];
+        encode(vector, &mut record);
+        seal(&mut record, 7, 11);
+        assert!(is_intact(&record, 7, 11));
+        assert!(!is_intact(&record, 7, 12) && !is_intact(&record, 8, 11));
+        let mut near = vec![0.0; vector.len()];
+        (decode(&record, &mut near), near)
+    }
+
+    proptest! {
+        #[test]
+        fn a_vector_lies_within_its_residual(
+            numbers in prop::collection::vec(-1.0_f64..1.0, 1..70),
+            exponent in -45..55_i32,
+            spike in 0..3_usize,
+        ) {
+            let mut vector: Vec<f64> = numbers.iter().map(|number| number * 2.0_f64.powi(exponent)).collect();
+            vector[0] *= [1.0, 100.0, 0.0][spike];
+            let (facts, near) = coded(&vector);
+            let off: Vec<f64> = vector.iter().zip(&near).map(|(a, b)| a - f64::from(*b)).collect();
+            prop_assert!(dot(&off, &off).sqrt() <= f64::from(facts.residual));
+            prop_assert_eq!(facts.square, dot(&vector, &vector) as f32);
+            if facts.residual.is_finite() {
+                // Rounding moves no number by more than half a step.
+                let step = f64::from(facts.scale);
+                prop_assert!(off.iter().all(|off| off.abs() <= 0.500_001 * step));
+                prop_assert!(step <= largest_of(&vector) / CODE_MAX * 1.001);
+            }
+        }
+    }
+
+    #[test]
+    fn codes_times_the_scale_are_not_rounded() {
+        let mut scale = 1e-10_f64;
+        while scale < 1e10 {
+            let short = short_scale(scale);
+            assert!(f64::from(short) >= scale);
+            for code in -127..=127_i8 {
+                let exact = f64::from(short) * f64::from(code);
+                assert_eq!(f64::from(short * f32::from(code)), exact);
+            }
+            scale *= 1.37;
+        }
+    }
+
+    #[test]
+    fn zero_huge_and_tiny_vectors_are_told_apart() {
+        assert!(coded(&[0.0, -0.0]).0.is_zero());
+        for number in [1e300, 1e16, 1e-13, 5e-324] {
+            let (facts, near) = coded(&[0.0, number]);
+            assert_eq!((facts.residual, near), (f32::INFINITY, vec![0.0, 0.0]));
+            assert!(!facts.is_zero());
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! A search through an index: its records are read instead of the base, and only rows that may be near are read from there.
+//!
+//! Contract: the result is that of the pass over the base, to the byte. A record bounds the distance of its row from a query on
+//! both sides ([`cut::interval`]). A row is left out if `k` others are certainly nearer; what is left is read from the base, those first
+//! that may be nearest, measured in f64 and ranked as always.
+//!
+//! Where the bounds leave out too little, reading single rows would take longer than reading them all. The search gives up as soon as
+//! there are more candidates than [`candidates_max`], and the base is read instead: vectors whose records prove nothing are found
+//! out within the first few thousand.
+//!
+//! Bounds: one read of the index for each group of queries, and a block or two for each candidate. Memory is that of the other
+//! search, and 24 bytes for each candidate.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use outcore::primitives::gather::gather;
+use outcore::{Error, Job, Kind, Result};
+use outcore_io::memory::Reservation;
+
+use super::cut;
+use super::nearest::{self, Nearest, Worst};
+use super::queries::zero_vector;
+use super::{Group, Metric, Neighbours, QUERIES_AT_ONCE};
+use crate::format::VectorFile;
+use crate::index::record::Facts;
+use crate::index::{IndexFile, input_of};
+use crate::product::{Matrix, products};
+use crate::scan::{Piece, Scan, TILE_ROWS, Tile, strange};
+
+/// So many candidates are never too many, if the memory holds them.
+const CANDIDATES_FEW: u64 = 4096;
+/// Candidates are read in blocks of this size.
+const BLOCK_BYTES: u64 = 4096;
+/// The part of the base, counted in blocks that candidates need, beyond which it is read as a whole.
+const PART: u64 = 8;
+/// The part of the memory that candidates may fill.
+const MEMORY_PART: u64 = 16;
+
+/// A row that may be near a query.
+#[derive(Clone, Copy)]
+struct Candidate {
+    query: usize,
+    row: u64,
+    /// The least that its distance may be.
+    least: f64,
+}
+
+/// How many candidates a search of `base` may have before reading all of it is better.
+pub(super) fn candidates_max(job: &Job, base: &VectorFile) -> usize {
+    let blocks = (base.row_bytes() as u64).div_ceil(BLOCK_BYTES) + 1;
+    let worth = (base.data_bytes() / (blocks * BLOCK_BYTES) / PART).max(CANDIDATES_FEW);
+    let fitting = job.budget.limit_bytes() / MEMORY_PART / size_of::<Candidate>() as u64;
+    worth.min(fitting) as usize
+}
+
+/// What a thread searches records with.
+struct Scanner {
+    numbers: Vec<f32>,
+    facts: Vec<Facts>,
+    bounds: Vec<(f32, f32)>,
+    scores: Vec<f32>,
+    /// The rows with the least of what their distances are at most.
+    nearest: Nearest,
+    candidates: Vec<Candidate>,
+    candidates_max: usize,
+    _held: Reservation,
+}
+
+impl Scanner {
+    fn memory_bytes(count: usize, k: usize, candidates: usize) -> u64 {
+        let scores = QUERIES_AT_ONCE.min(count) * TILE_ROWS * size_of::<f32>();
+        let rows = TILE_ROWS * (size_of::<Facts>() + size_of::<(f32, f32)>());
+        let candidates = candidates * size_of::<Candidate>();
+        (scores + rows + candidates) as u64 + Nearest::memory_bytes(count, k)
+    }
+
+    /// Takes a candidate, if need be for some that are none any more; false if there are too many.
+    fn keep(&mut self, candidate: Candidate) -> bool {
+        if self.candidates.len() == self.candidates_max {
+            let nearest = &self.nearest;
+            self.candidates
+                .retain(|kept| kept.least <= nearest.known(kept.query));
+            if self.candidates.len() > self.candidates_max / 2 {
+                return false;
+            }
+        }
+        self.candidates.push(candidate);
+        true
+    }
+}
+
+/// What a thread of a search through an index needs, for so many queries.
+pub(super) fn memory_bytes(job: &Job, base: &VectorFile, count: usize, k: usize) -> u64 {
+    let each = candidates_max(job, base).div_ceil(Scan::threads_wanted(job, base));
+    Scanner::memory_bytes(count, k, each)
+}
+
+impl Group<'_> {
+    /// Searches the records of `index`, which is that of `base`; false if too many rows are left.
+    pub(super) fn search_index(
+        &self,
+        job: &Job,
+        (index, base): (&IndexFile, &VectorFile),
+        scan: &Scan<'_>,
+        found: &mut Neighbours,
+    ) -> Result<bool> {
+        let (count, dimension, k) = (self.queries.count(), base.dimension, self.k);
+        let candidates_max = candidates_max(job, base).div_ceil(scan.threads());
+        let state = || {
+            let held_bytes = Scanner::memory_bytes(count, k, candidates_max);
+            let held_bytes = held_bytes + Tile::memory_bytes(scan.file());
+            Ok(Scanner {
+                _held: job.budget.reserve("search", held_bytes)?,
+                numbers: vec![0.0; TILE_ROWS * dimension],
+                facts: vec![Facts::default(); TILE_ROWS],
+                bounds: vec![(0.0, 0.0); TILE_ROWS],
+                scores: vec![0.0; QUERIES_AT_ONCE.min(count) * TILE_ROWS],
+                nearest: Nearest::new(&self.queries, k),
+                candidates: Vec::with_capacity(candidates_max),
+                candidates_max,
+            })
+        };
+        let are_too_many = AtomicBool::new(false);
+        let passed = scan.run(job, "search", state, |state, piece| {
+            match self.visit_records(state, (index, base), piece)? {
+                true => Ok(()),
+                false => {
+                    are_too_many.store(true, Ordering::Relaxed);
+                    Err(Error::interrupted())
+                }
+            }
+        });
+        let passed = match passed {
+            Err(error) if error.kind() == Kind::Interrupted => {
+                job.control.check()?;
+                return match are_too_many.into_inner() {
+                    true => Ok(false),
+                    false => Err(error),
+                };
+            }
+            passed => passed?,
+        };
+        found.passes += 1;
+        found.read_bytes += passed.read_bytes;
+        let kept: usize = passed
+            .states
+            .iter()
+            .map(|state| state.candidates.len())
+            .sum();
+        let kept_bytes = (kept * size_of::<Candidate>()) as u64;
+        let _held = job.budget.reserve("candidates", kept_bytes)?;
+        let (mut candidates, mut each) = (Vec::with_capacity(kept), Vec::new());
+        for state in passed.states {
+            candidates.extend_from_slice(&state.candidates);
+            each.push(state.nearest);
+        }
+        let most: Vec<f64> = (0..count)
+            .map(|query| nearest::kth(&each, query, k))
+            .collect();
+        drop(each);
+        candidates.retain(|kept| kept.least <= most[kept.query]);
+        candidates.sort_unstable_by(|a, b| {
+            let order = a.query.cmp(&b.query).then(a.least.total_cmp(&b.least));
+            order.then(a.row.cmp(&b.row))
+        });
+        let mut nearest = Nearest::new(&self.queries, k);
+        let measured = self.measure(job, base, (&candidates, &most), &mut nearest, found);
+        match measured {
+            // Rows do not fit beside the candidates; a pass reads them in pieces.
+            Err(error) if error.kind() == Kind::Memory => return Ok(false),
+            measured => measured?,
+        }
+        index.check_base()?;
+        nearest::merge(vec![nearest], &self.queries, k, found);
+        Ok(true)
+    }
+
+    /// Finds candidates in records; false if there are too many.
+    fn visit_records(
+        &self,
+        state: &mut Scanner,
+        (index, base): (&IndexFile, &VectorFile),
+        piece: Piece<'_>,
+    ) -> Result<bool> {
+        let (metric, dimension) = (self.queries.metric, base.dimension);
+        let record_bytes = index.records().row_bytes();
+        state.nearest.learn(&self.queries, &self.worst);
+        let tiles = piece.bytes.chunks(TILE_ROWS * record_bytes);
+        for (first, bytes) in (piece.first..).step_by(TILE_ROWS).zip(tiles) {
+            let rows = bytes.len() / record_bytes;
+            let (numbers, facts) = (
+                &mut state.numbers[..rows * dimension],
+                &mut state.facts[..rows],
+            );
+            index.decode(first, bytes, numbers, facts)?;
+            if metric == Metric::Cos
+                && let Some(zero) = facts.iter().position(Facts::is_zero)
+            {
+                return Err(zero_vector(first + zero as u64, base));
+            }
+            cut::bound_records(metric, dimension, facts, &mut state.bounds);
+            for from in (0..self.queries.count()).step_by(QUERIES_AT_ONCE) {
+                let block = self.queries.block(from, QUERIES_AT_ONCE);
+                let tile = Matrix::dense(&state.numbers[..rows * dimension], dimension);
+                products(block, tile, &mut state.scores[..block.rows * rows]);
+                if !self.visit_products(state, (first, rows), (from, block.rows)) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Keeps the rows of a tile that may be near some of the queries; false if there are too many.
+    fn visit_products(
+        &self,
+        state: &mut Scanner,
+        (first, rows): (u64, usize),
+        (from, count): (usize, usize),
+    ) -> bool {
+        let (metric, dimension) = (self.queries.metric, self.queries.dimension);
+        let mut next = 0;
+        while let Some(hit) = state.nearest.next_hit(
+            from..from + count,
+            &state.scores[..count * rows],
+            &state.bounds[..rows],
+            next,
+        ) {
+            next = hit + 1;
+            let row = first + hit as u64;
+            for at in 0..count {
+                let (query, product) = (from + at, state.scores[hit * count + at]);
+                if self.is_left_out(query, row)
+                    || !state.nearest.may_take(query, product, state.bounds[hit])
+                {
+                    continue;
+                }
+                let norm = self.queries.norm(query);
+                let (least, most) =
+                    cut::interval(metric, dimension, norm, &state.facts[hit], product);
+                if !state.keep(Candidate { query, row, least }) {
+                    return false;
+                }
+                state
+                    .nearest
+                    .offer((query, most, row), &self.queries, &self.worst);
+            }
+        }
+        true
+    }
+
+    /// Measures those of the candidates, which are sorted, that may be among the nearest; at first those that may be nearest of
+    /// all, since they say which of the others may.
+    fn measure(
+        &self,
+        job: &Job,
+        base: &VectorFile,
+        (candidates, most): (&[Candidate], &[f64]),
+        nearest: &mut Nearest,
+        found: &mut Neighbours,
+    ) -> Result<()> {
+        let worst = Worst::new(self.queries.count());
+        let mut left: Vec<&[Candidate]> = candidates.chunk_by(|a, b| a.query == b.query).collect();
+        let mut step = 2 * self.k;
+        loop {
+            let mut wanted: Vec<(u64, usize)> = Vec::new();
+            for left in &mut left {
+                let Some(query) = left.first().map(|candidate| candidate.query) else {
+                    continue;
+                };
+                let bound = most[query].min(nearest.known(query));
+                let near = left.partition_point(|candidate| candidate.least <= bound);
+                let (now, later) = left[..near].split_at(near.min(step));
+                wanted.extend(now.iter().map(|candidate| (candidate.row, query)));
+                *left = later;
+            }
+            if wanted.is_empty() {
+                return Ok(());
+            }
+            wanted.sort_unstable();
+            self.measure_rows(job, base, &wanted, (nearest, &worst), found)?;
+            step = usize::MAX;
+        }
+    }
+
+    /// Measures pairs of rows and queries, which are sorted.
+    fn measure_rows(
+        &self,
+        job: &Job,
+        base: &VectorFile,
+        wanted: &[(u64, usize)],
+        (nearest, worst): (&mut Nearest, &Worst),
+        found: &mut Neighbours,
+    ) -> Result<()> {
+        let row_bytes = base.row_bytes();
+        let at_once = (job.budget.free_bytes() / 4 / row_bytes as u64).max(1) as usize;
+        let mut wide = vec![0.0; base.dimension];
+        let by_row: Vec<&[(u64, usize)]> = wanted.chunk_by(|a, b| a.0 == b.0).collect();
+        for rows in by_row.chunks(at_once) {
+            let positions: Vec<u64> = rows.iter().map(|pairs| pairs[0].0).collect();
+            let (bytes, summary) = gather(job, &[input_of(base)], row_bytes, &positions)?;
+            found.read_bytes += summary.read_bytes;
+            found.gathered += positions.len() as u64;
+            for (pairs, bytes) in rows.iter().zip(bytes.chunks_exact(row_bytes)) {
+                let row = pairs[0].0;
+                base.element
+                    .decode_f64(base.numbers(row, bytes)?, &mut wide);
+                if let Some(column) = wide.iter().position(|number| !number.is_finite()) {
+                    return Err(strange(base, row, column, wide[column]));
+                }
+                found.measured += pairs.len() as u64;
+                for (row, query) in *pairs {
+                    let distance = self.queries.distance(*query, &wide);
+                    nearest.offer((*query, distance, *row), &self.queries, worst);
+                }
+            }
+        }
+        Ok(())
+    }
+}
