@@ -630,6 +630,7 @@ class JoinRequest(TypedDict):
     right: list[str]
     right_columns: list[str] | None
     right_union: bool
+    right_schema: str | None
     on: list[str]
     how: str
     asof: str | None
@@ -670,6 +671,7 @@ class TableRequest(TypedDict):
     near: NearRequest | None
     columns: list[str] | None
     union: bool
+    schema: str | None
     codec: str | None
     group_rows: int | None
     force: bool

@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use outcore_table::input::TextOptions;
+
 use crate::cli::RecordArgs;
 use crate::cli::tables::{TableArgs, TableFileArgs};
 
@@ -17,6 +19,8 @@ pub(super) struct Request<'a> {
     /// The output may take the place of an input.
     pub(super) replace: bool,
     pub(super) record_io: &'a RecordArgs,
+    /// How text is read.
+    pub(super) text: &'a TextOptions,
 }
 
 impl<'a> Request<'a> {
@@ -29,7 +33,7 @@ impl<'a> Request<'a> {
     }
 
     /// What a command for nothing but tables is asked for.
-    pub(super) fn of(files: &'a TableFileArgs) -> Self {
+    pub(super) fn of(files: &'a TableFileArgs, text: &'a TextOptions) -> Self {
         Request {
             inputs: &files.inputs,
             output: Some(&files.output),
@@ -37,6 +41,7 @@ impl<'a> Request<'a> {
             force: files.force,
             replace: false,
             record_io: &files.record_io,
+            text,
         }
     }
 }
