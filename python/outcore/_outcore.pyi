@@ -251,6 +251,7 @@ def table_stream(
     inputs: list[str],
     columns: list[str] | None,
     union: bool,
+    schema: str | None,
     resources: ResourcesRequest,
     held: object,
 ) -> object:

@@ -17,7 +17,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, SupportsIndex, Union, runtime_checkable
 
@@ -70,6 +70,7 @@ def table(
     *,
     columns: Iterable[str] | None = None,
     union: bool = False,
+    schema: str | Mapping[str, str] | None = None,
     memory: api.Size | None = None,
     threads: SupportsIndex | None = None,
     drives: api.Paths = (),
@@ -80,10 +81,13 @@ def table(
     """A table, to do something with.
 
     Args:
-        src: Parquet or Arrow files, directories or patterns of them, in order, as one table; or a table of
-            another library, which is written to an Arrow file first.
+        src: Files of Parquet, Arrow, CSV (`.csv`, `.tsv`) or JSON lines (`.jsonl`, `.ndjson`), the last two also
+            compressed, directories or patterns of them, in order, as one table; or a table of another library, which is
+            written to an Arrow file first.
         columns: Keep these columns, in this order; the others are not read.
         union: Files may lack columns, which are null there.
+        schema: Types of columns of CSV and JSON lines: `{"id": "i64", "price": "decimal(12,2)"}`, or the same as the text
+            `"id:i64,price:decimal(12,2)"`. Types of other columns are told by a sample.
         memory, threads, drives, io, scratch_limit, progress: As in `sort`, of every step. What steps make lies on the
             first of `drives`, or where temporary files go (`TMPDIR`).
 
@@ -94,15 +98,26 @@ def table(
     chosen = None if columns is None else _texts("columns", columns)
     how = _How(resources, names[0] if names else None, progress)
     if isinstance(src, Table):
-        return Table(src._inputs, how, src._place, chosen or src._columns, src._union, src.summary)
-    return _open(src, how, chosen, bool(union))
+        given = src._schema
+        names = chosen or src._columns
+        return Table(src._inputs, how, src._place, names, src._union, src.summary, given)
+    return _open(src, how, chosen, (bool(union), _schema(schema)))
 
 
-def _open(src: TableSource, how: _How, chosen: list[str] | None, union: bool) -> Table:
+def _schema(schema: str | Mapping[str, str] | None) -> str | None:
+    if schema is None or isinstance(schema, str):
+        return schema
+    return ",".join(f"{name}:{kind}" for name, kind in schema.items())
+
+
+def _open(
+    src: TableSource, how: _How, chosen: list[str] | None, shape: tuple[bool, str | None]
+) -> Table:
+    union, schema = shape
     if isinstance(src, (str, os.PathLike)) or not hasattr(src, "__arrow_c_stream__"):
         stream = _reader_of(src)
         if stream is None:
-            return Table(_files(src), how, None, chosen, union, None)
+            return Table(_files(src), how, None, chosen, union, None, schema)
         src = stream
     place = _Place(how.dir)
     path = place.path("in.arrow")
@@ -142,12 +157,14 @@ class Table:
         columns: list[str] | None,
         union: bool,
         summary: TableSummary | None,
+        schema: str | None = None,
     ) -> None:
         self._inputs = inputs
         self._how = how
         self._place = place
         self._columns = columns
         self._union = union
+        self._schema = schema
         #: What the last step did; `None` before any.
         self.summary = summary
 
@@ -271,6 +288,7 @@ class Table:
             "right": right._inputs,
             "right_columns": right._columns,
             "right_union": right._union,
+            "right_schema": right._schema,
             "on": _texts("on", on),
             "how": how or ("left" if asof is not None else "inner"),
             "asof": asof,
@@ -298,7 +316,8 @@ class Table:
     def select(self, *columns: str) -> Table:
         """With these columns alone, in this order. Nothing is read for it."""
         names = _texts("columns", columns)
-        return Table(self._inputs, self._how, self._place, names, self._union, self.summary)
+        kept = self._inputs, self._how, self._place
+        return Table(*kept, names, self._union, self.summary, self._schema)
 
     def head(self, rows: SupportsIndex) -> Table:
         """The first rows; no more is read."""
@@ -317,7 +336,8 @@ class Table:
         group_rows: SupportsIndex | None = None,
         force: bool = False,
     ) -> TableSummary:
-        """Writes `.parquet`, `.arrow`, `.feather` or `.arrows`, whole or not at all.
+        """Writes `.parquet`, `.arrow`, `.feather`, `.arrows`, `.csv` or `.jsonl`, whole or not at all; text also with
+        `.gz` or `.zst` behind.
 
         Args:
             dst: The file.
@@ -335,7 +355,10 @@ class Table:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The batches for another library: `pyarrow.table(t)`, `polars.DataFrame(t)`."""
-        what = self._inputs, self._columns, self._union, self._how.resources
+        if any(name.endswith((".gz", ".zst", ".bz2", ".xz")) for name in self._inputs):
+            # What is unpacked for a step goes with it.
+            return self._step("convert").__arrow_c_stream__(requested_schema)
+        what = self._inputs, self._columns, self._union, self._schema, self._how.resources
         # The files must be there until the last batch has been read.
         return _outcore.table_stream(*what, self._place)
 
@@ -383,6 +406,7 @@ class Table:
             "near": None,
             "columns": self._columns,
             "union": self._union,
+            "schema": self._schema,
             "codec": None,
             "group_rows": None,
             "force": False,
@@ -453,6 +477,7 @@ def convert(
     *,
     columns: Iterable[str] | None = None,
     union: bool = False,
+    schema: str | Mapping[str, str] | None = None,
     codec: str | None = None,
     group_rows: SupportsIndex | None = None,
     memory: api.Size | None = None,
@@ -467,7 +492,13 @@ def convert(
     Raises: What `sort` raises.
     """
     opened = table(
-        src, columns=columns, union=union, memory=memory, threads=threads, progress=progress
+        src,
+        columns=columns,
+        union=union,
+        schema=schema,
+        memory=memory,
+        threads=threads,
+        progress=progress,
     )
     return opened.write(dst, codec=codec, group_rows=group_rows, force=force)
 

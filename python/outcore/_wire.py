@@ -644,6 +644,7 @@ class JoinRequest(TypedDict):
     right: list[str]
     right_columns: list[str] | None
     right_union: bool
+    right_schema: str | None
     on: list[str]
     how: str
     asof: str | None
@@ -684,6 +685,7 @@ class TableRequest(TypedDict):
     near: NearRequest | None
     columns: list[str] | None
     union: bool
+    schema: str | None
     codec: str | None
     group_rows: int | None
     force: bool

@@ -643,17 +643,18 @@ mod _outcore {
 
     /// The batches of a table as an Arrow stream, which holds `held` until it ends.
     #[pyfunction]
-    #[pyo3(signature = (inputs, columns, union, resources, held))]
+    #[pyo3(signature = (inputs, columns, union, schema, resources, held))]
     fn table_stream<'py>(
         py: Python<'py>,
         inputs: Vec<PathBuf>,
         columns: Option<Vec<String>>,
         union: bool,
+        schema: Option<String>,
         resources: request::Resources,
         held: Py<PyAny>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let reads = table::reads(columns, union);
         let batches = run::watch(py, None, move |run| {
+            let reads = table::reads(columns, union, schema.as_deref())?;
             table::batches(&inputs, &reads, &resources, run)
         })?;
         capsule::given(py, Box::new(table::Holding::new(batches, held)))

@@ -12,9 +12,10 @@ use arrow_schema::{ArrowError, SchemaRef};
 use outcore::job::Job;
 use outcore::{Error, Result};
 use outcore_front::resources::Resources;
+use outcore_front::spool::{Copies, Spool, unpack_files};
 use outcore_io::output::parent_of;
 use outcore_table::expr::{Assignment, Expr};
-use outcore_table::input::InputOptions;
+use outcore_table::input::{InputOptions, TextKind, TextOptions, files_of, parse_types};
 use outcore_table::jobs::{
     self, Aggregate, AsOf, ColumnPair, Join, JoinKind, Keep, Near, Selection, Shingles, TableEnds,
     TableOrder, TableSummary, Window, WindowColumn,
@@ -58,6 +59,8 @@ pub(crate) struct TableJob {
     near: Option<NearRequest>,
     columns: Option<Vec<String>>,
     union: bool,
+    /// Types of columns of text.
+    schema: Option<String>,
     codec: Option<String>,
     group_rows: Option<usize>,
     force: bool,
@@ -71,6 +74,7 @@ struct JoinRequest {
     right: Vec<PathBuf>,
     right_columns: Option<Vec<String>>,
     right_union: bool,
+    right_schema: Option<String>,
     on: Vec<String>,
     how: String,
     asof: Option<String>,
@@ -128,18 +132,17 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
     let started = Instant::now();
     let resources = request.resources.load(&run.environment)?;
     let outputs = [request.output.clone()];
-    let keys = request.by.iter().map(|text| {
-        let key = KeyColumn::parse(text)?;
-        Ok(match request.descending && !text.contains(':') {
-            true => key.descending(),
-            false => key,
-        })
-    });
-    let keys = keys.collect::<Result<Vec<_>>>()?;
-    let reads = reads(request.columns.clone(), request.union);
+    let keys = request.keys()?;
+    let mut reads = reads(
+        request.columns.clone(),
+        request.union,
+        request.schema.as_deref(),
+    )?;
     let writes = request.writes(&request.output)?;
     request.check_inputs_kept()?;
     let job = job_of(&resources, &request.output, run)?;
+    let (copies, _spool) = request.unpacked(&job, &resources)?;
+    reads.copies = copies;
     let ends = TableEnds {
         inputs: &request.inputs,
         reads: &reads,
@@ -191,22 +194,16 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
             jobs::group_by(&job, &ends, &keys, &aggregates)?
         }
         "window" => {
-            let order = request.order.iter().map(|text| KeyColumn::parse(text));
-            let mut wanted = Window {
-                by: keys,
-                order: order.collect::<Result<_>>()?,
-                columns: Vec::new(),
-                first: request.first,
-            };
-            for list in &request.added {
-                wanted.columns.extend(WindowColumn::parse_list(list)?);
-            }
+            let wanted = request.window(keys)?;
             jobs::window(&job, &ends, &wanted)?
         }
         "join" => {
             let missing = || Error::usage("join tables", "there is no right table");
             let join = request.join.as_ref().ok_or_else(missing)?;
-            let right_reads = self::reads(join.right_columns.clone(), join.right_union);
+            let schema = join.right_schema.as_deref();
+            let mut right_reads =
+                self::reads(join.right_columns.clone(), join.right_union, schema)?;
+            right_reads.copies.clone_from(&reads.copies);
             let right = (&join.right[..], &right_reads);
             jobs::join(&job, &ends, right, &join.wanted()?)?
         }
@@ -236,6 +233,31 @@ impl NearRequest {
 }
 
 impl TableJob {
+    fn keys(&self) -> Result<Vec<KeyColumn>> {
+        let keys = self.by.iter().map(|text| {
+            let key = KeyColumn::parse(text)?;
+            Ok(match self.descending && !text.contains(':') {
+                true => key.descending(),
+                false => key,
+            })
+        });
+        keys.collect()
+    }
+
+    fn window(&self, by: Vec<KeyColumn>) -> Result<Window> {
+        let order = self.order.iter().map(|text| KeyColumn::parse(text));
+        let mut wanted = Window {
+            by,
+            order: order.collect::<Result<_>>()?,
+            columns: Vec::new(),
+            first: self.first,
+        };
+        for list in &self.added {
+            wanted.columns.extend(WindowColumn::parse_list(list)?);
+        }
+        Ok(wanted)
+    }
+
     fn order(&self, keys: Vec<KeyColumn>) -> TableOrder {
         TableOrder {
             keys,
@@ -251,17 +273,25 @@ impl TableJob {
                 "its name does not say which format the table gets",
             )
             .path(path)
-            .hint("let it end in .parquet, .arrow, .feather or .arrows")
+            .hint("let it end in .parquet, .arrow, .feather, .arrows, .csv or .jsonl")
         })?;
-        let mut writes = OutputOptions::new(format);
-        if let Some(codec) = &self.codec {
-            writes.codec = Codec::parse(codec)?;
-        }
+        let codec = self.codec.as_deref().map(Codec::parse).transpose()?;
+        let mut writes = OutputOptions::new(format).named(path, codec)?;
         if let Some(rows) = self.group_rows {
             writes.group_rows_max = rows;
         }
         writes.is_replacing = self.force;
         Ok(writes)
+    }
+
+    /// Its files of text that are compressed, each with a copy.
+    fn unpacked(&self, job: &Job, resources: &Resources) -> Result<(Copies, Option<Spool>)> {
+        let right = self.join.iter().flat_map(|join| &join.right);
+        let named: Vec<PathBuf> = self.inputs.iter().chain(right).cloned().collect();
+        let mut texts = files_of(&named, true)?;
+        texts.retain(|file| TextKind::of_name(file).is_some());
+        let beside = parent_of(&self.output);
+        unpack_files((job, resources), beside, &texts, resources.names())
     }
 
     /// Fails if an output is an input, or a file in a directory that is one.
@@ -329,12 +359,21 @@ pub(crate) fn spool(
 }
 
 /// What is read of a table.
-pub(crate) fn reads(columns: Option<Vec<String>>, is_union: bool) -> InputOptions {
-    InputOptions {
+pub(crate) fn reads(
+    columns: Option<Vec<String>>,
+    is_union: bool,
+    schema: Option<&str>,
+) -> Result<InputOptions> {
+    let text = TextOptions {
+        schema: schema.map_or(Ok(Vec::new()), parse_types)?,
+        ..TextOptions::default()
+    };
+    Ok(InputOptions {
         columns,
         is_union,
+        text: Some(text),
         ..InputOptions::default()
-    }
+    })
 }
 
 /// The batches of a table.

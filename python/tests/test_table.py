@@ -261,3 +261,26 @@ def test_near_duplicates_are_removed_and_name_the_row_that_is_kept(here: Path) -
         table.dedup_near("text", 80)
     with pytest.raises(outcore.UsageError, match="first or the last"):
         table.dedup_near("text", keep="text:desc")
+
+
+def test_csv_and_json_lines_are_tables(here: Path) -> None:
+    rows = [f'{row},"a ""{row}"",\nb",{row / 4},2024-01-{row % 28 + 1:02}' for row in range(300)]
+    (here / "t.csv").write_text("id,text,x,day\n" + "\n".join(rows) + "\n")
+    table = outcore.table("t.csv", schema={"x": "decimal(8,2)"}, memory="64MiB")
+    told = pa.table(table)
+    assert [str(kind) for kind in told.schema.types] == ["int64", "string", "decimal128(8, 2)", "date32[day]"]
+    assert told.column("text").to_pylist()[7] == 'a "7",\nb'
+    table.sort("id:desc").write("s.jsonl.gz")
+    back = pa.table(outcore.table("s.jsonl.gz", schema="x:decimal(8,2),day:date"))
+    assert back.equals(told.sort_by([("id", "descending")]))
+    from pyarrow import csv, json
+
+    outcore.convert("s.jsonl.gz", "u.csv")
+    parsed = csv.read_csv("u.csv", parse_options=csv.ParseOptions(newlines_in_values=True))
+    assert parsed.column("id").to_pylist() == list(range(299, -1, -1))
+    outcore.convert("t.csv", "v.jsonl")
+    assert json.read_json("v.jsonl").column("text").equals(told.column("text"))
+    with pytest.raises(outcore.CorruptError, match="line 2: column `x`") as caught:
+        (here / "bad.csv").write_text("x\ny\n")
+        outcore.convert("bad.csv", "w.parquet", schema="x:i64")
+    assert "x:text" in str(caught.value)

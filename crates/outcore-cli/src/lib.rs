@@ -199,7 +199,7 @@ fn dispatch(cli: &mut Cli, is_gnu: bool) -> u8 {
         Command::Window(args) => commands::table::window(&context, args),
         Command::Join(args) => commands::table::join(&context, args),
         Command::Convert(args) => commands::table::convert(&context, args),
-        Command::Info(args) => commands::table::info(&context, &args.inputs),
+        Command::Info(args) => commands::table::info(&context, args),
         Command::Split(args) => commands::split::run(&context, args),
         Command::Head(args) => commands::head::head(&context, args),
         Command::Sample(args) => commands::head::sample(&context, args),

@@ -15,7 +15,7 @@ use outcore_io::drive::PrivateDir;
 
 use crate::blocks::BlockWriter;
 use crate::content::{Content, HEAD_BYTES, Recognition};
-use crate::inputs::{ResolvedInput, Source, StreamReader, key_of};
+use crate::inputs::{self, Names, ResolvedInput, Source, StreamReader, Streams, key_of};
 use crate::output::Target;
 use crate::records;
 use crate::resources::{Resources, default_scratch_dir, free_bytes};
@@ -186,6 +186,39 @@ pub fn unpack_packed(
         })
     });
     unpacked.collect()
+}
+
+/// Files, each with a copy.
+pub type Copies = Vec<(PathBuf, PathBuf)>;
+
+/// Those of `files` that are compressed, by their content or their names, each with its copy, as [`unpack_packed`]; copies
+/// live as long as the spool.
+///
+/// # Errors
+/// As [`Spool::make`] and [`Spool::unpack`].
+pub fn unpack_files(
+    (job, resources): (&Job, &Resources),
+    beside: &Path,
+    files: &[PathBuf],
+    known: &dyn Names,
+) -> Result<(Copies, Option<Spool>)> {
+    let (mut copies, mut spool) = (Vec::new(), None);
+    let recognition = Recognition::default();
+    for file in files.iter().filter(|file| file.is_file()) {
+        for source in inputs::find(std::slice::from_ref(file), Streams::Refused, known)? {
+            let content = inputs::content_of(&source)?;
+            let Some(compression) = recognition.packed(&source.name, content) else {
+                continue;
+            };
+            let spool = match &mut spool {
+                Some(spool) => spool,
+                none => none.insert(Spool::beside(job, resources, beside)?),
+            };
+            let copy = spool.unpack(job, &source, (compression, recognition))?;
+            copies.push((file.clone(), copy.path));
+        }
+    }
+    Ok((copies, spool))
 }
 
 /// What tells what a stream holds: its first bytes, or all of it.

@@ -202,6 +202,16 @@ pub(crate) struct SplitArgs {
         help_heading = "Tables (Parquet and Arrow)"
     )]
     pub(crate) columns: Vec<String>,
+    /// Read CSV or JSON lines as a table with these types, as of `outcore convert`
+    #[arg(
+        long,
+        value_name = "NAME:TYPE,...",
+        help_heading = "Tables (Parquet and Arrow)"
+    )]
+    pub(crate) schema: Option<String>,
+    /// Read CSV or JSON lines as a table whose types a sample tells
+    #[arg(long, help_heading = "Tables (Parquet and Arrow)")]
+    pub(crate) infer: bool,
     /// Of tables: compression of the parts, as of `outcore convert`
     #[arg(
         long,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::tables::{PlanArgs, TableArgs};
+use super::tables::{PlanArgs, TableArgs, TextArgs};
 use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs};
 
 const JOIN_EXAMPLES: &str = "\
@@ -67,6 +67,8 @@ pub(crate) struct JoinArgs {
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) tables: TableArgs,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]

@@ -115,7 +115,12 @@ impl OrderArgs {
 
     /// Whether any of them is given, so that the input must be lines.
     pub(crate) fn is_given(&self) -> bool {
-        !self.line_keys.is_empty() || self.separator.is_some() || self.letters().next().is_some()
+        self.separator.is_some() || self.is_of_lines()
+    }
+
+    /// Whether any is given but the separator, which tables of CSV have too.
+    pub(crate) fn is_of_lines(&self) -> bool {
+        !self.line_keys.is_empty() || self.letters().next().is_some()
     }
 
     /// The letters alone.
@@ -166,7 +171,7 @@ impl OrderArgs {
 }
 
 /// The byte that `-t` names.
-fn separator_of(text: &OsString) -> Result<u8> {
+pub(super) fn separator_of(text: &OsString) -> Result<u8> {
     match text.as_bytes() {
         [byte] => Ok(*byte),
         b"\\0" => Ok(0),
@@ -204,11 +209,28 @@ pub(crate) struct RowArgs {
     separator: Option<OsString>,
 }
 
+/// What is said of CSV and JSON lines that become tables.
+#[derive(Debug, Clone, Copy, Default)]
+#[cfg_attr(not(feature = "tables"), expect(dead_code))]
+pub(crate) struct TextFlags {
+    pub(crate) csv: bool,
+    pub(crate) jsonl: bool,
+    pub(crate) no_header: bool,
+    pub(crate) separator: Option<u8>,
+}
+
 impl RowArgs {
-    /// Whether any of them is given.
-    #[cfg_attr(not(feature = "tables"), expect(dead_code))]
-    pub(crate) fn is_given(&self) -> bool {
-        self.csv || self.jsonl
+    /// What they say.
+    ///
+    /// # Errors
+    /// Usage for separators that are none.
+    pub(crate) fn text_flags(&self) -> Result<TextFlags> {
+        Ok(TextFlags {
+            csv: self.csv,
+            jsonl: self.jsonl,
+            no_header: self.no_header,
+            separator: self.separator.as_ref().map(separator_of).transpose()?,
+        })
     }
 
     /// What the flags say of the input.
@@ -338,6 +360,16 @@ pub(crate) struct FormatArgs {
 }
 
 impl FormatArgs {
+    /// What they say of text that becomes a table.
+    pub(crate) fn text_flags(&self, separator: Option<u8>) -> TextFlags {
+        TextFlags {
+            csv: self.csv,
+            jsonl: self.jsonl,
+            no_header: self.no_header,
+            separator,
+        }
+    }
+
     /// Whether any of them is given.
     pub(crate) fn is_given(&self) -> bool {
         self.csv || self.jsonl || !self.by.is_empty()

@@ -2,15 +2,19 @@
 //!
 //! Contract: as [`super`].
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use outcore::Result;
 
+use super::lines::{TextFlags, separator_of};
 use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs, parse_count};
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
   outcore convert t.arrow -o t.parquet
+  outcore convert t.csv.gz -o t.parquet --schema 'id:i64,price:decimal(12,2)'
   outcore convert logs/ -o logs.parquet --columns time,country,url
   outcore convert t.parquet -o small.parquet --codec zstd:9
   outcore convert t.parquet -o parts/ --parts 8";
@@ -40,6 +44,15 @@ pub(crate) struct TableArgs {
     /// Columns that get a bloom filter, in Parquet
     #[arg(long = "bloom", value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) bloom_filters: Vec<String>,
+    /// Read CSV or JSON lines as a table with these types: bool, i8 to u64, f32, f64, text, date, time,
+    /// timestamp[us,UTC], decimal(12,2), list<TYPE>, struct<NAME:TYPE>. Types of other columns are told
+    /// by a sample
+    #[arg(long, value_name = "NAME:TYPE,...")]
+    pub(crate) schema: Option<String>,
+    /// Read CSV or JSON lines as a table whose types a sample tells. Default where OUT is Parquet or
+    /// Arrow, and for commands that take nothing but tables
+    #[arg(long)]
+    pub(crate) infer: bool,
     /// Write N Parquet files of equal numbers of rows to the directory OUT
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) parts: Option<u64>,
@@ -53,6 +66,8 @@ impl TableArgs {
             || self.union
             || self.codec.is_some()
             || self.group_rows.is_some()
+            || self.schema.is_some()
+            || self.infer
             || self.parts.is_some()
     }
 }
@@ -66,17 +81,60 @@ pub(crate) struct PlanArgs {
     pub(crate) explain: bool,
 }
 
+/// CSV and JSON lines where nothing but tables is taken.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "CSV and JSON lines")]
+pub(crate) struct TextArgs {
+    /// Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
+    /// line of each file names the columns
+    #[arg(long, conflicts_with = "jsonl")]
+    pub(crate) csv: bool,
+    /// Input is JSON lines, whatever its name: one JSON object per line
+    #[arg(long)]
+    pub(crate) jsonl: bool,
+    /// The CSV has no header line; its columns are called 1, 2, and so on
+    #[arg(long)]
+    pub(crate) no_header: bool,
+    /// Separator of CSV fields. Default: a comma, or a tab for .tsv
+    #[arg(
+        short = 't',
+        long = "field-separator",
+        value_name = "SEP",
+        allow_hyphen_values = true
+    )]
+    separator: Option<OsString>,
+}
+
+impl TextArgs {
+    /// What they say.
+    ///
+    /// # Errors
+    /// Usage for separators that are none.
+    #[cfg_attr(not(feature = "tables"), expect(dead_code))]
+    pub(crate) fn flags(&self) -> Result<TextFlags> {
+        Ok(TextFlags {
+            csv: self.csv,
+            jsonl: self.jsonl,
+            no_header: self.no_header,
+            separator: self.separator.as_ref().map(separator_of).transpose()?,
+        })
+    }
+}
+
 /// Where tables come from and go to, of commands for nothing but tables.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TableFileArgs {
-    /// Parquet or Arrow files, or directories of them, in order, as one table
+    /// Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::AnyPath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Output: .parquet, .arrow or .feather (Arrow file), or .arrows (Arrow stream)
+    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv or .jsonl, these
+    /// also with .gz or .zst
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) tables: TableArgs,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]
@@ -92,22 +150,24 @@ pub(crate) struct TableFileArgs {
     pub(crate) record_io: RecordArgs,
 }
 
-/// Copy tables between Parquet and Arrow, with other columns, another codec or in parts
+/// Copy tables between Parquet, Arrow, CSV and JSON lines, with other columns, another codec or in parts
 ///
 /// Rows keep their order, columns their types, and the schema its metadata. OUT appears whole or
 /// not at all.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
 pub(crate) struct ConvertArgs {
-    /// Parquet or Arrow files, or directories of them, in order, as one table
+    /// Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::AnyPath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), or a directory
-    /// with --parts
+    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv or .jsonl, these
+    /// also with .gz or .zst, or a directory with --parts
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) tables: TableArgs,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]
@@ -123,11 +183,16 @@ pub(crate) struct ConvertArgs {
 
 /// Print the rows, columns and row groups of tables
 ///
-/// Reads only what the files say of themselves.
+/// Reads only what the files say of themselves; CSV and JSON lines are looked through.
 #[derive(Debug, Args)]
 #[command(after_long_help = INFO_EXAMPLES)]
 pub(crate) struct InfoArgs {
-    /// Parquet or Arrow files, or directories of them, in order, as one table
+    /// Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::AnyPath)]
     pub(crate) inputs: Vec<PathBuf>,
+    /// Types of columns of CSV and JSON lines; those of others are told by a sample
+    #[arg(long, value_name = "NAME:TYPE,...")]
+    pub(crate) schema: Option<String>,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
 }

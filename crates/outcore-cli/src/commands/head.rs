@@ -29,7 +29,12 @@ use crate::{pipe, resources};
 
 /// Runs `outcore head`.
 pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
-    if may_be_table(&args.record, args.lines) && table::is_meant(context, &args.files.inputs)? {
+    let (flags, files) = (args.rows.text_flags()?, &args.files);
+    let is_text =
+        table::is_text_meant(&args.tables, &flags, &files.inputs, files.output.as_deref());
+    if may_be_table(&args.record, args.lines)
+        && (is_text || table::is_meant(context, &files.inputs)?)
+    {
         return table::head(context, args);
     }
     table::check_no_table(&args.tables)?;
@@ -61,7 +66,12 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
 
 /// Runs `outcore sample`.
 pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
-    if may_be_table(&args.record, args.lines) && table::is_meant(context, &args.files.inputs)? {
+    let (flags, files) = (args.rows.text_flags()?, &args.files);
+    let is_text =
+        table::is_text_meant(&args.tables, &flags, &files.inputs, files.output.as_deref());
+    if may_be_table(&args.record, args.lines)
+        && (is_text || table::is_meant(context, &files.inputs)?)
+    {
         return table::sample(context, args);
     }
     table::check_no_table(&args.tables)?;

@@ -13,8 +13,9 @@ use crate::cli::commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueA
 use crate::cli::dedup::DedupArgs;
 use crate::cli::group::GroupByArgs;
 use crate::cli::join::JoinArgs;
+use crate::cli::lines::TextFlags;
 use crate::cli::sequence::{FilterArgs, MapArgs};
-use crate::cli::tables::{ConvertArgs, TableArgs};
+use crate::cli::tables::{ConvertArgs, InfoArgs, TableArgs};
 use crate::cli::window::WindowArgs;
 use crate::cli::{SortArgs, VerifyArgs};
 use crate::context::Context;
@@ -42,6 +43,16 @@ pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
     }
 }
 
+/// Whether the input is text that becomes a table: never.
+pub(crate) fn is_text_meant(
+    _: &TableArgs,
+    _: &TextFlags,
+    _: &[PathBuf],
+    _: Option<&std::path::Path>,
+) -> bool {
+    false
+}
+
 /// Fails for flags of tables.
 pub(crate) fn check_no_table(tables: &TableArgs) -> Result<()> {
     match tables.is_given() {
@@ -55,10 +66,6 @@ pub(crate) fn sort(_: &Context, _: &SortArgs, _: Resources) -> Result<u8> {
 }
 
 pub(crate) fn shuffle(_: &Context, _: &ShuffleArgs, _: Resources) -> Result<u8> {
-    Err(left_out())
-}
-
-pub(crate) fn info(_: &Context, _: &[PathBuf]) -> Result<u8> {
     Err(left_out())
 }
 
@@ -92,4 +99,5 @@ left_out! {
     window: WindowArgs,
     join: JoinArgs,
     convert: ConvertArgs,
+    info: InfoArgs,
 }

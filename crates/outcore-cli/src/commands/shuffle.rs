@@ -43,7 +43,10 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
     .measuring(args.explain);
     let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
     let may_be_table = !is_typed && !args.lines.is_lines;
-    if may_be_table && table::is_meant(context, &args.files.inputs)? {
+    let (flags, files) = (args.rows.text_flags()?, &args.files);
+    let is_text =
+        table::is_text_meant(&args.tables, &flags, &files.inputs, files.output.as_deref());
+    if may_be_table && (is_text || table::is_meant(context, &files.inputs)?) {
         return table::shuffle(context, args, settings);
     }
     table::check_no_table(&args.tables)?;

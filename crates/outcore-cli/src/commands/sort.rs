@@ -59,7 +59,10 @@ pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
     let resources = load_resources(args, is_gnu)?.measuring(args.explain || args.dry_run);
     let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
     let may_be_table = !is_gnu && !is_typed && !args.lines.is_lines;
-    if may_be_table && table::is_meant(context, &args.inputs)? {
+    let flags = args.text.text_flags(args.order.separator()?);
+    let output = args.output.as_deref();
+    let is_text = table::is_text_meant(&args.tables, &flags, &args.inputs, output);
+    if may_be_table && (is_text || table::is_meant(context, &args.inputs)?) {
         return table::sort(context, args, resources);
     }
     table::check_no_table(&args.tables)?;

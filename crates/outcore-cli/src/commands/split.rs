@@ -18,6 +18,7 @@ use serde_json::json;
 
 use super::table;
 use crate::cli::commands::SplitArgs;
+use crate::cli::tables::TableArgs;
 use crate::context::Context;
 use crate::lines::{LineJob, LineRequest, Overwrite, find, format_beside, frame_of, note_csv};
 use crate::measure::Summary;
@@ -27,11 +28,29 @@ use crate::resources;
 pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
     let may_be_table = !is_typed && !args.lines.is_lines;
-    if may_be_table && table::is_meant(context, &args.inputs)? {
+    let tables = TableArgs {
+        schema: args.schema.clone(),
+        infer: args.infer,
+        ..TableArgs::default()
+    };
+    let (flags, output) = (args.rows.text_flags()?, Path::new(&args.output));
+    // A directory for each value is one of Parquet.
+    let is_by = !args.by.is_empty()
+        && table::is_text_meant(
+            &TableArgs {
+                infer: true,
+                ..tables.clone()
+            },
+            &flags,
+            &args.inputs,
+            None,
+        );
+    let is_text = is_by || table::is_text_meant(&tables, &flags, &args.inputs, Some(output));
+    if may_be_table && (is_text || table::is_meant(context, &args.inputs)?) {
         return table::split(context, args);
     }
     let is_of_tables = args.part_bytes.is_some() || args.train.is_some() || !args.by.is_empty();
-    if is_of_tables || args.codec.is_some() || !args.columns.is_empty() {
+    if is_of_tables || tables.is_given() || args.codec.is_some() || !args.columns.is_empty() {
         let cause = "options that are for tables, and the input is not one";
         return Err(Error::usage("read arguments", cause)
             .hint("split lines and records with -n or --by-lines"));

@@ -37,7 +37,11 @@ const STDIO: &str = "-";
 pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
     let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
     let may_be_table = !is_typed && !args.lines.is_lines;
-    if may_be_table && table::is_meant(context, &args.files.inputs)? {
+    let flags = args.text.text_flags(args.order.separator()?);
+    let files = &args.files;
+    let is_text =
+        table::is_text_meant(&args.tables, &flags, &files.inputs, files.output.as_deref());
+    if may_be_table && (is_text || table::is_meant(context, &files.inputs)?) {
         return table::unique(context, args);
     }
     table::check_no_table(&args.tables)?;

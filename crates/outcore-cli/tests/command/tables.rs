@@ -201,7 +201,7 @@ fn what_tables_cannot_have_is_named_and_nothing_is_left() {
         (&["-o", "s.parquet", "--by", "nmae"][..], "nmae", "`name`"),
         (&["-o", "s.parquet", "-k1,1"], "table", "--by"),
         (&["-o", "s.parquet", "--check"], "", ""),
-        (&["-o", "s.csv"], "does not say which format", ".parquet"),
+        (&["-o", "s.txt"], "does not say which format", ".parquet"),
         (&[], "standard output", "-o"),
         (&["-o", "t.parquet"], "input", "--replace"),
         (&["-o", "s.parquet", "--codec", "zip"], "codec", "zstd"),
@@ -280,7 +280,7 @@ fn duplicates_are_removed_where_they_stand_and_written_if_asked_for() {
     expected.sort();
     assert!(both == expected);
     place.run(&["dedup", "t.parquet", "-o", "all.arrow"]).ok();
-    place.write("lines.jsonl", b"{\"a\":1}\n");
+    place.write("lines.txt", b"{\"a\":1}\n");
     let refused = [
         (
             &["t.parquet", "-o", "x.parquet", "--keep", "nmae"][..],
@@ -303,7 +303,7 @@ fn duplicates_are_removed_where_they_stand_and_written_if_asked_for() {
             "--force",
         ),
         (
-            &["lines.jsonl", "-o", "x.parquet", "--by", "a"],
+            &["lines.txt", "-o", "x.parquet", "--by", "a"],
             "tables only",
             "unique",
         ),
@@ -320,7 +320,7 @@ fn duplicates_are_removed_where_they_stand_and_written_if_asked_for() {
     let left = [
         "all.arrow",
         "d.parquet",
-        "lines.jsonl",
+        "lines.txt",
         "r.parquet",
         "t.parquet",
     ];
@@ -670,4 +670,59 @@ fn jobs_on_tables_show_their_plans_beside_what_they_did() {
     place
         .run(&["sort", "t.parquet", "-o", "p.parquet", "--dry-run"])
         .fails(2, &["--dry-run"], "--explain");
+}
+
+#[test]
+fn csv_and_json_lines_are_tables_where_types_are_asked_for_or_needed() {
+    let place = TestDir::new();
+    let csv = "number,name\n10,b\n9,\n10,\"a\n,\"\n";
+    std::fs::write(place.path("t.csv"), csv).unwrap();
+    let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>()).ok();
+    let rows = |name: &str| read(&place.path(name));
+    let wanted = vec![
+        (None, 9),
+        (Some("b".to_owned()), 10),
+        (Some("a\n,".to_owned()), 10),
+    ];
+    let done = run("sort t.csv -o s.parquet --by number --stable");
+    assert_eq!(rows("s.parquet"), wanted);
+    assert!(
+        done.stderr.contains("2 columns are told by 3 rows"),
+        "{}",
+        done.stderr
+    );
+    // Rows stay bytes where nobody asks for types.
+    run("sort --csv t.csv -o bytes.csv --by number");
+    let bytes = std::fs::read_to_string(place.path("bytes.csv")).unwrap();
+    assert!(bytes.starts_with("number,name\n10,"), "{bytes}");
+    run("sort --csv t.csv -o typed.csv --by number --infer --stable");
+    let typed = std::fs::read_to_string(place.path("typed.csv")).unwrap();
+    assert_eq!(typed, "number,name\n9,\n10,b\n10,\"a\n,\"\n");
+    run("convert typed.csv -o t.jsonl.zst");
+    run("convert t.jsonl.zst -o back.parquet");
+    assert_eq!(rows("back.parquet"), wanted);
+    run("shuffle t.jsonl.zst -o a.parquet --seed 3");
+    run("shuffle typed.csv -o b.parquet --seed 3");
+    assert_eq!(rows("a.parquet"), rows("b.parquet"));
+    std::fs::write(place.path("odd.txt"), csv.replace(',', ";")).unwrap();
+    run("filter number==10 typed.csv -o f.parquet");
+    assert_eq!(rows("f.parquet"), wanted[1..]);
+    run("join t.csv typed.csv -o j.csv --on number --how semi");
+    run("split t.jsonl.zst --infer -n 3 -o part-{part}.csv");
+    run("unique --csv -t ; odd.txt -o u.parquet --by number");
+    assert_eq!(rows("u.parquet").len(), 2);
+    let info = run("info t.csv --schema number:text");
+    assert!(info.text().contains("number  Utf8"), "{}", info.text());
+    std::fs::write(place.path("bad.csv"), "number,name\n1,x\nzwei,y\n").unwrap();
+    let line = [
+        "convert",
+        "bad.csv",
+        "-o",
+        "c.parquet",
+        "--schema",
+        "number:i64",
+    ];
+    let told = ["line 3", "`number`", "`zwei`", "bad.csv"];
+    place.run(&line).fails(4, &told, "--schema 'number:text'");
+    assert!(!place.path("c.parquet").exists());
 }

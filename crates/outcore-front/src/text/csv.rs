@@ -1,152 +1,18 @@
 //! CSV: records that may span lines, and a column of them as a key.
 //!
-//! Contract: RFC 4180, with any separator. A field that begins with a quote goes on to the quote that
-//! ends it; two quotes within are one; separators and newlines within belong to the field. Quotes
-//! inside other fields are bytes like any other (`5" disk`). Lines end with `\n` or `\r\n`. [`Framer`] finds where records end, whatever pieces the text comes in;
-//! [`Columns`] orders records by columns. Records are never changed, only their keys are read without
-//! quotes.
+//! Contract: records and fields are those of [`outcore::read::csv`]. [`Columns`] orders records by columns. Records are
+//! never changed, only their keys are read without quotes.
 
-use memchr::{memchr, memchr2};
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
+use outcore::read::csv::{fields, value};
 use outcore::{Error, Result};
 
 use super::gnu::{Compare, OptionScope, Ordering};
 
+pub(crate) use outcore::read::csv::BYTE_ORDER_MARK;
+pub use outcore::read::csv::Framer;
+
 const CHOOSE: &str = "choose column";
-/// The byte order mark of UTF-8, which some programs write in front of a file.
-pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// Finds the ends of records in text that comes in pieces.
-#[derive(Debug, Clone, Copy)]
-pub struct Framer {
-    separator: u8,
-    is_quoted: bool,
-    /// Whether a quote that comes next is inside quotes from there on: a field begins, or quotes
-    /// ended right before.
-    may_open: bool,
-}
-
-impl Framer {
-    /// At the begin of a record, with `separator` between fields.
-    pub fn new(separator: u8) -> Self {
-        Framer {
-            separator,
-            is_quoted: false,
-            may_open: true,
-        }
-    }
-
-    /// How many bytes at the front of `text` finish the record that was begun; none if it goes on.
-    ///
-    /// Quotes within quotes come in pairs, so that each but the first of a field ends quotes, or
-    /// begins them again right behind their end. One that stands inside a field that began without
-    /// is a byte like any other.
-    pub fn end_of_record(&mut self, text: &[u8]) -> Option<usize> {
-        let mut at = 0;
-        loop {
-            let found = match self.is_quoted {
-                true => memchr(b'"', &text[at..]),
-                false => memchr2(b'"', b'\n', &text[at..]),
-            };
-            let Some(found) = found else {
-                if let Some(last) = text[at..].last() {
-                    self.may_open = *last == self.separator;
-                }
-                return None;
-            };
-            let place = at + found;
-            at = place + 1;
-            if text[place] == b'\n' {
-                self.may_open = true;
-                return Some(at);
-            }
-            let opens = match found {
-                0 => self.may_open,
-                _ => text[place - 1] == self.separator,
-            };
-            // A quote that ends quotes may turn out to be the first of a pair.
-            self.may_open = self.is_quoted;
-            self.is_quoted = !self.is_quoted && opens;
-        }
-    }
-
-    /// Whether the text may end here.
-    pub fn is_whole(&self) -> bool {
-        !self.is_quoted
-    }
-}
-
-/// The fields of a record, as they are written.
-struct Fields<'a> {
-    rest: Option<&'a [u8]>,
-    separator: u8,
-}
-
-/// The fields of a record without its end of line.
-fn fields(record: &[u8], separator: u8) -> Fields<'_> {
-    let record = record.strip_suffix(b"\r").unwrap_or(record);
-    Fields {
-        rest: Some(record),
-        separator,
-    }
-}
-
-impl<'a> Iterator for Fields<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let rest = self.rest?;
-        let quoted = quoted_len(rest);
-        let Some(found) = memchr(self.separator, &rest[quoted..]) else {
-            self.rest = None;
-            return Some(rest);
-        };
-        self.rest = Some(&rest[quoted + found + 1..]);
-        Some(&rest[..quoted + found])
-    }
-}
-
-/// How far the quotes reach with which a text begins; 0 if it begins with none.
-fn quoted_len(text: &[u8]) -> usize {
-    if text.first() != Some(&b'"') {
-        return 0;
-    }
-    let mut at = 1;
-    while let Some(found) = memchr(b'"', &text[at..]) {
-        at += found + 1;
-        if text.get(at) != Some(&b'"') {
-            return at;
-        }
-        at += 1;
-    }
-    text.len()
-}
-
-/// What a field says, without its quotes; `unquoted` holds it where it is not said in one piece.
-fn value<'a>(field: &'a [u8], unquoted: &'a mut Vec<u8>) -> std::result::Result<&'a [u8], NoKey> {
-    let Some(inner) = field.strip_prefix(b"\"") else {
-        return Ok(field);
-    };
-    let mut rest = inner;
-    loop {
-        let Some(quote) = memchr(b'"', rest) else {
-            return Err(NoKey("a quote does not end".to_string()));
-        };
-        unquoted.extend_from_slice(&rest[..quote]);
-        rest = &rest[quote + 1..];
-        match rest.strip_prefix(b"\"") {
-            Some(behind) => {
-                unquoted.push(b'"');
-                rest = behind;
-            }
-            None => {
-                // What stands behind the quotes belongs to the field, as most readers have it.
-                unquoted.extend_from_slice(rest);
-                return Ok(unquoted);
-            }
-        }
-    }
-}
 
 /// The columns that a header names; a byte order mark in front belongs to none.
 ///
@@ -159,9 +25,15 @@ pub fn names(header: &[u8], separator: u8) -> Result<Vec<String>> {
         let mut unquoted = Vec::new();
         value(field, &mut unquoted)
             .map(|name| String::from_utf8_lossy(name).into_owned())
-            .map_err(|why| Error::usage("read header", why.0).hint("correct the first line"))
+            .ok_or_else(|| {
+                Error::usage("read header", open_quote().0).hint("correct the first line")
+            })
     };
     fields(header, separator).map(name).collect()
+}
+
+fn open_quote() -> NoKey {
+    NoKey("a quote does not end".to_string())
 }
 
 /// A column to order by, and how.
@@ -304,7 +176,8 @@ impl Columns {
                 return Err(NoKey(format!("there is no column {}", column.index + 1)));
             };
             let mut unquoted = Vec::new();
-            column.compare.append(value(field, &mut unquoted)?, key);
+            let value = value(field, &mut unquoted).ok_or_else(open_quote)?;
+            column.compare.append(value, key);
         }
         Ok(())
     }
@@ -313,27 +186,6 @@ impl Columns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    fn values(record: &str) -> Vec<String> {
-        let text = |field: &[u8]| {
-            let mut unquoted = Vec::new();
-            String::from_utf8(value(field, &mut unquoted).unwrap().to_vec()).unwrap()
-        };
-        fields(record.as_bytes(), b',').map(text).collect()
-    }
-
-    #[test]
-    fn quotes_hold_separators_newlines_and_quotes() {
-        assert_eq!(
-            values("a,\"b,c\",\"d\"\"e\",\"f\ng\"\r"),
-            ["a", "b,c", "d\"e", "f\ng"]
-        );
-        assert_eq!(values(""), [""]);
-        assert_eq!(values(",,"), ["", "", ""]);
-        assert_eq!(values("\"\",x"), ["", "x"]);
-        assert_eq!(values("5\" disk,\"a\"b\",c\""), ["5\" disk", "ab\"", "c\""]);
-    }
 
     #[test]
     fn a_byte_order_mark_is_no_part_of_a_name() {
@@ -363,73 +215,5 @@ mod tests {
         let error = settle("cost").unwrap_err();
         assert!(error.next_step().unwrap().contains("id, full name, price"));
         assert!(settle("price:x").is_err());
-    }
-
-    /// By definition, byte by byte: where records end, and whether the last quote has ended.
-    fn ends_by_bytes(text: &[u8]) -> (Vec<usize>, bool) {
-        let (mut ends, mut is_begin, mut is_quoted) = (Vec::new(), true, false);
-        let mut at = 0;
-        while at < text.len() {
-            let byte = text[at];
-            at += 1;
-            match (is_quoted, byte) {
-                (true, b'"') if text.get(at) == Some(&b'"') => at += 1,
-                (true, b'"') => is_quoted = false,
-                (true, _) => {}
-                (false, b'"') => is_quoted = is_begin,
-                (false, b'\n') => ends.push(at),
-                (false, _) => {}
-            }
-            is_begin = !is_quoted && matches!(byte, b',' | b'\n');
-        }
-        (ends, !is_quoted)
-    }
-
-    proptest! {
-        #[test]
-        fn records_end_at_the_same_places_whatever_pieces_they_come_in(text in "[a\",\n]{0,60}", cut in 0_usize..60) {
-            let ends = |pieces: &[&[u8]]| {
-                let (mut framer, mut ends, mut at) = (Framer::new(b','), Vec::new(), 0);
-                for piece in pieces {
-                    let mut rest = *piece;
-                    while let Some(end) = framer.end_of_record(rest) {
-                        at += end;
-                        ends.push(at);
-                        rest = &rest[end..];
-                    }
-                    at += rest.len();
-                }
-                (ends, framer.is_whole())
-            };
-            let (first, second) = text.as_bytes().split_at(cut.min(text.len()));
-            let wanted = ends_by_bytes(text.as_bytes());
-            // Quotes that end with a piece may be the first of a pair: only the next piece tells.
-            prop_assert_eq!(ends(&[first, second]), wanted.clone());
-            prop_assert_eq!(ends(&[text.as_bytes()]), wanted);
-        }
-
-        #[test]
-        fn fields_are_cut_where_a_reader_byte_by_byte_cuts_them(record in "[a\",]{0,30}") {
-            let (mut cut, mut from, mut is_begin, mut is_quoted) = (Vec::new(), 0, true, false);
-            let bytes = record.as_bytes();
-            let mut at = 0;
-            while at < bytes.len() {
-                let byte = bytes[at];
-                at += 1;
-                match (is_quoted, byte) {
-                    (true, b'"') if bytes.get(at) == Some(&b'"') => at += 1,
-                    (true, b'"') => is_quoted = false,
-                    (false, b'"') => is_quoted = is_begin,
-                    (false, b',') => {
-                        cut.push(&bytes[from..at - 1]);
-                        from = at;
-                    }
-                    _ => {}
-                }
-                is_begin = !is_quoted && byte == b',';
-            }
-            cut.push(&bytes[from..]);
-            prop_assert_eq!(fields(bytes, b',').collect::<Vec<_>>(), cut);
-        }
     }
 }

@@ -1,7 +1,8 @@
-//! Tables in: Parquet, Arrow IPC files and streams, one or many, as one table in pieces.
+//! Tables in: Parquet, Arrow IPC files and streams, CSV and JSON lines, one or many, as one table in pieces.
 //!
 //! Contract: [`TableInput::open`] takes files and directories, tells formats by content, and reads what the files
-//! say of themselves: one schema, and a list of [`Piece`]s in order, each a row group or a batch. A piece knows what
+//! say of themselves: one schema, and a list of [`Piece`]s in order, each a row group or a batch. Text, which says nothing of
+//! itself, is looked through for it where [`InputOptions::text`] says that there may be some ([`text`]). A piece knows what
 //! it takes on the drive and in memory, so whether a job fits is known before its data are read. A
 //! [`TableReader`] belongs to one thread; it reserves its memory once, and turns a piece into record batches
 //! of the table's schema. Pieces are read in any order by any number of readers: in parallel by row group.
@@ -26,10 +27,12 @@ mod ipc;
 mod parquet;
 mod predicate;
 mod source;
+mod text;
 mod thrift;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{FieldRef, Schema, SchemaRef};
@@ -37,7 +40,7 @@ use outcore::Job;
 use outcore_io::memory::Reservation;
 use outcore_io::port::Volume;
 use outcore_io::transfers::Transfers;
-use outcore_io::{Error, Kind, Result};
+use outcore_io::{Error, Kind, Result, threads};
 
 use self::parquet::{GroupReader, ParquetFile};
 use crate::fault;
@@ -48,6 +51,8 @@ use source::DriveFile;
 pub(crate) use hive::MISSING as MISSING_PARTITION;
 pub(crate) use predicate::literal_of;
 pub use predicate::{Comparison, Literal, Predicate};
+pub use text::{Notes, TextKind, TextOptions, parse_types};
+use text::{TextFile, TextReader, settle};
 
 const READ: &str = "read tables";
 /// What a reader reserves, by its name in a ledger.
@@ -66,9 +71,13 @@ pub struct InputOptions {
     pub predicates: Vec<Predicate>,
     /// Files may lack columns, which are null then.
     pub is_union: bool,
+    /// Files that are neither Parquet nor Arrow are text.
+    pub text: Option<TextOptions>,
+    /// Files, each with a copy that is read in its stead: one that is not compressed.
+    pub copies: Vec<(PathBuf, PathBuf)>,
 }
 
-/// A row group of a Parquet file or a batch of an Arrow file.
+/// A row group of a Parquet file, a batch of an Arrow file, or about a MiB of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// Number of its file.
@@ -86,6 +95,7 @@ pub struct Piece {
 enum Format {
     Parquet(ParquetFile),
     Ipc(IpcFile),
+    Text(Box<TextFile>),
 }
 
 /// A file of the input.
@@ -130,11 +140,7 @@ impl TableInput {
     /// Usage: no file, another format, files that differ, a column that is not there. Corrupt. I/O.
     pub fn open(job: &Job, paths: &[PathBuf], options: &InputOptions) -> Result<Self> {
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
-        let mut files = Vec::new();
-        for path in files_of(paths)? {
-            job.control.check()?;
-            files.push(TableFile::open(&volume, path)?);
-        }
+        let files = open_all(job, &volume, paths, options)?;
         let full = full_schema(&files, options.is_union)?;
         for predicate in &options.predicates {
             column_index(&full, &predicate.column, READ)?;
@@ -338,6 +344,11 @@ impl TableReader<'_> {
                 let batch = ipc.read(piece.part, &file.read, memory_bytes, transfers, check)?;
                 Found::Ipc { batch, next_row: 0 }
             }
+            Format::Text(text) => {
+                let reader = text.read(piece.part, &file.read, memory_bytes, transfers, check);
+                let reader = reader.map_err(|error| error.path(&file.path))?;
+                Found::Text(Box::new(reader))
+            }
         };
         Ok(Batches {
             schema: &self.input.schema,
@@ -349,6 +360,7 @@ impl TableReader<'_> {
 
 enum Found {
     Parquet(Box<GroupReader>),
+    Text(Box<TextReader>),
     Ipc { batch: RecordBatch, next_row: usize },
 }
 
@@ -376,6 +388,7 @@ impl Iterator for Batches<'_> {
         let explained = |error: Error| match &*self.file.format {
             Format::Parquet(file) => file.explained(error),
             Format::Ipc(_) => error,
+            Format::Text(file) => file.located(error),
         };
         batch
             .map_err(|error| explained(error).path(&self.file.path))
@@ -395,6 +408,7 @@ impl Found {
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         match self {
             Found::Parquet(reader) => reader.next(),
+            Found::Text(reader) => reader.next(),
             Found::Ipc { batch, next_row } => {
                 let left = batch.num_rows() - *next_row;
                 let rows_count = left.min(self::parquet::BATCH_ROWS as usize);
@@ -407,16 +421,27 @@ impl Found {
 }
 
 impl TableFile {
-    fn open(volume: &Arc<Volume>, path: PathBuf) -> Result<Self> {
-        let file = DriveFile::open(volume, &path)?;
+    fn open(
+        job: &Job,
+        volume: &Arc<Volume>,
+        path: PathBuf,
+        options: &InputOptions,
+    ) -> Result<Self> {
+        let copy = options.copies.iter().find(|(name, _)| *name == path);
+        let file = DriveFile::open(volume, copy.map_or(&path, |(_, copy)| copy))?;
         let head = file.read(0, HEAD_BYTES.min(file.len_bytes()))?;
-        let format = match &head[..] {
-            head if head.starts_with(b"PAR1") || head.starts_with(b"PARE") => {
+        let format = match (&head[..], &options.text) {
+            (head, _) if head.starts_with(b"PAR1") || head.starts_with(b"PARE") => {
                 Format::Parquet(ParquetFile::open(file)?)
             }
-            head if head.starts_with(ipc::MAGIC) => Format::Ipc(IpcFile::open(file, false)?),
-            head if head.starts_with(&ipc::CONTINUATION) => Format::Ipc(IpcFile::open(file, true)?),
-            head => return Err(unknown(head).path(&path)),
+            (head, _) if head.starts_with(ipc::MAGIC) => Format::Ipc(IpcFile::open(file, false)?),
+            (head, _) if head.starts_with(&ipc::CONTINUATION) => {
+                Format::Ipc(IpcFile::open(file, true)?)
+            }
+            ([_, ..], Some(text)) if text.is_of(&path) => {
+                Format::Text(Box::new(TextFile::open(job, file, &path, text)?))
+            }
+            (head, _) => return Err(unknown(head).path(&path)),
         };
         Ok(TableFile {
             hive: hive::values_of(&path),
@@ -431,6 +456,7 @@ impl TableFile {
         match &*self.format {
             Format::Parquet(file) => file.schema(),
             Format::Ipc(file) => file.schema(),
+            Format::Text(file) => file.schema(),
         }
     }
 
@@ -438,6 +464,7 @@ impl TableFile {
         match &*self.format {
             Format::Parquet(file) => file.file(),
             Format::Ipc(file) => file.file(),
+            Format::Text(file) => file.file(),
         }
     }
 
@@ -500,6 +527,16 @@ impl TableFile {
                 };
                 Ok((0..ipc.batches_count()).map(piece).collect())
             }
+            Format::Text(text) => {
+                let piece = |part| Piece {
+                    file,
+                    part,
+                    rows_count: text.rows_count(part),
+                    stored_bytes: text.stored_bytes(part),
+                    memory_min_bytes: text.memory_min_bytes(part),
+                };
+                Ok((0..text.parts_count()).map(piece).collect())
+            }
         }
     }
 
@@ -517,6 +554,62 @@ impl TableFile {
         let shaped = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
         shaped.map_err(|error| fault::arrow(READ, &error))
     }
+}
+
+/// Opens all files, those of text on several threads, since they are looked through.
+fn open_all(
+    job: &Job,
+    volume: &Arc<Volume>,
+    paths: &[PathBuf],
+    options: &InputOptions,
+) -> Result<Vec<TableFile>> {
+    let paths = files_of(paths, options.text.is_some())?;
+    let Some(text) = &options.text else {
+        let opened = paths.into_iter().map(|path| {
+            job.control.check()?;
+            TableFile::open(job, volume, path, options)
+        });
+        return opened.collect();
+    };
+    let lens = paths
+        .iter()
+        .map(|path| path.metadata().map_or(0, |facts| facts.len()));
+    job.control.begin_phase("scan", lens.sum());
+    let next = AtomicUsize::new(0);
+    let opened: Mutex<Vec<Option<TableFile>>> = Mutex::new(paths.iter().map(|_| None).collect());
+    let by_memory = job.budget.free_bytes() / source::STREAMED_BYTES;
+    let by_memory = usize::try_from(by_memory).unwrap_or(usize::MAX);
+    let threads_count = job.options.threads.min(paths.len()).min(by_memory).max(1);
+    let work = |_thread: usize| {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = paths.get(number) else {
+                return Ok(());
+            };
+            job.control.check()?;
+            let file = TableFile::open(job, volume, path.clone(), options);
+            if file.is_err() {
+                // The others need not begin with what is left.
+                next.store(paths.len(), Ordering::Relaxed);
+            }
+            let file = file?;
+            opened.lock().unwrap_or_else(PoisonError::into_inner)[number] = Some(file);
+        }
+    };
+    let done = threads::together("outcore-table-scan", threads_count, work)?;
+    done.into_iter().collect::<Result<()>>()?;
+    let opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut files: Vec<TableFile> = opened.into_iter().flatten().collect();
+    let mut texts: Vec<(&Path, &mut TextFile)> = Vec::new();
+    for file in &mut files {
+        if let Some(Format::Text(text)) = Arc::get_mut(&mut file.format) {
+            texts.push((&file.path, text));
+        }
+    }
+    if !texts.is_empty() {
+        settle(&mut texts, text)?;
+    }
+    Ok(files)
 }
 
 /// The columns of all files, and behind them those that directories name.
@@ -567,11 +660,15 @@ fn unknown(head: &[u8]) -> Error {
             .hint("write it again as Feather V2, which pyarrow does by default");
     }
     Error::usage(READ, "neither Parquet nor Arrow, by its first bytes")
-        .hint("name Parquet files, or Arrow IPC files or streams")
+        .hint("name Parquet files, Arrow IPC files or streams, or text that ends in .csv or .jsonl")
 }
 
-/// The files that are meant: those named, and the tables in directories that are named, sorted.
-fn files_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+/// The files that are meant: those named, and the tables in directories that are named, sorted; among these are files of
+/// text if they may be.
+///
+/// # Errors
+/// Usage: an address of an object store, a directory without tables. I/O.
+pub fn files_of(paths: &[PathBuf], is_text: bool) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
         if let Some((scheme, _)) = path.to_str().and_then(|path| path.split_once("://")) {
@@ -585,7 +682,7 @@ fn files_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             continue;
         }
         let before = files.len();
-        walk(path, &mut files)?;
+        walk(path, is_text, &mut files)?;
         if files.len() == before {
             let cause = "there are no tables in this directory";
             let hint = format!("tables are files whose names end in {}", ENDINGS.join(", "));
@@ -597,11 +694,11 @@ fn files_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 
 /// Whether there are tables in the directory `dir` or below it, by their names.
 pub fn is_directory_of_tables(dir: &Path) -> bool {
-    files_of(&[dir.to_path_buf()]).is_ok_and(|files| !files.is_empty())
+    files_of(&[dir.to_path_buf()], false).is_ok_and(|files| !files.is_empty())
 }
 
 /// The tables below `dir`, in order of their names. What begins with `_` or `.` belongs to other programs.
-fn walk(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+fn walk(dir: &Path, is_text: bool, files: &mut Vec<PathBuf>) -> Result<()> {
     let failed = |error: std::io::Error| Error::io("list directory", &error).path(dir);
     let entries = std::fs::read_dir(dir).map_err(failed)?;
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
@@ -617,8 +714,10 @@ fn walk(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         }
         let ending = path.extension().and_then(|ending| ending.to_str());
         if path.is_dir() {
-            walk(&path, files)?;
-        } else if ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
+            walk(&path, is_text, files)?;
+        } else if ending.is_some_and(|ending| ENDINGS.contains(&ending))
+            || (is_text && TextKind::of_name(&path).is_some())
+        {
             files.push(path);
         }
     }

@@ -8,6 +8,7 @@
 //!
 //! Bounds: what is read and up to a block at either end; [`Windows`] holds one stretch a column.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -17,8 +18,8 @@ use bytes::buf::Reader;
 use bytes::{Buf as _, Bytes};
 use outcore_io::drive::Access;
 use outcore_io::memory::{Budget, Buf, Pool, block_ceil, block_floor};
-use outcore_io::port::{Volume, VolumeFile};
-use outcore_io::transfers::{Transfers, no_buffer};
+use outcore_io::port::{Port, Volume, VolumeFile};
+use outcore_io::transfers::{Arrival, ReadRange, Transfers, no_buffer};
 use outcore_io::{Error, Result};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
@@ -30,6 +31,12 @@ const WINDOW_BYTES: u64 = 256 << 10;
 /// More than any header of a page: so much is there when one is read, or the column ends.
 const HEADER_BYTES: u64 = 32 << 10;
 const READ: &str = "read table";
+/// What is read ahead where a file is read from its begin to its end.
+const STREAM: &str = "text being looked through";
+const STREAM_BYTES: usize = 1 << 20;
+const STREAM_COUNT: usize = 4;
+/// Memory that a stream takes.
+pub(super) const STREAMED_BYTES: u64 = (STREAM_BYTES * STREAM_COUNT) as u64;
 
 /// A file of the input, open on its drive until dropped.
 pub(super) struct DriveFile {
@@ -141,6 +148,58 @@ impl DriveFile {
         let start = (range.start - from_bytes) as usize;
         let end = (range.end - from_bytes) as usize;
         Ok(Bytes::from_owner(Shared(whole)).slice(start..end))
+    }
+
+    /// All of a range in order, a stretch at a time, with some read ahead; `take` says whether to go on. Buffers are
+    /// reserved in `budget`.
+    ///
+    /// # Errors
+    /// As [`DriveFile::read_with`], and what `take` fails with; memory.
+    pub(super) fn stream(
+        &self,
+        budget: &Budget,
+        range: &Range<u64>,
+        check: impl Fn() -> Result<()>,
+        mut take: impl FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<()> {
+        let end_bytes = range.end.min(self.len_bytes());
+        let pool = Pool::new(budget, STREAM, STREAM_BYTES, STREAM_COUNT)?;
+        let mut transfers: Transfers<u64> = Transfers::new(&self.volume)?;
+        let mut at_bytes = block_floor(range.start);
+        let is_over = Cell::new(false);
+        let next = |_: &Port| {
+            let left_bytes = end_bytes.saturating_sub(at_bytes);
+            if left_bytes == 0 || is_over.get() {
+                return None;
+            }
+            let len_bytes = left_bytes.min(STREAM_BYTES as u64);
+            let what = at_bytes;
+            at_bytes += len_bytes;
+            Some(ReadRange {
+                file: &self.file,
+                at_bytes: what,
+                len_bytes: block_ceil(len_bytes) as usize,
+                what,
+            })
+        };
+        let taken = |arrival: Arrival<u64>| {
+            if is_over.get() {
+                return Ok(());
+            }
+            let stretch_end = (arrival.what + STREAM_BYTES as u64).min(end_bytes);
+            let wanted = (stretch_end - arrival.what) as usize;
+            if arrival.len_bytes < wanted {
+                return Err(self.missing(range));
+            }
+            let skip = range.start.saturating_sub(arrival.what) as usize;
+            is_over.set(!take(&arrival.buf[skip.min(wanted)..wanted])?);
+            Ok(())
+        };
+        let done = transfers.read_in_order(&pool, check, next, taken);
+        if done.is_err() {
+            transfers.forget()?;
+        }
+        done
     }
 
     fn missing(&self, range: &Range<u64>) -> Error {

@@ -1,4 +1,4 @@
-//! Tables out: Parquet, Arrow IPC files and streams, absent or whole.
+//! Tables out: Parquet, Arrow IPC files and streams, CSV and JSON lines, absent or whole.
 //!
 //! Contract: a [`TableOutput`] is one file, or several that hold equal numbers of rows. It is written in
 //! *sections*, numbered from 0 in the order of the output: each belongs to one thread, which encodes the section's
@@ -13,7 +13,8 @@
 //! keep the schema's metadata; dictionary columns are written by dictionary, and read back as they were; times in seconds,
 //! which Parquet does not know, become milliseconds.
 //! Arrow: each batch is compressed when its turn has come, so only compression in Parquet is parallel; dictionary
-//! columns of a file, whose dictionaries an Arrow file cannot replace, become plain columns.
+//! columns of a file, whose dictionaries an Arrow file cannot replace, become plain columns. CSV and JSON lines ([`text`]):
+//! text is made, and compressed, by the section's thread.
 //!
 //! Bounds: a section holds one row group ([`OutputOptions::group_bytes_max`], or its part of the memory) and each
 //! file being written [`sink`]'s buffers; all of it is reserved when the output is made. Pages are made as small as
@@ -21,7 +22,9 @@
 
 mod options;
 mod sink;
+mod text;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -55,6 +58,8 @@ const GROUPS: &str = "row groups being written";
 const BUFFERS: &str = "buffers of written tables";
 /// Rows that are encoded between two looks at the memory, at most.
 const STEP_ROWS: usize = 4096;
+/// Memory for text that is being made, at most.
+const TEXT_BYTES_MAX: u64 = 8 << 20;
 
 /// How much an output holds, and for how many threads.
 #[derive(Debug, Clone, Copy)]
@@ -111,6 +116,7 @@ enum Writer {
     Parquet(Box<SerializedFileWriter<Sink>>),
     File(Box<FileWriter<Sink>>),
     Stream(Box<StreamWriter<Sink>>),
+    Text(Box<Sink>),
 }
 
 impl TableOutput {
@@ -144,17 +150,27 @@ impl TableOutput {
             return Err(Error::new(Kind::Memory, WRITE, cause)
                 .hint("allow more with --memory, use fewer threads, or write fewer columns"));
         }
-        let group_bytes = options.group_bytes_max.clamp(needed_bytes, spare_bytes);
+        let most_bytes = match options.format.is_text() {
+            true => options.group_bytes_max.min(TEXT_BYTES_MAX),
+            false => options.group_bytes_max,
+        };
+        let group_bytes = most_bytes.clamp(needed_bytes, spare_bytes);
         let credit = match options.format {
-            TableFormat::Parquet => group_bytes * writers_count,
+            TableFormat::Parquet | TableFormat::Csv | TableFormat::JsonLines => {
+                group_bytes * writers_count
+            }
             TableFormat::ArrowFile | TableFormat::ArrowStream => 0,
         };
         let credit = job.budget.reserve(GROUPS, credit)?;
         let schema = written_schema(schema, options.format);
         // What the options ask for in vain is said before anything is made.
         options.parquet(&schema, group_bytes)?;
-        if options.format != TableFormat::Parquet {
-            options.ipc()?;
+        match options.format {
+            TableFormat::Parquet => {}
+            TableFormat::ArrowFile | TableFormat::ArrowStream => {
+                options.ipc()?;
+            }
+            TableFormat::Csv | TableFormat::JsonLines => text::check(&schema, options.format)?,
         }
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
         let listed = (paths, options.manifest.as_ref());
@@ -193,6 +209,7 @@ impl TableOutput {
             number,
             row: first_row,
             group: None,
+            text: (Vec::new(), 0),
             is_finished: false,
         }
     }
@@ -265,6 +282,14 @@ impl TableOutput {
                 let writer = writer.map_err(|error| unwritable_arrow(&error))?;
                 (Writer::Stream(Box::new(writer)), None)
             }
+            TableFormat::Csv | TableFormat::JsonLines => {
+                let mut sink = Box::new(sink);
+                let header = text::header(&self.schema, self.options.format);
+                let header = text::packed(header, self.options.codec)?;
+                let written = sink.write_all(&header);
+                written.map_err(|error| fault::passed_through(WRITE, &error))?;
+                (Writer::Text(sink), None)
+            }
         };
         Ok((OpenFile { writer, index }, factory))
     }
@@ -329,6 +354,7 @@ impl Turns {
 impl OpenFile {
     fn finish(self) -> Result<u64> {
         let sink = match self.writer {
+            Writer::Text(sink) => *sink,
             Writer::Parquet(writer) => {
                 // Writes the footer.
                 writer.into_inner().map_err(|error| unwritable(&error))?
@@ -357,6 +383,8 @@ pub struct Section<'a> {
     /// Of the output, the next one.
     row: u64,
     group: Option<Group>,
+    /// Text that was made, and the number of its file.
+    text: (Vec<u8>, usize),
     is_finished: bool,
 }
 
@@ -382,6 +410,7 @@ impl Section<'_> {
             match self.output.options.format {
                 TableFormat::Parquet => self.encode(&part)?,
                 TableFormat::ArrowFile | TableFormat::ArrowStream => self.append_batch(&part)?,
+                TableFormat::Csv | TableFormat::JsonLines => self.encode_text(&part)?,
             }
             self.row += rows_count as u64;
             from += rows_count;
@@ -398,7 +427,10 @@ impl Section<'_> {
             let file_left = end - self.row;
             rows_count = rows_count.min(usize::try_from(file_left).unwrap_or(usize::MAX));
         }
-        if options.format != TableFormat::Parquet {
+        if matches!(
+            options.format,
+            TableFormat::ArrowFile | TableFormat::ArrowStream
+        ) {
             return rows_count.max(1);
         }
         let sizes = batch.columns().iter();
@@ -501,12 +533,51 @@ impl Section<'_> {
         written
     }
 
+    fn encode_text(&mut self, batch: &RecordBatch) -> Result<()> {
+        let output = self.output;
+        let file = output.file_of(self.row);
+        if self.text.1 != file {
+            self.append_text()?;
+            self.text.1 = file;
+        }
+        let encoded = text::encode(batch, output.options.format, &mut self.text.0);
+        encoded.map_err(|error| output.located(file, error))?;
+        match self.text.0.len() as u64 >= output.group_bytes / 4 {
+            true => self.append_text(),
+            false => Ok(()),
+        }
+    }
+
+    /// Appends the text that was made when its turn has come.
+    fn append_text(&mut self) -> Result<()> {
+        let (text, file) = std::mem::take(&mut self.text);
+        if text.is_empty() {
+            return Ok(());
+        }
+        let packed = text::packed(text, self.output.options.codec)?;
+        let mut state = self.output.turn(self.number, file)?;
+        let Some(OpenFile {
+            writer: Writer::Text(sink),
+            ..
+        }) = &mut state.file
+        else {
+            return Err(given_up());
+        };
+        let written = sink.write_all(&packed).map_err(|error| {
+            self.output
+                .located(file, fault::passed_through(WRITE, &error))
+        });
+        state.is_failed |= written.is_err();
+        written
+    }
+
     /// Appends what is left, and lets the next section get on.
     ///
     /// # Errors
     /// As [`Section::write`].
     pub fn finish(mut self) -> Result<()> {
         self.append_group()?;
+        self.append_text()?;
         let mut state = self.output.turn(self.number, 0)?;
         state.next += 1;
         self.is_finished = true;
@@ -543,6 +614,13 @@ fn unwritable(error: &ParquetError) -> Error {
 }
 
 fn unwritable_arrow(error: &ArrowError) -> Error {
+    no_damage(
+        fault::arrow(WRITE, error),
+        "leave the column out, or write Parquet",
+    )
+}
+
+fn unwritable_text(error: &ArrowError) -> Error {
     no_damage(
         fault::arrow(WRITE, error),
         "leave the column out, or write Parquet",
@@ -612,6 +690,7 @@ fn written_schema(schema: &SchemaRef, format: TableFormat) -> SchemaRef {
         TableFormat::Parquet => in_milliseconds,
         TableFormat::ArrowFile => without_dictionaries,
         TableFormat::ArrowStream => return Arc::clone(schema),
+        TableFormat::Csv | TableFormat::JsonLines => in_utc,
     };
     let fields = schema.fields().iter();
     let fields: Vec<FieldRef> = fields.map(|field| Arc::new(written(field))).collect();
@@ -621,6 +700,22 @@ fn written_schema(schema: &SchemaRef, format: TableFormat) -> SchemaRef {
 fn without_dictionaries(field: &Field) -> Field {
     let plain = |data_type: &DataType| match data_type {
         DataType::Dictionary(_, values) => Some((**values).clone()),
+        _ => None,
+    };
+    replaced(field, &plain)
+}
+
+/// Plain values, and times in no other zone than UTC.
+fn in_utc(field: &Field) -> Field {
+    let plain = |data_type: &DataType| match data_type {
+        DataType::Dictionary(_, values) => Some(
+            in_utc(&Field::new("", (**values).clone(), true))
+                .data_type()
+                .clone(),
+        ),
+        DataType::Timestamp(unit, Some(_)) => {
+            Some(DataType::Timestamp(*unit, Some("+00:00".into())))
+        }
         _ => None,
     };
     replaced(field, &plain)

@@ -31,6 +31,9 @@ const PAGE_MIN_BYTES: u64 = 16 << 10;
 /// Pages that a column has open at once, dictionary and level buffers included, while it is written.
 const PAGES_OPEN: u64 = 4;
 
+/// Text that is made before it is appended, and what is made of it, at least.
+const TEXT_BYTES: u64 = 512 << 10;
+
 /// How bytes are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
@@ -49,6 +52,15 @@ pub enum Codec {
 }
 
 impl Codec {
+    /// What the last ending of a name says.
+    fn of_name(name: &Path) -> Option<Self> {
+        match name.extension()?.to_str()? {
+            "gz" => Some(Codec::Gzip(6)),
+            "zst" => Some(Codec::Zstd(3)),
+            _ => None,
+        }
+    }
+
     /// As people write it: a name, and for some a level behind a colon, as in `zstd:9`.
     ///
     /// # Errors
@@ -88,10 +100,14 @@ pub enum TableFormat {
     ArrowFile,
     /// An Arrow IPC stream.
     ArrowStream,
+    /// Records of CSV, with the names of the columns in front.
+    Csv,
+    /// A JSON object for each row.
+    JsonLines,
 }
 
 /// How the names of tables end, and the format that they get.
-const ENDINGS: [(&str, TableFormat); 7] = [
+const ENDINGS: [(&str, TableFormat); 10] = [
     ("parquet", TableFormat::Parquet),
     ("pq", TableFormat::Parquet),
     ("parq", TableFormat::Parquet),
@@ -99,14 +115,26 @@ const ENDINGS: [(&str, TableFormat); 7] = [
     ("feather", TableFormat::ArrowFile),
     ("ipc", TableFormat::ArrowFile),
     ("arrows", TableFormat::ArrowStream),
+    ("csv", TableFormat::Csv),
+    ("jsonl", TableFormat::JsonLines),
+    ("ndjson", TableFormat::JsonLines),
 ];
 
 impl TableFormat {
     /// The format of a file of this name, if its ending says one.
     pub fn of_name(name: &Path) -> Option<Self> {
         let ending = name.extension().and_then(|ending| ending.to_str());
+        if matches!(ending, Some("gz" | "zst")) {
+            let inner = Self::of_name(Path::new(name.file_stem()?));
+            return inner.filter(|format| format.is_text() && Codec::of_name(name).is_some());
+        }
         let known = ENDINGS.iter().find(|(known, _)| Some(*known) == ending);
         known.map(|(_, format)| *format)
+    }
+
+    /// Whether people can read it.
+    pub fn is_text(self) -> bool {
+        matches!(self, TableFormat::Csv | TableFormat::JsonLines)
     }
 }
 
@@ -148,14 +176,38 @@ pub struct OutputOptions {
 }
 
 impl OutputOptions {
-    /// Parquet with Zstandard at level 1, or Arrow with LZ4.
+    /// The same with the codec that the name of the output says, where it says one.
+    ///
+    /// # Errors
+    /// Usage: a name that says another one than text can have.
+    pub fn named(mut self, name: &Path, codec: Option<Codec>) -> Result<Self> {
+        if !self.format.is_text() {
+            self.codec = codec.unwrap_or(self.codec);
+            return Ok(self);
+        }
+        self.codec = match (Codec::of_name(name), codec) {
+            (own, None) => own.unwrap_or(Codec::None),
+            (Some(Codec::Gzip(_)), Some(codec @ Codec::Gzip(_)))
+            | (Some(Codec::Zstd(_)), Some(codec @ Codec::Zstd(_)))
+            | (None, Some(codec @ Codec::None)) => codec,
+            _ => {
+                let cause = "text is compressed as its name says, and this is another codec";
+                return Err(Error::usage("choose codec", cause)
+                    .path(name)
+                    .hint("let the name end in .gz or .zst, and leave --codec out"));
+            }
+        };
+        Ok(self)
+    }
+
+    /// Parquet with Zstandard at level 1, Arrow with LZ4, or text as it is.
     pub fn new(format: TableFormat) -> Self {
         OutputOptions {
             format,
-            codec: if format == TableFormat::Parquet {
-                Codec::Zstd(1)
-            } else {
-                Codec::Lz4
+            codec: match format {
+                TableFormat::Parquet => Codec::Zstd(1),
+                TableFormat::ArrowFile | TableFormat::ArrowStream => Codec::Lz4,
+                TableFormat::Csv | TableFormat::JsonLines => Codec::None,
             },
             group_rows_max: GROUP_ROWS,
             group_bytes_max: GROUP_BYTES,
@@ -221,6 +273,7 @@ impl OutputOptions {
                 PAGE_MIN_BYTES * PAGES_OPEN * columns_count.max(1) as u64
             }
             TableFormat::ArrowFile | TableFormat::ArrowStream => 0,
+            TableFormat::Csv | TableFormat::JsonLines => TEXT_BYTES,
         }
     }
 

@@ -1,8 +1,9 @@
 //! Streams over a volume: blocks in ([`source`]), whole records of any length in order
-//! (`regions`), and random pieces for samples ([`sample`]).
+//! (`regions`), the records of CSV ([`csv`]), and random pieces for samples ([`sample`]).
 
 pub(crate) mod by_drive;
 pub mod chunks;
+pub mod csv;
 pub(crate) mod framing;
 pub mod gather;
 pub mod regions;

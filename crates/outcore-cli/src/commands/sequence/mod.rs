@@ -26,6 +26,8 @@ use crate::cli::sequence::{
 };
 use input::Prepared;
 
+use crate::cli::lines::TextFlags;
+use crate::cli::tables::TableArgs;
 use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, predicted_json, rate_text, rates_json};
 use crate::progress::watch;
@@ -95,7 +97,14 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
 /// Whether the input is a table, and nothing says that it is records.
 fn is_table(context: &Context, input: &InputArgs) -> Result<bool> {
     let is_typed = input.record.format.is_some() || input.record.record_bytes.is_some();
-    Ok(!is_typed && input.count.is_none() && table::is_meant(context, &input.inputs)?)
+    // Records have no names that end like those of text.
+    let tables = TableArgs {
+        infer: true,
+        ..TableArgs::default()
+    };
+    let is_text = table::is_text_meant(&tables, &TextFlags::default(), &input.inputs, None);
+    let may_be_table = !is_typed && input.count.is_none();
+    Ok(may_be_table && (is_text || table::is_meant(context, &input.inputs)?))
 }
 
 /// The input of a command that prints, refined by `--map`; nothing if only the plan was wanted.

@@ -10,7 +10,7 @@ use outcore_table::rows::KeyColumn;
 use serde_json::json;
 
 use super::outputs::further_output;
-use super::{Done, READ, Request, check_tables, keys_of, run};
+use super::{Done, READ, Request, check_tables, keys_of, run, text};
 use crate::cli::dedup::DedupArgs;
 use crate::context::Context;
 use crate::resources;
@@ -21,7 +21,9 @@ pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
         "dedup takes tables only, and this is none",
         "`outcore unique --by` keeps one line of each key, in key order",
     );
-    check_tables(context, &files.inputs, no_table)?;
+    let flags_of_text = files.text.flags()?;
+    check_tables(context, (&files.inputs, &flags_of_text), no_table)?;
+    let text = text::options(context, &files.tables, &flags_of_text, &files.inputs)?;
     let limit_bytes = files.scratch.limit_bytes;
     let (flags, drives) = (&files.resources, &files.drives);
     let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
@@ -32,7 +34,7 @@ pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
         column => Keep::Best(vec![KeyColumn::parse(column)?]),
     };
     let near = near_of(args, &keep)?;
-    let request = Request::of(files);
+    let request = Request::of(files, &text);
     let removed = match &args.removed {
         None => None,
         Some(name) => Some(further_output(context, &request, name)?),

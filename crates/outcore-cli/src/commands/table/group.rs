@@ -6,7 +6,7 @@ use outcore::Result;
 use outcore_io::units;
 use outcore_table::jobs::{self, Aggregate};
 
-use super::{Done, Request, check_tables, keys_of, run};
+use super::{Done, Request, check_tables, keys_of, run, text};
 use crate::cli::group::GroupByArgs;
 use crate::context::Context;
 use crate::resources;
@@ -17,7 +17,9 @@ pub(crate) fn group_by(context: &Context, args: &GroupByArgs) -> Result<u8> {
         "group-by takes tables only, and this is none",
         "`outcore count-by` counts values of records, and `outcore unique --count` lines",
     );
-    check_tables(context, &files.inputs, no_table)?;
+    let flags_of_text = files.text.flags()?;
+    check_tables(context, (&files.inputs, &flags_of_text), no_table)?;
+    let text = text::options(context, &files.tables, &flags_of_text, &files.inputs)?;
     let limit_bytes = files.scratch.limit_bytes;
     let (flags, drives) = (&files.resources, &files.drives);
     let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
@@ -29,10 +31,15 @@ pub(crate) fn group_by(context: &Context, args: &GroupByArgs) -> Result<u8> {
     if aggregates.is_empty() {
         aggregates.push(Aggregate::count());
     }
-    run(context, &Request::of(files), resources, |job, ends| {
-        let done = jobs::group_by(job, ends, &keys, &aggregates)?;
-        let groups = units::counted(done.rows_out, "group");
-        let rows = units::counted(done.rows_in, "row");
-        Ok(Done::new("made", done).of(format!("{groups} of {rows}")))
-    })
+    run(
+        context,
+        &Request::of(files, &text),
+        resources,
+        |job, ends| {
+            let done = jobs::group_by(job, ends, &keys, &aggregates)?;
+            let groups = units::counted(done.rows_out, "group");
+            let rows = units::counted(done.rows_in, "row");
+            Ok(Done::new("made", done).of(format!("{groups} of {rows}")))
+        },
+    )
 }

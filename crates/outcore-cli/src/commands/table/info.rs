@@ -1,21 +1,35 @@
 //! `outcore info`: what tables hold, as their files say.
 //!
-//! Contract: nothing but footers is read.
-
-use std::path::PathBuf;
+//! Contract: nothing but footers is read, of text all.
 
 use outcore::{Job, Result};
 use outcore_io::units;
 use outcore_table::input::{InputOptions, TableInput};
 use serde_json::json;
 
+use super::text;
+use crate::cli::tables::{InfoArgs, TableArgs};
 use crate::context::Context;
 use crate::measure::Summary;
+use crate::resources;
 
 /// `outcore info`: what tables hold.
-pub(crate) fn info(context: &Context, inputs: &[PathBuf]) -> Result<u8> {
+pub(crate) fn info(context: &Context, args: &InfoArgs) -> Result<u8> {
     let job = Job::new(outcore::JobOptions::default(), outcore::IoMode::Auto);
-    let input = TableInput::open(&job, inputs, &InputOptions::default())?;
+    let inputs = &args.inputs;
+    let tables = TableArgs {
+        schema: args.schema.clone(),
+        ..TableArgs::default()
+    };
+    let text = text::options(context, &tables, &args.text.flags()?, inputs)?;
+    let resources = resources::without_flags()?;
+    let here = std::path::Path::new(".");
+    let (copies, _spool) = text::unpacked(context, (&job, &resources), inputs, here)?;
+    let reads = InputOptions {
+        copies,
+        ..super::reads(&tables, &text)
+    };
+    let input = TableInput::open(&job, inputs, &reads)?;
     let rows = input.rows_count();
     let pieces = input.pieces();
     let stored_bytes: u64 = pieces.iter().map(|piece| piece.stored_bytes).sum();
@@ -37,9 +51,10 @@ pub(crate) fn info(context: &Context, inputs: &[PathBuf]) -> Result<u8> {
         })
         .collect();
     let reporter = &context.reporter;
-    let mut text = String::new();
-    text += &units::counted(rows, "row");
-    text += &format!(
+    let notes = text.notes.take();
+    let mut told = String::new();
+    told += &units::counted(rows, "row");
+    told += &format!(
         " in {} and {}, {} stored; a reader needs {} at least\n",
         units::counted(input.paths().count() as u64, "file"),
         units::counted(pieces.len() as u64, "row group"),
@@ -53,9 +68,12 @@ pub(crate) fn info(context: &Context, inputs: &[PathBuf]) -> Result<u8> {
         .unwrap_or(0);
     for (name, data_type, is_nullable) in &columns {
         let null = if *is_nullable { "" } else { ", no nulls" };
-        text += &format!("  {name:width$}  {data_type}{null}\n");
+        told += &format!("  {name:width$}  {data_type}{null}\n");
     }
-    reporter.data(&text);
+    for note in notes {
+        told += &format!("  {note}\n");
+    }
+    reporter.data(&told);
     let columns: Vec<_> = columns
         .iter()
         .map(|(name, data_type, is_nullable)| {

@@ -7,7 +7,7 @@ use outcore_io::units;
 use outcore_table::input::InputOptions;
 use outcore_table::jobs::{self, AsOf, ColumnPair, Join, JoinKind, TableEnds};
 
-use super::{Done, Request, check_tables, run};
+use super::{Done, Request, check_tables, run, text};
 use crate::cli::join::JoinArgs;
 use crate::context::Context;
 use crate::resources;
@@ -18,9 +18,12 @@ pub(crate) fn join(context: &Context, args: &JoinArgs) -> Result<u8> {
         "join takes tables only, and this is not one",
         "make a table of it first, or use `outcore zip` for sequences of equal length",
     );
+    let flags_of_text = args.text.flags()?;
     for input in &inputs {
-        check_tables(context, std::slice::from_ref(input), no_table)?;
+        let input = std::slice::from_ref(input);
+        check_tables(context, (input, &flags_of_text), no_table)?;
     }
+    let text = text::options(context, &args.tables, &flags_of_text, &[])?;
     let limit_bytes = args.scratch.limit_bytes;
     let (flags, drives) = (&args.resources, &args.drives);
     let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
@@ -49,6 +52,7 @@ pub(crate) fn join(context: &Context, args: &JoinArgs) -> Result<u8> {
         is_unordered: args.unordered,
     };
     let request = Request {
+        text: &text,
         inputs: &inputs,
         output: Some(&args.output),
         tables: &args.tables,

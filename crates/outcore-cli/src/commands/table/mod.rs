@@ -1,6 +1,7 @@
 //! Tables: what commands do with Parquet and Arrow.
 //!
-//! Contract: an input is a table if the first file that is named begins like one, or is a directory of tables; neither
+//! Contract: an input is a table if the first file that is named begins like one, or is a directory of tables, or is text
+//! that becomes one ([`text`]); neither
 //! `--lines` nor a type of records may say otherwise. Each command turns its flags into a [`Request`] and calls
 //! [`run`], in this order: flags that mean nothing for tables refused; the output's names and format settled; a job
 //! made; the job of [`outcore_table::jobs`]; the summary, which is that of other commands. Streams are not taken, since
@@ -19,6 +20,7 @@ mod report;
 mod request;
 mod run;
 mod select;
+mod text;
 mod verify;
 mod window;
 
@@ -26,10 +28,11 @@ use std::path::{Path, PathBuf};
 
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Streams};
-use outcore_table::input::{InputOptions, is_directory_of_tables};
+use outcore_table::input::{InputOptions, TextOptions, is_directory_of_tables};
 use outcore_table::output::TableFormat;
 use outcore_table::rows::KeyColumn;
 
+use crate::cli::lines::TextFlags;
 use crate::cli::tables::TableArgs;
 use crate::context::Context;
 
@@ -46,6 +49,7 @@ pub(crate) use join::join;
 pub(crate) use order::{shuffle, sort, unique};
 pub(crate) use part::{head, sample, split};
 pub(crate) use select::{filter, map};
+pub(crate) use text::is_text_meant;
 pub(crate) use verify::verify;
 pub(crate) use window::window;
 
@@ -66,7 +70,7 @@ pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
     }
     // An empty file is none, whatever it was meant to be; its name says what.
     let is_empty = first.metadata().is_ok_and(|facts| facts.len() == 0);
-    if is_empty && TableFormat::of_name(first).is_some() {
+    if is_empty && TableFormat::of_name(first).is_some_and(|format| !format.is_text()) {
         return Ok(true);
     }
     let sources = inputs::find(std::slice::from_ref(first), Streams::Taken, &context.files)?;
@@ -77,8 +81,9 @@ pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
 }
 
 /// What is read of tables.
-fn reads(tables: &TableArgs) -> InputOptions {
+fn reads(tables: &TableArgs, text: &TextOptions) -> InputOptions {
     InputOptions {
+        text: Some(text.clone()),
         columns: (!tables.columns.is_empty()).then(|| tables.columns.clone()),
         is_union: tables.union,
         ..InputOptions::default()
@@ -107,13 +112,17 @@ pub(crate) fn check_no_table(tables: &TableArgs) -> Result<()> {
             READ,
             "options that are for tables, and the input is not one",
         )
-        .hint("leave --columns, --union, --codec, --group-rows, --bloom and --parts out")),
+        .hint("leave --columns, --union, --codec, --group-rows, --bloom, --parts, --schema and --infer out, or say with --csv or --jsonl what the input is")),
     }
 }
 
-/// Fails for inputs that are not tables, with what to do instead.
-fn check_tables(context: &Context, inputs: &[PathBuf], (cause, hint): (&str, &str)) -> Result<()> {
-    if is_meant(context, inputs)? {
+/// Fails for inputs that are not tables, with what to do instead; text is one whose name or flags say what it is.
+fn check_tables(
+    context: &Context,
+    (inputs, flags): (&[PathBuf], &TextFlags),
+    (cause, hint): (&str, &str),
+) -> Result<()> {
+    if text::is_text(flags, inputs) || is_meant(context, inputs)? {
         return Ok(());
     }
     match inputs.first() {

@@ -7,7 +7,8 @@ use outcore_front::resources::Resources;
 use outcore_table::jobs::{self, TableOrder};
 use serde_json::json;
 
-use super::{Done, Request, keys_of, refuse, run};
+use super::text::is_text;
+use super::{Done, Request, keys_of, refuse, run, text};
 use crate::cli::SortArgs;
 use crate::cli::commands::{ShuffleArgs, UniqueArgs};
 use crate::context::Context;
@@ -16,16 +17,17 @@ use crate::resources;
 /// `outcore sort` of tables.
 pub(crate) fn sort(context: &Context, args: &SortArgs, resources: Resources) -> Result<u8> {
     let no = |is_given: bool, flag: &str| refuse(is_given, flag);
-    no(
-        args.order.is_given() || args.gnu.is_given(),
-        "options for lines",
-    )?;
-    no(args.text.csv || args.text.jsonl, "--csv and --jsonl")?;
+    let flags = args.text.text_flags(args.order.separator()?);
+    let is_text = is_text(&flags, &args.inputs);
+    let is_of_lines = args.order.is_of_lines() || (args.order.is_given() && !is_text);
+    no(is_of_lines || args.gnu.is_given(), "options for lines")?;
+    let text = text::options(context, &args.tables, &flags, &args.inputs)?;
     no(args.is_check(), "--check")?;
     no(args.dry_run, "--dry-run")?;
     no(args.delete_input, "--delete-input")?;
     let keys = keys_of(&args.text.by, args.descending)?;
     let request = Request {
+        text: &text,
         inputs: &args.inputs,
         output: args.output.as_deref(),
         tables: &args.tables,
@@ -55,10 +57,14 @@ pub(crate) fn unique(context: &Context, args: &UniqueArgs) -> Result<u8> {
         args.scratch.limit_bytes,
         resources::SEED,
     )?;
-    refuse(args.order.is_given(), "options for lines")?;
-    refuse(args.text.csv || args.text.jsonl, "--csv and --jsonl")?;
+    let flags = args.text.text_flags(args.order.separator()?);
+    let is_text = is_text(&flags, &args.files.inputs);
+    let is_of_lines = args.order.is_of_lines() || (args.order.is_given() && !is_text);
+    refuse(is_of_lines, "options for lines")?;
+    let text = text::options(context, &args.tables, &flags, &args.files.inputs)?;
     refuse(args.count, "--count")?;
     let request = Request {
+        text: &text,
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
         tables: &args.tables,
@@ -79,8 +85,10 @@ pub(crate) fn unique(context: &Context, args: &UniqueArgs) -> Result<u8> {
 
 /// `outcore shuffle` of tables.
 pub(crate) fn shuffle(context: &Context, args: &ShuffleArgs, resources: Resources) -> Result<u8> {
-    refuse(args.rows.is_given(), "--csv and --jsonl")?;
+    let flags = args.rows.text_flags()?;
+    let text = text::options(context, &args.tables, &flags, &args.files.inputs)?;
     let request = Request {
+        text: &text,
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
         tables: &args.tables,

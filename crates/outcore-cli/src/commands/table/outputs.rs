@@ -38,7 +38,7 @@ pub(super) fn outputs_of(
         (None, None) => {
             return Err(Error::usage("create output", "its name does not say which format the table gets")
                 .path(&name)
-                .hint("let it end in .parquet, .arrow, .feather or .arrows, or name a directory and --parts"));
+                .hint("let it end in .parquet, .arrow, .feather, .arrows, .csv or .jsonl, or name a directory and --parts"));
         }
     };
     let outputs = match request.tables.parts {
@@ -47,10 +47,8 @@ pub(super) fn outputs_of(
             .map(|part| name.join(format!("part-{part:05}.parquet")))
             .collect(),
     };
-    let mut writes = OutputOptions::new(format);
-    if let Some(codec) = &request.tables.codec {
-        writes.codec = Codec::parse(codec)?;
-    }
+    let codec = request.tables.codec.as_deref().map(Codec::parse);
+    let mut writes = OutputOptions::new(format).named(&outputs[0], codec.transpose()?)?;
     if let Some(rows) = request.tables.group_rows {
         writes.group_rows_max = usize::try_from(rows).unwrap_or(usize::MAX);
     }

@@ -2,13 +2,13 @@
 //!
 //! Contract: as the folder's. `head` prints rows where no output is named. Parts of a split appear together or not at all.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use outcore::{Error, Job, Result};
 use outcore_front::resources::Resources;
 use outcore_front::split::PLACEHOLDER;
 use outcore_io::units;
-use outcore_table::input::{InputOptions, TableInput};
+use outcore_table::input::{InputOptions, TableInput, TextOptions};
 use outcore_table::jobs;
 use outcore_table::output::{FileRows, TableFormat};
 use outcore_table::text::print;
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::outputs::further_output;
 use super::run::run_to;
-use super::{Done, READ, Request, check_local, keys_of, refuse, run};
+use super::{Done, READ, Request, check_local, keys_of, run, text};
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs, SplitArgs};
 use crate::cli::tables::TableArgs;
 use crate::cli::{RecordArgs, ResourceArgs};
@@ -29,8 +29,10 @@ fn request_of<'a>(
     files: &'a FileArgs,
     tables: &'a TableArgs,
     record_io: &'a RecordArgs,
+    text: &'a TextOptions,
 ) -> Request<'a> {
     Request {
+        text,
         inputs: &files.inputs,
         output: files.output.as_deref(),
         tables,
@@ -42,11 +44,19 @@ fn request_of<'a>(
 }
 
 pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
-    refuse(args.rows.is_given(), "--csv and --jsonl")?;
+    let mut text = text::options(
+        context,
+        &args.tables,
+        &args.rows.text_flags()?,
+        &args.files.inputs,
+    )?;
+    if args.by.is_empty() {
+        text.rows_max = Some(args.records);
+    }
     let resources = ResourceArgs::default();
     let resources = resources::without_drives(&resources)?;
     if !args.files.is_to_stdout() {
-        let request = request_of(&args.files, &args.tables, &args.record_io);
+        let request = request_of(&args.files, &args.tables, &args.record_io, &text);
         let keys = keys_of(&args.by, false)?;
         return run(context, &request, resources, |job, ends| {
             let done = match keys.is_empty() {
@@ -64,7 +74,13 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
         .hint("name a file with -o, for example -o first.parquet"));
     }
     let job = resources.job(Vec::new());
-    let reads = super::reads(&args.tables);
+    let here = Path::new(".");
+    let inputs = &args.files.inputs;
+    let (copies, _spool) = text::unpacked(context, (&job, &resources), inputs, here)?;
+    let reads = InputOptions {
+        copies,
+        ..super::reads(&args.tables, &text)
+    };
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (rows, read_bytes) = watch(reporter, interrupt, &job.control, &[], || {
         let from = (&args.files.inputs[..], &reads);
@@ -86,13 +102,18 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
 }
 
 pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
-    refuse(args.rows.is_given(), "--csv and --jsonl")?;
+    let text = text::options(
+        context,
+        &args.tables,
+        &args.rows.text_flags()?,
+        &args.files.inputs,
+    )?;
     let resources = ResourceArgs {
         memory_bytes: args.memory_bytes,
         ..ResourceArgs::default()
     };
     let resources = resources::without_drives(&resources)?;
-    let request = request_of(&args.files, &args.tables, &args.record_io);
+    let request = request_of(&args.files, &args.tables, &args.record_io, &text);
     run(context, &request, resources, |job, ends| {
         let done = jobs::sample(job, ends, (args.records, args.seed))?;
         Ok(Done::new("drew", done).with("seed", json!(args.seed)))
@@ -100,7 +121,6 @@ pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
 }
 
 pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
-    refuse(args.rows.is_given(), "--csv and --jsonl")?;
     args.inputs
         .first()
         .map_or(Ok(()), |first| check_local(first))?;
@@ -108,10 +128,13 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
     let tables = TableArgs {
         columns: args.columns.clone(),
         codec: args.codec.clone(),
+        schema: args.schema.clone(),
+        infer: args.infer,
         ..TableArgs::default()
     };
+    let text = text::options(context, &tables, &args.rows.text_flags()?, &args.inputs)?;
     if !args.by.is_empty() {
-        return partition(context, args, resources, tables);
+        return partition(context, args, resources, (tables, &text));
     }
     if !args.output.contains(PLACEHOLDER) {
         let cause = format!("the name of the parts has no {PLACEHOLDER}");
@@ -121,6 +144,7 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
     }
     let name = |part: &str| PathBuf::from(args.output.replace(PLACEHOLDER, part));
     let request = Request {
+        text: &text,
         inputs: &args.inputs,
         output: None,
         tables: &tables,
@@ -145,7 +169,7 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
             Ok(done.with("test_rows", json!(other.rows_out)).note(note))
         });
     }
-    let (rows, file_rows) = rows_of(args, &tables)?;
+    let (rows, file_rows) = rows_of(context, args, (&resources, &tables, &text))?;
     let parts = rows.div_ceil(file_rows).max(1);
     if parts > PARTS_MAX {
         let cause = format!("that makes {} parts", units::count(parts));
@@ -172,7 +196,7 @@ fn partition(
     context: &Context,
     args: &SplitArgs,
     resources: Resources,
-    tables: TableArgs,
+    (tables, text): (TableArgs, &TextOptions),
 ) -> Result<u8> {
     let dir = PathBuf::from(&args.output);
     if args.output.contains(PLACEHOLDER) {
@@ -199,6 +223,7 @@ fn partition(
         ..tables
     };
     let request = Request {
+        text,
         inputs: &args.inputs,
         output: Some(&dir),
         tables: &tables,
@@ -221,9 +246,18 @@ fn partition(
 const PARTS_MAX: u64 = 1000;
 
 /// Rows of the table, and of a part.
-fn rows_of(args: &SplitArgs, tables: &TableArgs) -> Result<(u64, u64)> {
+fn rows_of(
+    context: &Context,
+    args: &SplitArgs,
+    (resources, tables, text): (&Resources, &TableArgs, &TextOptions),
+) -> Result<(u64, u64)> {
     let job = Job::new(outcore::JobOptions::default(), outcore::IoMode::Auto);
-    let reads: InputOptions = super::reads(tables);
+    let beside = Path::new(&args.output).parent().unwrap_or(Path::new("."));
+    let (copies, _spool) = text::unpacked(context, (&job, resources), &args.inputs, beside)?;
+    let reads = InputOptions {
+        copies,
+        ..super::reads(tables, text)
+    };
     let input = TableInput::open(&job, &args.inputs, &reads)?;
     let rows = input.rows_count();
     let part_rows = match (args.parts, args.part_lines, args.part_bytes) {

@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use outcore_table::input::TextOptions;
+
 use crate::cli::RecordArgs;
 use crate::cli::tables::{TableArgs, TableFileArgs};
 
@@ -19,6 +21,8 @@ pub(super) struct Request<'a> {
     pub(super) record_io: &'a RecordArgs,
     /// Plans are shown, and what became of them.
     pub(super) is_explained: bool,
+    /// How text is read.
+    pub(super) text: &'a TextOptions,
 }
 
 impl<'a> Request<'a> {
@@ -31,7 +35,7 @@ impl<'a> Request<'a> {
     }
 
     /// What a command for nothing but tables is asked for.
-    pub(super) fn of(files: &'a TableFileArgs) -> Self {
+    pub(super) fn of(files: &'a TableFileArgs, text: &'a TextOptions) -> Self {
         Request {
             inputs: &files.inputs,
             output: Some(&files.output),
@@ -40,6 +44,7 @@ impl<'a> Request<'a> {
             replace: false,
             record_io: &files.record_io,
             is_explained: files.plan.explain,
+            text,
         }
     }
 }

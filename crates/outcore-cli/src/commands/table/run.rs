@@ -16,6 +16,7 @@ use serde_json::json;
 use super::outputs::{Directory, check_inputs_kept, outputs_of, sources_of};
 use super::report::Done;
 use super::request::Request;
+use super::text::unpacked;
 use crate::context::Context;
 use crate::lines::scratch_drives;
 use crate::progress::watch;
@@ -94,7 +95,9 @@ pub(super) fn run_to(
             "io": resources.config.io.value.name(),
         }),
     );
-    let reads = super::reads(request.tables);
+    let mut reads = super::reads(request.tables, request.text);
+    let (copies, _spool) = unpacked(context, (&job, &resources), request.inputs, &target.dir())?;
+    reads.copies = copies;
     let ends = TableEnds {
         inputs: request.inputs,
         reads: &reads,
@@ -105,6 +108,8 @@ pub(super) fn run_to(
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let done = watch(reporter, interrupt, &job.control, &[], || work(&job, &ends))?;
     made.keep();
+    let notes = request.text.notes.take().into_iter();
+    let done = notes.fold(done, Done::note);
     done.report(context, (request, &resources), started);
     Ok(0)
 }

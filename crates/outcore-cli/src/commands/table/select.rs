@@ -7,7 +7,8 @@ use outcore::{Error, Result};
 use outcore_table::expr::{Assignment, Expr};
 use outcore_table::jobs::{self, Selection};
 
-use super::{Done, READ, Request, refuse, run};
+use super::{Done, READ, Request, refuse, run, text};
+use crate::cli::lines::TextFlags;
 use crate::cli::sequence::{FilterArgs, InputArgs, MapArgs, OutputArgs};
 use crate::cli::tables::TableArgs;
 use crate::context::Context;
@@ -45,7 +46,9 @@ fn select(
         return Err(Error::usage(READ, cause).hint("write one file, then `outcore split` it"));
     }
     let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
+    let text = text::options(context, tables, &TextFlags::default(), &input.inputs)?;
     let request = Request {
+        text: &text,
         inputs: &input.inputs,
         output: Some(&output.output),
         tables,

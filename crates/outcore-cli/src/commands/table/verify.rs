@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use outcore::{Error, Result};
 use outcore_io::units;
-use outcore_table::input::InputOptions;
+use outcore_table::input::{InputOptions, TextOptions};
 use outcore_table::jobs::{self, TableCheck};
 use serde_json::json;
 
 use super::{READ, check_tables, keys_of};
 use crate::cli::VerifyArgs;
+use crate::cli::lines::TextFlags;
 use crate::context::Context;
 use crate::measure::{Summary, rate_text};
 use crate::progress::watch;
@@ -34,7 +35,8 @@ pub(crate) fn verify(context: &Context, args: &VerifyArgs) -> Result<u8> {
         "the first input is a table, and this is not one",
         "compare tables with tables",
     );
-    check_tables(context, &args.against, no_table)?;
+    let flags = TextFlags::default();
+    check_tables(context, (&args.against, &flags), no_table)?;
     let resources = resources::without_drives(&args.resources)?;
     let kept = Kept {
         force: args.trace.force,
@@ -44,6 +46,7 @@ pub(crate) fn verify(context: &Context, args: &VerifyArgs) -> Result<u8> {
     let job = resources.job(Vec::new());
     let reads = InputOptions {
         columns: (!args.columns.is_empty()).then(|| args.columns.clone()),
+        text: Some(TextOptions::default()),
         ..InputOptions::default()
     };
     let keys = keys_of(&args.by, args.descending)?;

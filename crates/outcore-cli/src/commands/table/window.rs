@@ -6,7 +6,7 @@ use outcore::Result;
 use outcore_io::units;
 use outcore_table::jobs::{self, Window, WindowColumn};
 
-use super::{Done, Request, check_tables, keys_of, run};
+use super::{Done, Request, check_tables, keys_of, run, text};
 use crate::cli::window::WindowArgs;
 use crate::context::Context;
 use crate::resources;
@@ -17,7 +17,9 @@ pub(crate) fn window(context: &Context, args: &WindowArgs) -> Result<u8> {
         "window takes tables only, and this is none",
         "`outcore windows` writes each number of a sequence with those behind it",
     );
-    check_tables(context, &files.inputs, no_table)?;
+    let flags_of_text = files.text.flags()?;
+    check_tables(context, (&files.inputs, &flags_of_text), no_table)?;
+    let text = text::options(context, &files.tables, &flags_of_text, &files.inputs)?;
     let limit_bytes = files.scratch.limit_bytes;
     let (flags, drives) = (&files.resources, &files.drives);
     let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
@@ -30,13 +32,18 @@ pub(crate) fn window(context: &Context, args: &WindowArgs) -> Result<u8> {
     for list in &args.added {
         wanted.columns.extend(WindowColumn::parse_list(list)?);
     }
-    run(context, &Request::of(files), resources, |job, ends| {
-        let done = jobs::window(job, ends, &wanted)?;
-        let (rows_in, rows_out) = (done.rows_in, done.rows_out);
-        let rows = units::counted(rows_in, "row");
-        Ok(match rows_in == rows_out {
-            true => Done::new("went through", done).of(rows),
-            false => Done::new("kept", done).of(format!("{rows_out} of {rows}")),
-        })
-    })
+    run(
+        context,
+        &Request::of(files, &text),
+        resources,
+        |job, ends| {
+            let done = jobs::window(job, ends, &wanted)?;
+            let (rows_in, rows_out) = (done.rows_in, done.rows_out);
+            let rows = units::counted(rows_in, "row");
+            Ok(match rows_in == rows_out {
+                true => Done::new("went through", done).of(rows),
+                false => Done::new("kept", done).of(format!("{rows_out} of {rows}")),
+            })
+        },
+    )
 }

@@ -1,0 +1,81 @@
+//! CSV and JSON lines as tables.
+//!
+//! Contract: text is a table where its types are named or asked for, or where the output is a table that has some; commands
+//! that know nothing but tables always take it for one. Compressed files are unpacked to scratch first, where a job
+//! looks for their copies.
+
+use std::path::{Path, PathBuf};
+
+use outcore::{Job, Result};
+use outcore_front::resources::Resources;
+use outcore_front::spool::{Copies, Spool, unpack_files};
+use outcore_table::input::{TextKind, TextOptions, files_of, parse_types};
+use outcore_table::output::TableFormat;
+
+use super::refuse;
+use crate::cli::lines::TextFlags;
+use crate::cli::tables::TableArgs;
+use crate::context::Context;
+
+/// Whether the flags or the first name say that the input is text.
+pub(super) fn is_text(flags: &TextFlags, inputs: &[PathBuf]) -> bool {
+    let first = inputs.first();
+    flags.csv || flags.jsonl || first.is_some_and(|first| TextKind::of_name(first).is_some())
+}
+
+/// Whether the input is text that becomes a table.
+pub(crate) fn is_text_meant(
+    tables: &TableArgs,
+    flags: &TextFlags,
+    inputs: &[PathBuf],
+    output: Option<&Path>,
+) -> bool {
+    let is_typed_output = output
+        .and_then(TableFormat::of_name)
+        .is_some_and(|format| !format.is_text());
+    let is_typed = tables.infer || tables.schema.is_some() || tables.parts.is_some();
+    is_text(flags, inputs) && (is_typed || is_typed_output)
+}
+
+/// How text is read.
+///
+/// # Errors
+/// Usage: types that are none, flags of text where the input is a table that says itself what it is.
+pub(super) fn options(
+    context: &Context,
+    tables: &TableArgs,
+    flags: &TextFlags,
+    inputs: &[PathBuf],
+) -> Result<TextOptions> {
+    let is_given = flags.csv || flags.jsonl;
+    refuse(
+        is_given && super::is_meant(context, inputs)?,
+        "--csv and --jsonl",
+    )?;
+    Ok(TextOptions {
+        kind: match (flags.csv, flags.jsonl) {
+            (true, _) => Some(TextKind::Csv),
+            (_, true) => Some(TextKind::JsonLines),
+            _ => None,
+        },
+        separator: flags.separator,
+        is_without_header: flags.no_header,
+        schema: match &tables.schema {
+            Some(schema) => parse_types(schema)?,
+            None => Vec::new(),
+        },
+        ..TextOptions::default()
+    })
+}
+
+/// Unpacks those files of text that are compressed; each with its copy. They live as long as what comes with them.
+pub(super) fn unpacked(
+    context: &Context,
+    (job, resources): (&Job, &Resources),
+    inputs: &[PathBuf],
+    beside: &Path,
+) -> Result<(Copies, Option<Spool>)> {
+    let mut files = files_of(inputs, true)?;
+    files.retain(|file| TextKind::of_name(file).is_some());
+    unpack_files((job, resources), beside, &files, &context.files)
+}

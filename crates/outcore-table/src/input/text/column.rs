@@ -1,0 +1,417 @@
+//! Values of a column made of their texts.
+//!
+//! Contract: [`values_of`] gives what takes texts and makes an array of a type. A text that does not say exactly one value of
+//! the type is refused, and nothing is rounded or cut off to make it fit: no fraction of a whole number, no digits of a
+//! second that the unit does not hold, no time of a day, no zone. [`kinds_of`] says which types a text may have where nobody has said; those
+//! whose values would not be written like it again (`007`, `+49`, whole numbers that no float holds) stay texts.
+//!
+//! Complexity: a look at each byte of the text.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use arrow_array::builder::{BooleanBuilder, PrimitiveBuilder, StringBuilder};
+use arrow_array::timezone::Tz;
+use arrow_array::types::*;
+use arrow_array::{ArrayRef, ArrowPrimitiveType};
+use arrow_cast::parse::{Parser, parse_decimal, string_to_datetime, string_to_time_nanoseconds};
+use arrow_schema::{DataType, TimeUnit};
+use outcore_io::{Error, Result};
+
+/// Takes the values of a column, one after another.
+pub(super) trait Values {
+    /// Takes the value that `text` says, and says whether it is one.
+    fn append(&mut self, text: &str) -> bool;
+    /// Takes null.
+    fn append_null(&mut self);
+    /// All that was taken; begins anew.
+    fn finish(&mut self) -> ArrayRef;
+}
+
+struct Texts(StringBuilder);
+
+impl Values for Texts {
+    fn append(&mut self, text: &str) -> bool {
+        self.0.append_value(text);
+        true
+    }
+
+    fn append_null(&mut self) {
+        self.0.append_null();
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(self.0.finish())
+    }
+}
+
+struct Truths(BooleanBuilder);
+
+fn truth_of(text: &str) -> Option<bool> {
+    match text {
+        "true" | "True" | "TRUE" => Some(true),
+        "false" | "False" | "FALSE" => Some(false),
+        _ => None,
+    }
+}
+
+impl Values for Truths {
+    fn append(&mut self, text: &str) -> bool {
+        let truth = truth_of(text);
+        self.0.append_option(truth);
+        truth.is_some()
+    }
+
+    fn append_null(&mut self) {
+        self.0.append_null();
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(self.0.finish())
+    }
+}
+
+/// Values of one width, which `read` makes of texts.
+struct Numbers<T: ArrowPrimitiveType, R> {
+    builder: PrimitiveBuilder<T>,
+    read: R,
+}
+
+impl<T: ArrowPrimitiveType, R: Fn(&str) -> Option<T::Native>> Values for Numbers<T, R> {
+    fn append(&mut self, text: &str) -> bool {
+        let value = (self.read)(text);
+        self.builder.append_option(value);
+        value.is_some()
+    }
+
+    fn append_null(&mut self) {
+        self.builder.append_null();
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(self.builder.finish())
+    }
+}
+
+fn numbers<T: ArrowPrimitiveType>(
+    data_type: &DataType,
+    read: impl Fn(&str) -> Option<T::Native> + 'static,
+) -> Box<dyn Values> {
+    let builder = PrimitiveBuilder::<T>::new().with_data_type(data_type.clone());
+    Box::new(Numbers { builder, read })
+}
+
+/// Takes values of `data_type`.
+///
+/// # Errors
+/// Usage: a type that no text says.
+pub(super) fn values_of(data_type: &DataType) -> Result<Box<dyn Values>> {
+    fn whole<T: ArrowPrimitiveType + Parser>(data_type: &DataType) -> Box<dyn Values> {
+        numbers::<T>(data_type, T::parse)
+    }
+    Ok(match data_type {
+        DataType::Utf8 => Box::new(Texts(StringBuilder::new())),
+        DataType::Boolean => Box::new(Truths(BooleanBuilder::new())),
+        DataType::Int8 => whole::<Int8Type>(data_type),
+        DataType::Int16 => whole::<Int16Type>(data_type),
+        DataType::Int32 => whole::<Int32Type>(data_type),
+        DataType::Int64 => whole::<Int64Type>(data_type),
+        DataType::UInt8 => whole::<UInt8Type>(data_type),
+        DataType::UInt16 => whole::<UInt16Type>(data_type),
+        DataType::UInt32 => whole::<UInt32Type>(data_type),
+        DataType::UInt64 => whole::<UInt64Type>(data_type),
+        DataType::Float32 => numbers::<Float32Type>(data_type, |text| {
+            let value = Float32Type::parse(text)?;
+            (value.is_finite() || !is_number(text)).then_some(value)
+        }),
+        DataType::Float64 => numbers::<Float64Type>(data_type, float_of),
+        DataType::Date32 => numbers::<Date32Type>(data_type, date_of),
+        DataType::Time64(TimeUnit::Microsecond) => {
+            numbers::<Time64MicrosecondType>(data_type, |text| {
+                let nanoseconds = string_to_time_nanoseconds(text).ok()?;
+                (nanoseconds % 1000 == 0).then_some(nanoseconds / 1000)
+            })
+        }
+        DataType::Timestamp(unit, zone) => {
+            let (unit, zones) = (*unit, Zones::of(zone.as_deref()));
+            let read = move |text: &str| instant_of(text, unit, &zones);
+            match unit {
+                TimeUnit::Second => numbers::<TimestampSecondType>(data_type, read),
+                TimeUnit::Millisecond => numbers::<TimestampMillisecondType>(data_type, read),
+                TimeUnit::Microsecond => numbers::<TimestampMicrosecondType>(data_type, read),
+                TimeUnit::Nanosecond => numbers::<TimestampNanosecondType>(data_type, read),
+            }
+        }
+        DataType::Decimal128(digits, scale) => {
+            let (digits, scale) = (*digits, *scale);
+            numbers::<Decimal128Type>(data_type, move |text| decimal_of(text, digits, scale))
+        }
+        other => {
+            let cause = format!("values of type {other} are not read from text");
+            return Err(Error::usage("read schema", cause)
+                .hint("choose another type, and cast it with `outcore map`"));
+        }
+    })
+}
+
+/// Whether a text that is a float is written in digits.
+fn is_number(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+fn float_of(text: &str) -> Option<f64> {
+    let value = Float64Type::parse(text)?;
+    (value.is_finite() || !is_number(text)).then_some(value)
+}
+
+fn date_of(text: &str) -> Option<i32> {
+    let is_date = text.len() <= 10 || text.starts_with(['+', '-']);
+    is_date.then(|| Date32Type::parse(text)).flatten()
+}
+
+fn decimal_of(text: &str, digits: u8, scale: i8) -> Option<i128> {
+    if let Some((_, fraction)) = text.split_once('.')
+        && fraction.trim_end_matches('0').len() > usize::try_from(scale).unwrap_or(0)
+    {
+        return None;
+    }
+    let is_plain = !text.contains(['e', 'E']) && is_number(text);
+    let value = is_plain.then(|| parse_decimal::<Decimal128Type>(text, digits, scale));
+    value?.ok()
+}
+
+/// What is known of the zones of a column of times.
+struct Zones {
+    utc: Option<Tz>,
+    /// Whether the column has a zone: its values say theirs, or have the column's.
+    is_zoned: bool,
+    /// The column's, if it is known.
+    own: Option<Tz>,
+}
+
+impl Zones {
+    fn of(zone: Option<&str>) -> Self {
+        let utc = Tz::from_str("+00:00").ok();
+        Zones {
+            utc,
+            is_zoned: zone.is_some(),
+            own: match zone {
+                Some("UTC") => utc,
+                Some(zone) => Tz::from_str(zone).ok(),
+                None => None,
+            },
+        }
+    }
+}
+
+/// Whether a text that is a time says its zone.
+fn has_zone(text: &str) -> bool {
+    let behind = text.as_bytes().get(10..).unwrap_or_default();
+    behind
+        .iter()
+        .any(|byte| matches!(byte, b'Z' | b'z' | b'+' | b'-'))
+}
+
+fn instant_of(text: &str, unit: TimeUnit, zones: &Zones) -> Option<i64> {
+    let zone = match (zones.is_zoned, has_zone(text)) {
+        (false, true) => None,
+        (true, false) => zones.own,
+        (false, false) | (true, true) => zones.utc,
+    };
+    let time = string_to_datetime(&zone?, text).ok()?;
+    let (seconds, nanoseconds) = (time.timestamp(), time.timestamp_subsec_nanos());
+    // Digits behind the ninth are not looked at by the library.
+    let fraction = text.rsplit_once('.').map_or("", |(_, fraction)| fraction);
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+    let (per_second, nanoseconds_of_unit) = match unit {
+        TimeUnit::Second => (1, 1_000_000_000),
+        TimeUnit::Millisecond => (1000, 1_000_000),
+        TimeUnit::Microsecond => (1_000_000, 1000),
+        TimeUnit::Nanosecond => (1_000_000_000, 1),
+    };
+    if digits > 9 || nanoseconds % nanoseconds_of_unit != 0 {
+        return None;
+    }
+    let whole = seconds.checked_mul(per_second)?;
+    whole.checked_add(i64::from(nanoseconds / nanoseconds_of_unit))
+}
+
+/// Types that a text may have, as bits.
+pub(super) type Kinds = u8;
+const TRUTH: Kinds = 1;
+const INTEGER: Kinds = 2;
+const FLOAT: Kinds = 4;
+const DATE: Kinds = 8;
+const MICROSECONDS: Kinds = 16;
+const NANOSECONDS: Kinds = 32;
+const ZONED: Kinds = 64;
+/// Before anything was seen.
+pub(super) const ANY: Kinds = Kinds::MAX;
+/// Whole numbers up to here are floats, too.
+const FLOAT_WHOLE_MAX: u64 = 1 << 53;
+
+/// The types that all of the texts may have that were looked at.
+pub(super) fn kinds_of(text: &str) -> Kinds {
+    if truth_of(text).is_some() {
+        return TRUTH;
+    }
+    let first = text.as_bytes().first().copied().unwrap_or(b' ');
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    let is_padded =
+        |digits: &str| matches!(digits.as_bytes(), [b'0', next, ..] if next.is_ascii_digit());
+    if unsigned.bytes().all(|byte| byte.is_ascii_digit()) && !unsigned.is_empty() {
+        if is_padded(unsigned) || text == "-0" {
+            return 0;
+        }
+        return match text.parse::<i64>() {
+            Ok(value) if value.unsigned_abs() <= FLOAT_WHOLE_MAX => INTEGER | FLOAT,
+            Ok(_) => INTEGER,
+            Err(_) => 0,
+        };
+    }
+    if matches!(text, "NaN" | "inf" | "-inf") {
+        return FLOAT;
+    }
+    if matches!(first, b'-' | b'.' | b'0'..=b'9')
+        && !is_padded(unsigned)
+        && float_of(text).is_some()
+    {
+        return FLOAT;
+    }
+    if !first.is_ascii_digit() || text.as_bytes().get(4) != Some(&b'-') || text.len() < 10 {
+        return 0;
+    }
+    if text.len() == 10 {
+        return match date_of(text) {
+            Some(_) => DATE | MICROSECONDS | NANOSECONDS,
+            None => 0,
+        };
+    }
+    if has_zone(text) {
+        let instant = instant_of(text, TimeUnit::Microsecond, &Zones::of(Some("UTC")));
+        return instant.map_or(0, |_| ZONED);
+    }
+    let zones = Zones::of(None);
+    let is_of = |unit| instant_of(text, unit, &zones).is_some();
+    let mut kinds = 0;
+    if is_of(TimeUnit::Microsecond) {
+        kinds |= MICROSECONDS;
+    }
+    if is_of(TimeUnit::Nanosecond) {
+        kinds |= NANOSECONDS;
+    }
+    kinds
+}
+
+/// The type of a column all of whose texts may have `kinds`.
+pub(super) fn type_of(kinds: Kinds) -> DataType {
+    if kinds == ANY {
+        return DataType::Utf8;
+    }
+    let types = [
+        (TRUTH, DataType::Boolean),
+        (INTEGER, DataType::Int64),
+        (FLOAT, DataType::Float64),
+        (DATE, DataType::Date32),
+        (
+            MICROSECONDS,
+            DataType::Timestamp(TimeUnit::Microsecond, None),
+        ),
+        (NANOSECONDS, DataType::Timestamp(TimeUnit::Nanosecond, None)),
+        (
+            ZONED,
+            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        ),
+    ];
+    let found = types.into_iter().find(|(kind, _)| kinds & kind != 0);
+    found.map_or(DataType::Utf8, |(_, data_type)| data_type)
+}
+
+/// A type that `text` has, which may be the one that `data_type` should have been.
+pub(super) fn wider(text: &str, data_type: &DataType) -> DataType {
+    match (type_of(kinds_of(text)), data_type) {
+        (found @ DataType::Float64, kind) if kind.is_integer() => found,
+        (found @ DataType::Timestamp(TimeUnit::Microsecond, None), DataType::Date32) => found,
+        (found @ DataType::Timestamp(TimeUnit::Nanosecond, None), DataType::Timestamp(_, None)) => {
+            found
+        }
+        _ => DataType::Utf8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_cut_off_to_make_a_value_fit() {
+        let taken = |data_type: DataType, text: &str| values_of(&data_type).unwrap().append(text);
+        let stamp = |unit, zone: Option<&str>| DataType::Timestamp(unit, zone.map(Arc::from));
+        for (data_type, good, bad) in [
+            (DataType::Int64, "-12", "1.0"),
+            (DataType::Int8, "127", "128"),
+            (DataType::UInt64, "18446744073709551615", "-1"),
+            (DataType::Float64, "1e300", "1e400"),
+            (DataType::Float32, "inf", "1e39"),
+            (DataType::Boolean, "true", "yes"),
+            (DataType::Date32, "2024-02-29", "2024-02-29T10:00:00"),
+            (
+                stamp(TimeUnit::Second, None),
+                "2024-02-29 10:00:00",
+                "2024-02-29 10:00:00.5",
+            ),
+            (
+                stamp(TimeUnit::Nanosecond, None),
+                "2024-02-29T10:00:00.123456789",
+                "2024-02-29T10:00:00.1234567891",
+            ),
+            (
+                stamp(TimeUnit::Second, None),
+                "2024-02-29",
+                "2024-02-29T10:00:00Z",
+            ),
+            (
+                stamp(TimeUnit::Second, Some("UTC")),
+                "2024-02-29T10:00:00+02:00",
+                "x",
+            ),
+            (DataType::Decimal128(5, 2), "123.450", "123.456"),
+            (DataType::Decimal128(5, 2), "-0.5", "1234.5"),
+        ] {
+            assert!(taken(data_type.clone(), good), "{good} is {data_type}");
+            assert!(!taken(data_type.clone(), bad), "{bad} is not {data_type}");
+        }
+    }
+
+    #[test]
+    fn types_are_told_by_texts_that_come_back_as_they_were() {
+        let told = |texts: &[&str]| {
+            let kinds = texts.iter().fold(ANY, |kinds, text| kinds & kinds_of(text));
+            super::super::types::notation(&type_of(kinds))
+        };
+        for (texts, wanted) in [
+            (&["1", "-2"][..], "i64"),
+            (&["1", "2.5", "1e3", "NaN"], "f64"),
+            (&["007"], "text"),
+            (&["+49"], "text"),
+            (&["1", "18446744073709551615"], "text"),
+            (&["9007199254740993", "0.5"], "text"),
+            (&["true", "False"], "bool"),
+            (&["true", "1"], "text"),
+            (&["2024-01-31"], "date"),
+            (&["2024-01-31", "2024-01-31T10:00:00"], "timestamp"),
+            (&["2024-01-31 10:00:00.123456789"], "timestamp[ns]"),
+            (
+                &["2024-01-31T10:00:00Z", "2024-01-31T10:00:00.5+02:00"],
+                "timestamp[us,UTC]",
+            ),
+            (&["2024-01-31T10:00:00Z", "2024-01-31T10:00:00"], "text"),
+            (&["2024-02-31"], "text"),
+            (&["20240131"], "i64"),
+            (&[], "text"),
+            (&["", "1"], "text"),
+        ] {
+            assert_eq!(told(texts), wanted, "{texts:?}");
+        }
+    }
+}

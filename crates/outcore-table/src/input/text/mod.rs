@@ -1,0 +1,473 @@
+//! CSV and JSON lines as tables: their columns and types, and batches made of their records.
+//!
+//! Contract: a [`TextFile`] was looked through once ([`scan`]), so that its pieces, each of whole records, and their rows
+//! are known as those of a Parquet file are. Records of CSV are those of [`outcore::read::csv`]; lines of JSON hold an
+//! object each. Types are those that [`TextOptions::schema`] names, and where it names none those that a
+//! sample of all files has ([`column`], [`shape`]); what was sampled is said in [`TextOptions::notes`]. A record with other
+//! fields than its file has, a value that is not of its column's type, a field that no column has: an error that
+//! names line, column and value, and the flag that helps. Nothing is rounded or left out to make a value fit.
+//!
+//! CSV: the first record names the columns, or they are called 1, 2, and so on. A field with nothing in it is null; one
+//! with nothing between quotes is an empty text, and null where the type has none. JSON: a field that an object lacks is null;
+//! numbers and truths become texts where the column is one.
+//!
+//! Bounds: a reader holds the text of a piece and, beside it, a batch whose rows its memory limits.
+
+mod batches;
+mod column;
+mod scan;
+mod shape;
+mod types;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use memchr::memchr_iter;
+use outcore::Job;
+use outcore_io::transfers::Transfers;
+use outcore_io::units::{self, nearest};
+use outcore_io::{Error, Kind, Result};
+
+pub(super) use batches::TextReader;
+pub use types::parse as parse_types;
+
+use super::source::DriveFile;
+use column::{ANY, Kinds, kinds_of, type_of};
+use outcore::read::csv::{fields, value};
+use scan::{Part, Records, Scanned};
+use shape::{Shape, fields_of};
+
+/// What fails if the text is at fault.
+pub(super) const PARSE: &str = "read text";
+/// What a value takes beside its bytes, about.
+const VALUE_BYTES: u64 = 40;
+/// How names of such files end.
+const ENDINGS: [(&str, TextKind); 5] = [
+    ("csv", TextKind::Csv),
+    ("tsv", TextKind::Csv),
+    ("jsonl", TextKind::JsonLines),
+    ("ndjson", TextKind::JsonLines),
+    ("json", TextKind::JsonLines),
+];
+
+/// What text holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextKind {
+    /// Records of CSV.
+    Csv,
+    /// A JSON object on each line.
+    JsonLines,
+}
+
+impl TextKind {
+    /// What a name says, one more ending for compressed files left aside.
+    pub fn of_name(name: &Path) -> Option<Self> {
+        let ending = name.extension()?.to_str()?;
+        if matches!(ending, "gz" | "zst" | "bz2" | "xz") {
+            return Self::of_name(Path::new(name.file_stem()?));
+        }
+        let known = ENDINGS.iter().find(|(known, _)| *known == ending);
+        known.map(|(_, kind)| *kind)
+    }
+}
+
+/// How text becomes a table.
+#[derive(Debug, Clone, Default)]
+pub struct TextOptions {
+    /// What files are; told by their names if not given.
+    pub kind: Option<TextKind>,
+    /// Between fields of CSV; a comma if not given, or a tab where the name ends in `.tsv`.
+    pub separator: Option<u8>,
+    /// The first record of CSV is one like the others.
+    pub is_without_header: bool,
+    /// Types of columns, by name.
+    pub schema: Vec<(String, DataType)>,
+    /// No more rows than these are wanted, so that no more is looked through.
+    pub rows_max: Option<u64>,
+    /// What was told by a sample.
+    pub notes: Notes,
+}
+
+impl TextOptions {
+    /// Whether a file of this name is text, as far as anybody has said.
+    pub(super) fn is_of(&self, name: &Path) -> bool {
+        self.kind.is_some() || TextKind::of_name(name).is_some()
+    }
+}
+
+/// What is to be said to people.
+#[derive(Debug, Clone, Default)]
+pub struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    fn add(&self, note: String) {
+        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+
+    /// All of it, which is forgotten.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What a sample says of the columns of a file.
+enum Sample {
+    Csv(Vec<(String, Kinds)>),
+    Json(Shape),
+}
+
+/// A file of text whose records have been counted.
+pub(super) struct TextFile {
+    file: DriveFile,
+    records: Records,
+    parts: Vec<Part>,
+    sample: Sample,
+    sampled: (u64, u64),
+    /// All of its columns, once they are settled.
+    schema: SchemaRef,
+}
+
+impl TextFile {
+    /// Looks through `file`, which is called `name`.
+    ///
+    /// # Errors
+    /// Usage: nothing says what it is. Corrupt: records that do not end, values that are none. I/O.
+    pub(super) fn open(
+        job: &Job,
+        file: DriveFile,
+        name: &Path,
+        options: &TextOptions,
+    ) -> Result<Self> {
+        let kind = options.kind.or_else(|| TextKind::of_name(name));
+        let kind = kind.ok_or_else(|| {
+            Error::usage(
+                PARSE,
+                "its name does not say whether it is CSV or JSON lines",
+            )
+            .path(name)
+            .hint("say so with --csv or --jsonl")
+        })?;
+        let records = match kind {
+            TextKind::Csv => Records::Csv {
+                separator: options.separator.unwrap_or_else(|| separator_of(name)),
+                has_header: !options.is_without_header,
+            },
+            TextKind::JsonLines => Records::Lines,
+        };
+        let rows_max = options.rows_max.unwrap_or(u64::MAX);
+        let opened = match records {
+            Records::Csv { separator, .. } => {
+                Self::open_csv(job, &file, records, separator, rows_max)
+            }
+            Records::Lines => Self::open_json(job, &file, rows_max),
+        };
+        let (found, sample) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return Err(located(&file, error).path(name)),
+        };
+        Ok(TextFile {
+            file,
+            records,
+            parts: found.parts,
+            sample,
+            sampled: found.sampled,
+            schema: Arc::new(Schema::empty()),
+        })
+    }
+
+    fn open_csv(
+        job: &Job,
+        file: &DriveFile,
+        records: Records,
+        separator: u8,
+        rows_max: u64,
+    ) -> Result<(Scanned, Sample)> {
+        let mut kinds: Vec<Kinds> = Vec::new();
+        let mut unquoted = Vec::new();
+        let found = scan::scan(job, file, records, rows_max, &mut |record| {
+            for (place, field) in fields(without_end(record), separator).enumerate() {
+                if kinds.len() <= place {
+                    kinds.push(ANY);
+                }
+                let text = value(field, &mut unquoted).and_then(|text| str::from_utf8(text).ok());
+                match text {
+                    Some("") => {}
+                    Some(text) => kinds[place] &= kinds_of(text),
+                    // It is told with its line when it is read.
+                    None => kinds[place] = 0,
+                }
+            }
+            Ok(())
+        })?;
+        let Records::Csv { has_header, .. } = records else {
+            return Ok((found, Sample::Csv(Vec::new())));
+        };
+        let header = without_end(&found.header);
+        if found.header.is_empty() {
+            return Err(Error::corrupt(PARSE, "there is no record in it")
+                .hint("write the names of the columns in its first line"));
+        }
+        let mut names = Vec::new();
+        for (place, field) in fields(header, separator).enumerate() {
+            let name = value(field, &mut unquoted).map(|name| String::from_utf8(name.to_vec()));
+            let name = match (has_header, name) {
+                (false, _) => (place + 1).to_string(),
+                (true, Some(Ok(name))) => name,
+                (true, _) => {
+                    let cause = "the header is not UTF-8";
+                    return Err(Error::corrupt(PARSE, cause).hint("correct the first line"));
+                }
+            };
+            if names.contains(&name) {
+                let cause = format!("two columns are called `{name}`");
+                return Err(Error::usage(PARSE, cause).hint("rename one of them first"));
+            }
+            names.push(name);
+        }
+        let kinds = kinds.into_iter().chain(std::iter::repeat(ANY));
+        let columns = names.into_iter().zip(kinds).collect();
+        Ok((found, Sample::Csv(columns)))
+    }
+
+    fn open_json(job: &Job, file: &DriveFile, rows_max: u64) -> Result<(Scanned, Sample)> {
+        let mut all = Shape::Object(Vec::new());
+        let found = scan::scan(job, file, Records::Lines, rows_max, &mut |record| {
+            // What is wrong is told with its line when it is read.
+            if let Ok(shape @ Shape::Object(_)) = serde_json::from_slice(record) {
+                all.merge(shape);
+            }
+            Ok(())
+        })?;
+        Ok((found, Sample::Json(all)))
+    }
+
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(super) fn file(&self) -> &DriveFile {
+        &self.file
+    }
+
+    pub(super) fn parts_count(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub(super) fn rows_count(&self, part: usize) -> u64 {
+        self.parts[part].rows_count
+    }
+
+    /// Bytes of a piece on the drive.
+    pub(super) fn stored_bytes(&self, part: usize) -> u64 {
+        self.parts[part].len_bytes
+    }
+
+    /// The least memory that a reader of a piece needs: its text, and the values of some rows.
+    pub(super) fn memory_min_bytes(&self, part: usize) -> u64 {
+        let values_bytes = VALUE_BYTES * self.schema.fields().len() as u64;
+        let len_bytes = self.parts[part].len_bytes;
+        len_bytes.saturating_mul(4).saturating_add(values_bytes) + (64 << 10)
+    }
+
+    /// The batches of a piece, with the columns `columns` in the file's order.
+    ///
+    /// # Errors
+    /// I/O. Corrupt: what is not UTF-8. What `check` fails with.
+    pub(super) fn read(
+        &self,
+        part: usize,
+        columns: &[usize],
+        memory_bytes: u64,
+        transfers: &mut Transfers<usize>,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<TextReader> {
+        let part = self.parts[part];
+        let range = part.at_bytes..part.at_bytes + part.len_bytes;
+        let bytes = self.file.read_with(transfers, &range, check)?;
+        let is_text = str::from_utf8(&bytes);
+        if let Err(error) = is_text {
+            let at_bytes = part.at_bytes + error.valid_up_to() as u64;
+            let error = Error::corrupt(PARSE, "a byte that is not UTF-8").offset(at_bytes);
+            return Err(self.located(error.hint("convert it first: iconv -t UTF-8 IN > OUT")));
+        }
+        let row_bytes = 2 * part.len_bytes / part.rows_count.max(1)
+            + VALUE_BYTES * self.schema.fields().len().max(1) as u64;
+        let rows_at_once = (memory_bytes / 4 / row_bytes).clamp(1, super::parquet::BATCH_ROWS);
+        TextReader::new(
+            (bytes, part.at_bytes),
+            self.records,
+            (&self.schema, columns),
+            rows_at_once as usize,
+        )
+    }
+
+    /// An error of parsing with its line.
+    pub(super) fn located(&self, error: Error) -> Error {
+        located(&self.file, error)
+    }
+}
+
+/// Settles the columns of files of text: together, so that a column has one type in all of them.
+///
+/// # Errors
+/// Usage: a column of the schema that no file has, values that no type has.
+pub(super) fn settle(files: &mut [(&Path, &mut TextFile)], options: &TextOptions) -> Result<()> {
+    let mut kinds: Vec<(String, Kinds)> = Vec::new();
+    let mut shape = Shape::Object(Vec::new());
+    let (mut rows_count, mut places_count, mut is_json) = (0, 0, false);
+    for (_, file) in files.iter() {
+        rows_count += file.sampled.0;
+        places_count += file.sampled.1;
+        match &file.sample {
+            Sample::Csv(columns) => {
+                for (name, own) in columns {
+                    match kinds.iter_mut().find(|(known, _)| known == name) {
+                        Some((_, kinds)) => *kinds &= own,
+                        None => kinds.push((name.clone(), *own)),
+                    }
+                }
+            }
+            Sample::Json(own) => {
+                is_json = true;
+                shape.merge(own.clone());
+            }
+        }
+    }
+    let given = |name: &str| {
+        let mut given = options.schema.iter();
+        let found = given.find(|(known, _)| known == name);
+        found.map(|(_, data_type)| data_type.clone())
+    };
+    for (name, data_type) in &options.schema {
+        check_type(data_type)?;
+        let names: Vec<&str> = kinds.iter().map(|(name, _)| name.as_str()).collect();
+        if !is_json && !names.contains(&name.as_str()) {
+            let error = Error::usage("read schema", format!("no file has a column `{name}`"));
+            return Err(match nearest(name, &names) {
+                Some(near) => error.hint(format!("did you mean `{near}`?")),
+                None => error.hint(format!("the columns are {}", names.join(", "))),
+            });
+        }
+    }
+    let json = json_fields(shape, options, &given)?;
+    let mut told = 0;
+    for (_, file) in files.iter_mut() {
+        let fields: Vec<Field> = match &file.sample {
+            Sample::Json(_) => json.clone(),
+            Sample::Csv(columns) => {
+                let field = |(name, _): &(String, Kinds)| {
+                    let known = kinds.iter().find(|(known, _)| known == name);
+                    let told = known.map_or(DataType::Utf8, |(_, kinds)| type_of(*kinds));
+                    Field::new(name, given(name).unwrap_or(told), true)
+                };
+                columns.iter().map(field).collect()
+            }
+        };
+        let is_told = |field: &&Field| given(field.name()).is_none();
+        told = told.max(fields.iter().filter(is_told).count());
+        file.schema = Arc::new(Schema::new(fields));
+    }
+    if told > 0 {
+        options.notes.add(format!(
+            "types of {} are told by {} from {}; --schema NAME:TYPE,... says others",
+            units::counted(told as u64, "column"),
+            units::counted(rows_count, "row"),
+            units::counted(places_count, "place"),
+        ));
+    }
+    Ok(())
+}
+
+fn json_fields(
+    shape: Shape,
+    options: &TextOptions,
+    given: &dyn Fn(&str) -> Option<DataType>,
+) -> Result<Vec<Field>> {
+    let Shape::Object(shapes) = shape else {
+        return Ok(Vec::new());
+    };
+    let mut fields = Vec::new();
+    for one in &shapes {
+        let name = &one.0;
+        let told = match given(name) {
+            Some(data_type) => data_type,
+            None => fields_of(std::slice::from_ref(one))
+                .map_err(|name| {
+                    let cause = format!("`{name}` is a list or an object in some rows only");
+                    Error::usage(PARSE, cause).hint("write it as one type in all rows")
+                })?
+                .first()
+                .map_or(DataType::Utf8, |field| field.data_type().clone()),
+        };
+        fields.push(Field::new(name, told, true));
+    }
+    for (name, data_type) in &options.schema {
+        if !shapes.iter().any(|(known, _)| known == name) {
+            fields.push(Field::new(name, data_type.clone(), true));
+        }
+    }
+    Ok(fields)
+}
+
+/// Fails for types that no text says.
+fn check_type(data_type: &DataType) -> Result<()> {
+    match data_type {
+        DataType::List(item) => check_type(item.data_type()),
+        DataType::Struct(fields) => {
+            let mut fields = fields.iter();
+            fields.try_for_each(|field| check_type(field.data_type()))
+        }
+        plain => column::values_of(plain).map(|_| ()),
+    }
+}
+
+/// An error of parsing with the line that its offset is in.
+fn located(file: &DriveFile, error: Error) -> Error {
+    let (PARSE, Kind::Corrupt, Some(at_bytes)) =
+        (error.operation(), error.kind(), error.offset_bytes())
+    else {
+        return error;
+    };
+    let mut newlines = 0;
+    let room = outcore_io::memory::Budget::new(8 << 20);
+    let counted = file.stream(
+        &room,
+        &(0..at_bytes),
+        || Ok(()),
+        |bytes| {
+            newlines += memchr_iter(b'\n', bytes).count();
+            Ok(true)
+        },
+    );
+    if counted.is_err() {
+        return error;
+    }
+    let cause = format!(
+        "line {}: {}",
+        units::count(newlines as u64 + 1),
+        error.cause()
+    );
+    let told = Error::corrupt("parse text", cause).offset(at_bytes);
+    match error.next_step() {
+        Some(hint) => told.hint(hint),
+        None => told,
+    }
+}
+
+fn separator_of(name: &Path) -> u8 {
+    let stem = name.to_string_lossy();
+    let is_tabs = [".tsv", ".tsv.gz", ".tsv.zst", ".tsv.bz2", ".tsv.xz"]
+        .iter()
+        .any(|ending| stem.ends_with(ending));
+    if is_tabs { b'\t' } else { b',' }
+}
+
+/// A record without the end of its line.
+fn without_end(record: &[u8]) -> &[u8] {
+    let record = record.strip_suffix(b"\n").unwrap_or(record);
+    record.strip_suffix(b"\r").unwrap_or(record)
+}

@@ -1,0 +1,235 @@
+//! What JSON values look like, and the type of a column that all of them have.
+//!
+//! Contract: a [`Shape`] is read from JSON text, and [`Shape::merge`]d with others into one that all of them have: whole
+//! numbers and others are numbers, scalars of different kinds are texts, objects have the fields of all. Fields keep the
+//! order in which they are first met. A value that is an object or a list where another is something else has no common
+//! shape. Pure.
+//!
+//! Complexity: a look at each byte, and at each field of what is known for a field that is new.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) enum Shape {
+    /// Nothing, or null.
+    #[default]
+    Null,
+    Truth,
+    /// Whole numbers, some of them negative, some beyond those of 64 bits with a sign.
+    Integer {
+        is_negative: bool,
+        is_large: bool,
+    },
+    Float,
+    Text,
+    List(Box<Shape>),
+    Object(Vec<(String, Shape)>),
+    /// Values that have no shape in common.
+    Mixed,
+}
+
+impl Shape {
+    /// Takes in another value.
+    pub(super) fn merge(&mut self, other: Shape) {
+        *self = match (std::mem::take(self), other) {
+            (Shape::Null, one) | (one, Shape::Null) => one,
+            (Shape::List(mut one), Shape::List(other)) => {
+                one.merge(*other);
+                Shape::List(one)
+            }
+            (Shape::Object(mut one), Shape::Object(other)) => {
+                merge_fields(&mut one, other);
+                Shape::Object(one)
+            }
+            (
+                Shape::Integer {
+                    is_negative,
+                    is_large,
+                },
+                Shape::Integer {
+                    is_negative: other_negative,
+                    is_large: other_large,
+                },
+            ) => Shape::Integer {
+                is_negative: is_negative || other_negative,
+                is_large: is_large || other_large,
+            },
+            (one, other) if one == other => one,
+            (
+                Shape::Integer {
+                    is_large: false, ..
+                },
+                Shape::Float,
+            )
+            | (
+                Shape::Float,
+                Shape::Integer {
+                    is_large: false, ..
+                },
+            ) => Shape::Float,
+            (one, other) if one.is_scalar() && other.is_scalar() => Shape::Text,
+            _ => Shape::Mixed,
+        };
+    }
+
+    fn is_scalar(&self) -> bool {
+        !matches!(self, Shape::List(_) | Shape::Object(_) | Shape::Mixed)
+    }
+
+    /// The type of such values, or the name of the field inside that has none.
+    pub(super) fn data_type(&self) -> Result<DataType, String> {
+        Ok(match self {
+            Shape::Truth => DataType::Boolean,
+            Shape::Integer {
+                is_large: false, ..
+            } => DataType::Int64,
+            Shape::Integer {
+                is_negative: false, ..
+            } => DataType::UInt64,
+            Shape::Float => DataType::Float64,
+            Shape::Null | Shape::Text | Shape::Integer { .. } => DataType::Utf8,
+            Shape::List(item) => {
+                DataType::List(Arc::new(Field::new_list_field(item.data_type()?, true)))
+            }
+            Shape::Object(fields) => DataType::Struct(fields_of(fields)?),
+            Shape::Mixed => return Err(String::new()),
+        })
+    }
+}
+
+/// The fields of an object as columns, or the name of one that has no type.
+pub(super) fn fields_of(fields: &[(String, Shape)]) -> Result<Fields, String> {
+    let fields = fields.iter().map(|(name, shape)| {
+        let data_type = shape.data_type().map_err(|inner| match inner.is_empty() {
+            true => name.clone(),
+            false => format!("{name}.{inner}"),
+        })?;
+        Ok(Field::new(name, data_type, true))
+    });
+    fields.collect()
+}
+
+fn merge_fields(known: &mut Vec<(String, Shape)>, others: Vec<(String, Shape)>) {
+    for (place, (name, shape)) in others.into_iter().enumerate() {
+        // Objects of one kind have their fields in one order, mostly.
+        let is_same = |(known, _): &(String, Shape)| *known == name;
+        let found = match known.get(place).is_some_and(is_same) {
+            true => Some(place),
+            false => known.iter().position(is_same),
+        };
+        match found {
+            Some(found) => known[found].1.merge(shape),
+            None => known.push((name, shape)),
+        }
+    }
+}
+
+struct Seen;
+
+impl<'de> Visitor<'de> for Seen {
+    type Value = Shape;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Shape, E> {
+        Ok(Shape::Null)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Shape, E> {
+        Ok(Shape::Truth)
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Shape, E> {
+        Ok(Shape::Integer {
+            is_negative: value < 0,
+            is_large: false,
+        })
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Shape, E> {
+        Ok(Shape::Integer {
+            is_negative: false,
+            is_large: i64::try_from(value).is_err(),
+        })
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
+        Ok(Shape::Float)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Shape, E> {
+        Ok(Shape::Text)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Shape, A::Error> {
+        let mut all = Shape::Null;
+        while let Some(item) = items.next_element()? {
+            all.merge(item);
+        }
+        Ok(Shape::List(Box::new(all)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Shape, A::Error> {
+        let mut fields: Vec<(String, Shape)> = Vec::new();
+        while let Some(name) = entries.next_key::<String>()? {
+            if fields.iter().any(|(known, _)| *known == name) {
+                entries.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            fields.push((name, entries.next_value()?));
+        }
+        Ok(Shape::Object(fields))
+    }
+}
+
+impl<'de> Deserialize<'de> for Shape {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Seen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::types::notation;
+    use super::*;
+
+    fn told(lines: &[&str]) -> Result<String, String> {
+        let mut all = Shape::Null;
+        for line in lines {
+            all.merge(serde_json::from_str(line).unwrap());
+        }
+        all.data_type().map(|data_type| notation(&data_type))
+    }
+
+    #[test]
+    fn shapes_are_merged_into_what_all_of_them_are() {
+        for (lines, wanted) in [
+            (
+                &[r#"{"b":1,"a":null}"#, r#"{"a":2.5,"c":true,"b":-3}"#][..],
+                "struct<b:i64,a:f64,c:bool>",
+            ),
+            (&["1", "2.5"], "f64"),
+            (&["18446744073709551615", "1"], "u64"),
+            (&["18446744073709551615", "-1"], "text"),
+            (&["18446744073709551615", "0.5"], "text"),
+            (&["1", r#""x""#], "text"),
+            (&["[]", "[1]", "[null,2.5]"], "list<f64>"),
+            (
+                &[r#"[{"x":1}]"#, r#"[{"y":"z"}]"#],
+                "list<struct<x:i64,y:text>>",
+            ),
+            (&["null"], "text"),
+        ] {
+            assert_eq!(told(lines).unwrap(), wanted);
+        }
+        let mixed = told(&[r#"{"a":{"b":1}}"#, r#"{"a":{"b":[1]}}"#]);
+        assert_eq!(mixed.unwrap_err(), "a.b");
+    }
+}

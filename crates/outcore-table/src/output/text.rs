@@ -1,0 +1,144 @@
+//! Rows as CSV or JSON lines.
+//!
+//! Contract: CSV has a line with the names of the columns in front; null is a field with nothing in it, an empty text one
+//! with nothing between quotes, and quotes stand around what has separators, quotes or ends of lines in it, so that what
+//! was written is read back. JSON lines have an object for each row, with all fields, null among them; numbers that are none
+//! and infinite ones are null, for JSON has none. Times are in ISO 8601, those with a zone in UTC; bytes are written in
+//! hexadecimal digits. CSV has no lists and objects. What is compressed is so by stretches, each a member of gzip or a frame
+//! of Zstandard by itself, which together are one file of these formats. Pure.
+
+use std::io::Write as _;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_json::WriterBuilder;
+use arrow_json::writer::LineDelimited;
+use arrow_schema::{DataType, Schema};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use memchr::memchr3;
+use outcore_io::{Error, Result};
+
+use super::options::{Codec, TableFormat};
+use super::unwritable_text;
+
+const WRITE: &str = "write table";
+
+/// Fails for columns that the format does not have.
+pub(super) fn check(schema: &Schema, format: TableFormat) -> Result<()> {
+    let nested = schema.fields().iter().find(|field| {
+        format == TableFormat::Csv
+            && (field.data_type().is_nested()
+                && !matches!(field.data_type(), DataType::Dictionary(..)))
+    });
+    if let Some(field) = nested {
+        let cause = format!(
+            "column `{}` is {}, which CSV has not",
+            field.name(),
+            field.data_type()
+        );
+        return Err(Error::usage(WRITE, cause)
+            .hint("write JSON lines or Parquet, or leave the column out with --columns"));
+    }
+    encode(
+        &RecordBatch::new_empty(std::sync::Arc::new(schema.clone())),
+        format,
+        &mut Vec::new(),
+    )
+}
+
+/// What stands in front of all rows.
+pub(super) fn header(schema: &Schema, format: TableFormat) -> Vec<u8> {
+    let mut text = Vec::new();
+    if format == TableFormat::Csv {
+        for (place, field) in schema.fields().iter().enumerate() {
+            if place > 0 {
+                text.push(b',');
+            }
+            push_field(&mut text, field.name());
+        }
+        text.push(b'\n');
+    }
+    text
+}
+
+/// Appends the rows of `batch` to `text`.
+pub(super) fn encode(batch: &RecordBatch, format: TableFormat, text: &mut Vec<u8>) -> Result<()> {
+    if format == TableFormat::Csv {
+        return encode_csv(batch, text);
+    }
+    let builder = WriterBuilder::new().with_explicit_nulls(true);
+    let mut writer = builder.build::<_, LineDelimited>(text);
+    writer.write(batch).map_err(|error| unwritable_text(&error))
+}
+
+fn encode_csv(batch: &RecordBatch, text: &mut Vec<u8>) -> Result<()> {
+    let options = FormatOptions::default();
+    let columns = batch.columns().iter();
+    let columns = columns.map(|column| {
+        let formatter = ArrayFormatter::try_new(column, &options);
+        formatter.map(|formatter| (column, formatter))
+    });
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>();
+    let columns = columns.map_err(|error| unwritable_text(&error))?;
+    let mut value = String::new();
+    for row in 0..batch.num_rows() {
+        for (place, (column, formatter)) in columns.iter().enumerate() {
+            if place > 0 {
+                text.push(b',');
+            }
+            if column.is_null(row) {
+                continue;
+            }
+            if let DataType::Utf8 = column.data_type() {
+                push_field(text, column.as_string::<i32>().value(row));
+                continue;
+            }
+            value.clear();
+            let written = formatter.value(row).write(&mut value);
+            written.map_err(|error| unwritable_text(&error))?;
+            push_field(text, &value);
+        }
+        text.push(b'\n');
+    }
+    Ok(())
+}
+
+/// Appends a field, with quotes where it needs some.
+fn push_field(text: &mut Vec<u8>, value: &str) {
+    let bytes = value.as_bytes();
+    let is_plain =
+        !bytes.is_empty() && memchr3(b',', b'"', b'\n', bytes).is_none() && !bytes.contains(&b'\r');
+    if is_plain {
+        text.extend_from_slice(bytes);
+        return;
+    }
+    text.push(b'"');
+    for &byte in bytes {
+        if byte == b'"' {
+            text.push(b'"');
+        }
+        text.push(byte);
+    }
+    text.push(b'"');
+}
+
+/// A stretch of text as it is stored.
+pub(super) fn packed(text: Vec<u8>, codec: Codec) -> Result<Vec<u8>> {
+    let failed = |error: std::io::Error| Error::io("compress", &error);
+    match codec {
+        Codec::Gzip(level) => {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::new(level));
+            encoder.write_all(&text).map_err(failed)?;
+            encoder.finish().map_err(failed)
+        }
+        Codec::Zstd(level) => {
+            let mut encoder = zstd::Encoder::new(Vec::new(), level).map_err(failed)?;
+            encoder.include_checksum(true).map_err(failed)?;
+            encoder.write_all(&text).map_err(failed)?;
+            encoder.finish().map_err(failed)
+        }
+        _ => Ok(text),
+    }
+}
