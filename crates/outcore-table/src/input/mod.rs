@@ -289,7 +289,7 @@ impl TableInput {
                 None => error,
             });
         }
-        let credit = self.job.budget.reserve(READER, memory_bytes)?;
+        let reservation = self.job.budget.reserve(READER, memory_bytes)?;
         let transfers = match self.files.first() {
             Some(file) => Some(file.drive_file().queue()?),
             None => None,
@@ -297,7 +297,7 @@ impl TableInput {
         Ok(TableReader {
             input: self,
             transfers,
-            credit,
+            reservation,
         })
     }
 }
@@ -307,7 +307,7 @@ pub struct TableReader<'a> {
     input: &'a TableInput,
     /// Nothing where there are no files.
     transfers: Option<Transfers<usize>>,
-    credit: Reservation,
+    reservation: Reservation,
 }
 
 impl TableReader<'_> {
@@ -322,7 +322,7 @@ impl TableReader<'_> {
             .transfers
             .as_mut()
             .ok_or_else(|| Error::usage(READ, "no file"))?;
-        let memory_bytes = self.credit.bytes();
+        let memory_bytes = self.reservation.bytes();
         let found = match &*file.format {
             Format::Parquet(parquet) => {
                 let reader =
