@@ -42,7 +42,7 @@ Examples:
 /// Convert files of vectors, tell what they hold, and find near-duplicates
 ///
 /// Names of files tell their formats: .npy, .fvecs, .bvecs and .ivecs, .fbin, .f16bin, .u8bin,
-/// .i8bin and .ibin; others hold bare numbers and need a type.
+/// .i8bin and .ibin; others hold raw numbers and need a type.
 #[derive(Debug, Subcommand)]
 pub(crate) enum VectorCommand {
     Convert(VectorConvertArgs),
@@ -59,7 +59,7 @@ pub(crate) enum VectorCommand {
 pub(crate) struct VectorConvertArgs {
     #[command(flatten)]
     pub(crate) input: VectorInputArgs,
-    /// Output; its name tells the format, bare numbers if it tells none
+    /// Output; its name tells the format, raw numbers if it tells none
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Kind of number of OUT: f32, f16, f64, i8, u8, i32 or i64. Default: as its name tells, or as
@@ -102,14 +102,14 @@ pub(crate) struct PairsArgs {
     /// The most bits in which a pair differs; BASE has packed bits, as u8
     #[arg(long, value_name = "BITS")]
     pub(crate) max_hamming: Option<u32>,
-    /// Pairs of rows: .npy, .ibin, .ivecs, or bare i64
+    /// Pairs of rows: .npy, .ibin, .ivecs, or raw i64
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Their distances, one minus the cosine, the squared Euclidean or the bits that differ: .npy, .fbin,
-    /// or bare f32
+    /// or raw f32
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) distances: Option<PathBuf>,
-    /// Type of bare numbers, such as f32x768
+    /// Type of raw numbers, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
     #[command(flatten)]
@@ -122,7 +122,7 @@ pub(crate) struct VectorInputArgs {
     /// File of vectors
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) input: PathBuf,
-    /// Type of bare numbers, such as f32x768
+    /// Type of raw numbers, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
 }
@@ -180,17 +180,17 @@ pub(crate) struct KnnArgs {
     )]
     pub(crate) radius: Option<f64>,
     /// Where the results of each query begin, and where the last ones end, as in faiss' range_search:
-    /// .npy, .ibin, or bare i64
+    /// .npy, .ibin, or raw i64
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "radius")]
     pub(crate) limits: Option<PathBuf>,
     /// What is near
     #[arg(long, value_enum, default_value = "l2")]
     pub(crate) metric: MetricName,
     /// Rows of the base that are nearest to each query, the nearest first: .ibin, .ivecs, .npy, or
-    /// bare i64
+    /// raw i64
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Their distances: .fbin, .fvecs, .npy, or bare f32
+    /// Their distances: .fbin, .fvecs, .npy, or raw f32
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) distances: Option<PathBuf>,
     /// Find the neighbours of every row of the base among the others
@@ -199,7 +199,7 @@ pub(crate) struct KnnArgs {
     /// Search only rows with a value other than 0 in this file: an array of bool or u8
     #[arg(long, value_name = "MASK", value_hint = ValueHint::FilePath)]
     pub(crate) subset: Option<PathBuf>,
-    /// Type of bare numbers in both files, such as f32x768
+    /// Type of raw numbers in both files, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
     #[command(flatten)]
@@ -221,10 +221,11 @@ pub(crate) struct KmeansArgs {
     /// Number of clusters
     #[arg(short, value_name = "K", value_parser = parse_count, default_value = "8")]
     pub(crate) k: u64,
-    /// Centroids: .npy, .fbin, .fvecs, or bare numbers
+    /// Centroids: .npy, .fbin, .fvecs, or raw numbers
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// The cluster of each vector, counted from 0: .npy, .ibin, or bare i32; reads the base once more
+    /// The cluster of each vector, counted from 0: .npy, .ibin, or raw i32; reads the base once
+    /// more
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) labels: Option<PathBuf>,
     /// Where centroids start: k-means++ or random, on a sample of at least 4096 and 8 K vectors;
@@ -256,7 +257,7 @@ pub(crate) struct KmeansArgs {
     /// Take vectors and centroids at norm 1: clusters by cosine
     #[arg(long)]
     pub(crate) spherical: bool,
-    /// Type of bare numbers, such as f32x768
+    /// Type of raw numbers, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
     #[command(flatten)]

@@ -59,7 +59,7 @@ pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
         return Ok(is_directory_of_tables(first));
     }
     if !first.is_file() {
-        // A stream, a dataset, or nothing: what is none of these is told by who reads it.
+        // A stream, a dataset, or nothing: anything else is reported when it is read.
         return Ok(false);
     }
     // An empty file is none, whatever it was meant to be; its name says what.
@@ -115,7 +115,7 @@ fn check_tables(context: &Context, inputs: &[PathBuf], (cause, hint): (&str, &st
         return Ok(());
     }
     match inputs.first() {
-        // What is not there, or not a file, is told by who opens it.
+        // A missing file, or something else, is reported when it is opened.
         Some(first) if first.is_file() => Err(Error::usage(READ, cause).path(first).hint(hint)),
         _ => Ok(()),
     }
@@ -126,7 +126,10 @@ fn refuse(is_given: bool, flag: &str) -> Result<()> {
     match is_given {
         false => Ok(()),
         true => Err(Error::usage(READ, format!("{flag} cannot be used with tables"))
-            .hint("leave that out; the columns of an order are named with --by NAME[:desc][:nulls-first]")),
+            .hint(match flag.contains("--explain") {
+                true => "leave it out; only jobs on lines and records show their plan",
+                false => "leave it out; name the columns of an order with --by NAME[:desc][:nulls-first]",
+            })),
     }
 }
 
