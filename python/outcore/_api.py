@@ -290,7 +290,7 @@ def gen(
         count: How many records.
         dist: How keys are distributed: `uniform` (the whole range), `uniform:MU` (0 to MU),
             `exponential:LAMBDA`, `zipf:S[:RANKS]`, `normal`, `clusters:K`, `sorted`, `reversed`, `equal`.
-        seed: Another seed makes other records.
+        seed: Random seed.
         ascii: gensort: printable records.
         skewed: gensort: keys that share prefixes.
         first: gensort: number of the first record.

@@ -305,7 +305,8 @@ class Dataset(Lazy):
             one._request["steps"] or one._request["zipped"] or not one._request["inputs"]
             for one in (self, *others)
         ):
-            raise usage("zip", "not files as they are", "zip first, then map; or write it first")
+            hint = "zip first and map afterwards, or write the mapped dataset to a file first"
+            raise usage("zip", "only datasets of unmodified files can be zipped", hint)
         dtype = self._side_by_side([self._dtype, *(other._dtype for other in others)])
         return Dataset(DatasetRequest({**self._request, "zipped": zipped}), dtype)
 

@@ -58,9 +58,10 @@ class Lines(Lazy):
             key: Keys as GNU sort's `-k` has them, the most significant first: `"2,2n"`.
             separator: The byte between fields, as `-t`; without it fields begin where blanks do.
             order: Letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
-            by: For JSON lines, paths of fields: `".user.id"`, or `".price:r"` for the largest first.
-                With `csv`, names of columns or their numbers from 1, with letters behind a colon for
-                how they compare: `"price:nr"`.
+            by: For JSON lines, paths of fields: `".user.id"`, or `".price:desc"` for the largest first.
+                With `csv`, names of columns or their numbers from 1, which letters after a colon tell how
+                to compare: `"price:nr"`. Both take `asc`, `desc`, `nulls-first` and `nulls-last` after
+                colons; an empty field of CSV is a null.
             csv: The files are CSV, whose quotes may hold separators and newlines. `separator` is a comma
                 by default, in files called `.tsv` a tab. It must be the last step; iteration then
                 gives the lines of the file that would be written, the header among them.

@@ -72,7 +72,7 @@ def knn(
         >>> distances, ids = outcore.knn("base.fbin", queries, k=10)
 
     Args:
-        base: The vectors that are searched: a file (`.npy`, `.fbin`, `.fvecs` and their kin, or bare
+        base: The vectors that are searched: a file (`.npy`, `.fbin`, `.fvecs` and their kin, or raw
             numbers with `dtype`), or an array.
         queries: The vectors whose neighbours are looked for, likewise; by default those of the base,
             none of which is its own neighbour.
@@ -80,7 +80,7 @@ def knn(
         metric: `"l2"` (the squared Euclidean distance), `"ip"` (the inner product, largest first), `"cos"` (one
             minus the cosine) or `"hamming"` (the bits that differ, of arrays of `uint8` as `numpy.packbits` makes
             them).
-        dtype: The type of bare numbers, such as `"f32x768"`.
+        dtype: The type of raw numbers, such as `"f32x768"`.
         subset: A file with a byte for each row of the base: those with 0 are not neighbours.
         index: A file that `index_vectors` has made of the base, which is read in its stead. The result is the same.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
@@ -355,7 +355,7 @@ class KMeans:
             the mean variance of the columns.
         random_state: Seed of the starts; the same result each time if it is `None`, too.
         spherical: Take vectors and centroids at norm 1.
-        dtype: The type of bare numbers, such as `"f32x768"`.
+        dtype: The type of raw numbers, such as `"f32x768"`.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.

@@ -374,8 +374,9 @@ def sort_view(
             as in `open`; `"any"` takes any bytes for lines.
         separator: Of lines, the byte between fields, as `-t`; without it fields begin where blanks do.
         order: Of lines, letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
-        by: Of JSON lines, paths of fields: `".user.id"`, or `".price:r"` for the largest first. With
-            `csv`, names of columns or their numbers from 1: `"price:nr"`.
+        by: Of JSON lines, paths of fields: `".user.id"`, or `".price:desc"` for the largest first.
+            With `csv`, names of columns or their numbers from 1: `"price:nr"`. The words of tables
+            (`asc`, `desc`, `nulls-first`, `nulls-last`) may follow colons, too.
         csv: The lines are records of CSV; quotes may hold separators and newlines. `separator` is a comma
             by default, in files called `.tsv` a tab.
         header: The first line of each file of CSV names its columns; `LineView.header` has it.

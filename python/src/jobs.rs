@@ -83,7 +83,7 @@ fn sort_files(request: request::Sort, resources: Resources, run: &Run) -> Result
         plan,
     } = prepare(request, resources, run)?;
     let target = target.ok_or_else(|| {
-        Error::usage("create output", "no output is named").hint("name a file for the result")
+        Error::usage("create output", "no output given").hint("name a file for the result")
     })?;
     let header = output::header_for(&target, &inputs, &decided)?;
     let output = target.to_sort(header, no_pipe)?;

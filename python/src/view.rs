@@ -169,11 +169,11 @@ fn build_of_files(request: &request::ViewBuild, resources: Resources, run: &Run)
         keeps_runs: false,
         run_bytes: None,
     };
-    let home = NewDir::make(&request.output)?;
+    let new_dir = NewDir::make(&request.output)?;
     let dir = std::path::absolute(&request.output).unwrap_or_else(|_| request.output.clone());
     let built = run_build(&job, &found.files, &dir, found.what, options);
     let (view, _) = built.map_err(|error| inputs::explain(&found.named, error))?;
-    home.keep();
+    new_dir.keep();
     Ok(View::of(view))
 }
 

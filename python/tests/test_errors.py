@@ -61,19 +61,19 @@ REFUSED: dict[str, Refused] = {
     "records that are cut": (
         sort("in", "out", record=(7, "0:7")), outcore.UsageError, "left over",
     ),
-    "no input": (sort([], "out", dtype="u64"), outcore.UsageError, "no input is named"),
+    "no input": (sort([], "out", dtype="u64"), outcore.UsageError, "no input given"),
     "missing input": (
         sort("nowhere", "out", dtype="u64"), outcore.NotFoundError, r"\(nowhere\); check the path",
     ),
     "a directory as input": (
-        sort("dir", "out", dtype="u64"), outcore.UsageError, "it is a directory",
+        sort("dir", "out", dtype="u64"), outcore.UsageError, "is a directory",
     ),
-    "a pipe as input": (sort("pipe", "out", dtype="u64"), outcore.UsageError, "it is a stream"),
+    "a pipe as input": (sort("pipe", "out", dtype="u64"), outcore.UsageError, "is a stream"),
     "a pipe as output": (
-        sort("in", "pipe", dtype="u64"), outcore.UsageError, "it is not a regular file",
+        sort("in", "pipe", dtype="u64"), outcore.UsageError, "is not a regular file",
     ),
     "a directory as output": (
-        sort("in", "dir", dtype="u64"), outcore.UsageError, "it is a directory",
+        sort("in", "dir", dtype="u64"), outcore.UsageError, "is a directory",
     ),
     "output exists": (
         sort("in", "other", dtype="u64"), outcore.UsageError,
@@ -87,13 +87,13 @@ REFUSED: dict[str, Refused] = {
     ),
     "nothing to replace": (
         sort("in", "other", dtype="u64", force=True, replace=True), outcore.UsageError,
-        "none of the inputs",
+        "not one of the inputs",
     ),
     "output nowhere": (
         sort("in", "no/where", dtype="u64"), outcore.NotFoundError, "make the directory first",
     ),
     "a drive that is none": (
-        sort("in", "out", dtype="u64", drives="in"), outcore.UsageError, "it is not a directory",
+        sort("in", "out", dtype="u64", drives="in"), outcore.UsageError, "not a directory",
     ),
     "shards without drives": (
         sort("in", "{drive}", dtype="u64"), outcore.UsageError, "needs drives",

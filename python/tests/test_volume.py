@@ -72,7 +72,7 @@ def test_damage_missing_drives_and_taken_names_are_named(volume: outcore.Volume,
     with pytest.raises(outcore.CorruptError) as caught:
         volume.read("x")
     assert caught.value.drive == "d1"
-    volume.write("small", b"one granule, on one drive")
+    volume.write("small", b"one block, on one drive")
     (tmp_path / "d2").rename(tmp_path / "away")
     listed = volume.ls()
     assert [entry.name for entry in listed] == ["small", "x"]
@@ -83,7 +83,7 @@ def test_damage_missing_drives_and_taken_names_are_named(volume: outcore.Volume,
             refused()
         assert missing.value.drive == "d2"
     (tmp_path / "away").rename(tmp_path / "d2")
-    assert volume.read("small") == b"one granule, on one drive"
+    assert volume.read("small") == b"one block, on one drive"
     # A copy of a manifest that is lost is written anew.
     (tmp_path / "d1/outcore-volume/datasets/small.json").unlink()
     assert [(damage.drive, damage.is_repaired) for damage in volume.scrub("small")] == [("d1", True)]

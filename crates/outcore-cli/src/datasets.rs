@@ -140,7 +140,7 @@ impl Files {
         staging.map_or(Ok(()), |staging| staging.finish(&self.copying()))
     }
 
-    /// Copies so many bytes, showing how far it is and stopping when a signal comes.
+    /// Copies bytes, showing progress and stopping when a signal comes.
     fn copying(&self) -> impl Fn(u64, &Work<'_>) -> Result<()> {
         let (reporter, interrupt) = (&self.reporter, &self.interrupt);
         move |bytes, work| {

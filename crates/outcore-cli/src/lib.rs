@@ -88,6 +88,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Err(error) => match usage::read(&error) {
             usage::Parsed::Text(text) => print(&reporter(), &text),
             usage::Parsed::Wrong(wrong) => finish(&reporter(), Err(wrong)),
+            usage::Parsed::Nothing(wrong, help) => {
+                let reporter = reporter();
+                reporter.human(help.trim_end());
+                finish(&reporter, Err(wrong))
+            }
         },
     }
 }

@@ -115,7 +115,8 @@ pub(crate) fn plan_json(plan: &PartitionPlan) -> Value {
     })
 }
 
-/// How fast a plan takes drives and processors to be, and who says so; of processors none where it does not count them.
+/// How fast a plan assumes drives and processors to be, and the source of these rates; none for
+/// processors that it does not count.
 pub(crate) fn rates_json(rates: &DriveRates, costs: Option<RatesOrigin>) -> Value {
     json!({
         "read_bytes_per_s": rates.read_bytes_per_s,

@@ -1,10 +1,11 @@
 //! `--record-io`: the one recording of a run, whatever the command.
 //!
-//! Contract: a command that has settled what it reads and writes calls [`Recorder::start`] and works
-//! with the means that it gives. Its summary ends the recording and has the facts of the trace
-//! ([`Reporter::summary`](crate::report::Reporter::summary)); [`Recorder::close`] says where the trace
-//! is, behind all else, or gives the error that kept it from appearing: the run is done then, and its
-//! summary has been told. A command that fails, or whose reader went away, leaves no trace.
+//! Contract: a command that has settled what it reads and writes calls [`Recorder::start`] and
+//! works with the means that it gives. Its summary ends the recording and has the facts of the
+//! trace ([`Reporter::summary`](crate::report::Reporter::summary)); [`Recorder::close`] says where
+//! the trace is, after everything else, or gives the error that kept it from appearing: the run is
+//! done then, and its summary has been told. A command that fails, or whose reader went away,
+//! leaves no trace.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -281,7 +281,7 @@ fn say(stream: &mut dyn Write, text: &str) {
         .and_then(|()| stream.flush());
 }
 
-/// The error's own line, without the hint behind it.
+/// The error's own line, without its hint.
 fn message_of(error: &Error) -> String {
     let text = error.to_string();
     let hint = error.next_step().map(|hint| format!("; {hint}"));

@@ -1,7 +1,10 @@
 //! What clap has to say about the arguments, in the command's own form.
 //!
-//! Contract: help and version go to standard output and are not errors. Everything else becomes an
-//! [`Error`] of kind usage: one line with the cause, one with the next step.
+//! Contract: help and version go to standard output and are not errors; without a subcommand the
+//! short help goes to standard error, before the error. Everything else becomes an [`Error`] of
+//! kind usage: one line with the cause, one with the next step.
+
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use outcore::Error;
@@ -16,6 +19,8 @@ pub(crate) enum Parsed {
     Text(String),
     /// A wrong request.
     Wrong(Error),
+    /// Nothing was requested; the help says what can be.
+    Nothing(Error, String),
 }
 
 /// Sorts out clap's answer.
@@ -24,8 +29,9 @@ pub(crate) fn read(error: &clap::Error) -> Parsed {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             Parsed::Text(error.render().to_string())
         }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Parsed::Wrong(
-            Error::usage("read arguments", "no subcommand is given").hint("try --help"),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Parsed::Nothing(
+            Error::usage("read arguments", "no subcommand given").hint("see --help"),
+            error.render().to_string(),
         ),
         _ => Parsed::Wrong(wrong(error)),
     }
@@ -49,8 +55,17 @@ fn wrong(error: &clap::Error) -> Error {
             None => wrong,
         };
     }
+    if let Some(wrong) = not_a_number(error) {
+        return wrong;
+    }
     let text = error.render().to_string();
     let (mut cause, mut tip) = (Vec::new(), None);
+    // Where something is missing, its place in the usage says what.
+    let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
+    let usage = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Usage: "))
+        .filter(|_| is_missing);
     for line in text.lines().map(str::trim) {
         if line.starts_with("Usage:") || line.starts_with("For more information") {
             break;
@@ -70,8 +85,38 @@ fn wrong(error: &clap::Error) -> Error {
     let hint = match tip {
         // Clap would take it for a file's name.
         _ if unknown == "--record-io" => RECORDS_NOTHING.to_string(),
+        // So it would any other unknown option.
+        Some(tip) if tip.starts_with("to pass") && unknown.starts_with('-') => {
+            format!("--help lists all options; for a file of that name write ./{unknown}")
+        }
         Some(tip) => format!("{tip}; see --help"),
-        None => "see --help".to_string(),
+        None => match usage {
+            Some(usage) => format!("usage: {usage}; see --help"),
+            None => "see --help".to_string(),
+        },
     };
     Error::usage("read arguments", cause).hint(hint)
+}
+
+/// What to say of a value that is not a number, where clap repeats what Rust's own reader says.
+fn not_a_number(error: &clap::Error) -> Option<Error> {
+    use std::error::Error as _;
+    let source = error.source()?;
+    let wanted = match source
+        .downcast_ref::<ParseIntError>()
+        .map(ParseIntError::kind)
+    {
+        Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "a whole number in range",
+        Some(_) => "a whole number",
+        None if source.is::<ParseFloatError>() => "a number",
+        None => return None,
+    };
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let flag = text(ContextKind::InvalidArg)?;
+    let value = text(ContextKind::InvalidValue)?;
+    let cause = format!("`{value}` is not {wanted}, which {flag} needs");
+    Some(Error::usage("read arguments", cause).hint("see --help for the arguments and their order"))
 }

@@ -1,10 +1,11 @@
 //! What a file holds, told by its first bytes.
 //!
-//! Contract: [`Content::of`] knows compressed text, arrays of NumPy and the binary formats that data come
-//! in, by their magic numbers, and says whether there are NULs. A magic number that is a word (`PAR1`,
-//! `ORC`) counts only where bytes stand behind it that no text has. [`Recognition`] is the one rule about
-//! what may be taken for lines, and [`Content::check_records`] that for records; every input goes through
-//! one of them ([`crate::inputs`], [`crate::spool`], [`crate::text::reader`]). Pure.
+//! Contract: [`Content::of`] knows compressed text, arrays of NumPy and the binary formats that
+//! data come in, by their magic numbers, and says whether there are NULs. A magic number that is a
+//! word (`PAR1`, `ORC`) counts only where it is followed by bytes that no text has. [`Recognition`]
+//! is the one rule about what may be taken for lines, and [`Content::check_records`] that for
+//! records; every input goes through one of them ([`crate::inputs`], [`crate::spool`],
+//! [`crate::text::reader`]). Pure.
 
 use std::path::Path;
 
@@ -308,7 +309,7 @@ impl Content {
                 Compression::of(name).is_some(),
             ),
             Content::Other(format) => (
-                format!("it is {}, not records", format.name),
+                format!("the file is {}, not records", format.name),
                 format.hint.to_string(),
                 end.is_some_and(|end| format.endings.contains(&end)),
             ),
@@ -402,14 +403,17 @@ impl Recognition {
                 return Ok(());
             }
             Content::Plain { .. } => (
-                "it holds binary data, not lines: there are NULs in it".to_string(),
+                "the file holds binary data, not lines: there are NULs in it".to_string(),
                 "say what its records are with --type, for example --type u64",
             ),
             Content::Array => (
-                "it holds an array of NumPy, not lines".to_string(),
+                "the file holds an array of NumPy, not lines".to_string(),
                 "say with --type what its items are",
             ),
-            Content::Other(format) => (format!("it is {}, not lines", format.name), format.hint),
+            Content::Other(format) => (
+                format!("the file is {}, not lines", format.name),
+                format.hint,
+            ),
         };
         let hint = format!("{hint}; with --lines its bytes are lines as they are");
         Err(Error::usage(READ, cause).path(name).hint(hint))
@@ -422,7 +426,7 @@ impl Recognition {
     pub(crate) fn check_unpacked(self, name: &Path, head: &[u8], is_file: bool) -> Result<()> {
         let content = Content::of(head);
         if let (Content::Packed(_), false) = (content, self.insists_lines) {
-            return Err(Error::usage("read lines", "it is compressed twice")
+            return Err(Error::usage("read lines", "the file is compressed twice")
                 .path(name)
                 .hint("decompress it once first"));
         }
@@ -496,7 +500,7 @@ mod tests {
         let (strict, path) = (Recognition::default(), Path::new("x.parquet"));
         let parquet = Content::of(b"PAR1\x15\x04");
         let error = strict.check_lines(path, parquet, false).unwrap_err();
-        assert_eq!(error.cause(), "it is a Parquet file, not lines");
+        assert_eq!(error.cause(), "the file is a Parquet file, not lines");
         assert!(error.next_step().unwrap().contains("--lines"));
         assert!(
             Recognition::ANYTHING
@@ -521,7 +525,7 @@ mod tests {
         );
         assert_eq!(Recognition::ANYTHING.packed(path, Content::of(gzip)), None);
         let error = strict.check_unpacked(path, gzip, true).unwrap_err();
-        assert_eq!(error.cause(), "it is compressed twice");
+        assert_eq!(error.cause(), "the file is compressed twice");
         assert!(strict.check_unpacked(path, b"PAR1\x15\x04", true).is_err());
         assert!(strict.check_unpacked(path, b"a\n", true).is_ok());
     }

@@ -23,7 +23,7 @@ use crate::spool::{Spool, unpack_packed};
 use crate::text::csv_files::CsvSort;
 use crate::text::output::Dress;
 
-/// What the user's settings allow, and who watches.
+/// What the user's settings allow, and the observer of the job.
 #[derive(Debug, Clone)]
 pub struct Allowed {
     /// The settings.
@@ -67,7 +67,7 @@ impl ResourceProvider for Allowed {
 pub enum Request {
     /// The records of files; several groups of files are zipped.
     Records(Vec<(Vec<PathBuf>, TypeRequest)>),
-    /// Nothing: the numbers from 0, so many.
+    /// No files: the numbers from 0 up to, but without, this one.
     Count(u64),
     /// The lines of files.
     Lines {

@@ -33,6 +33,9 @@ pub const STDIN_NAME: &str = "standard input";
 /// Standard input as a file that can be opened again.
 const STDIN_PATH: &str = "/proc/self/fd/0";
 const OPEN: &str = "open input";
+const CHECK_PATH: &str = "check the path";
+/// The command's words; Python has the output as an argument of its own.
+const PERHAPS_OUTPUT: &str = "check the path; to write the result there, name it with -o";
 /// So many bytes tell what a stream holds, but for archives of tar.
 const TELLING_BYTES: usize = 64;
 /// The longest wait for a stream before the next look for a cancellation.
@@ -153,7 +156,7 @@ impl Source {
     }
 
     /// As much as there is of `len_bytes` bytes from where the input begins.
-    fn head(&self, len_bytes: usize) -> Result<Vec<u8>> {
+    pub(crate) fn head(&self, len_bytes: usize) -> Result<Vec<u8>> {
         if let Some(sealed) = &self.sealed {
             return sealed.read(self.start_bytes, len_bytes);
         }
@@ -193,7 +196,8 @@ impl ResolvedInput {
         Input {
             path: self.source.path.clone(),
             header_bytes: self.header_bytes,
-            // A file of raw records ends where it ends; a header promises so much and no more.
+            // Raw records extend to the end of the file; a header says how many bytes of data there
+            // are.
             data_bytes: self.npy.is_some().then_some(self.data_bytes),
         }
     }
@@ -203,7 +207,7 @@ impl ResolvedInput {
 ///
 /// # Errors
 /// No name, a missing file, a directory or device, a stream where none is taken, standard input
-/// named twice, a broken manifest, a file of which `--delete-input` has freed parts.
+/// named twice, a broken manifest, a file whose parts `--delete-input` has freed.
 pub fn find(names: &[PathBuf], streams: Streams, known: &dyn Names) -> Result<Vec<Source>> {
     find_in((names, known), streams, is_manifest)
 }
@@ -222,7 +226,7 @@ fn find_in(
     is_list: impl Fn(&Path) -> bool,
 ) -> Result<Vec<Source>> {
     if names.is_empty() {
-        return Err(Error::usage(OPEN, "no input is named").hint("name a file"));
+        return Err(Error::usage(OPEN, "no input given").hint("name a file"));
     }
     let is_stdio = |name: &Path| streams == Streams::Taken && is_stdio(name);
     let mut sources = Vec::new();
@@ -240,10 +244,22 @@ fn find_in(
         } else if is_list(name) {
             sources.extend(shards_of(name, streams)?);
         } else {
-            sources.push(named(name, None, streams)?);
+            let found = named(name, None, streams);
+            sources
+                .push(found.map_err(|error| perhaps_output(error, (sources.len(), names.len())))?);
         }
     }
     Ok(sources)
+}
+
+/// Adds a hint to the error about a last input that does not exist, since an output may have been
+/// meant.
+fn perhaps_output(error: Error, (found_count, names_count): (usize, usize)) -> Error {
+    let is_last = names_count > 1 && found_count + 1 == names_count;
+    match error.next_step() {
+        Some(CHECK_PATH) if is_last => error.hint(PERHAPS_OUTPUT),
+        _ => error,
+    }
 }
 
 /// Refuses streams, where a plan has to know how long its inputs are.
@@ -320,15 +336,15 @@ fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Sourc
 
 fn check_kind(path: &Path, kind: FileType, streams: Streams) -> Result<()> {
     let (cause, hint) = if kind.is_dir() {
-        ("it is a directory", "name the files in it")
+        ("the input is a directory", "name the files in it")
     } else if kind.is_block_device() {
         (
-            "it is a block device",
+            "the input is a block device",
             "copy the part that holds the records into a file",
         )
     } else if !kind.is_file() && streams == Streams::Refused {
         (
-            "it is a stream",
+            "the input is a stream",
             "name a file, or pipe it into the command: outcore sort -",
         )
     } else {
@@ -388,7 +404,7 @@ fn shards_of(path: &Path, streams: Streams) -> Result<Vec<Source>> {
         })?;
         shard.check(&found).map_err(|cause| {
             let hint = format!(
-                "it was changed or replaced after {} was written: sort again, restore it, or name \
+                "the shard was changed or replaced after {} was written: sort again, restore it, or name \
                  the shards themselves in order",
                 path.display()
             );
@@ -402,9 +418,19 @@ fn shards_of(path: &Path, streams: Streams) -> Result<Vec<Source>> {
 }
 
 fn cannot_open(path: &Path, error: &std::io::Error) -> Error {
+    let name = path.as_os_str().as_encoded_bytes();
     let hint = match error.kind() {
         std::io::ErrorKind::PermissionDenied => "check the permissions",
-        _ => "check the path",
+        std::io::ErrorKind::NotFound if name.starts_with(b"~") => {
+            "the shell expands ~ only at the start of a word without quotes; write the whole path"
+        }
+        std::io::ErrorKind::NotFound if name.starts_with(b"$") => {
+            "the shell expands variables only outside single quotes; write the whole path"
+        }
+        std::io::ErrorKind::NotFound if memchr::memchr3(b'*', b'?', b'[', name).is_some() => {
+            "no file matches this pattern, or quotes kept the shell from expanding it"
+        }
+        _ => CHECK_PATH,
     };
     Error::io(OPEN, error).path(path).hint(hint)
 }
@@ -582,7 +608,7 @@ mod tests {
         assert_eq!(error.file_path(), Some(Path::new(STDIO)));
         assert_eq!(error.kind(), Kind::Io);
         let error = find(&[PathBuf::from("/dev/null")], Streams::Refused, &FilesOnly).unwrap_err();
-        assert_eq!(error.cause(), "it is a stream");
+        assert_eq!(error.cause(), "the input is a stream");
         let sources = find(&[PathBuf::from("/dev/null")], Streams::Taken, &FilesOnly).unwrap();
         assert!(sources[0].is_stream());
         assert!(find(&[], Streams::Taken, &FilesOnly).is_err());

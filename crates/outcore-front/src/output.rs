@@ -214,7 +214,7 @@ pub fn choose(
         Some(name) => file_or_pipe(name, streams)?,
         None if consent.replace => place_of_input(sources)?,
         None => {
-            return Err(Error::usage(CREATE, "no output is named")
+            return Err(Error::usage(CREATE, "no output given")
                 .hint("add -o OUT, -o - for standard output, or --replace to sort in place"));
         }
     };
@@ -238,7 +238,7 @@ fn file_or_pipe(name: &Path, streams: Streams) -> Result<Target> {
     if kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device()) {
         return match streams {
             Streams::Taken => Ok(Target::Pipe(Some(name.to_path_buf()))),
-            Streams::Refused => Err(Error::usage(CREATE, "it is not a regular file")
+            Streams::Refused => Err(Error::usage(CREATE, "the output is not a regular file")
                 .path(name)
                 .hint("write a file; the command writes pipes: outcore sort -o -")),
         };
@@ -255,23 +255,27 @@ pub(crate) fn file_at(operation: &str, name: &Path) -> Result<PathBuf> {
     let is_link = fs::symlink_metadata(name).is_ok_and(|facts| facts.is_symlink());
     let Ok(facts) = fs::metadata(name) else {
         if is_link {
-            return Err(Error::usage(operation, "it is a link that leads nowhere")
-                .path(name)
-                .hint("remove it, or give another name"));
+            return Err(Error::usage(
+                operation,
+                "the output is a link to a file that does not exist",
+            )
+            .path(name)
+            .hint("remove it, or give another name"));
         }
         return Ok(name.to_path_buf());
     };
     if facts.is_dir() {
-        return Err(Error::usage(operation, "it is a directory")
+        return Err(Error::usage(operation, "the output is a directory")
             .path(name)
             .hint("name a file in it"));
     }
     if !facts.is_file() {
-        return Err(
-            Error::usage(operation, "it is not a regular file but a device or socket")
-                .path(name)
-                .hint("write a file, or use `-o -` and a program that may write there"),
-        );
+        return Err(Error::usage(
+            operation,
+            "the output is not a regular file but a device or socket",
+        )
+        .path(name)
+        .hint("write a file, or use `-o -` and a program that may write there"));
     }
     match is_link {
         true => fs::canonicalize(name).map_err(|error| Error::io(operation, &error).path(name)),
@@ -383,7 +387,7 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds
             continue;
         };
         if facts.is_dir() {
-            return Err(Error::usage(CREATE, "it is a directory")
+            return Err(Error::usage(CREATE, "the output is a directory")
                 .path(path)
                 .hint("give another name"));
         }
@@ -474,9 +478,12 @@ fn overwrites_input(path: &Path) -> Error {
 }
 
 fn replaces_nothing(name: &Path) -> Error {
-    Error::usage(CREATE, "--replace, but the output is none of the inputs")
-        .path(name)
-        .hint("leave --replace out; --force overwrites other files")
+    Error::usage(
+        CREATE,
+        "--replace is given, but the output is not one of the inputs",
+    )
+    .path(name)
+    .hint("leave --replace out; --force overwrites other files")
 }
 
 /// The header for the output: of the input that it replaces or comes from, or made for the format.
@@ -522,7 +529,7 @@ pub fn loses_header(
     }
 }
 
-/// Fails if the drives have too little room for so many records. A number of them that no drive
+/// Fails if the drives have too little room for `records` records. A number of them that no drive
 /// could hold is left to the generator, which refuses it by name.
 ///
 /// # Errors

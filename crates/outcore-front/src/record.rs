@@ -49,7 +49,7 @@ pub struct RecordRequest<'a> {
 pub struct Recording {
     device: Arc<RecordDevice>,
     files: Arc<dyn Device>,
-    home: PrivateDir,
+    private_dir: PrivateDir,
     path: PathBuf,
     force: bool,
 }
@@ -89,17 +89,17 @@ impl Recording {
         let dir = parent_of(&path);
         let make = || {
             files.sweep_private_dirs(dir)?;
-            let home = files.make_private_dir(dir)?;
-            let growing = home.path().join(GROWING);
+            let private_dir = files.make_private_dir(dir)?;
+            let growing = private_dir.path().join(GROWING);
             let device = RecordDevice::create(Arc::clone(&files), &growing, about, false)?;
-            Ok((home, Arc::new(device)))
+            Ok((private_dir, Arc::new(device)))
         };
-        let (home, device) = make().map_err(|error: Error| error.path(&path))?;
+        let (private_dir, device) = make().map_err(|error: Error| error.path(&path))?;
         let resources = resources.on(Arc::clone(&device) as Arc<dyn Device>);
         let recording = Recording {
             device,
             files,
-            home,
+            private_dir,
             path,
             force: request.force,
         };
@@ -116,7 +116,7 @@ impl Recording {
     /// # Errors
     /// What went wrong while recording, or when the file is put in its place; it is absent then.
     pub fn finish(self) -> Result<TraceSummary> {
-        let growing = self.home.path().join(GROWING);
+        let growing = self.private_dir.path().join(GROWING);
         let put = || {
             let done = self.device.finish()?;
             File::open(&growing)

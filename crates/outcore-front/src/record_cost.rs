@@ -1,11 +1,12 @@
 //! What the work on a record or a line costs on this machine, measured.
 //!
-//! Contract: the engine itself sorts and shuffles random items, on one thread and files in memory, with half of
-//! the memory that they would need, so that it distributes them and works on buckets. [`measure`] does so for
-//! records of one length, of which the least of [`ROUNDS`] counts, since whatever else the machine does only adds;
-//! [`compute_costs`] for all kinds of jobs at two lengths each, whose difference tells an item's cost from a
-//! byte's, once for all plans that follow. Copies into and out of those files are in it; drives with direct I/O
-//! spare them. One thread has the memory to itself: what many share is not in it.
+//! Contract: the engine itself sorts and shuffles random items, on one thread and files in memory,
+//! with half of the memory that they would need, so that it distributes them and works on buckets.
+//! [`measure`] does so for records of one length; the least of [`ROUNDS`] times counts, since other
+//! work on the machine only adds; [`compute_costs`] for all kinds of jobs at two lengths each,
+//! whose difference tells an item's cost from a byte's, once for all plans that follow. Copies into
+//! and out of those files are in it; drives with direct I/O spare them. One thread has the memory
+//! to itself: what many share is not in it.
 //!
 //! Bounds: [`DATA_BYTES`] four times over in memory; no round of [`measure`] begins after [`ENOUGH`]. All kinds
 //! together take a second or two.
@@ -103,7 +104,8 @@ fn all_kinds() -> Result<[(f64, f64); 8]> {
     ])
 }
 
-/// What an item and a byte cost where items of two lengths cost so much, for both steps.
+/// The cost of an item and of a byte, from the measured costs of items of two lengths, for both
+/// steps.
 fn by_two(
     (short_bytes, short): (u64, RecordCost),
     (long_bytes, long): (u64, RecordCost),
@@ -195,7 +197,8 @@ fn shuffled_once(record_bytes: usize) -> Result<RecordCost> {
     )
 }
 
-/// What a job costs on files in memory, an item of so many: to distribute, and in the phase `finish`.
+/// The cost per item of a job over `items` items in files in memory: of the distribution, and of
+/// the phase `finish`.
 fn run_once(
     data: Vec<u8>,
     (items, finish): (u64, &str),

@@ -18,6 +18,8 @@ use crate::inputs::ResolvedInput;
 
 /// What errors about the type of records say was being done.
 pub const CHOOSE: &str = "choose type";
+/// Bytes that are looked at to tell text from records.
+const TEXT_HEAD_BYTES: usize = 4096;
 const READ_DTYPE: &str = "read dtype";
 
 /// What the caller says about the records; at most one of the first three.
@@ -52,7 +54,7 @@ pub fn named(request: &TypeRequest) -> Result<Option<Decided>> {
     match (&request.format, request.record_bytes) {
         (Some(_), _) if !request.keys.is_empty() => Err(Error::usage(
             CHOOSE,
-            "a key beside a type that has its own",
+            "the type defines its own key, so --key cannot be given with it",
         )
         .hint("give the keys with --record SIZE, or a structured dtype and the names of fields")),
         (Some(format), _) => Ok(Some(format.clone().into())),
@@ -68,7 +70,7 @@ pub fn named(request: &TypeRequest) -> Result<Option<Decided>> {
     }
 }
 
-/// The header of a `.npy` file of records of `item` with the count of each behind: the fields
+/// The header of a `.npy` file of records of `item`, each followed by its count: the fields
 /// `value` and `count`.
 ///
 /// # Errors
@@ -212,6 +214,11 @@ fn unknown(inputs: &[ResolvedInput]) -> Error {
         _ if input.data_bytes == 0 => {
             "it is empty; give the --type that its records would have".to_string()
         }
+        _ if is_text(input) => {
+            "this looks like text, which sort, shuffle, unique, head, sample and \
+             split take; for binary records give --type, or --record SIZE and --key OFFSET:LEN"
+                .to_string()
+        }
         [] => format!(
             "its {size} bytes are not a whole number of u32, u64 or gensort records; \
              give --record SIZE and --key OFFSET:LEN[:TYPE]"
@@ -222,6 +229,21 @@ fn unknown(inputs: &[ResolvedInput]) -> Error {
         ),
     };
     error.path(&input.source.name).hint(hint)
+}
+
+/// Whether the file begins as text does: in UTF-8, with lines, and without control characters.
+fn is_text(input: &ResolvedInput) -> bool {
+    let Ok(head) = input.source.head(TEXT_HEAD_BYTES) else {
+        return false;
+    };
+    let valid_bytes = match std::str::from_utf8(&head) {
+        Ok(_) => head.len(),
+        // A character may be cut off at the end of what was read.
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        Err(_) => return false,
+    };
+    let is_of_text = |byte: &u8| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\n' | b'\r');
+    head.contains(&b'\n') && head[..valid_bytes].iter().all(is_of_text)
 }
 
 /// The error for streams: their size suggests nothing.
@@ -303,6 +325,6 @@ mod tests {
             keys: vec!["0:4".to_string()],
             ..asked("u64")
         });
-        assert!(refused.unwrap_err().cause().contains("a key beside a type"));
+        assert!(refused.unwrap_err().cause().contains("defines its own key"));
     }
 }

@@ -32,7 +32,7 @@ const IN_MEMORY: [rustix::fs::FsWord; 2] = [0x0102_1994, 0x8584_58F6];
 /// Where scratch goes if the place beside the output is in memory.
 const FALLBACK_DIR: &str = "/var/tmp";
 
-/// Data of so many bytes are worked on by the thread that is there.
+/// Data of at most this many bytes are processed by the calling thread alone.
 const ONE_THREAD_BYTES_MAX: u64 = 256 << 10;
 
 /// What the caller set itself.
@@ -57,13 +57,13 @@ pub struct Resources {
     fault: Option<FaultPlan>,
     device: Arc<dyn Device>,
     known: Arc<dyn Names + Send + Sync>,
-    /// Whether drives of which nothing is known are measured before a plan is made.
+    /// Whether drives with unknown rates are measured before a plan is made.
     measures: bool,
 }
 
 impl fmt::Debug for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = f.debug_struct("Means");
+        let mut text = f.debug_struct("Resources");
         let text = text
             .field("config", &self.config)
             .field("seed", &self.request.seed);
@@ -102,8 +102,8 @@ impl Resources {
         Ok(self)
     }
 
-    /// The same for a job over so many bytes of files: on one thread where that is less than it takes to start
-    /// others, and nobody has said how many there shall be.
+    /// The same for a job over `data_bytes` of files: on one thread where that takes less time than
+    /// starting others, and nobody has said how many there shall be.
     #[must_use]
     pub fn for_data(mut self, data_bytes: Option<u64>) -> Self {
         let is_little = data_bytes.is_some_and(|bytes| bytes <= ONE_THREAD_BYTES_MAX);
@@ -174,8 +174,8 @@ impl Resources {
         self.config.scratch_limit_bytes.value.unwrap_or(u64::MAX)
     }
 
-    /// The same; if `measures`, drives of which nothing is known are measured before a plan is made, half a
-    /// second each, and what jobs compute, a second or two; both are remembered.
+    /// The same; if `measures`, drives with unknown rates are measured before a plan is made, half
+    /// a second each, and what jobs compute, a second or two; both are remembered.
     #[must_use]
     pub fn measuring(mut self, measures: bool) -> Self {
         self.measures = measures;
@@ -259,8 +259,8 @@ impl Resources {
         Ok(drives.collect())
     }
 
-    /// The drives for so much scratch, if any: those named, or the default for an output in `beside`
-    /// where it is not the engine's own.
+    /// The drives for that much scratch, if any: those named, or the default for an output in
+    /// `beside` where it is not the engine's own.
     ///
     /// # Errors
     /// As [`Resources::named_drives`]; usage if only memory is left for scratch.
@@ -380,7 +380,7 @@ pub fn default_scratch_dir(beside: &Path) -> Result<PathBuf> {
 pub fn check_dir(operation: &str, dir: &Path) -> Result<()> {
     match std::fs::metadata(dir) {
         Ok(facts) if facts.is_dir() => Ok(()),
-        Ok(_) => Err(Error::usage(operation, "it is not a directory")
+        Ok(_) => Err(Error::usage(operation, "not a directory")
             .path(dir)
             .hint("name a directory")),
         Err(error) => Err(Error::io(operation, &error)

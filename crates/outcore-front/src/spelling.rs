@@ -5,7 +5,7 @@
 //! caller (`force=True`, `memory="12MiB"`); kind, place and everything else stay. What is no
 //! option of the table stays as it is. Pure.
 //!
-//! A word behind an option is its value if it could be nothing else: it has a digit or an upper
+//! A word after an option is its value if it could be nothing else: it has a digit or an upper
 //! case letter, or is a word that the option knows (`--io buffered`).
 
 use outcore::Error;
@@ -25,7 +25,7 @@ enum Takes {
     /// Nothing: it is on or off.
     Nothing,
     /// A number, or the name of something, which stands as it is.
-    Bare,
+    Unquoted,
     /// Text, which stands in quotes.
     Text,
     /// Several of something, each with the option before it.
@@ -38,7 +38,7 @@ const OPTIONS: [(&str, &str, Takes); 25] = [
     ("--delete-input", "delete_input", Takes::Nothing),
     ("--descending", "descending", Takes::Nothing),
     ("--record-io", "record_io", Takes::Text),
-    ("--threads", "threads", Takes::Bare),
+    ("--threads", "threads", Takes::Unquoted),
     ("--explain", "explain", Takes::Nothing),
     ("--on-error", "on_error", Takes::Text),
     ("--replace", "replace", Takes::Nothing),
@@ -46,16 +46,16 @@ const OPTIONS: [(&str, &str, Takes); 25] = [
     ("--skewed", "skewed", Takes::Nothing),
     ("--drives", "drives", Takes::Text),
     ("--memory", "memory", Takes::Text),
-    ("--record", "record", Takes::Bare),
+    ("--record", "record", Takes::Unquoted),
     ("--stable", "stable", Takes::Nothing),
     ("--unique", "unique", Takes::Nothing),
     ("--volume", "volume", Takes::Text),
     ("--ascii", "ascii", Takes::Nothing),
     ("--drive", "drives", Takes::Several),
-    ("--first", "first", Takes::Bare),
+    ("--first", "first", Takes::Unquoted),
     ("--force", "force", Takes::Nothing),
     ("--dist", "dist", Takes::Text),
-    ("--seed", "seed", Takes::Bare),
+    ("--seed", "seed", Takes::Unquoted),
     ("--type", "dtype", Takes::Text),
     ("--key", "key", Takes::Text),
     ("--io", "io", Takes::Text),
@@ -71,7 +71,7 @@ const WORDS: [&str; 7] = [
     "drives.toml",
 ];
 /// Longer texts that have no option in them, or not in this form.
-const PHRASES: [(&str, &str); 13] = [
+const PHRASES: [(&str, &str); 14] = [
     (
         "with --lines its bytes are lines",
         "with lines=\"any\" its bytes are lines",
@@ -91,6 +91,7 @@ const PHRASES: [(&str, &str); 13] = [
         "sort lines with separator and key",
     ),
     ("use `-o -`", "use the command: outcore sort -o -"),
+    ("; to write the result there, name it with -o", ""),
 ];
 
 impl Spelling {
@@ -179,7 +180,7 @@ fn say<'a>((name, python, takes): Known, text: &'a str, out: &mut String) -> &'a
     rest = &rest[1 + first.len()..];
     match takes {
         Takes::Text => out.push_str(&format!("\"{first}\"")),
-        Takes::Bare | Takes::Nothing => out.push_str(first),
+        Takes::Unquoted | Takes::Nothing => out.push_str(first),
         Takes::Several => {
             out.push_str(&format!("[{first}"));
             while let Some(next) = rest.strip_prefix(&format!(" {name}"))
@@ -194,7 +195,7 @@ fn say<'a>((name, python, takes): Known, text: &'a str, out: &mut String) -> &'a
     rest
 }
 
-/// The value at the start of what stands behind an option, if there is one.
+/// The value at the start of the text after an option, if there is one.
 fn value_of(rest: &str) -> Option<&str> {
     let word = rest.strip_prefix(' ')?;
     let end = word.find([' ', ',', ';', ')', '`']).unwrap_or(word.len());

@@ -24,7 +24,7 @@ use crate::text::reader::{Frame, RecordReader};
 
 /// What stands for the number of a part in its name.
 pub const PLACEHOLDER: &str = "{part}";
-/// The numbers of so few parts have as many digits as those of more.
+/// Part numbers have at least this many digits, however few parts there are.
 const PARTS_MIN: u64 = 100;
 /// More parts are a mistake.
 const PARTS_MAX: u64 = 100_000;
@@ -34,9 +34,9 @@ const WRITE: &str = "write part";
 /// Where a part ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartSize {
-    /// There are so many, about equally long.
+    /// A number of parts of about equal length.
     Parts(u64),
-    /// Behind so many records.
+    /// After each group of this many records.
     Records(u64),
 }
 
@@ -193,7 +193,7 @@ impl Cutter {
         Ok(())
     }
 
-    /// Begins the parts that nothing belongs to, behind `records` records.
+    /// Begins the parts that stay empty, after `records` records.
     fn end(&mut self, records: u64, parts: &mut Parts<'_>) -> Result<()> {
         if self.records.is_some_and(|known| records < known) {
             return Err(changed("shorter"));
@@ -273,7 +273,7 @@ impl<'a> Parts<'a> {
             return Ok(());
         };
         let (cause, hint) = if facts.is_dir() {
-            ("it is a directory", "give another name")
+            ("a directory has the name of a part", "give another name")
         } else if self.inputs.contains(&key_of(&facts)) {
             ("a part is one of the inputs", "give another name")
         } else if !self.replace {
@@ -285,7 +285,8 @@ impl<'a> Parts<'a> {
     }
 
     fn name(&self, part: usize) -> PathBuf {
-        // Of so many lines each, the number of parts is known at the end, when they get their names.
+        // Where parts have a fixed number of lines, their count is known only at the end, when they
+        // get their names.
         let parts = self.known.max(self.staged.len() as u64).max(PARTS_MIN);
         let digits = (parts - 1).to_string().len();
         let number = format!("{part:0digits$}");

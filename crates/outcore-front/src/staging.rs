@@ -29,7 +29,7 @@ use crate::volumes::{self, Sealed};
 
 /// A copy to be made, watched as it is told.
 pub type Work<'a> = dyn Fn(Watch<'_>) -> Result<()> + 'a;
-/// How a copy of so many bytes is made: watched, shown, stopped.
+/// How a copy is made: observed, with its progress shown, and stopped on request.
 pub type Copy<'a> = dyn Fn(u64, &Work<'_>) -> Result<()> + 'a;
 
 /// How a job reads a dataset.
@@ -88,16 +88,16 @@ impl Staging {
     /// The volume cannot be opened, or written to.
     pub fn begin(device: Arc<dyn Device>, drives_file: &Path) -> Result<Self> {
         let volume = volumes::open(&device, drives_file)?;
-        let home = volume.present_drives().next();
-        let home = home.map(|drive| drive.dir.clone());
-        let home =
-            home.ok_or_else(|| Error::usage("open volume", "none of its drives is there"))?;
+        let first = volume.present_drives().next();
+        let first_dir = first.map(|drive| drive.dir.clone());
+        let first_dir =
+            first_dir.ok_or_else(|| Error::usage("open volume", "none of its drives is there"))?;
         // Killed runs leave scratch on any of them.
         for drive in volume.present_drives() {
             device.sweep_private_dirs(&drive.dir)?;
         }
         Ok(Staging {
-            dir: device.make_private_dir(&home)?,
+            dir: device.make_private_dir(&first_dir)?,
             budget: volumes::budget(),
             drives_file: drives_file.to_path_buf(),
             replace: false,

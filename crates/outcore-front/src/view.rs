@@ -1,10 +1,11 @@
 //! What users name of a sorted view: its directory, ranges of ranks, keys.
 //!
-//! Contract: [`NewDir`] makes a view's directory and takes it away again unless the view came about.
-//! [`range`] reads `I..J` as ranks, with Python's meaning of what is left out or negative. [`key`]
-//! turns the text of a key into a record that has it: the values of the key's numbers or byte strings
-//! in order, separated by commas; bytes as text, or as hexadecimal digits behind `0x`. A key of lines is
-//! a line that has it. [`open`] opens a view whatever it holds. Pure, but for the directory and the view.
+//! Contract: [`NewDir`] makes a view's directory and takes it away again unless the view came
+//! about. [`range`] reads `I..J` as ranks, with Python's meaning of what is left out or negative.
+//! [`key`] turns the text of a key into a record that has it: the values of the key's numbers or
+//! byte strings in order, separated by commas; bytes as text, or as hexadecimal digits after `0x`.
+//! A key of lines is a line that has it. [`open`] opens a view whatever it holds. Pure, but for the
+//! directory and the view.
 
 use std::fs;
 use std::ops::Range;
@@ -73,8 +74,15 @@ impl Drop for NewDir {
 /// Opens the view in `dir`, be it of records or of lines.
 ///
 /// # Errors
-/// As [`SortedView::open`].
+/// As [`SortedView::open`]; usage for a file.
 pub fn open(job: &Job, dir: &Path) -> Result<SortedView> {
+    if dir.is_file() {
+        return Err(
+            Error::usage("open view", "a view is a directory, and this is a file")
+                .path(dir)
+                .hint("make a view of it with `outcore view build`, and name that"),
+        );
+    }
     SortedView::open_with(job, dir, &order_of_name)
 }
 
@@ -156,7 +164,7 @@ fn count_is_wrong(text: &str, wanted: usize) -> Error {
 fn fill_bytes(value: &str, element: &mut [u8]) -> Result<()> {
     let wrong = |cause: &str| {
         Error::usage(KEY, format!("`{value}` {cause}"))
-            .hint("give text, or hexadecimal digits behind 0x")
+            .hint("give text, or hexadecimal digits after 0x")
     };
     let bytes: Vec<u8> = match value.strip_prefix("0x") {
         None => value.as_bytes().to_vec(),

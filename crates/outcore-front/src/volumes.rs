@@ -109,7 +109,7 @@ pub(crate) fn new_dataset(name: &Named, replace: bool) -> Result<NewDataset> {
 /// Usage: it names a file.
 pub fn named(path: &Path) -> Result<Named> {
     Named::parse(path)?.ok_or_else(|| {
-        Error::usage("name dataset", "its name does not begin with @")
+        Error::usage("name dataset", "the name of a dataset begins with @")
             .path(path)
             .hint("write @NAME for a dataset on the volume")
     })
@@ -125,7 +125,7 @@ fn is_stream(kind: FileType) -> bool {
 }
 
 fn refuse_other(operation: &str, path: &Path) -> Error {
-    Error::usage(operation, "it is neither a file, a directory nor a pipe")
+    Error::usage(operation, "only files, directories and pipes can be copied")
         .path(path)
         .hint("copy what you want of it into a file")
 }
@@ -277,7 +277,7 @@ impl Sealed {
     /// The dataset `name`, if it is one file that may be read where it lies; else it must be copied.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// No dataset has that name.
     pub fn of(volume: &DatasetVolume, name: &Named) -> Result<Option<Self>> {
         let manifest = volume.manifest(&name.dataset)?;
         let is_file = name.inside.is_none() && manifest.contents == Contents::File;
@@ -443,7 +443,7 @@ pub fn put_bytes(
 /// end, all to the end without a length.
 ///
 /// # Errors
-/// There is no such dataset; it is a whole directory; it begins behind the end; damage.
+/// There is no such dataset; it is a whole directory; it begins beyond the end; damage.
 pub fn read(
     volume: &DatasetVolume,
     name: &Named,
@@ -462,8 +462,11 @@ pub fn read(
         }
     };
     let left_bytes = whole_bytes.checked_sub(from_bytes).ok_or_else(|| {
-        Error::usage("read dataset", format!("it has {whole_bytes} bytes"))
-            .hint("begin before its end")
+        Error::usage(
+            "read dataset",
+            format!("the dataset has only {whole_bytes} bytes"),
+        )
+        .hint("begin before its end")
     })?;
     let len_bytes = len_bytes.unwrap_or(left_bytes).min(left_bytes);
     let mut bytes = Vec::with_capacity(len_bytes as usize);

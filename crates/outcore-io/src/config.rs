@@ -112,7 +112,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Source::Flag => f.write_str("flag"),
-            Source::Environment(name) => write!(f, "environment ({name})"),
+            Source::Environment(name) => write!(f, "the environment ({name})"),
             Source::File {
                 path,
                 line: Some(line),
@@ -291,6 +291,7 @@ fn parse_threads(text: &str) -> Result<usize> {
             "read threads",
             format!("`{text}` is not a number of threads"),
         )
+        .hint(threads_hint())
     })
 }
 
@@ -298,10 +299,15 @@ fn check_threads(threads: &Setting<usize>) -> Result<()> {
     if (1..=THREADS_MAX).contains(&threads.value) {
         return Ok(());
     }
-    let cause = format!("{} threads, set by {}", threads.value, threads.source);
-    Err(Error::usage("read threads", cause).hint(format!(
-        "give 1 to {THREADS_MAX} threads, or leave it out to use all processors"
-    )))
+    let mut cause = format!("{} is not a valid number of threads", threads.value);
+    if threads.source != Source::Flag {
+        cause.push_str(&format!(", set by {}", threads.source));
+    }
+    Err(Error::usage("read threads", cause).hint(threads_hint()))
+}
+
+fn threads_hint() -> String {
+    format!("give 1 to {THREADS_MAX} threads, or leave the setting out to use all processors")
 }
 
 /// The drives of the first source that names some; without any, `drives.toml` beside the
@@ -550,10 +556,13 @@ mod tests {
             &[("OUTCORE_MEMORY", "2G")],
             "read OUTCORE_MEMORY: unknown unit `G`; write 2GiB",
         );
-        refused(&[("OUTCORE_THREADS", "many")], "read OUTCORE_THREADS");
+        refused(
+            &[("OUTCORE_THREADS", "many")],
+            "read OUTCORE_THREADS: `many` is not a number of threads; give 1 to",
+        );
         refused(
             &[("OUTCORE_THREADS", "0")],
-            "set by environment (OUTCORE_THREADS)",
+            "set by the environment (OUTCORE_THREADS)",
         );
         refused(
             &[("OUTCORE_IO", "fast")],

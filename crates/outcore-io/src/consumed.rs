@@ -79,7 +79,7 @@ pub fn marker_of(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Fails for a file of which parts were freed by a job that did not come to its end.
+/// Fails for a file that a job freed parts of before it failed.
 ///
 /// # Errors
 /// [`Kind::Corrupt`] with what is left where.
@@ -185,8 +185,8 @@ fn mark(device: &dyn Device, path: &Path, dirs: &[&PrivateDir]) -> Result<()> {
             "--delete-input writes a marker beside each input: leave it out, or make that possible",
         )
     };
-    let home = device.make_private_dir(parent_of(path))?;
-    if !home.is_on_disk() {
+    let staging_dir = device.make_private_dir(parent_of(path))?;
+    if !staging_dir.is_on_disk() {
         return Ok(());
     }
     let found = fs::metadata(path).map_err(failed)?;
@@ -203,6 +203,6 @@ fn mark(device: &dyn Device, path: &Path, dirs: &[&PrivateDir]) -> Result<()> {
         born_ns: born_ns(&found),
         directories: directories.collect(),
     };
-    home.write_file(STAGED, &private_dir::seal(STAGED, &marker)?)?;
-    device.rename(&home.path().join(STAGED), &marker_of(path), true)
+    staging_dir.write_file(STAGED, &private_dir::seal(STAGED, &marker)?)?;
+    device.rename(&staging_dir.path().join(STAGED), &marker_of(path), true)
 }

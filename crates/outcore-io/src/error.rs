@@ -102,13 +102,18 @@ impl Error {
         Self::new(Kind::Corrupt, operation, cause)
     }
 
+    /// An input that another program changed while it was read.
+    pub fn changed_input(operation: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self::corrupt(operation, cause).hint("work on a copy that nobody changes")
+    }
+
     /// The job was stopped by a signal or by the caller.
     pub fn interrupted() -> Self {
         Self::new(Kind::Interrupted, "job", "interrupted").hint("nothing was left behind")
     }
 
     /// A system error; `ENOSPC` and `EDQUOT` become [`Kind::NoSpace`], the rest [`Kind::Io`]. What it
-    /// says to try next is as general as the cause is; who knows more says more.
+    /// says to try next is as general as the cause; a caller that knows more gives a better hint.
     pub fn io(operation: impl Into<String>, source: &io::Error) -> Self {
         let errno = source.raw_os_error();
         let is_space = errno == Some(rustix::io::Errno::NOSPC.raw_os_error())

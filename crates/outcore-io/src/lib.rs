@@ -10,7 +10,7 @@
 //! | [`memory`] | one cap for a job, the ledger of what a plan reserves, aligned buffers that are moved and never copied |
 //! | [`drive`] | one drive: names and queues, io_uring, threads with pread and pwrite, faults, records of I/O, the probe |
 //! | [`port`] | the drives of a job, and one thread's access to all of them |
-//! | [`transfers`] | one thread's reads and writes in flight: who asks, waits and takes back |
+//! | [`transfers`] | one thread's reads and writes in flight: submitting, waiting and completing |
 //! | [`scratch`], [`output`], [`consumed`] | space for what does not fit in memory, files that appear complete, inputs that are given back while they are read |
 //!
 //! A module imports only from its own row and from those above it.

@@ -119,7 +119,7 @@ impl Budget {
             return Err(checked(defect(purpose, bytes, &cause)));
         }
         let cause = format!(
-            "it needs {}, and {} of {} is free",
+            "{} are needed, and {} of {} are free",
             units::bytes(bytes),
             units::bytes(self.free_bytes()),
             units::bytes(self.limit_bytes())

@@ -9,7 +9,7 @@
 //! }
 //! ```
 //!
-//! where the checksum is XXH3 over the exact bytes in front of it, and nothing may stand behind it: a
+//! where the checksum is XXH3 over the exact bytes before it, and nothing may follow it: a
 //! flipped bit anywhere, a cut and a blank too many are all found. `name` is the file's own name (a
 //! dataset's, say) and `place` what it belongs to (a volume and a drive, a view): a file that was copied
 //! or renamed to take another's place is refused. So are kinds, versions and fields that are not known,
@@ -33,7 +33,7 @@ use serde_json::value::RawValue;
 use crate::checksum::bytes_checksum;
 use crate::error::{Error, Result};
 
-/// What stands between the body and the checksum's digits, and behind them.
+/// What stands between the body and the checksum's digits, and after them.
 const BEFORE_SUM: &str = ",\n  \"checksum\": \"";
 const AFTER_SUM: &str = "\"\n}\n";
 /// How the text of an envelope without its checksum ends.
@@ -160,7 +160,10 @@ impl Form {
         let head: Head = serde_json::from_slice(bytes).map_err(unreadable)?;
         let kind = head.outcore.unwrap_or_default();
         if kind != self.kind {
-            return Err(broken(format!("it is a {kind}, not a {}", self.kind)));
+            return Err(broken(format!(
+                "the file describes a {kind}, not a {}",
+                self.kind
+            )));
         }
         let version = head.version.unwrap_or_default();
         if version != self.version {
@@ -173,7 +176,7 @@ impl Form {
         let envelope: Envelope<'_> = serde_json::from_slice(bytes).map_err(unreadable)?;
         if envelope.name != owner.name {
             return Err(broken(format!(
-                "it is that of `{}`, not of `{}`: it was copied or renamed",
+                "the file describes `{}`, not `{}`: it was copied or renamed",
                 envelope.name, owner.name
             )));
         }
@@ -242,7 +245,7 @@ impl Form {
                 outcore: None,
                 version: Some(version),
             }) if version < self.version => Err(self.unknown_version(version).hint(self.upgrade)),
-            _ => Err(self.damage("it is not what was written")),
+            _ => Err(self.damage("the file is not what was written")),
         }
     }
 }
@@ -256,7 +259,7 @@ pub(crate) fn read_file(path: &Path, len_bytes_max: u64) -> io::Result<Vec<u8>> 
         .custom_flags(flags)
         .open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
+        return Err(io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(len_bytes_max + 1).read_to_end(&mut bytes)?;

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::drive::parent_of;
 use crate::drive::{Access, PrivateDir};
 use crate::error::{Error, Kind, Result};
 use crate::metadata::{Form, Owner};
@@ -148,14 +149,6 @@ impl ManifestShard {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// The directory that holds `path`.
-pub fn parent_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
     }
 }
 

@@ -96,7 +96,7 @@ pub struct VolumeFile {
     pub facts: FileFacts,
 }
 
-/// The drives of a job and the device behind them.
+/// The drives of a job and their device.
 pub struct Volume {
     files: Arc<OpenFiles>,
     drives: Mutex<Vec<Arc<Drive>>>,
@@ -204,7 +204,8 @@ impl Volume {
         Ok(file)
     }
 
-    /// Fails if `file` is not what it was when it was opened; who frees its blocks changes when it was written to.
+    /// Fails if `file` is not what it was when it was opened. Freeing its blocks changes its time
+    /// of modification.
     ///
     /// # Errors
     /// [`Kind::Corrupt`](crate::Kind::Corrupt): it is longer, shorter or was written to. What the device says.
@@ -221,9 +222,7 @@ impl Volume {
         } else {
             return Ok(());
         };
-        Err(Error::corrupt("read input", cause)
-            .path(&file.path)
-            .hint("work on a copy that nobody changes"))
+        Err(Error::changed_input("read input", cause).path(&file.path))
     }
 
     /// Closes a file; nothing may be in flight on it.

@@ -29,7 +29,7 @@ const BAND_BYTES: u64 = 32 << 20;
 /// A lane with this many requests is passed over while another drive has fewer.
 const BACKLOG_HIGH: usize = 48;
 
-/// Room is reserved in steps of at least so much once there is as much: each step waits for the
+/// Once this much is reserved, room grows in steps of at least as much: each step waits for the
 /// writes in flight on the file.
 const STEP_BYTES: u64 = 64 << 20;
 

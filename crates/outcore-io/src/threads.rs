@@ -52,7 +52,7 @@ pub fn spawn_scoped<'scope, 'env, T: Send + 'scope>(
     thread.map_err(|error| refused(name, &error))
 }
 
-/// Runs `work` in so many threads at once, each with its number, and waits for all; in none of them
+/// Runs `work` in `count` threads at once, each with its number, and waits for all; in none of them
 /// unless there are threads for all, so that they may wait for each other.
 ///
 /// # Errors
@@ -70,7 +70,7 @@ pub fn together<T: Send>(
             let (start, started) = channel::<()>();
             let run = move || match started.recv() {
                 Ok(()) => work(number),
-                // One of those behind it was refused.
+                // A later thread was refused.
                 Err(_) => Err(Error::interrupted()),
             };
             let name = format!("{name} {} of {count}", number + 1);

@@ -9,7 +9,8 @@
 //! drive, and [`Transfers::buffer`] waits for the next. A read that stops short is not an error here: who asked
 //! compares [`Arrival::len_bytes`] with what is wanted, since only the asker can say which input became shorter.
 //!
-//! A [`ReadAhead`] is the bookkeeping alone, for who shares a port with others and settles by token.
+//! A [`ReadAhead`] is the bookkeeping alone, for a thread that shares its port and completes by
+//! token.
 //!
 //! Bounds: a few words a transfer in flight. The queues that a `Transfers` owns take back all that is in
 //! flight before buffers and files go.
@@ -21,9 +22,9 @@ use crate::error::{Error, Kind, Result};
 use crate::memory::{Buf, Pool};
 use crate::port::{Port, Transfer, TransferFault, Volume, VolumeFile};
 
-/// Token of writes of which nobody wants to know more than that they have not failed.
+/// Token of writes that are only checked for failure.
 pub const WRITE_BEHIND: u64 = u64::MAX;
-/// Marks the tokens of what is asked for here; who shares the port uses others.
+/// Marks the tokens of requests made here; others that share the port use other tokens.
 pub const ASKED_TOKENS: u64 = 1 << 60;
 /// Reads of this length are started one by one while others are worked on: a system call is nothing beside
 /// them. Shorter ones are started together.
@@ -165,7 +166,7 @@ impl<T> Transfers<T> {
         Ok(Self::on(volume.port()?))
     }
 
-    /// The port, for who writes behind through it ([`WRITE_BEHIND`]).
+    /// The port, for callers that write behind through it ([`WRITE_BEHIND`]).
     pub fn port(&mut self) -> &mut Port {
         &mut self.queues
     }
@@ -261,7 +262,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
         }
     }
 
-    /// The next in the order of asking, if it has come. One who takes in order always does.
+    /// The next in the order of submission, if it has completed.
     ///
     /// # Errors
     /// It failed.

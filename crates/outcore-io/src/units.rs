@@ -136,7 +136,7 @@ pub fn exact_in(units: &[(&str, u64)], value: u64) -> String {
     }
 }
 
-/// Cuts text into the number and the unit behind it.
+/// Splits text into a number and its unit.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | '_' | '-' | '+');

@@ -50,9 +50,11 @@ pub(crate) fn prepare(mountpoint: &Path) -> Result<PathBuf> {
                     .hint("name an empty directory, or unmount what is there")),
             }
         }
-        Ok(_) => Err(Error::usage(OPERATION, "it is not a directory")
-            .path(mountpoint)
-            .hint("name an empty directory")),
+        Ok(_) => Err(
+            Error::usage(OPERATION, "the mount point is not a directory")
+                .path(mountpoint)
+                .hint("name an empty directory"),
+        ),
         Err(error) => Err(Error::io(OPERATION, &error)
             .path(mountpoint)
             .hint("make the directory first")),

@@ -9,12 +9,12 @@
 //! Model: Falcon (Kumar and Huang, ATC 2017): batch per volume, serve per drive. Merging, order and
 //! slots are those of [`DriveQueue`](outcore_io::drive::queue::DriveQueue).
 //!
-//! Back-pressure counts per drive: from [`BackPressure::high`](crate::striped::BackPressure) requests
-//! on, those that touch the drive stay in the batch, until it is down to `low`; the others go on. What
-//! follows right behind the request before it, and can be one transfer with it, counts once with that
-//! one: else small stripes would fill a drive's mark with the pieces of a single transfer, and leave
-//! its slots empty. The volume as a whole has a pair of marks too. An error belongs to the request it
-//! hit: a merged transfer that fails is done again piece by piece.
+//! Back-pressure counts per drive: from [`BackPressure::high`](crate::striped::BackPressure)
+//! requests on, those that touch the drive stay in the batch, until it is down to `low`; the others
+//! go on. What follows directly on the request before it, and can be one transfer with it, counts
+//! once with that one: else small stripes would fill a drive's mark with the pieces of a single
+//! transfer, and leave its slots empty. The volume as a whole has a pair of marks too. An error
+//! belongs to the request it hit: a merged transfer that fails is done again piece by piece.
 //!
 //! Bounds: requests in flight by the volume's mark, pieces by the requests' length; buffers are the
 //! caller's and come back with the completion. A submitter that is dropped waits for the transfers that

@@ -21,7 +21,7 @@ pub(crate) const STRIPE_BYTES_MAX: u64 = 4 << 20;
 const DRIVES_MAX: usize = 64;
 /// Most turns of one drive in a round.
 pub(crate) const TURNS_PER_DRIVE_MAX: u32 = 16;
-/// A share may be off by so much if fewer turns do.
+/// A share may deviate by this much if that takes fewer turns.
 const SHARE_ERROR_MAX: f64 = 0.02;
 
 const MAP: &str = "lay out volume";
@@ -282,25 +282,25 @@ fn counts_of(weights: &[f64]) -> Vec<u32> {
     best.1
 }
 
-/// The turns of a round, each drive's spread evenly; of equals the one nearest behind `start_drive` is
+/// The turns of a round, each drive's spread evenly; of equals the next one after `start_drive` is
 /// first.
 fn turns_of(counts: &[u32], start_drive: usize) -> Vec<StripeTurn> {
     let drives = counts.len();
     let total: i64 = counts.iter().map(|count| i64::from(*count)).sum();
-    let mut credit = vec![0i64; drives];
+    let mut lead = vec![0i64; drives];
     let mut ranks = vec![0; drives];
     let mut turns = Vec::with_capacity(total as usize);
     for _ in 0..total {
         let mut chosen = None;
         for drive in (0..drives).map(|step| (start_drive + step) % drives) {
-            credit[drive] += i64::from(counts[drive]);
-            let is_better = chosen.is_none_or(|best: usize| credit[drive] > credit[best]);
+            lead[drive] += i64::from(counts[drive]);
+            let is_better = chosen.is_none_or(|best: usize| lead[drive] > lead[best]);
             if counts[drive] > 0 && is_better {
                 chosen = Some(drive);
             }
         }
         if let Some(drive) = chosen {
-            credit[drive] -= total;
+            lead[drive] -= total;
             turns.push(StripeTurn {
                 drive_index: drive as u32,
                 rank: ranks[drive],

@@ -1,6 +1,6 @@
 //! How a striped volume is laid out and served, and its drives once they are open.
 //!
-//! Contract: values only; who opens and serves drives stands in [`crate::striped`] and `serving`.
+//! Contract: values only; [`crate::striped`] opens drives, and `serving` serves them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ pub enum Servers {
     /// Above the low mark, while the submitting thread is the bound, cores idle and it brings something.
     #[default]
     Auto,
-    /// Above the low mark, by so many threads, one a drive at most (for tests and measurements).
+    /// Above the low mark, by this many threads, at most one per drive (for tests and
+    /// measurements).
     Always(usize),
 }
 

@@ -24,7 +24,7 @@ use outcore_io::threads;
 
 pub use crate::stripe::{BackPressure, Servers, StripeOptions, StripedDrive};
 
-/// In the place of the file of a drive that is not there: no device has so many.
+/// Stands for the file of an absent drive: no device has this many files.
 const ABSENT: FileId = FileId(u32::MAX);
 
 /// A drive of a volume, before it is opened.
@@ -324,7 +324,7 @@ fn room_of(device: &dyn Device, member: &Member, file: FileId, access: Access) -
             format!("{len_bytes} bytes long, not {wanted_bytes}"),
         )
         .path(&member.path)
-        .hint("it was cut after it was made: restore it, or make the volume again")),
+        .hint("the file was truncated after the volume was made: restore it, or make the volume again")),
         _ => Ok(member.capacity_bytes.unwrap_or(len_bytes)),
     }
 }

@@ -198,9 +198,8 @@ pub(crate) fn first_failure<T>(results: Vec<Result<T>>) -> Result<Vec<T>> {
 }
 
 fn changed(file: &VectorFile) -> Error {
-    Error::corrupt("read vectors", "the file became shorter while it was read")
-        .path(&file.path)
-        .hint("work on a copy that nobody changes")
+    let cause = "the file became shorter while it was read";
+    Error::changed_input("read vectors", cause).path(&file.path)
 }
 
 /// Space of a thread in which rows become f32 with their norms.

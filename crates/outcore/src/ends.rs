@@ -45,7 +45,7 @@ impl Input {
     }
 }
 
-/// Makes the bytes in front of the data of an output of so many elements; always as many bytes
+/// Makes the header of an output with that many elements; always as many bytes
 /// as for the largest number it was ever asked for.
 pub type MakeHeader = Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>;
 
@@ -137,7 +137,7 @@ pub struct PhasePlan {
 }
 
 impl PhasePlan {
-    /// A phase of which only drives are known: it reads and writes so many bytes in so many requests on
+    /// A phase whose time only drives decide: it reads and writes these bytes in these requests on
     /// `drive_count` drives of these `rates`.
     pub(crate) fn of_drives(
         name: &'static str,
@@ -349,10 +349,16 @@ fn check_is_file(path: &Path) -> Result<()> {
     let (cause, hint) = match facts.file_type() {
         kind if kind.is_file() && !has_no_length(path, &facts) => return Ok(()),
         kind if kind.is_file() => ("its length is not known", "pipe it in: -"),
-        kind if kind.is_dir() => ("it is a directory", "name the files in it"),
-        kind if kind.is_fifo() => ("it is a pipe", "read it as standard input: -"),
+        kind if kind.is_dir() => (
+            "a file is needed, and this is a directory",
+            "name the files in it",
+        ),
+        kind if kind.is_fifo() => (
+            "a file is needed, and this is a pipe",
+            "read it as standard input: -",
+        ),
         _ => (
-            "it is not a plain file",
+            "a file is needed, and this is a device or socket",
             "copy it to a file, or pipe it in: -",
         ),
     };

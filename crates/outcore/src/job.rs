@@ -91,7 +91,7 @@ struct DriveLoad {
 
 /// Weight of an earlier look at a drive's waiting requests beside a later one.
 const LOAD_DECAY: f64 = 0.98;
-/// A drive is named as the slowest if it has so many times the mean of requests waiting.
+/// A drive is named as the slowest if its waiting requests exceed the mean by this factor.
 const SLOW_RATIO: f64 = 1.25;
 
 /// A look at a running job.
@@ -206,7 +206,7 @@ impl Control {
     }
 }
 
-/// Core nanoseconds of one step of work: so many an item, and so many a byte of it.
+/// Core nanoseconds of one step of work, per item and per byte of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepCost {
     /// An item.
@@ -216,7 +216,7 @@ pub struct StepCost {
 }
 
 impl StepCost {
-    /// Seconds of one core for so many items and bytes.
+    /// Seconds of one core for these items and bytes.
     pub fn seconds(&self, items: f64, bytes: f64) -> f64 {
         (items * self.item_ns + bytes * self.byte_ns) * 1e-9
     }
@@ -291,7 +291,7 @@ pub struct JobSize {
 }
 
 impl JobSize {
-    /// What `job` may use, for so much data on so many drives.
+    /// What `job` may use, for `data_bytes` on `drive_count` drives.
     pub fn of(job: &Job, data_bytes: u64, drive_count: usize) -> Self {
         JobSize {
             data_bytes,

@@ -51,7 +51,7 @@ pub struct VerifyReport {
     pub read_bytes: u64,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<(String, u64, u64)>,
-    /// The look at the records, beside what was foretold of it.
+    /// The pass over the records, beside what was predicted for it.
     pub phases: Vec<Phase>,
 }
 

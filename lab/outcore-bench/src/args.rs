@@ -350,7 +350,7 @@ pub struct ReplayArgs {
     /// their dependencies unless this is given
     #[arg(long, value_name = "N", help_heading = "Pace")]
     pub depth: Option<usize>,
-    /// Stop after so many requests of the trace
+    /// Stop after this many requests of the trace
     #[arg(long = "requests", value_name = "N", help_heading = "Pace")]
     pub requests_max: Option<u64>,
     /// Format of the trace, where it cannot be told from its content: spc, fiu, msr, fio, blktrace,

@@ -26,7 +26,7 @@ const INPUT: &str = "input";
 
 /// What jobs may use.
 #[derive(Debug, Clone)]
-pub(crate) struct HomeOptions<'a> {
+pub(crate) struct DirOptions<'a> {
     /// A directory on each drive.
     pub(crate) dirs: &'a [PathBuf],
     pub(crate) memory_bytes: u64,
@@ -52,7 +52,7 @@ impl<'a> BenchDirs<'a> {
     /// Usage without any, what making them fails with.
     pub(crate) fn make(
         operation: &str,
-        options: &HomeOptions<'_>,
+        options: &DirOptions<'_>,
         watch: Watch<'a>,
     ) -> Result<Self> {
         if options.dirs.is_empty() {
@@ -62,14 +62,13 @@ impl<'a> BenchDirs<'a> {
         let device: Arc<dyn Device> = Arc::new(OsDevice::new(options.io));
         let mut dirs = Vec::new();
         for dir in options.dirs {
-            let to_dirs = |error: Error| match error.raw_errno() {
-                Some(errno) if errno == rustix::io::Errno::NOTDIR.raw_os_error() => {
-                    error.hint("name a directory on each drive")
-                }
-                _ => error,
-            };
-            device.sweep_private_dirs(dir).map_err(to_dirs)?;
-            dirs.push(device.make_private_dir(dir).map_err(to_dirs)?);
+            if dir.exists() && !dir.is_dir() {
+                let cause = "a file was given where a directory on a drive is needed";
+                let hint = "name a directory on each drive to measure; the benchmark makes its own data there";
+                return Err(Error::usage(operation, cause).path(dir).hint(hint));
+            }
+            device.sweep_private_dirs(dir)?;
+            dirs.push(device.make_private_dir(dir)?);
         }
         Ok(BenchDirs {
             watch,
@@ -90,7 +89,7 @@ impl<'a> BenchDirs<'a> {
     pub(crate) fn job(&self, drives: usize) -> Job {
         let scratch = self.dirs[..drives]
             .iter()
-            .map(|home| ScratchDrive::new(home.path()));
+            .map(|dir| ScratchDrive::new(dir.path()));
         let options = JobOptions {
             memory_bytes: self.memory_bytes,
             threads: self.threads,
@@ -104,7 +103,7 @@ impl<'a> BenchDirs<'a> {
     pub(crate) fn paths(&self, drives: usize, name: &str) -> Vec<PathBuf> {
         self.dirs[..drives]
             .iter()
-            .map(|home| home.path().join(name))
+            .map(|dir| dir.path().join(name))
             .collect()
     }
 

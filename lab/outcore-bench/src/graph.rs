@@ -34,7 +34,7 @@ use outcore_store::dataset::transfer::TransferResources;
 use outcore_store::dataset::{DatasetVolume, Named, VolumeDrive, Watch as TransferWatch};
 
 use crate::Watch;
-use crate::bench_dirs::{BenchDirs, HomeOptions};
+use crate::bench_dirs::{BenchDirs, DirOptions};
 use crate::report::{Cell, Report, Section, Table};
 
 const OPERATION: &str = "measure graphs";
@@ -137,7 +137,7 @@ pub fn run(options: &GraphBenchOptions, watch: Watch<'_>) -> Result<Report> {
         return Err(Error::usage(OPERATION, "there is no such graph")
             .hint("--scale is from 1 to 31, and --factor at least 1"));
     }
-    let home = HomeOptions {
+    let home = DirOptions {
         dirs: &options.dirs,
         memory_bytes: options.memory_bytes,
         threads: options.threads,

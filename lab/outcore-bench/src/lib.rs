@@ -102,7 +102,7 @@ impl Watch<'_> {
     }
 }
 
-/// Runs `work` in so many threads at once, each with its number, and waits for all.
+/// Runs `work` in `threads` threads at once, each with its number, and waits for all.
 pub(crate) fn in_threads<T: Send>(
     threads: usize,
     work: impl Fn(usize) -> Result<T> + Sync,

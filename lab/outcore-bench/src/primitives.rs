@@ -20,7 +20,7 @@ use outcore_gen::Distribution;
 use outcore_io::units::{self, Unit};
 
 use crate::Watch;
-use crate::bench_dirs::{BenchDirs, HomeOptions, RECORD_BYTES, TYPE};
+use crate::bench_dirs::{BenchDirs, DirOptions, RECORD_BYTES, TYPE};
 use crate::report::{Cell, Column, Report, Section, Table};
 
 const OPERATION: &str = "measure primitives";
@@ -129,13 +129,13 @@ impl Primitive {
 pub fn run(options: &PrimitivesOptions, watch: Watch<'_>) -> Result<Report> {
     let started = Instant::now();
     let sizes_bytes = sizes_bytes(options)?;
-    let home = HomeOptions {
+    let dirs = DirOptions {
         dirs: &options.dirs,
         memory_bytes: options.memory_bytes,
         threads: options.threads,
         io: options.io,
     };
-    let bench_dirs = BenchDirs::make(OPERATION, &home, watch)?;
+    let bench_dirs = BenchDirs::make(OPERATION, &dirs, watch)?;
     let drives = bench_dirs.count();
     let mut found: Vec<(f64, Vec<f64>)> = Vec::new();
     for data_bytes in sizes_bytes {

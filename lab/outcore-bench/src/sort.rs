@@ -29,7 +29,7 @@ use outcore_io::units::{self, Unit};
 use voracious_radix_sort::RadixSort;
 
 use crate::Watch;
-use crate::bench_dirs::{BenchDirs, HomeOptions, RECORD_BYTES, TYPE};
+use crate::bench_dirs::{BenchDirs, DirOptions, RECORD_BYTES, TYPE};
 use crate::report::{Cell, Column, Report, Section, Table};
 
 const OPERATION: &str = "measure sort";
@@ -104,7 +104,7 @@ impl<'a> Bench<'a> {
         if options.data_bytes < RECORD_BYTES {
             return Err(Error::usage(OPERATION, "there is nothing to sort"));
         }
-        let home = HomeOptions {
+        let dirs = DirOptions {
             dirs: &options.dirs,
             memory_bytes: options.memory_bytes,
             threads: options.threads,
@@ -113,7 +113,7 @@ impl<'a> Bench<'a> {
         Ok(Bench {
             options,
             watch,
-            bench_dirs: BenchDirs::make(OPERATION, &home, watch)?,
+            bench_dirs: BenchDirs::make(OPERATION, &dirs, watch)?,
         })
     }
 

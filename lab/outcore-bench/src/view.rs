@@ -165,7 +165,7 @@ impl<'a> Bench<'a> {
         let scratch = self
             .bench_dirs
             .iter()
-            .map(|home| ScratchDrive::new(home.path()));
+            .map(|dir| ScratchDrive::new(dir.path()));
         let options = JobOptions {
             memory_bytes,
             threads: self.options.threads,
@@ -178,7 +178,7 @@ impl<'a> Bench<'a> {
     /// One file of that name on each drive.
     fn paths(&self, name: &str) -> Vec<PathBuf> {
         let bench_dirs = self.bench_dirs.iter();
-        bench_dirs.map(|home| home.path().join(name)).collect()
+        bench_dirs.map(|dir| dir.path().join(name)).collect()
     }
 
     fn manifest(&self, name: &str) -> PathBuf {
@@ -395,10 +395,10 @@ impl<'a> Bench<'a> {
         let files = SortedFiles::open(self, "sorted")?;
         self.watch.say("view, to be read");
         let (_dir, built, cost) = self.build(memory_bytes, false)?;
-        let home = built.info().dir;
+        let view_dir = built.info().dir;
         drop(built);
         let started = Instant::now();
-        let view = SortedView::open(&self.job(memory_bytes), &home)?;
+        let view = SortedView::open(&self.job(memory_bytes), &view_dir)?;
         let mut reader = view.reader(view.reader_bytes(1))?;
         let mut record = vec![0; RECORD_BYTES];
         reader.seek(0..view.len())?;

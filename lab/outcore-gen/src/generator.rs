@@ -15,7 +15,7 @@
 //! | `clusters:K` | - | Gaussian with standard deviation 1 around one of K centres a record, whose elements are uniform in [-10, 10) |
 //! | `rmat:S` | two vertices below 2^S a record: an edge of an R-MAT graph | - |
 //! | `sorted` | the record's number, scaled down where the type is too small | the same |
-//! | `reversed` | `sorted` from behind | the same |
+//! | `reversed` | `sorted`, backwards | the same |
 //! | `equal` | 42 | 42 |
 //!
 //! N is 2^32 - 1 if not given, and never more than the type counts exactly (255 for `u8`, 2^24 for
@@ -450,7 +450,7 @@ impl Values {
             }),
             Distribution::Clusters { .. } if is_float => refuse("K must be above 0".to_string()),
             Distribution::Normal | Distribution::Clusters { .. } => {
-                refuse("it is for f32 and f64, and vectors of them".to_string())
+                refuse("this distribution is for f32 and f64, and vectors of them".to_string())
             }
             Distribution::Rmat { scale } => {
                 let is_pair = match key.kind {

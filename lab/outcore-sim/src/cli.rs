@@ -152,7 +152,7 @@ pub struct PlanArgs {
     pub json: bool,
 }
 
-/// What a record of so many bytes costs on this machine. The simulator does not reach above the
+/// What a record of this size costs on this machine. The simulator does not reach above the
 /// drives, so whoever has the engine's sort brings it.
 pub type MeasureCpu<'a> = &'a (dyn Fn(u64) -> Result<CpuCost> + Sync);
 

@@ -60,7 +60,7 @@ struct State {
     done: HashMap<u64, Ps>,
     next_ticket: u64,
     finished: Vec<Finished>,
-    /// Why a transfer could not be handed to its drive; for the next who waits.
+    /// Why a transfer could not be submitted to its drive; reported by the next call that waits.
     fault: Option<Error>,
 }
 

@@ -13,11 +13,9 @@
 //! of its lane is moved into its place; in a lane of more than [`LANE_MAX`] it goes to the heap, as
 //! events of the other kinds do.
 //!
-//! N.B. random reads on one list of all near events took 30 % longer, on a 4-ary heap of all events
-//! 60 %: see docs/sim/validity.md, "Speed and memory". A tournament of the heads, of which a change
-//! plays two matches again, took as long (1.03 s of 2,000,000 reads), whether the crate was compiled
-//! in one piece or four. A wheel of 4096 short lists with two levels of bitmaps took as many
-//! instructions (144 to push and pop an event) and mispredicted more branches.
+//! N.B. with one list of all near events random reads took 30 % longer, with a 4-ary heap of all
+//! events 60 %; a tournament of the heads and a wheel of short lists were no faster
+//! (docs/decisions/0022, and docs/sim/validity.md, "Speed and memory").
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -5,13 +5,11 @@
 //! for large pages, how much of a table is resident), where there are none they do nothing, and a
 //! wrong one costs a little. Kept in one file because it is the simulator's only unsafe code.
 //!
-//! A mapping table is larger than the processor's caches, and reads go anywhere in it: loading the
-//! entry when the request was split took a third of the time of random reads on a large drive. The
-//! address is known some events earlier, when the request is submitted.
+//! A mapping table is larger than the processor's caches, and reads go anywhere in it. The address
+//! of an entry is known some events before the entry is needed, when the request is submitted.
 //!
-//! N.B. the kernel gives a table 4 KiB at a time, when they are touched. Of 4,000,000 random reads on a
-//! drive with 640 MB of tables a fifth of the processor time went there (82,000 faults, 11 us
-//! each on a virtual machine); with pages of 2 MiB it is 400 faults, and lookups miss the TLB less.
+//! N.B. without the hints, loading entries took a third of the time of random reads on a large
+//! drive, and faults on pages of 4 KiB another fifth (docs/decisions/0022).
 
 #![allow(unsafe_code)]
 

@@ -184,7 +184,7 @@ pub const PRESETS: [Preset; 8] = [
     },
     Preset {
         name: "throttled",
-        product: "a loop drive behind the block throttle, 50 MB/s each way",
+        product: "a loop drive under the block throttle, 50 MB/s each way",
         text: include_str!("presets/throttled.toml"),
         published: &[
             published(Figure::SequentialRead, 50e6),
@@ -267,7 +267,7 @@ impl Preset {
     ///
     /// What does not shrink with a drive is kept: collection starts with as many blocks free as on the
     /// whole drive, up to [`FREE_BLOCKS`], because what a plane can take while it collects is blocks,
-    /// no share of them. The host sees so much less that its data fills as large a share of what
+    /// no share of them. The host sees less of it, so that its data fill as large a share of what
     /// collection leaves, as those blocks are more of few than of many and would eat the
     /// over-provisioning.
     ///
@@ -405,7 +405,7 @@ pub fn measure(config: &DriveConfig, figure: Figure) -> Result<f64> {
             (0.0, 256, 64, requests, Addresses::Streaming)
         }
         Figure::RandomRead => (1.0, 8, 512, 300_000, Addresses::Uniform),
-        // An eighth of the drive, after so much more that its planes are out of step.
+        // An eighth of the drive, after enough writes for its planes to be out of step.
         Figure::RandomWrite => (
             0.0,
             8,

@@ -48,8 +48,8 @@ pub struct AdaptOptions {
     pub speedup: f64,
     /// How offsets are mapped.
     pub fit: Fit,
-    /// With `fit`: the volume is cut into so many equal regions and the trace's devices take them
-    /// in order of appearance, in turn. 1 lays all devices over each other.
+    /// With `fit`: the volume is divided into this many equal regions and the trace's devices take
+    /// them in order of appearance, in turn. 1 lays all devices over each other.
     pub regions: u32,
     /// Requests start and end on multiples of this; a power of two, 1 changes nothing.
     pub block_bytes: u64,

@@ -22,7 +22,7 @@ pub(crate) const READ_AHEAD: usize = 1 << 16;
 /// Entries that it reads ahead at most, where everything it has waits for a later one.
 pub(crate) const READ_AHEAD_MAX: usize = 1 << 20;
 
-/// Requests to hand over together.
+/// Requests to submit together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// When, in nanoseconds after the replay's start.
@@ -156,7 +156,8 @@ pub struct DependentLoop<I> {
     arrivals: u64,
     read_ahead: usize,
     in_flight: u64,
-    /// A phase mark or the trace's end was read: nothing behind it may start before all is done.
+    /// A phase mark or the trace's end was read: nothing after it may start before everything has
+    /// completed.
     is_at_barrier: bool,
     now_ns: u64,
     /// When the current phase started.

@@ -104,7 +104,7 @@ fn finding(path: &str, what: &str, fix: &str) -> Finding {
         check: "dead-file",
         item: String::new(),
         what: what.to_owned(),
-        why: "what nobody reaches is not kept true",
+        why: "unreferenced files rot",
         fix: fix.to_owned(),
         severity: Severity::Error,
     }

@@ -1,9 +1,10 @@
 //! Who may import whom inside the crates of the engine.
 //!
-//! Contract: a module of one of the crates in [`ROOMS`] names only modules of its own layer or of layers
-//! before it, however it writes the path (`crate::`, `super::`, a name re-exported by `lib.rs`,
-//! inside macros, in unit tests too: a test that needs a higher layer belongs in `tests/`).
-//! `lib.rs` is the facade and may name all. Arrows between crates are [`super::crates`]'s.
+//! Contract: a module of one of the crates in [`ROOMS`] names only modules of its own layer or of
+//! layers before it, however it writes the path (`crate::`, `super::`, a name re-exported by
+//! `lib.rs`, inside macros, in unit tests too: a test that needs a higher layer belongs in
+//! `tests/`). `lib.rs` is the facade and may name all. A layer names no module that does not exist.
+//! Arrows between crates are [`super::crates`]'s.
 
 use super::rust::{Source, Sources};
 use super::tokens::PathUse;
@@ -73,10 +74,12 @@ const ROOMS: [(&str, &[&[&str]]); 6] = [
             &["format", "exact", "product"],
             &["scan", "results", "convert"],
             &["index"],
-            &["knn", "kmeans", "lookup"],
+            &["knn", "kmeans"],
         ],
     ),
 ];
+/// This file, for findings about its own list.
+const OWN_PATH: &str = "xtask/src/tidy/layers.rs";
 const WHY: &str = "requests flow down and buffers flow up; an arrow the other way ties two layers \
                    into one";
 
@@ -118,7 +121,38 @@ pub(super) fn check(sources: &Sources) -> Vec<Finding> {
             check_room(source, room, &mut findings);
         }
     }
+    if sources.get(OWN_PATH).is_some() {
+        findings.extend(missing_modules(sources));
+    }
     findings
+}
+
+/// Modules that a layer names and that do not exist.
+fn missing_modules(sources: &Sources) -> Vec<Finding> {
+    let named = ROOMS.iter().flat_map(|(folder, layers)| {
+        let modules = layers.iter().flat_map(|layer| layer.iter());
+        modules.map(move |module| (*folder, *module))
+    });
+    let is_there = |(folder, module): &(&str, &str)| {
+        let files = [
+            format!("{folder}src/{module}.rs"),
+            format!("{folder}src/{module}/mod.rs"),
+        ];
+        files.iter().any(|file| sources.get(file).is_some())
+    };
+    named
+        .filter(|entry| !is_there(entry))
+        .map(|(folder, module)| Finding {
+            path: OWN_PATH.to_owned(),
+            line: 1,
+            check: "layers",
+            item: module.to_owned(),
+            what: format!("`{folder}` has no module `{module}`, which a layer names"),
+            why: "a list that names what is gone no longer describes the layers",
+            fix: "take the entry out".to_owned(),
+            severity: Severity::Error,
+        })
+        .collect()
 }
 
 fn check_room(source: &Source, room: Room<'_>, findings: &mut Vec<Finding>) {
@@ -278,6 +312,22 @@ mod tests {
         assert_eq!(drives("error.rs", "use crate::units::Bytes;"), [0; 0]);
         let text = "use crate::job::Job; use super::plan; use crate::Error;";
         assert_eq!(engine("sort/lines/mod.rs", text), [0; 0]);
+    }
+
+    #[test]
+    fn a_layer_that_names_a_module_that_does_not_exist_is_found() {
+        let fakes: Vec<String> = ROOMS
+            .iter()
+            .flat_map(|(folder, layers)| {
+                let modules = layers.iter().flat_map(|layer| layer.iter());
+                modules.map(move |module| format!("{folder}src/{module}/mod.rs"))
+            })
+            .collect();
+        let mut files: Vec<(&str, &str)> = fakes.iter().map(|path| (path.as_str(), "")).collect();
+        files.push((OWN_PATH, ""));
+        assert_eq!(found(&files), []);
+        // The first one is gone.
+        assert_eq!(found(&files[1..]), [(OWN_PATH.to_owned(), 1)]);
     }
 
     #[test]

@@ -1,36 +1,20 @@
 //! Where unsafe code may stand.
 //!
-//! Contract: `unsafe` in any form, and attributes that let it in, appear only in the places below.
-//! That each argues why it is sound (`SAFETY:`, `# Safety`) is clippy's to check. Uses are seen by the
+//! Contract: `unsafe` in any form, and attributes that let it in, appear only in the places below,
+//! and each of these places is needed: some file with unsafe code is in it and in no other. That
+//! each argues why it is sound (`SAFETY:`, `# Safety`) is clippy's to check. Uses are seen by the
 //! lexer, so the word in prose or strings is no matter.
 
 use super::rust::{Source, Sources};
 use super::{Finding, Severity};
 
 /// Files and folders (ending in `/`) that may hold unsafe code, and what for.
-const PLACES: [(&str, &str); 15] = [
-    ("python/src/capsule.rs", "streams of other Python libraries"),
+const PLACES: [(&str, &str); 10] = [
     ("crates/outcore-io/src/memory.rs", "aligned buffers"),
     ("crates/outcore-io/src/memory/", "aligned buffers"),
     ("crates/outcore-io/src/drive/uring.rs", "io_uring's rings"),
     (
-        "crates/outcore/src/key/record.rs",
-        "records as bytes and back",
-    ),
-    (
-        "crates/outcore/src/key/record/",
-        "records as bytes and back",
-    ),
-    (
-        "crates/outcore/src/key/view.rs",
-        "records as bytes and back",
-    ),
-    (
         "crates/outcore/src/partition/kernel.rs",
-        "hot loops that measurements demanded",
-    ),
-    (
-        "crates/outcore/src/partition/kernel/",
         "hot loops that measurements demanded",
     ),
     (
@@ -53,25 +37,53 @@ const PLACES: [(&str, &str); 15] = [
         "crates/outcore-vector/src/product.rs",
         "the call of the matrix product",
     ),
-    ("python/src/", "where PyO3 asks for it"),
+    ("python/src/capsule.rs", "streams of other Python libraries"),
 ];
 
-/// Checks every source.
+/// This file, for findings about its own list.
+const OWN_PATH: &str = "xtask/src/tidy/unsafety.rs";
+
+/// Checks every source, and every place in the list.
 pub(super) fn check(sources: &Sources) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let mut is_needed = [false; PLACES.len()];
     for source in sources.all() {
-        let is_place = PLACES
+        let tokens = &source.tokens;
+        let mut lines = tokens
+            .unsafes
             .iter()
-            .any(|(place, _)| is_within(&source.path, place));
-        if is_place {
+            .chain(&tokens.unsafe_permits)
+            .peekable();
+        if lines.peek().is_none() {
             continue;
         }
-        let uses = source.tokens.unsafes.iter();
-        for line in uses.chain(&source.tokens.unsafe_permits) {
-            findings.push(finding(source, *line));
+        let mut places = (0..PLACES.len()).filter(|at| is_within(&source.path, PLACES[*at].0));
+        match (places.next(), places.next()) {
+            (Some(only), None) => is_needed[only] = true,
+            (Some(_), Some(_)) => {}
+            (None, _) => findings.extend(lines.map(|line| finding(source, *line))),
         }
     }
+    if sources.get(OWN_PATH).is_some() {
+        let idle = PLACES.iter().zip(is_needed).filter(|(_, needed)| !needed);
+        findings.extend(idle.map(|((place, _), _)| not_needed(place)));
+    }
     findings
+}
+
+fn not_needed(place: &str) -> Finding {
+    Finding {
+        path: OWN_PATH.to_owned(),
+        line: 1,
+        check: "unsafe",
+        item: place.to_owned(),
+        what: format!(
+            "`{place}` may hold unsafe code, and has none that another entry does not allow"
+        ),
+        why: "a permission that nothing needs lets unsafe code in unnoticed",
+        fix: "take the entry out".to_owned(),
+        severity: Severity::Error,
+    }
 }
 
 fn is_within(path: &str, place: &str) -> bool {
@@ -105,6 +117,26 @@ mod tests {
             .iter()
             .map(|f| f.line)
             .collect()
+    }
+
+    #[test]
+    fn a_place_that_needs_no_permission_is_found() {
+        let text = "fn f() { unsafe { g() } }";
+        let in_place = |place: &str| match place.ends_with('/') {
+            true => format!("{place}x.rs"),
+            false => place.to_owned(),
+        };
+        let paths: Vec<String> = PLACES.iter().map(|(place, _)| in_place(place)).collect();
+        let idle = |files: &[(&str, &str)]| -> Vec<String> {
+            let found = check(&Sources::of(&Tree::of(files)));
+            found.into_iter().map(|finding| finding.item).collect()
+        };
+        let mut files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), text)).collect();
+        files.push((OWN_PATH, ""));
+        assert_eq!(idle(&files), [""; 0]);
+        // The code of the first place is safe now.
+        files[0].1 = "fn f() {}";
+        assert_eq!(idle(&files), [PLACES[0].0]);
     }
 
     #[test]

@@ -113,7 +113,7 @@ pub(crate) struct UniqueArgs {
     pub(crate) files: FileArgs,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
-    /// Put the number of equal lines in front of each line, or the number of equal records behind
+    /// Put the number of equal lines before each line, or the number of equal records after
     /// each record
     #[arg(short, long, help_heading = "Order")]
     pub(crate) count: bool,

@@ -91,7 +91,7 @@ fn definition() -> clap::Command {
     root
 }
 
-/// Where the subcommand stands, behind the flags of every command.
+/// Where the subcommand stands, after the flags of every command.
 fn position_of_command(words: &[OsString], root: &clap::Command) -> Option<usize> {
     let mut at = 1;
     while let Some(word) = words.get(at) {
@@ -285,7 +285,7 @@ impl<'a> Line<'a> {
                     continue;
                 }
                 'y' => {
-                    // A size for some other system's sort: digits behind it belong to it.
+                    // A size for some other system's sort: the digits that follow belong to it.
                     let is_number =
                         |next: &OsString| next.as_bytes().iter().all(u8::is_ascii_digit);
                     if rest.is_empty() && words.peek().is_none() {

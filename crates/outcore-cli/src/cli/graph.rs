@@ -114,7 +114,7 @@ pub(crate) enum GraphCommand {
     Verify(GraphVerifyArgs),
     /// The number of edges of each vertex
     ///
-    /// Of directed graphs, those that leave it; --in counts those that come to it. An edge from a
+    /// In a directed graph, outgoing edges are counted; --in counts incoming ones. An edge from a
     /// vertex to itself counts once in each direction.
     #[command(
         after_long_help = "Examples:\n  outcore graph degrees g.graph -o degrees.npy --top 20\n  outcore graph degrees g.graph --in -o in.npy"
@@ -197,8 +197,8 @@ pub(crate) enum GraphCommand {
     Sample(GraphSampleArgs),
     /// Random walks: a row of vertices from each start
     ///
-    /// Each edge that leaves a vertex is as likely as any other; -1 stands behind a dead end. Walks
-    /// depend on the graph and the seed alone.
+    /// Each edge that leaves a vertex is as likely as any other; after a dead end, rows are filled
+    /// with -1. Walks depend on the graph and the seed alone.
     #[command(after_long_help = WALK_EXAMPLES)]
     Walk(GraphWalkArgs),
     /// Label propagation: the smallest vertex of the community of each vertex
@@ -304,7 +304,7 @@ pub(crate) struct GraphConvertArgs {
         help_heading = "Edges"
     )]
     pub(crate) columns: Vec<String>,
-    /// Edges have weights: behind the two ids (as a float of 4 bytes behind pairs of u32), or in
+    /// Edges have weights: after the two ids (as a float of 4 bytes after pairs of u32), or in
     /// the column COLUMN of CSV or tables
     #[arg(long, value_name = "COLUMN", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Edges")]
     pub(crate) weights: Option<String>,
@@ -370,7 +370,7 @@ pub(crate) struct KernelArgs {
     #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     pub(crate) graph: PathBuf,
     /// Output, a value for each vertex in order: an array (.npy), lines `vertex,value` (.csv, with
-    /// the original ids if they were relabelled), or bare numbers
+    /// the original ids if they were relabelled), or raw numbers
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     /// Write lines `name,value` whatever the output is called, with the original ids of vertices,
@@ -395,7 +395,7 @@ pub(crate) struct GraphWalkArgs {
     /// The graph's directory
     #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     pub(crate) graph: PathBuf,
-    /// Output, a row of vertices for each walk: an array (.npy), lines (.csv), or bare numbers
+    /// Output, a row of vertices for each walk: an array (.npy), lines (.csv), or raw numbers
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Steps of a walk
@@ -449,11 +449,11 @@ pub(crate) struct GraphSampleArgs {
     /// Edges to draw of each vertex, a number a hop; `all` for all of them
     #[arg(long = "fanout", value_name = "N,...", value_parser = parse_fanout, value_delimiter = ',', default_value = "10,10", allow_hyphen_values = true)]
     pub(crate) fanouts: Vec<Fanout>,
-    /// Output, a row of source and target for each edge: an array (.npy), lines (.csv), or bare
+    /// Output, a row of source and target for each edge: an array (.npy), lines (.csv), or raw
     /// numbers
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Draw the edges that come to vertices, not those that leave them
+    /// Draw incoming edges instead of outgoing ones
     #[arg(long = "in")]
     pub(crate) is_in: bool,
     /// Chooses the edges

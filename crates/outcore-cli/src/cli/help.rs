@@ -1,10 +1,10 @@
 //! Help as people read it: commands in groups, and examples before details.
 //!
 //! Contract: [`arranged`] changes the order of what the definition of the flags says, never what it
-//! defines. The first page lists every command in one group ([`GROUPS`]). The page of a command begins with
-//! one sentence, then its examples (the paragraphs of its closing text that begin with a heading and have
-//! nothing but indented lines behind it, or those of [`EXAMPLES`]), then details, then flags in groups, then
-//! the rest of the closing text. Pure.
+//! defines. The first page lists every command in one group ([`GROUPS`]). The page of a command
+//! begins with one sentence, then its examples (the paragraphs of its closing text that begin with
+//! a heading and have nothing but indented lines after it, or those of [`EXAMPLES`]), then details,
+//! then flags in groups, then the rest of the closing text. Pure.
 
 use clap::Command;
 
@@ -188,7 +188,7 @@ fn arrange(command: Command, path: &str) -> Command {
     command.long_about(page).after_long_help(rest.join("\n\n"))
 }
 
-/// Whether a paragraph is a heading and nothing but indented lines behind it.
+/// Whether a paragraph is a heading followed by indented lines only.
 fn is_examples(paragraph: &str) -> bool {
     let mut lines = paragraph.lines();
     let is_heading = lines.next().is_some_and(|line| line.ends_with(':'));
@@ -306,7 +306,7 @@ mod tests {
     #[track_caller]
     fn check_line(line: &str) {
         let from = line.find("outcore ").unwrap();
-        // What it does may stand behind it.
+        // What it does may follow it.
         let line = &line[..line[from..].find("  ").map_or(line.len(), |len| from + len)];
         let mut words = vec![String::new()];
         let (mut quote, mut is_open) = (None, false);

@@ -56,7 +56,7 @@ pub(crate) struct JoinArgs {
     /// How far back the partner of --asof may lie: a number, or a duration such as 5min
     #[arg(long, value_name = "SPAN", requires = "asof")]
     pub(crate) tolerance: Option<String>,
-    /// What to put behind the name of a column of RIGHT if LEFT has a column of that name
+    /// Suffix for the name of a column of RIGHT if LEFT has a column of that name
     #[arg(long, value_name = "TEXT", default_value = "_right")]
     pub(crate) suffix: String,
     /// Write rows in any order: faster if RIGHT fits into two fifths of the memory

@@ -349,9 +349,9 @@ pub(crate) struct FormatArgs {
     #[arg(long)]
     pub(crate) jsonl: bool,
     /// Sort key: name or number (from 1) of a column; for JSON lines a path such as .user.id or
-    /// .tags[0]. The letters of -k may follow a colon, as in price:nr (for JSON only r); behind
-    /// columns of tables desc, asc, nulls-first or nulls-last. Repeat for secondary keys; most
-    /// significant first
+    /// .tags[0]. After colons: asc, desc, nulls-first or nulls-last, as in price:desc; for CSV also
+    /// the letters of -k, as in price:nr. Null is an empty field of CSV. Repeat for secondary keys;
+    /// most significant first
     #[arg(long, value_name = "FIELD")]
     pub(crate) by: Vec<String>,
     /// The CSV has no header line

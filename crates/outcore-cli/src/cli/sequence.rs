@@ -28,9 +28,9 @@ their names; index is the position. Integers wrap around.
 Elements of a vector are x[0], x[1]. In `map`, x alone stands for all of them: x * 2 maps rows of 16 numbers \
 to rows of 16. Commands that need one value, such as `filter`, want an element.
 
-Of tables, names are columns, whatever they are called, and computed columns need a name; those that are there stay, \
-or are replaced by ones of their name; --columns chooses. The functions of tables are listed by \
-`outcore filter --help`.";
+For tables, a name stands for the column of that name, even if the column is called x. Give each computed column \
+a name; a column of the same name is replaced, and all other columns are kept (--columns selects some). \
+`outcore filter --help` lists the functions for tables.";
 
 const FILTER_EXAMPLES: &str = "\
 Examples:
@@ -39,7 +39,8 @@ Examples:
   outcore filter \"country in ('de', 'fr') and time >= '2024-01-01'\" logs/ -o some.parquet
   outcore filter 'price * n > 100 and url is not null' t.parquet -o large.parquet
 
-Of tables, names are columns (others in backquotes), and row groups that cannot match are not read. There are + - * / \
+For tables, names stand for columns (put unusual names in backquotes), and row groups that cannot match are not \
+read. The operators and functions are + - * / \
 // %, comparisons, and, or, not, is null, in (...); is_null, isin, contains, starts_with, ends_with, like, ilike, \
 lower, upper, length, year, quarter, month, day, weekday, hour, minute, second, abs, round, floor, ceil, sqrt, isnan, \
 where, coalesce; casts i8(x) to u64(x), f32, f64, bool, text, date, timestamp, and try_i64(x), which gives null where \
@@ -300,7 +301,7 @@ pub(crate) struct EnumerateArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Write each record with those behind it
+/// Write each record together with the records that follow it
 ///
 /// Record i of the output is records i to i + K - 1 of the input, one after another; the input is read K
 /// times, side by side.
@@ -515,7 +516,7 @@ pub(crate) struct LookupArgs {
     /// File of keys, of the same type
     #[arg(id = "wanted", long = "keys", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) keys: PathBuf,
-    /// For keys that are there: the rank of the first such record, or behind the last
+    /// For keys that exist: the rank of the first such record, or the rank after the last
     #[arg(long, value_name = "SIDE", value_enum, default_value = "left")]
     pub(crate) side: SideArg,
     #[command(flatten)]

@@ -47,7 +47,7 @@ Examples:
 /// Convert files of vectors, tell what they hold, index them, and find near-duplicates
 ///
 /// Names of files tell their formats: .npy, .fvecs, .bvecs and .ivecs, .fbin, .f16bin, .u8bin,
-/// .i8bin and .ibin; others hold bare numbers and need a type.
+/// .i8bin and .ibin; others hold raw numbers and need a type.
 #[derive(Debug, Subcommand)]
 pub(crate) enum VectorCommand {
     Convert(VectorConvertArgs),
@@ -65,7 +65,7 @@ pub(crate) enum VectorCommand {
 pub(crate) struct VectorConvertArgs {
     #[command(flatten)]
     pub(crate) input: VectorInputArgs,
-    /// Output; its name tells the format, bare numbers if it tells none
+    /// Output; its name tells the format, raw numbers if it tells none
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Kind of number of OUT: f32, f16, f64, i8, u8, i32 or i64. Default: as its name tells, or as
@@ -130,14 +130,14 @@ pub(crate) struct PairsArgs {
     /// The most bits in which a pair differs; BASE has packed bits, as u8
     #[arg(long, value_name = "BITS")]
     pub(crate) max_hamming: Option<u32>,
-    /// Pairs of rows: .npy, .ibin, .ivecs, or bare i64
+    /// Pairs of rows: .npy, .ibin, .ivecs, or raw i64
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Their distances, one minus the cosine, the squared Euclidean or the bits that differ: .npy, .fbin,
-    /// or bare f32
+    /// or raw f32
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) distances: Option<PathBuf>,
-    /// Type of bare numbers, such as f32x768
+    /// Type of raw numbers, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
     #[command(flatten)]
@@ -150,7 +150,7 @@ pub(crate) struct VectorInputArgs {
     /// File of vectors
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) input: PathBuf,
-    /// Type of bare numbers, such as f32x768
+    /// Type of raw numbers, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
 }
@@ -208,17 +208,17 @@ pub(crate) struct KnnArgs {
     )]
     pub(crate) radius: Option<f64>,
     /// Where the results of each query begin, and where the last ones end, as in faiss' range_search:
-    /// .npy, .ibin, or bare i64
+    /// .npy, .ibin, or raw i64
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "radius")]
     pub(crate) limits: Option<PathBuf>,
     /// What is near
     #[arg(long, value_enum, default_value = "l2")]
     pub(crate) metric: MetricName,
     /// Rows of the base that are nearest to each query, the nearest first: .ibin, .ivecs, .npy, or
-    /// bare i64
+    /// raw i64
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Their distances: .fbin, .fvecs, .npy, or bare f32
+    /// Their distances: .fbin, .fvecs, .npy, or raw f32
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) distances: Option<PathBuf>,
     /// Find the neighbours of every row of the base among the others
@@ -231,7 +231,7 @@ pub(crate) struct KnnArgs {
     /// index`. The result is the same. Where it leaves out too little, the base is read as a whole
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "radius")]
     pub(crate) index: Option<PathBuf>,
-    /// Type of bare numbers in both files, such as f32x768
+    /// Type of raw numbers in both files, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
     #[command(flatten)]
@@ -253,10 +253,11 @@ pub(crate) struct KmeansArgs {
     /// Number of clusters
     #[arg(short, value_name = "K", value_parser = parse_count, default_value = "8")]
     pub(crate) k: u64,
-    /// Centroids: .npy, .fbin, .fvecs, or bare numbers
+    /// Centroids: .npy, .fbin, .fvecs, or raw numbers
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// The cluster of each vector, counted from 0: .npy, .ibin, or bare i32; reads the base once more
+    /// The cluster of each vector, counted from 0: .npy, .ibin, or raw i32; reads the base once
+    /// more
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) labels: Option<PathBuf>,
     /// Where centroids start: k-means++ or random, on a sample of at least 4096 and 8 K vectors;
@@ -288,7 +289,7 @@ pub(crate) struct KmeansArgs {
     /// Take vectors and centroids at norm 1: clusters by cosine
     #[arg(long)]
     pub(crate) spherical: bool,
-    /// Type of bare numbers, such as f32x768
+    /// Type of raw numbers, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
     #[command(flatten)]

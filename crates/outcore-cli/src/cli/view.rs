@@ -138,8 +138,9 @@ impl ViewBuildArgs {
 
 /// Add files to a view
 ///
-/// Records, order and blocks are those of the view; CSV must have the same header. In a stable view equal keys come behind those that
-/// were there. Who has the view open goes on seeing what was there.
+/// Records, order and blocks are those of the view; CSV must have the same header. In a stable view
+/// equal keys come after those that were there. Readers that have the view open go on seeing what
+/// was there.
 #[derive(Debug, Args)]
 pub(crate) struct ViewAppendArgs {
     /// The view's directory

@@ -23,7 +23,7 @@ const STAT_BLOCK_BYTES: u64 = 512;
 /// The inputs as they were before the job.
 pub(crate) struct Consumed(Vec<(PathBuf, u64)>, Vec<PathBuf>);
 
-/// Fails if an input is none that could be removed.
+/// Fails if an input is not a file that could be removed.
 pub(crate) fn check(sources: &[Source]) -> Result<()> {
     let refuse = |cause: &str, source: &Source| {
         Err(Error::usage("delete input", cause)
@@ -32,11 +32,11 @@ pub(crate) fn check(sources: &[Source]) -> Result<()> {
     };
     for (index, source) in sources.iter().enumerate() {
         if source.is_stream() || source.start_bytes > 0 {
-            return refuse("it is not a file that could be removed", source);
+            return refuse("the input is not a file that could be removed", source);
         }
         if sources[..index].iter().any(|other| other.key == source.key) {
             return refuse(
-                "it is named twice, so it cannot go after the first reading",
+                "the input is named twice, so it cannot be removed after it has been read once",
                 source,
             );
         }

@@ -78,15 +78,15 @@ pub(crate) fn run(context: &Context, args: &DemoArgs) -> Result<u8> {
     );
     let device = resources.job(Vec::new()).device;
     device.sweep_private_dirs(&args.dir)?;
-    let home = device.make_private_dir(&args.dir)?;
+    let private_dir = device.make_private_dir(&args.dir)?;
     let demo = Demo {
         context,
         resources,
         format: RecordFormat::parse_type(TYPE)?,
         records,
-        input: home.path().join("input.bin"),
-        output: home.path().join("sorted.bin"),
-        copy: home.path().join("copy.bin"),
+        input: private_dir.path().join("input.bin"),
+        output: private_dir.path().join("sorted.bin"),
+        copy: private_dir.path().join("copy.bin"),
     };
     demo.run(started)?;
     Ok(0)

@@ -1,8 +1,8 @@
 //! `outcore shuffle`: lines or records in a uniformly random order.
 //!
-//! Contract: what the input is, is decided as for `sort`: a type that is named, or an array of NumPy,
-//! means records; all else is lines, or records of CSV behind their header. The order comes from [`outcore::shuffle`] and depends on
-//! seed, epoch and input alone.
+//! Contract: what the input is, is decided as for `sort`: a type that is named, or an array of
+//! NumPy, means records; all else is lines, or records of CSV after their header. The order comes
+//! from [`outcore::shuffle`] and depends on seed, epoch and input alone.
 
 use outcore::Result;
 use outcore::job::JobSize;

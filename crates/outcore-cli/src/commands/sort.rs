@@ -180,7 +180,7 @@ fn is_lines(context: &Context, args: &SortArgs) -> Result<bool> {
 fn check_for_records(args: &SortArgs) -> Result<()> {
     if args.inputs.is_empty() {
         return Err(
-            Error::usage("read arguments", "no input is named: <IN> is missing")
+            Error::usage("read arguments", "no input given: <IN> is missing")
                 .hint("name a file, or - for standard input; see --help"),
         );
     }

@@ -201,7 +201,7 @@ fn order_of(context: &Context, args: &SortArgs) -> Result<Box<dyn SortKey>> {
         if args.order.is_given() {
             return Err(
                 Error::usage(READ, "letters and separators are not for JSON lines")
-                    .hint("values compare by their types; descending is .price:r"),
+                    .hint("values compare by their types; for descending order write .price:desc"),
             );
         }
         let is_stable = args.stable || args.unique;
@@ -372,7 +372,7 @@ fn input_names(context: &Context, args: &SortArgs) -> Result<Vec<PathBuf>> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(failed)?;
     let wrong = |cause: String, hint: &str| Err(Error::usage(READ_NAMES, cause).hint(hint));
-    let end = "write names with a NUL behind each, as find -print0 does";
+    let end = "end each name with a NUL, as find -print0 does";
     if bytes.is_empty() {
         return wrong(format!("no input from '{}'", list.display()), end);
     }

@@ -2,7 +2,7 @@
 //!
 //! Contract: by bytes, in one pass over the input where the different ones fit into memory, else by a
 //! sort; --explain says which. Where one of each key is kept, and not one of each, a sort does it. Records of
-//! CSV are whole, behind their header.
+//! CSV are whole, after their header.
 
 use std::path::PathBuf;
 
@@ -126,7 +126,7 @@ fn order_of(args: &UniqueArgs) -> Result<Box<dyn SortKey>> {
             "read arguments",
             "letters and separators are not for JSON lines",
         )
-        .hint("values compare by their types; descending is .price:r"));
+        .hint("values compare by their types; for descending order write .price:desc"));
     }
     if args.text.jsonl && !args.text.by.is_empty() {
         let order = JsonFields::new(&args.text.by, args.descending, true)?;
@@ -174,9 +174,9 @@ fn settle(
 fn of_records(context: &Context, args: &UniqueArgs, format: &RecordFormat) -> Result<u8> {
     if !format.is_all_key() || args.descending {
         if args.count {
-            let cause = "--count beside a part of records as key, or beside --descending";
+            let cause = "--count cannot be combined with --descending, or with a key that is only part of the record";
             return Err(Error::usage("read arguments", cause)
-                .hint("count a part of records with count-by, and sort counts with sort"));
+                .hint("use count-by to count values of a part of the record, and sort to order the counts"));
         }
         return sort::run(context, &to_sort(args));
     }

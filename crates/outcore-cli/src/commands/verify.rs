@@ -44,7 +44,7 @@ enum Checked {
     Stream(Box<OpenStream>),
 }
 
-/// A stream of which the first bytes have been read.
+/// A stream whose first bytes have been read.
 struct OpenStream {
     source: Source,
     /// What was read to look for a header and belongs to the data.

@@ -193,14 +193,14 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     if let Some(plan) = &plan {
         context.reporter.human(&plan.to_string());
     }
-    let home = NewDir::make(&place)?;
+    let new_dir = NewDir::make(&place)?;
     let dir = std::path::absolute(&place).unwrap_or_else(|_| place.to_path_buf());
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (view, mut built) = watch(reporter, interrupt, &job.control, &BUILD, || {
         let built = build(&job, &found.files, &dir, found.what.clone(), options);
         built.map_err(|error| inputs::explain(&found.named, error))
     })?;
-    home.keep();
+    new_dir.keep();
     count_copies(&mut built, found.spool);
     tell_built(context, started, &view, &built);
     if !args.cat {

@@ -204,9 +204,11 @@ fn datasets_lie_on_the_file_systems_of_devices_and_not_on_devices() {
     ];
     place
         .run(&create)
-        .fails(2, &["not a directory", a], "mounted");
+        .fails(2, &["not a directory", a], "mount point");
     let ls = ["ls", "--volume", "drives.toml"];
-    place.run(&ls).fails(2, &["not a directory", a], "mounted");
+    place
+        .run(&ls)
+        .fails(2, &["not a directory", a], "mount point");
     for (device, dir) in devices.iter_mut().zip(["x", "y"]) {
         let made = device.format();
         if let Err(why) = made.and_then(|()| device.mount(place.make_dir(dir))) {

@@ -211,7 +211,7 @@ fn replace_and_delete_input_where_they_make_no_sense() {
         &place,
         &replace(&["-o", "out"]),
         2,
-        &["none of the inputs"],
+        &["not one of the inputs"],
         "--force",
     );
     refused(&place, &replace(&["other"]), 2, &["one input"], "-o");
@@ -219,7 +219,7 @@ fn replace_and_delete_input_where_they_make_no_sense() {
         &place,
         &replace(&["-o", "-"]),
         2,
-        &["none of the inputs"],
+        &["not one of the inputs"],
         "",
     );
     let delete = |name| {
@@ -340,9 +340,72 @@ fn wrong_settings_name_their_source() {
 }
 
 #[test]
+fn likely_mistakes_are_told_with_what_was_probably_meant() {
+    let place = place_with_input();
+    place.write("words.txt", b"b\na\n");
+    place.write("lines.jsonl", b"{\"a\":1}\n");
+    place.write("semicolons.csv", b"name;price\na;3\n");
+    let table: [(&[&str], i32, &str, &str); 12] = [
+        (
+            &["sort", "words.txt", "sorted.txt"],
+            3,
+            "sorted.txt",
+            "name it with -o",
+        ),
+        (&["sort", "*.log"], 3, "*.log", "no file matches"),
+        (&["sort", "~/words.txt"], 3, "~/words.txt", "expands ~"),
+        (&["sort", "$DIR/words.txt"], 3, "$DIR", "expands variables"),
+        (&["sort", "-l", "words.txt"], 2, "'-l'", "./-l"),
+        (
+            &["top", "in"],
+            2,
+            "`in` is not a whole number",
+            "see --help",
+        ),
+        (&["count-by", "in"], 2, "<IN>", "outcore count-by"),
+        (
+            &["view", "cat", "in"],
+            2,
+            "this is a file",
+            "outcore view build",
+        ),
+        (
+            &["filter", "x > 1", "lines.jsonl", "-o", "out"],
+            2,
+            "lines.jsonl",
+            "looks like text",
+        ),
+        (
+            &["top", "3", "words.txt"],
+            2,
+            "words.txt",
+            "looks like text",
+        ),
+        (
+            &["bench", "sort", "in"],
+            2,
+            "a file was given",
+            "name a directory",
+        ),
+        (
+            &["sort", "--csv", "--by", "price", "semicolons.csv"],
+            2,
+            "no column `price`",
+            "-t ';'",
+        ),
+    ];
+    for (arguments, code, cause, hint) in table {
+        refused(&place, arguments, code, &[cause], hint);
+    }
+    let nothing: [&str; 0] = [];
+    let bare = place.run(&nothing);
+    assert!(bare.stderr.contains("Usage: outcore"), "{bare:?}");
+}
+
+#[test]
 fn wrong_arguments_are_one_line_with_a_hint() {
     let place = place_with_input();
-    refused(&place, &[], 2, &["no subcommand"], "--help");
+    refused(&place, &[], 2, &["no subcommand given"], "--help");
     refused(
         &place,
         &["srot"],

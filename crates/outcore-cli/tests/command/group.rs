@@ -139,7 +139,7 @@ fn distinct_records_are_found_by_hash_where_there_are_few_and_whole_records_are_
     assert!(place.read("out") == distinct);
     place.run(&[&by_key[..], &["--count"]].concat()).fails(
         2,
-        &["a part of records as key"],
+        &["--count cannot be combined"],
         "count-by",
     );
     let drive = place.make_dir("d").display().to_string();

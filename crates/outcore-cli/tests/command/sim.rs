@@ -87,9 +87,9 @@ fn activesort_says_which_values_were_fitted_and_heeds_a_throttle() {
     ];
     let text = place.run(&[&job[..], &["throttled"]].concat()).ok().text();
     let fitted = text.find("Fitted: ").unwrap();
-    let foretold = text.find("Foretold").unwrap();
-    assert!(fitted < text.find("Table 1").unwrap() && text.find("Table 1").unwrap() < foretold);
-    assert!(foretold < text.find("Table 2").unwrap(), "{text}");
+    let predicted = text.find("Predicted").unwrap();
+    assert!(fitted < text.find("Table 1").unwrap() && text.find("Table 1").unwrap() < predicted);
+    assert!(predicted < text.find("Table 2").unwrap(), "{text}");
     let json = place
         .run(&[&job[..], &["throttled", "--json"]].concat())
         .ok()

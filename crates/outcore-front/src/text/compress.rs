@@ -1,12 +1,12 @@
 //! gzip, Zstandard, bzip2 and xz: unpacked by content, written by the end of a name.
 //!
-//! Contract: a [`Decoder`] reads what `gzip`, `zstd`, `bzip2` and `xz` write, members, frames and streams
-//! one after another included, to the last byte: a stream that is torn or broken is an error with the
-//! offset in the compressed file, never a short text. Zeros behind a member of gzip are padding, as tapes
-//! and block devices leave it, and as `gzip` has it. An [`Encoder`] writes one member or frame; only
-//! [`Encoder::finish`] makes it whole. Memory of a decoder: 128 KiB and the window of the format, which is
-//! refused where it is larger than the caller allows (4 MiB at most for bzip2); of an encoder 128 KiB
-//! (gzip), 8 MiB (Zstandard, bzip2) or 17 MiB (xz).
+//! Contract: a [`Decoder`] reads what `gzip`, `zstd`, `bzip2` and `xz` write, members, frames and
+//! streams one after another included, to the last byte: a stream that is torn or broken is an
+//! error with the offset in the compressed file, never a short text. Zeros after a member of gzip
+//! are padding, as tapes and block devices leave it, and as `gzip` has it. An [`Encoder`] writes
+//! one member or frame; only [`Encoder::finish`] makes it whole. Memory of a decoder: 128 KiB and
+//! the window of the format, which is refused where it is larger than the caller allows (4 MiB at
+//! most for bzip2); of an encoder 128 KiB (gzip), 8 MiB (Zstandard, bzip2) or 17 MiB (xz).
 //!
 //! Source: RFC 1952, RFC 8878, the file format of xz 1.2.1.
 
@@ -30,7 +30,7 @@ const ZSTD_LEVEL: i32 = 3;
 const ZSTD_WINDOWS: std::ops::RangeInclusive<u32> = 10..=31;
 /// `xz` itself takes 6, whose encoder needs 94 MiB: more than a job may use beyond its memory.
 const XZ_LEVEL: u32 = 2;
-/// What stands behind the digit of a bzip2 stream: the begin of a block, or of the end.
+/// What follows the digit in a bzip2 stream: the beginning of a block, or of the end.
 const BZIP2_MARKS: [&[u8]; 2] = [b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"];
 const DECOMPRESS: &str = "decompress";
 

@@ -8,6 +8,7 @@ use outcore::read::csv::{fields, value};
 use outcore::{Error, Result};
 
 use super::gnu::{Compare, OptionScope, Ordering};
+use super::{FieldOrder, append_whole};
 
 pub(crate) use outcore::read::csv::BYTE_ORDER_MARK;
 pub use outcore::read::csv::Framer;
@@ -41,6 +42,15 @@ fn open_quote() -> NoKey {
 struct Column {
     index: usize,
     compare: Compare,
+    order: FieldOrder,
+}
+
+/// A column as it was asked for.
+#[derive(Debug)]
+struct Chosen {
+    index: usize,
+    ordering: Ordering,
+    order: FieldOrder,
 }
 
 /// Records in the order of columns; without any, in that of their bytes.
@@ -55,7 +65,8 @@ pub struct Columns {
 /// How columns are chosen.
 #[derive(Debug, Clone)]
 pub struct ColumnOptions<'a> {
-    /// `NAME`, or a number from 1, each with `:OPTS` behind it if it has letters of its own.
+    /// `NAME`, or a number from 1. Letters of its own may follow a colon, and `asc`, `desc`,
+    /// `nulls-first` or `nulls-last` further colons; an empty field is a null.
     pub by: &'a [String],
     /// The names in the header; none without one.
     pub names: Option<&'a [String]>,
@@ -80,14 +91,19 @@ impl Columns {
             chosen.push(choose(by, options)?);
         }
         let is_descending = match chosen.first() {
-            Some((_, ordering)) => ordering.reverse,
+            Some(first) => first.ordering.reverse,
             None => options.global.reverse,
         };
         let count = chosen.len();
-        let column = |(at, (index, ordering)): (usize, (usize, Ordering))| {
-            let is_turned = ordering.reverse != is_descending;
-            let compare = Compare::new(&ordering, is_turned, at + 1 == count, options.seed)?;
-            Ok(Column { index, compare })
+        let column = |(at, chosen): (usize, Chosen)| {
+            let is_turned = chosen.ordering.reverse != is_descending;
+            let is_last = at + 1 == count;
+            let compare = Compare::new(&chosen.ordering, is_turned, is_last, options.seed)?;
+            Ok(Column {
+                index: chosen.index,
+                compare,
+                order: chosen.order,
+            })
         };
         let columns: Result<Vec<Column>> = chosen.into_iter().enumerate().map(column).collect();
         Ok(Columns {
@@ -103,8 +119,9 @@ impl Columns {
     }
 }
 
-/// The place of a column, from 0, and how it compares.
-fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<(usize, Ordering)> {
+/// Finds a column and how it compares. The longest name in the header wins, so a name may hold
+/// colons.
+fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
     let place = |name: &str| {
         let named = options
             .names
@@ -116,41 +133,79 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<(usize, Ordering)> {
         };
         named.or_else(number)
     };
-    if let Some(index) = place(by) {
-        return Ok((index, options.global));
-    }
-    if let Some((name, letters)) = by.rsplit_once(':')
-        && let Some(index) = place(name)
-    {
-        let mut ordering = Ordering::default();
-        if let Some(wrong) = letters
-            .bytes()
-            .find(|letter| !ordering.set(*letter, OptionScope::Both))
-        {
-            let cause = format!(
-                "`{}` behind `{name}` is no way to compare",
-                char::from(wrong)
-            );
-            return Err(Error::usage(CHOOSE, cause).hint("letters are those of sort: bdfghiMnrRV"));
+    let (mut rest, mut order) = (by, FieldOrder::default());
+    let (index, mut ordering) = loop {
+        if let Some(index) = place(rest) {
+            break (index, options.global);
         }
-        return Ok((index, ordering));
+        match rest.rsplit_once(':') {
+            Some((front, word)) if order.take(word) => rest = front,
+            Some((name, letters)) if place(name).is_some() => {
+                break (place(name).unwrap_or(0), own_ordering(name, letters)?);
+            }
+            _ => {
+                let mut colons = rest.match_indices(':');
+                return Err(match colons.find(|(at, _)| place(&rest[..*at]).is_some()) {
+                    Some((at, _)) => not_an_order(&rest[..at], &rest[at + 1..]),
+                    None => missing(rest, options),
+                });
+            }
+        }
+    };
+    if let Some(is_descending) = order.is_descending {
+        ordering.reverse = is_descending;
     }
+    Ok(Chosen {
+        index,
+        ordering,
+        order,
+    })
+}
+
+/// The ordering that the letters of a column name.
+fn own_ordering(name: &str, letters: &str) -> Result<Ordering> {
+    let mut ordering = Ordering::default();
+    if letters
+        .bytes()
+        .all(|letter| ordering.set(letter, OptionScope::Both))
+    {
+        return Ok(ordering);
+    }
+    Err(not_an_order(name, letters))
+}
+
+fn not_an_order(name: &str, letters: &str) -> Error {
+    let cause = format!("`{letters}` is not an order of `{name}`");
+    Error::usage(CHOOSE, cause).hint(
+        "after the colon write letters of sort (bdfghiMnrRV), or asc, desc, nulls-first or nulls-last",
+    )
+}
+
+fn missing(by: &str, options: &ColumnOptions<'_>) -> Error {
     let hint = match options.names {
         Some(names) if names.iter().all(String::is_empty) => "its header is empty".to_string(),
+        Some([only]) if let Some(separator) = likely_separator(only, options.separator) => {
+            format!(
+                "the header is one field, {only}; to split it, add -t '{}'",
+                separator.escape_default()
+            )
+        }
         Some(names) => format!("the header has {}", names.join(", ")),
         None => "without a header columns have numbers, from 1".to_string(),
     };
-    Err(Error::usage(CHOOSE, format!("there is no column `{by}`")).hint(hint))
+    Error::usage(CHOOSE, format!("there is no column `{by}`")).hint(hint)
+}
+
+/// What seems to stand between the names of a header that is taken for one name.
+fn likely_separator(header: &str, separator: u8) -> Option<char> {
+    let all = [';', '\t', '|', ','].into_iter();
+    all.filter(|other| *other as u32 != u32::from(separator))
+        .find(|other| header.contains(*other))
 }
 
 impl SortKey for Columns {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
-        let start = key.len();
-        let appended = self.append_all(line, key);
-        if appended.is_err() {
-            key.truncate(start);
-        }
-        appended
+        append_whole(key, |key| self.append_all(line, key))
     }
 
     fn is_item(&self) -> bool {
@@ -177,6 +232,9 @@ impl Columns {
             };
             let mut unquoted = Vec::new();
             let value = value(field, &mut unquoted).ok_or_else(open_quote)?;
+            column
+                .order
+                .append_null(value.is_empty(), self.is_descending, key);
             column.compare.append(value, key);
         }
         Ok(())
@@ -186,6 +244,7 @@ impl Columns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use outcore::key::sort_key::compare_items;
 
     #[test]
     fn a_byte_order_mark_is_no_part_of_a_name() {
@@ -209,11 +268,87 @@ mod tests {
             };
             Columns::new(&options).map(|_| ())
         };
-        for by in ["id", "full name", "price:nr", "3", "2:f"] {
+        for by in [
+            "id",
+            "full name",
+            "price:nr",
+            "3",
+            "2:f",
+            "id:n:desc",
+            "3:desc:nulls-first",
+        ] {
             settle(by).unwrap();
         }
         let error = settle("cost").unwrap_err();
         assert!(error.next_step().unwrap().contains("id, full name, price"));
-        assert!(settle("price:x").is_err());
+        for by in ["price:x", "price:n:down"] {
+            let hint = settle(by).unwrap_err();
+            assert!(hint.next_step().unwrap().contains("nulls-first"), "{by}");
+        }
+    }
+
+    #[test]
+    fn a_header_with_another_separator_is_told_with_the_option_that_splits_it() {
+        for (header, wanted) in [("a;b", "-t ';'"), ("a\tb", "-t '\\t'"), ("a|b", "-t '|'")] {
+            let options = ColumnOptions {
+                by: &["b".to_string()],
+                names: Some(&[header.to_string()]),
+                separator: b',',
+                global: Ordering::default(),
+                stable: false,
+                seed: 1,
+            };
+            let error = Columns::new(&options).unwrap_err();
+            assert!(error.next_step().unwrap().contains(wanted), "{error}");
+        }
+    }
+
+    /// The records in order by `by`, of two columns; `global` are letters for all.
+    fn sorted(by: &[&str], global: &str, records: &[&str]) -> Vec<String> {
+        let by: Vec<String> = by.iter().map(ToString::to_string).collect();
+        let mut letters = Ordering::default();
+        assert!(
+            global
+                .bytes()
+                .all(|letter| letters.set(letter, OptionScope::Both))
+        );
+        let order = Columns::new(&ColumnOptions {
+            by: &by,
+            names: Some(&["a".to_string(), "b".to_string()]),
+            separator: b',',
+            global: letters,
+            stable: true,
+            seed: 1,
+        })
+        .unwrap();
+        let mut records: Vec<String> = records.iter().map(ToString::to_string).collect();
+        records.sort_by(|x, y| compare_items(&order, x.as_bytes(), y.as_bytes()).unwrap());
+        records
+    }
+
+    #[test]
+    fn directions_and_empty_fields_go_where_the_words_say() {
+        let records = ["10,x", ",y", "9,x", "9,"];
+        let table: [(&[&str], &str, [&str; 4]); 8] = [
+            (&["a:desc"], "n", ["10,x", "9,x", "9,", ",y"]),
+            (&["a:n:desc"], "", ["10,x", "9,x", "9,", ",y"]),
+            (&["a:nr"], "", ["10,x", "9,x", "9,", ",y"]),
+            (&["a:desc"], "", ["9,x", "9,", "10,x", ",y"]),
+            (&["a:n:nulls-last"], "", ["9,x", "9,", "10,x", ",y"]),
+            (&["a:nulls-first:desc"], "n", [",y", "10,x", "9,x", "9,"]),
+            (
+                &["a:n:asc:nulls-last", "b:nulls-first"],
+                "r",
+                ["9,", "9,x", "10,x", ",y"],
+            ),
+            (
+                &["a:n:desc", "b:nulls-last:asc"],
+                "",
+                ["10,x", "9,x", "9,", ",y"],
+            ),
+        ];
+        for (by, global, wanted) in table {
+            assert_eq!(sorted(by, global, &records), wanted, "{by:?} {global}");
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! CSV as the engine can take it: without headers, and each record one line.
 //!
-//! Contract: [`settle`] reads every file once, by one thread, since only what stands before a newline
-//! says whether it ends a record. It takes the header off each file, and a byte
-//! order mark, and fails for a quote that does
-//! not end, with file, line and offset. Where a record spans lines, the files are copied to scratch
-//! with a NUL behind each record instead of a newline; else they are sorted where they are. A last record
-//! that is not ended is ended as those before it, with CR and LF too (for which its file is copied). Memory:
-//! a block of 1 MiB and those of a [`BlockReader`], and the header, of at most 16 MiB.
+//! Contract: [`settle`] reads every file once, by one thread, since only what stands before a
+//! newline says whether it ends a record. It takes the header off each file, and a byte order mark,
+//! and fails for a quote that does not end, with file, line and offset. Where a record spans lines,
+//! the files are copied to scratch with a NUL after each record instead of a newline; else they are
+//! sorted where they are. A last record that is not ended is ended as those before it, with CR and
+//! LF too (for which its file is copied). Memory: a block of 1 MiB and those of a [`BlockReader`],
+//! and the header, of at most 16 MiB.
 //!
 //! [`SortedCsv`] is the order of what it has found, for the command and for Python; for a view it is a
 //! [`LineType`] ([`settle_view`]).
@@ -317,7 +317,7 @@ fn settle(
     Ok(dress)
 }
 
-/// Copies a file and puts `end` behind it.
+/// Copies a file and appends `end`.
 fn copy_ended(job: &Job, source: &Source, end: &[u8], writer: &mut BlockWriter) -> Result<()> {
     let failed = |error| explain([source], error);
     let mut file = BlockReader::open(job, &source.path, source.start_bytes).map_err(failed)?;
@@ -353,7 +353,7 @@ pub(super) fn too_long_a_header(name: &Path) -> Error {
         .hint("close the quote in its first line, or use --no-header")
 }
 
-/// Reads a file to its end; copies it with NULs behind its records if there is a writer.
+/// Reads a file to its end; copies it with NULs after its records if there is a writer.
 fn scan(
     job: &Job,
     source: &Source,

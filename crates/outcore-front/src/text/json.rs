@@ -13,6 +13,7 @@ use outcore::{Error, Result};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::{FieldOrder, append_whole};
 use outcore::key::encode::{Decimal, append_decimal, append_string, complement, digits_len};
 
 const READ: &str = "read path";
@@ -163,35 +164,51 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 }
 
+/// A field to sort by.
+#[derive(Debug)]
+struct Field {
+    path: Path,
+    /// Whether it runs against the order as a whole.
+    is_turned: bool,
+    order: FieldOrder,
+}
+
 /// JSON lines in the order of fields.
 #[derive(Debug)]
 pub struct JsonFields {
-    /// Each with whether it runs against the order as a whole.
-    paths: Vec<(Path, bool)>,
+    fields: Vec<Field>,
     is_descending: bool,
     tie: Tie,
 }
 
 impl JsonFields {
-    /// Settles the order by `paths`, each with `:r` behind it where it descends; `reverse` is for
-    /// those without. Ties keep the order of the input if `is_stable`.
+    /// Settles the order by `paths`. After colons a path may have `desc` (or `r`), `asc`,
+    /// `nulls-first` or `nulls-last`; `reverse` is for those without a direction. Ties keep the
+    /// order of the input if `is_stable`.
     ///
     /// # Errors
     /// Usage for what is not a path.
     pub fn new(paths: &[String], reverse: bool, is_stable: bool) -> Result<Self> {
-        let mut parsed = Vec::new();
+        let mut fields = Vec::new();
         for text in paths {
-            parsed.push(match text.strip_suffix(":r") {
-                Some(path) => (Path::parse(path)?, true),
-                None => (Path::parse(text)?, reverse),
+            let (mut rest, mut order) = (text.as_str(), FieldOrder::default());
+            while let Some((front, word)) = rest.rsplit_once(':')
+                && order.take(if word == "r" { "desc" } else { word })
+            {
+                rest = front;
+            }
+            fields.push(Field {
+                path: Path::parse(rest)?,
+                is_turned: order.is_descending.unwrap_or(reverse),
+                order,
             });
         }
-        let is_descending = parsed.first().is_some_and(|(_, is_reverse)| *is_reverse);
-        for (_, is_turned) in &mut parsed {
-            *is_turned = *is_turned != is_descending;
+        let is_descending = fields.first().is_some_and(|first| first.is_turned);
+        for field in &mut fields {
+            field.is_turned = field.is_turned != is_descending;
         }
         Ok(JsonFields {
-            paths: parsed,
+            fields,
             is_descending,
             tie: match (is_stable, reverse) {
                 (true, _) => Tie::Position,
@@ -204,12 +221,7 @@ impl JsonFields {
 
 impl SortKey for JsonFields {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
-        let start = key.len();
-        let appended = self.append_all(line, key);
-        if appended.is_err() {
-            key.truncate(start);
-        }
-        appended
+        append_whole(key, |key| self.append_all(line, key))
     }
 
     fn is_descending(&self) -> bool {
@@ -223,16 +235,21 @@ impl SortKey for JsonFields {
 
 impl JsonFields {
     fn append_all(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
-        for (path, is_turned) in &self.paths {
-            let start = key.len();
+        for field in &self.fields {
+            let path = &field.path;
             let mut reader = serde_json::Deserializer::from_slice(line);
             let found = Walk(&path.steps)
                 .deserialize(&mut reader)
                 .and_then(|found| reader.end().map(|()| found))
                 .map_err(|error| NoKey(format!("it is not JSON: {error}")))?;
-            let value = found.ok_or_else(|| NoKey(format!("it has no field {}", path.text)))?;
-            append_value(value.get(), key)?;
-            if *is_turned {
+            let value = found
+                .ok_or_else(|| NoKey(format!("it has no field {}", path.text)))?
+                .get();
+            let is_null = value == "null";
+            field.order.append_null(is_null, self.is_descending, key);
+            let start = key.len();
+            append_value(value, key)?;
+            if field.is_turned {
                 complement(&mut key[start..]);
             }
         }
@@ -373,6 +390,33 @@ mod tests {
         }
         for path in ["", "..", ".a..b", "a[x]", "a[", ".\"a"] {
             assert!(Path::parse(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn directions_and_nulls_go_where_the_words_say() {
+        let lines = ["{\"a\":1}", "{\"a\":null}", "{\"a\":2}"];
+        for (by, wanted) in [
+            (".a", [1, 0, 2]),
+            (".a:asc", [1, 0, 2]),
+            (".a:desc", [2, 0, 1]),
+            (".a:r", [2, 0, 1]),
+            (".a:nulls-last", [0, 2, 1]),
+            (".a:desc:nulls-first", [1, 2, 0]),
+            (".a:nulls-first:desc", [1, 2, 0]),
+            (".a:desc:nulls-last", [2, 0, 1]),
+        ] {
+            let order = order(&[by]);
+            let mut sorted = lines;
+            sorted.sort_by(|x, y| compare_items(&order, x.as_bytes(), y.as_bytes()).unwrap());
+            assert_eq!(sorted, wanted.map(|at| lines[at]), "{by}");
+        }
+        // A later field runs against the first one.
+        let both = order(&[".b", ".a:desc:nulls-first"]);
+        let line = |a: &str| format!("{{\"a\":{a},\"b\":0}}").into_bytes();
+        for pair in ["null", "2", "1"].windows(2) {
+            let compared = compare_items(&both, &line(pair[0]), &line(pair[1]));
+            assert_eq!(compared, Ok(Ordering::Less), "{pair:?}");
         }
     }
 

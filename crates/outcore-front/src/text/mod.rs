@@ -25,3 +25,49 @@ pub mod order;
 pub mod output;
 pub mod reader;
 pub mod sample;
+
+use outcore::key::sort_key::NoKey;
+
+/// Appends a key with `append`; where that fails, nothing.
+pub(crate) fn append_whole(
+    key: &mut Vec<u8>,
+    append: impl FnOnce(&mut Vec<u8>) -> std::result::Result<(), NoKey>,
+) -> std::result::Result<(), NoKey> {
+    let start = key.len();
+    let appended = append(key);
+    if appended.is_err() {
+        key.truncate(start);
+    }
+    appended
+}
+
+/// What words after colons say about a field to sort by: `price:desc:nulls-last`. Tables take the
+/// same words.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct FieldOrder {
+    pub(crate) is_descending: Option<bool>,
+    pub(crate) is_nulls_first: Option<bool>,
+}
+
+impl FieldOrder {
+    /// Takes up one word; false for any other.
+    pub(crate) fn take(&mut self, word: &str) -> bool {
+        match word {
+            "asc" => self.is_descending = Some(false),
+            "desc" => self.is_descending = Some(true),
+            "nulls-first" => self.is_nulls_first = Some(true),
+            "nulls-last" => self.is_nulls_first = Some(false),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Appends what puts nulls before or after all other values, where that was asked for: one byte
+    /// in front of the field's own key. `is_reversed` says whether the order as a whole is
+    /// descending.
+    pub(crate) fn append_null(&self, is_null: bool, is_reversed: bool, key: &mut Vec<u8>) {
+        if let Some(is_first) = self.is_nulls_first {
+            key.push(u8::from((is_null != is_first) != is_reversed));
+        }
+    }
+}

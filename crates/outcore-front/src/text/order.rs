@@ -89,8 +89,9 @@ impl OrderSpec {
         if !self.by.is_empty() {
             if !self.keys.is_empty() || !self.letters.is_empty() || self.separator.is_some() {
                 return Err(
-                    Error::usage(CHOOSE, "letters and separators are not for JSON lines")
-                        .hint("values compare by their types; descending is .price:r"),
+                    Error::usage(CHOOSE, "letters and separators are not for JSON lines").hint(
+                        "values compare by their types; for descending order write .price:desc",
+                    ),
                 );
             }
             let order = JsonFields::new(&self.by, self.descending, self.stable)?;

@@ -192,7 +192,7 @@ const PIECE_BYTES: usize = 256 << 10;
 const PIECES_MAX: usize = 4;
 const PIECES: &str = "pieces of the output";
 const COMPRESSOR: &str = "compressor";
-/// Those that wait, that which is being made, and that which is being written.
+/// Blocks that wait, the one that is being filled, and the one that is being written.
 const PIECES_RESERVED_BYTES: u64 = ((PIECES_MAX + 2) * PIECE_BYTES) as u64;
 
 #[derive(Debug)]

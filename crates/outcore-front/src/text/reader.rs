@@ -33,7 +33,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 pub enum Frame {
     /// Behind this byte.
     Terminator(u8),
-    /// After so many bytes.
+    /// After this many bytes.
     Bytes(usize),
     /// Where a record of CSV ends.
     Csv {
@@ -45,7 +45,7 @@ pub enum Frame {
 }
 
 impl Frame {
-    /// The byte behind each record, if there is one.
+    /// The byte after each record, if there is one.
     pub fn end(self) -> Option<u8> {
         match self {
             Frame::Terminator(terminator) => Some(terminator),
@@ -322,7 +322,7 @@ impl<'a> RecordReader<'a> {
         }))
     }
 
-    /// Reads more behind what is there; gives the bytes read.
+    /// Reads more after what is there; returns the number of bytes read.
     fn fill(&mut self) -> Result<usize> {
         if self.from > 0 {
             self.buffer.copy_within(self.from..self.to, 0);
@@ -388,7 +388,7 @@ fn open<'a>(
     Ok(Stream::File(Box::new(reader)))
 }
 
-/// Takes the header of an array off a stream of which `head` has been read.
+/// Takes the header of an array off a stream whose beginning, `head`, has been read.
 fn skip_header(
     source: &Source,
     head: &mut Vec<u8>,

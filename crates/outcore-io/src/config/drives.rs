@@ -106,7 +106,7 @@ pub struct DriveSpec {
 }
 
 impl DriveSpec {
-    /// A drive of which only the directory is known, named after its last part.
+    /// A drive given only by its directory, named after the last part of that.
     pub fn from_dir(dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
         DriveSpec {

@@ -115,7 +115,7 @@ pub struct Served {
     pub offset_bytes: u64,
     /// Bytes moved.
     pub bytes: usize,
-    /// From hand-over to return.
+    /// From submission to completion.
     pub latency_ns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! ONE drive at a time: the seam [`Device`] and what stands behind it.
+//! One drive at a time: the trait [`Device`] and its implementations.
 //!
 //! Contract: a [`Device`] names files and gives each thread a [`Queue`]. A queue takes owned
 //! [`Request`]s and returns each exactly once as a [`Completion`] with its buffer, in any order;
@@ -14,7 +14,7 @@
 //! forbids it), the wrapper [`record::RecordDevice`] (I/O trace), and for tests
 //! [`testing::RamDevice`] (in memory, seeded completion order, virtual clock) and the wrapper
 //! [`testing::FaultDevice`] (faults on purpose).
-//! [`probe`] measures what stands behind one, with loads as [`load`] makes them.
+//! [`probe`] measures a drive, with the loads of [`load`].
 //!
 //! In front of a queue, [`queue::DriveQueue`] decides what goes to one drive next: sorted, merged with
 //! its neighbours, as many at once as the drive has slots.
@@ -46,6 +46,7 @@ use crate::memory::{Budget, Pool, block_ceil};
 pub use crate::memory::BLOCK_BYTES;
 pub use io_buf::IoBuf;
 pub use new_file::NewFile;
+pub use places::parent_of;
 pub use private_dir::PrivateDir;
 pub use queue::QueueLimits;
 

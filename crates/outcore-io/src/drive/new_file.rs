@@ -40,9 +40,14 @@ impl NewFile {
                 .hint(hint.to_owned()))
         };
         match fs::metadata(path) {
-            Ok(found) if found.is_dir() => return refuse("it is a directory", "name a file"),
+            Ok(found) if found.is_dir() => {
+                return refuse("the output is a directory", "name a file");
+            }
             Ok(found) if found.is_file() && !is_replaced => {
-                return refuse("it exists already", "allow overwriting with --force");
+                return refuse(
+                    "the output exists already",
+                    "allow overwriting with --force",
+                );
             }
             Ok(_) => {}
             Err(_) if !parent_of(path).is_dir() => {
@@ -92,13 +97,13 @@ impl NewFile {
         let device = OsDevice::with_engine(IoMode::Buffered, Engine::Psync);
         let parent = parent_of(&place);
         device.sweep_private_dirs(parent)?;
-        let home = device
+        let private_dir = device
             .make_private_dir(parent)
             .map_err(|error| error.path(&self.path))?;
-        let file = home.create_file(STAGED)?;
+        let file = private_dir.create_file(STAGED)?;
         fill(&file)?;
         file.sync_all().map_err(failed)?;
-        device.rename(&home.path().join(STAGED), &place, self.is_replaced)
+        device.rename(&private_dir.path().join(STAGED), &place, self.is_replaced)
     }
 }
 
@@ -157,7 +162,7 @@ mod tests {
     fn what_cannot_be_written_is_refused_before_the_work() {
         let dir = tempfile::tempdir().unwrap();
         for (path, cause) in [
-            (dir.path().to_path_buf(), "it is a directory"),
+            (dir.path().to_path_buf(), "the output is a directory"),
             (dir.path().join("no/a.csv"), "its directory does not exist"),
         ] {
             let error = NewFile::at(WRITE, &path, true).unwrap_err();

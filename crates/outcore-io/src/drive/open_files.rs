@@ -28,7 +28,7 @@ const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 const RAMFS_MAGIC: rustix::fs::FsWord = 0x8584_58f6;
 
 /// Closing a file without a name frees its blocks, which takes a second for several GiB (ext4 with
-/// discard): from this size on it happens in the background, so that who is interrupted can leave.
+/// discard): from this size on it happens in the background, so that an interrupted job can end.
 const SLOW_FREE_BYTES: u64 = 64 << 20;
 
 /// Refused writes of a file that are made without a worker thread whatever the others do, and how many of
@@ -47,7 +47,7 @@ pub(crate) struct OpenFile {
     pub(crate) writing: Mutex<()>,
     /// Whether the kernel may know already that a write takes no privileges away from the file.
     pub(super) is_settled: AtomicBool,
-    /// Writes that were not to wait and did not, and those that the kernel refused.
+    /// Writes with RWF_NOWAIT that succeeded, and those that the kernel refused.
     nowait: AtomicU32,
     refused: AtomicU32,
     pub(super) path: PathBuf,
@@ -111,14 +111,14 @@ impl OpenFile {
 
     /// Whether the kernel is to refuse a write that would have to wait for a lock, rather than hand it to a
     /// worker thread: as long as that is rare. Where it is the rule (copying on write, say) workers serve.
-    pub(crate) fn is_hasty(&self) -> bool {
+    pub(crate) fn is_nowait(&self) -> bool {
         let nowait = self.nowait.load(Ordering::Relaxed);
         self.is_direct
             && self.refused.load(Ordering::Relaxed) <= REFUSED_FREE + nowait / REFUSED_ONE_IN
     }
 
     /// Counts what became of a write that was not to wait.
-    pub(crate) fn note_hasty(&self, is_refused: bool) {
+    pub(crate) fn note_nowait(&self, is_refused: bool) {
         let counter = if is_refused {
             &self.refused
         } else {
@@ -207,7 +207,8 @@ impl FileTable {
         entries.reopen(file.0 as usize)
     }
 
-    /// The same, waiting for a descriptor, though not for ever: who waits may hold them all.
+    /// The same, waiting for a descriptor, though not for ever: the waiting thread may hold them
+    /// all.
     pub(crate) fn wait_for(&self, file: FileId) -> Result<Arc<OpenFile>, Errno> {
         for _ in 0..WAITS_MAX {
             match self.get(file) {
@@ -277,8 +278,7 @@ impl FileTable {
                 );
             }
         };
-        let error = Error::corrupt("read input", cause).path(path);
-        Some(error.hint("work on a copy that nobody changes"))
+        Some(Error::changed_input("read input", cause).path(path))
     }
 }
 

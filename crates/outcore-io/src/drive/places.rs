@@ -87,7 +87,7 @@ pub(super) fn open_dir(dir: impl AsFd, name: &Path, is_linked: bool) -> Result<A
 }
 
 /// The directory that a path lies in.
-pub(super) fn parent_of(path: &Path) -> &Path {
+pub fn parent_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

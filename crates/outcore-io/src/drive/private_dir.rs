@@ -437,7 +437,7 @@ fn is_private(dir: impl AsFd) -> bool {
     })
 }
 
-/// Removes a directory whose lock is held, the lock behind all else: killed on the way, what is left is
+/// Removes a directory whose lock is held, the lock last: killed on the way, what is left is
 /// known by it. A file that is none of ours stays, and the directory with it.
 fn remove_locked(
     parent: &Arc<OwnedFd>,
@@ -529,7 +529,13 @@ fn look_at(above: &Arc<OwnedFd>, name: &OsStr) -> std::result::Result<Option<Loo
         {
             return Ok(Some((State::LeftOver, dir, None)));
         }
-        Err(_) => return Ok(Some((unknown("it has no lock file of outcore"), dir, None))),
+        Err(_) => {
+            return Ok(Some((
+                unknown("the directory has no lock file of outcore"),
+                dir,
+                None,
+            )));
+        }
     };
     if text != LOCK_TEXT.as_bytes() && !text.is_empty() {
         let state = unknown("its lock file is not one of outcore");
@@ -586,7 +592,7 @@ fn sweep_one(
     let left = |cause: &str| Ok(Swept::Left(cause.to_string()));
     let (state, dir, lock) = match look_at(parent, name) {
         Ok(Some(found)) => found,
-        Ok(None) => return left("it is not a directory of this user alone"),
+        Ok(None) => return left("not a directory that only this user may change"),
         Err(Errno::NOENT) => return Ok(Swept::Gone),
         Err(errno) => return Err(errno),
     };
@@ -602,7 +608,10 @@ fn sweep_one(
         State::Unknown(cause) => return Ok(Swept::Left(cause)),
         State::Kept(_) if commit::is_decided(&opened) => {}
         State::Kept(path) => {
-            let cause = format!("it holds the only copy of parts of {}", path.display());
+            let cause = format!(
+                "the directory holds the only copy of parts of {}",
+                path.display()
+            );
             return Ok(Swept::Left(cause));
         }
     }

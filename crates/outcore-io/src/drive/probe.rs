@@ -58,7 +58,7 @@ const ALIGNMENTS: [usize; 2] = [512, BLOCK_BYTES];
 const MEMORY_ALIGNMENTS: [usize; 4] = [4, 64, 512, BLOCK_BYTES];
 const PROBE: &str = "probe drive";
 
-/// How to measure, and who watches.
+/// How to measure, and the observer.
 #[derive(Clone, Copy)]
 pub struct ProbeOptions<'a> {
     /// Direct or buffered transfers.

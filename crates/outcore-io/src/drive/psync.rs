@@ -17,7 +17,7 @@ use super::{Completion, IoBuf, Op, Queue, Request, Waker};
 use crate::error::{Error, Result};
 use crate::threads::spawn;
 
-/// Most blocking threads behind one queue.
+/// The maximum number of blocking threads of one queue.
 const THREADS_MAX: usize = 16;
 
 pub(crate) struct PsyncQueue {

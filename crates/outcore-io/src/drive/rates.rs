@@ -53,7 +53,7 @@ pub struct DriveRates {
 pub enum RatesOrigin {
     /// Nobody has measured it.
     Assumed,
-    /// A short probe, so many seconds after 1970.
+    /// A short probe, with its time in seconds since 1970.
     Probed {
         /// When.
         unix_s: u64,
@@ -87,8 +87,8 @@ impl DriveRates {
         }
     }
 
-    /// Seconds that `drive_count` such drives need to read and to write so many bytes in so many requests.
-    /// Reads and writes overlap, so the longer of the two counts.
+    /// Seconds that `drive_count` such drives need to read and to write these bytes in these
+    /// requests. Reads and writes overlap, so the longer of the two counts.
     pub fn seconds(
         &self,
         (read_bytes, written_bytes): (f64, f64),

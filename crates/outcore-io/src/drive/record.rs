@@ -173,7 +173,7 @@ impl RecordDevice {
             }
             State::Failed(error) => Err(error),
             State::Finished => {
-                Err(Error::usage(OPERATION, "it is finished already").path(&self.0.path))
+                Err(Error::usage(OPERATION, "the recording is finished already").path(&self.0.path))
             }
         }
     }

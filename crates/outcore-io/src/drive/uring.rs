@@ -50,7 +50,7 @@ struct InFlight {
     /// Length of the transfer.
     len_bytes: usize,
     /// Whether the kernel refuses it rather than wait.
-    is_hasty: bool,
+    is_nowait: bool,
     /// The registered memory that it moves.
     kept: Option<u16>,
     /// What the kernel reads of a vectored transfer that is resumed; empty otherwise.
@@ -228,7 +228,7 @@ impl UringQueue {
         let progress = Progress::new(file.facts_direct());
         self.slab[index as usize] = Some(InFlight {
             len_bytes: request.buf.len(),
-            is_hasty: request.op == Op::Write && file.is_hasty(),
+            is_nowait: request.op == Op::Write && file.is_nowait(),
             kept: self.kept_around(&request.buf),
             request,
             file,
@@ -255,7 +255,10 @@ impl UringQueue {
         let fd = Fd(flight.file.fd.as_raw_fd());
         let start = flight.progress.resume_at_bytes();
         let offset_bytes = flight.request.offset_bytes + start as u64;
-        let op = (flight.request.op, if flight.is_hasty { NO_WAIT } else { 0 });
+        let op = (
+            flight.request.op,
+            if flight.is_nowait { NO_WAIT } else { 0 },
+        );
         let entry = match &mut flight.request.buf {
             IoBuf::Whole(buf) => {
                 // SAFETY: `start <= buf.len()`.
@@ -418,10 +421,10 @@ impl UringQueue {
             };
             // Nobody cancels: the kernel had no worker thread for it, and could make none.
             let mut is_refused = answer == -Errno::CANCELED.raw_os_error();
-            if flight.is_hasty && !is_refused {
+            if flight.is_nowait && !is_refused {
                 is_refused = answer == -Errno::AGAIN.raw_os_error()
                     || answer == -Errno::OPNOTSUPP.raw_os_error();
-                flight.file.note_hasty(is_refused);
+                flight.file.note_nowait(is_refused);
             }
             if is_refused && let Some(flight) = self.slab[index as usize].take() {
                 self.free.push(index);

@@ -66,7 +66,7 @@ impl Unit {
         }
     }
 
-    /// What stands behind the values, for axes and heads of columns where it is not in the number.
+    /// What follows the values, for axes and heads of columns where it is not in the number.
     pub const fn title(self) -> &'static str {
         match self {
             Unit::Iops => "requests/s",

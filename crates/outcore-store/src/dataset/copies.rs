@@ -131,7 +131,7 @@ impl DatasetVolume {
     /// The manifest of a dataset: the newest copy that is what was written.
     ///
     /// # Errors
-    /// Usage if there is none of that name; corrupt if no copy is what was written.
+    /// Usage if no dataset has that name; corrupt if no copy is what was written.
     pub fn manifest(&self, name: &str) -> Result<Manifest> {
         check_name(name)?;
         let copies = self.copies(name);
@@ -219,7 +219,7 @@ impl DatasetVolume {
     /// orphans ([`DatasetVolume::orphans`]).
     ///
     /// # Errors
-    /// There is none of that name; a drive is missing; I/O.
+    /// No dataset has that name; a drive is missing; I/O.
     pub fn remove(&self, name: &str) -> Result<u64> {
         check_name(name)?;
         self.check_complete(REMOVE)?;
@@ -256,7 +256,7 @@ impl DatasetVolume {
     }
 
     /// Writes the copies of a manifest anew that are damaged, lost or older than the newest one; gives
-    /// them. All drives are there. A dataset of which no copy can be read has none; one whose removal
+    /// them. All drives are there. A dataset without a readable copy has none; one whose removal
     /// may be under way, or whose data are gone, is left as it is.
     pub(super) fn repair_copies(&self, name: &str) -> Result<Vec<BadCopy>> {
         let is_bad =

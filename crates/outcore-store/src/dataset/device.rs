@@ -119,7 +119,7 @@ impl DatasetDevice {
                 ..
             }) => here(growing),
             Some(Open { path, .. }) => {
-                let error = Error::usage("change dataset", "it is sealed").path(path);
+                let error = Error::usage("change dataset", "the dataset is sealed").path(path);
                 Err(error.hint("write another one; the old one goes with `outcore rm`"))
             }
         }

@@ -1,4 +1,4 @@
-//! Directories into datasets and out of them: the files end to end, and an index behind them.
+//! Directories into datasets and out of them: the files end to end, followed by an index.
 //!
 //! Contract: what `put_dir` packs is what `get_dir` makes again: files, symbolic links (as links, never
 //! followed), directories, whatever the bytes of their names, with their permissions and times. Hard links
@@ -396,7 +396,11 @@ pub fn get_dir(
             let mut part = match rest.take() {
                 Some(part) => part,
                 None => reader.next_chunk()?.ok_or_else(|| {
-                    Error::new(Kind::Corrupt, UNPACK, "it is shorter than its index says")
+                    Error::new(
+                        Kind::Corrupt,
+                        UNPACK,
+                        "the dataset is shorter than its index says",
+                    )
                 })?,
             };
             let now = part.split_to(left_bytes.min(part.len()));

@@ -240,7 +240,7 @@ impl DatasetVolume {
         (0..self.drives.len()).filter(|index| self.absent[*index].is_none())
     }
 
-    /// Fails while a drive is absent, for who needs all of them.
+    /// Fails while a drive is absent, for callers that need all of them.
     ///
     /// # Errors
     /// That of the first one, with its name.
@@ -277,7 +277,7 @@ fn no_volume(first: &VolumeDrive) -> Error {
         )
 }
 
-/// The error of who needs a drive that is absent.
+/// The error for an operation that needs an absent drive.
 pub(super) fn refusal(operation: &str, drive: &VolumeDrive, absence: &Error) -> Error {
     let (name, why) = (&drive.name, absence.cause());
     let (cause, hint) = match absence.kind() {
@@ -306,16 +306,21 @@ fn check_label(drive: &VolumeDrive, label: &Label, known: &Label) -> Result<()> 
     };
     if label.volume != known.volume {
         return wrong(format!(
-            "it belongs to volume {}, the others to {}",
+            "the drive belongs to volume {}, the others to {}",
             label.volume, known.volume
         ));
     }
     if label.drive != drive.name {
-        return wrong(format!("it was drive {} of its volume", label.drive));
+        return wrong(format!(
+            "the label is that of drive {} of the volume",
+            label.drive
+        ));
     }
     match (&label.drives, label.stripe_bytes) == (&known.drives, known.stripe_bytes) {
         true => Ok(()),
-        false => wrong("it says something else about the volume than the others do".to_string()),
+        false => wrong(
+            "its label and those of the other drives describe the volume differently".to_string(),
+        ),
     }
 }
 
@@ -332,7 +337,8 @@ fn read_label(drive: &VolumeDrive) -> Result<Label> {
     match opened.place == opened.body.place() {
         true => Ok(opened.body),
         false => Err(named(
-            FORM.damage("it is that of another drive").path(&path),
+            FORM.damage("the label is that of another drive")
+                .path(&path),
         )),
     }
 }

@@ -68,7 +68,7 @@ pub struct Manifest {
     pub len_bytes: u64,
     /// Packed files; 1 for a file.
     pub files: u64,
-    /// Bytes of the index behind the data.
+    /// Bytes of the index that follows the data.
     pub index_bytes: u64,
     /// Bytes of a stripe.
     pub stripe_bytes: u64,

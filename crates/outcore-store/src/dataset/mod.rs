@@ -302,13 +302,16 @@ impl DatasetVolume {
 /// Datasets are files: a drive that is a block device has none.
 fn refuse_what_is_no_directory(operation: &str, drive: &VolumeDrive) -> Result<()> {
     match fs::metadata(&drive.dir) {
-        Ok(facts) if !facts.is_dir() => Err(Error::usage(operation, "it is not a directory")
-            .drive(&drive.name)
-            .path(&drive.dir)
-            .hint(
-                "of a block device, name the directory that its file system is mounted at; `outcore \
-                 bench io` and `outcore replay` take devices themselves",
-            )),
+        Ok(facts) if !facts.is_dir() => Err(Error::usage(
+            operation,
+            "not a directory, which a drive of a volume must be",
+        )
+        .drive(&drive.name)
+        .path(&drive.dir)
+        .hint(
+            "pass the mount point, not the block device; only `outcore bench io` and `outcore \
+                 replay` accept raw devices",
+        )),
         // What is missing is told by what wants it.
         _ => Ok(()),
     }
@@ -352,7 +355,7 @@ impl Named {
             return Ok(None);
         }
         let text = path.to_str().ok_or_else(|| {
-            Error::usage("name dataset", "it is not UTF-8")
+            Error::usage("name dataset", "the name is not UTF-8")
                 .path(path)
                 .hint(NAMES_HINT)
         })?;

@@ -69,7 +69,7 @@ pub(super) struct Begun {
 #[derive(Default)]
 struct Ledger {
     sums: Vec<Option<u64>>,
-    /// Checksum blocks of which a part has been written: their bytes, and how many there are.
+    /// Checksum blocks that have been written in part: their bytes, and how many there are.
     parts: HashMap<u64, (Box<[u8]>, usize)>,
 }
 
@@ -180,7 +180,7 @@ impl Growing {
         let len_bytes = self.len_bytes.load(Ordering::Relaxed);
         self.begin(volume, budget, len_bytes, true)?;
         let (Some(begun), Some(unsealed)) = (self.begun.get(), lock(&self.unsealed).take()) else {
-            return Err(Error::usage(WRITE, "it is sealed already"));
+            return Err(Error::usage(WRITE, "the dataset is sealed already"));
         };
         let sums = begun.sums_of(len_bytes)?;
         unsealed.seal(len_bytes, sums, budget)

@@ -42,7 +42,7 @@ impl DatasetVolume {
         }
         self.sweep()?;
         let _lock = self.lock_names()?;
-        self.find_strays(&self.ids()?.0)
+        self.find_orphans(&self.ids()?.0)
     }
 
     /// Removes those files; gives the bytes that they had.
@@ -67,7 +67,7 @@ impl DatasetVolume {
                 .hint(format!("remove it first: `outcore rm @{name}`")));
         }
         let mut freed_bytes = 0;
-        for orphan in self.find_strays(&ids)? {
+        for orphan in self.find_orphans(&ids)? {
             let removed = self.device().remove(&orphan.path);
             removed.map_err(|error| error.drive(&orphan.drive))?;
             freed_bytes += orphan.len_bytes;
@@ -89,7 +89,7 @@ impl DatasetVolume {
         Ok((ids, untold))
     }
 
-    fn find_strays(&self, ids: &HashSet<String>) -> Result<Vec<Orphan>> {
+    fn find_orphans(&self, ids: &HashSet<String>) -> Result<Vec<Orphan>> {
         let mut orphans = Vec::new();
         for (index, drive) in self.drives().iter().enumerate() {
             for path in self.entries_of(index, DATA)? {

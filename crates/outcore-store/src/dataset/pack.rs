@@ -127,7 +127,7 @@ impl Index {
         let is_named = |entry: &&Entry| entry.name.as_bytes() == name.as_bytes();
         let found = shown.or_else(|| self.entries.iter().find(is_named));
         let Some(entry) = found else {
-            let cause = format!("it holds no file called {name}");
+            let cause = format!("the dataset has no file called {name}");
             return cannot(cause, "`outcore ls @NAME` lists what it holds");
         };
         match &entry.kind {
@@ -214,7 +214,7 @@ impl Index {
             fields.next().is_none().then_some(root)
         });
         let root = root.ok_or_else(|| {
-            let cause = format!("it does not begin with `{HEADER}`: {first:?}");
+            let cause = format!("the index does not begin with `{HEADER}`: {first:?}");
             Error::corrupt(READ, cause)
                 .hint("if another version of outcore wrote it, get it with that one")
         })?;

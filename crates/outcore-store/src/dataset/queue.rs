@@ -50,7 +50,7 @@ enum Flight {
     Other(u64),
     /// A part of a request, with the place in the dataset of each of its pieces.
     Part { parent: u32, places: Vec<u64> },
-    /// A checksum block, of which the bytes from `from` on are copied to `wanted`.
+    /// A checksum block, whose bytes from `from` on are copied to `wanted`.
     Side {
         parent: u32,
         place: u64,
@@ -294,7 +294,7 @@ impl DatasetQueue {
         parent
     }
 
-    /// Reads all of a checksum block beside the request, of which `wanted_bytes` from `from_bytes` on are wanted.
+    /// Reads a whole checksum block for a request that wants `wanted_bytes` from `from_bytes` on.
     fn start_side(
         &mut self,
         parent: u32,
@@ -430,7 +430,7 @@ impl DatasetQueue {
         }
     }
 
-    /// Counts a part of a request as over; completes the request behind the last.
+    /// Counts a part of a request as done; completes the request after the last one.
     fn give_back(&mut self, index: u32, segment: Option<Segment>, error: Option<(i32, Error)>) {
         let parent = self.parent(index);
         if let Some(segment) = segment {

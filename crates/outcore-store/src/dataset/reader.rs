@@ -147,7 +147,7 @@ impl DatasetVolume {
         let Some(end_bytes) = end_bytes.filter(|end| *end <= manifest.payload_bytes()) else {
             return Err(Error::usage(
                 READ,
-                format!("it has {} bytes", manifest.payload_bytes()),
+                format!("the dataset has only {} bytes", manifest.payload_bytes()),
             ));
         };
         let checksum_block_bytes = manifest.checksum_block_bytes();

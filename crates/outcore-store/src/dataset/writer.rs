@@ -108,7 +108,10 @@ impl DatasetVolume {
             None => 0,
         };
         if full_bytes > map.len_bytes() {
-            let cause = format!("it needs {full_bytes} bytes, {} are free", map.len_bytes());
+            let cause = format!(
+                "the dataset needs {full_bytes} bytes, and {} are free",
+                map.len_bytes()
+            );
             return Err(Error::new(Kind::NoSpace, WRITE, cause)
                 .hint("remove a dataset with `outcore rm`, or free some space on the drives"));
         }
@@ -190,7 +193,7 @@ impl DatasetWriter {
         self.writes.buffer(&self.pool, || Ok(()))
     }
 
-    /// The pool of its buffers, for who fills them in another thread.
+    /// The pool of its buffers, for another thread to fill them.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -327,10 +330,11 @@ impl Unsealed {
                 (staged, volume.share_path(&self.manifest.id, index))
             })
             .collect();
-        // Behind the shares: who finds a copy finds the data too.
+        // After the shares: a reader that finds a copy finds the data too.
         renames.extend(volume.stage_copies(&self.manifest, &self.dirs)?);
         let replaced = replaced.filter(|id| *id != self.manifest.id);
-        // Killed behind this, the sweep takes what is replaced away with what is unfinished.
+        // After a kill from here on, the sweep removes what is replaced together with what is
+        // unfinished.
         let removals = replaced.iter().flat_map(|id| {
             self.dirs.iter().enumerate().map(|(index, dir)| {
                 let gone = dir.path().join(REPLACED);
@@ -350,7 +354,8 @@ impl Unsealed {
                 .hint("the dataset is whole: the next command on this volume puts it in place"));
         }
         for (_, sealed) in &renames {
-            // Not to be written is a reminder for people and programs: who owns the drive can still change it.
+            // Read-only permissions are a reminder for people and programs: the owner of the drive
+            // can still change it.
             if let Ok(facts) = fs::metadata(sealed) {
                 let mode = facts.permissions().mode() & (0o400 | self.readers);
                 let _ = fs::set_permissions(sealed, fs::Permissions::from_mode(mode));

@@ -215,8 +215,9 @@ mod tests {
             }
         }
 
-        /// Flies so long, running `busy_percent` of the time and getting `alone` or `served` requests back
-        /// a millisecond, while so many of four cores idle; in how many milliseconds it was served.
+        /// Runs for this time, busy for `busy_percent` of it and completing `alone` or `served`
+        /// requests a millisecond while `idle` of four cores idle; returns in how many milliseconds
+        /// it was served.
         fn fly(&mut self, millis: u64, busy_percent: u64, rates: (u64, u64), idle: u64) -> u64 {
             let mut is_served = false;
             let mut served = 0;

@@ -35,8 +35,8 @@ use outcore_io::memory::Pool;
 pub(super) use servers::ServerThreads;
 pub(super) use service::{RequestPart, Returned, Ticket};
 
-/// Server threads that `Auto` starts at most: a hand-over takes a submitter about an eighth of the time
-/// that serving takes.
+/// Server threads that `Auto` starts at most: passing a request on takes a submitter about an
+/// eighth of the time that serving takes.
 const AUTO_SERVERS_MAX: usize = 8;
 
 /// See the head of this file.
@@ -48,7 +48,7 @@ pub(super) struct Route {
     controller: Controller,
     servers: Servers,
     low_mark: usize,
-    /// Who has what is out, and who is to have what comes.
+    /// Which side holds the requests in flight, and which will get new ones.
     is_served: bool,
     is_to_be_served: bool,
     /// Pieces held back until the two agree.
@@ -79,7 +79,8 @@ impl Route {
         self.own.keep(pool);
     }
 
-    /// Chooses who is to serve a batch, with which `requests` are in flight; `requests_done` are back.
+    /// Chooses which side serves a batch that brings the requests in flight to `requests`;
+    /// `requests_done` have completed.
     pub(super) fn choose(&mut self, requests: usize, requests_done: u64, now_ns: u64) {
         self.is_to_be_served = requests > self.low_mark
             && match self.servers {
@@ -160,12 +161,12 @@ impl Route {
         Ok(std::mem::take(&mut self.held))
     }
 
-    /// Pieces that servers were handed so far.
+    /// Pieces that have been passed to servers so far.
     pub(super) fn handed_over(&self) -> u64 {
         self.link.as_ref().map_or(0, Link::handed_over)
     }
 
-    /// Lets who is to serve do so, once nothing is with the other.
+    /// Lets the chosen side serve once the other has nothing left.
     fn turn(&mut self) {
         if self.pieces_out == 0 {
             self.is_served = self.is_to_be_served;

@@ -401,7 +401,7 @@ impl Link {
         }
     }
 
-    /// Pieces handed over so far.
+    /// Pieces passed on so far.
     pub(super) fn handed_over(&self) -> u64 {
         self.handed_over
     }

@@ -191,8 +191,8 @@ impl Service {
         self.start(self.device.now_ns());
     }
 
-    /// Starts what has a slot; how many. The drives take turns, from the one behind the last that got
-    /// a slot, so that those of one controller get equal shares of its slots.
+    /// Starts what has a slot; returns how many. The drives take turns, from the one after the last
+    /// that got a slot, so that those of one controller get equal shares of its slots.
     fn start(&mut self, now_ns: u64) -> usize {
         let lanes = self.lanes.len();
         let mut started = 0;

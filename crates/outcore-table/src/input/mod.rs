@@ -300,7 +300,7 @@ impl TableInput {
                 None => error,
             });
         }
-        let credit = self.job.budget.reserve(READER, memory_bytes)?;
+        let reservation = self.job.budget.reserve(READER, memory_bytes)?;
         let transfers = match self.files.first() {
             Some(file) => Some(file.drive_file().queue()?),
             None => None,
@@ -308,7 +308,7 @@ impl TableInput {
         Ok(TableReader {
             input: self,
             transfers,
-            credit,
+            reservation,
         })
     }
 }
@@ -318,7 +318,7 @@ pub struct TableReader<'a> {
     input: &'a TableInput,
     /// Nothing where there are no files.
     transfers: Option<Transfers<usize>>,
-    credit: Reservation,
+    reservation: Reservation,
 }
 
 impl TableReader<'_> {
@@ -333,7 +333,7 @@ impl TableReader<'_> {
             .transfers
             .as_mut()
             .ok_or_else(|| Error::usage(READ, "no file"))?;
-        let memory_bytes = self.credit.bytes();
+        let memory_bytes = self.reservation.bytes();
         let found = match &*file.format {
             Format::Parquet(parquet) => {
                 let reader =

@@ -1,11 +1,12 @@
 //! Tables out: Parquet, Arrow IPC files and streams, CSV and JSON lines, absent or whole.
 //!
-//! Contract: a [`TableOutput`] is one file, or several that hold equal numbers of rows. It is written in
-//! *sections*, numbered from 0 in the order of the output: each belongs to one thread, which encodes the section's
-//! row groups by itself; what is encoded is appended in the order of the numbers ([`turns`](Turns)). A thread whose
-//! turn has not come waits when its first row group is full. Threads take the numbers in order and one at a time, so
-//! the lowest that is open always gets on. [`TableOutput::publish`] writes the footers and makes the files appear,
-//! by the engine's staged output; dropped before, nothing is left.
+//! Contract: a [`TableOutput`] is one file, or several that hold equal numbers of rows. It is
+//! written in *sections*, numbered from 0 in the order of the output: each belongs to one thread,
+//! which encodes the section's row groups by itself; what is encoded is appended in the order of
+//! the numbers ([`sequencer`](Sequencer)). A thread whose turn has not come waits when its first
+//! row group is full. Threads take the numbers in order and one at a time, so the lowest that is
+//! open always gets on. [`TableOutput::publish`] writes the footers and makes the files appear, by
+//! the engine's staged output; dropped before, nothing is left.
 //!
 //! Row groups end after so many rows, so many encoded bytes, with their section, and with their file. Output
 //! depends on the rows, on where sections begin and on options alone, not on threads or time; the memory of a
@@ -79,18 +80,18 @@ pub struct TableOutput {
     job: Job,
     volume: Arc<Volume>,
     /// Before what is staged: what writes a file ends before the file goes.
-    turns: Turns,
+    sequencer: Sequencer,
     /// Makes the columns of row groups, of all files.
     factory: Option<Arc<ArrowRowGroupWriterFactory>>,
     staged: StagedOutput,
     /// What files end in front of which rows.
     files: FileRows,
     group_bytes: u64,
-    _credit: Reservation,
+    _reservation: Reservation,
 }
 
-/// Whose turn it is to append, and to what.
-struct Turns {
+/// Which section may append next, and to what.
+struct Sequencer {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -155,13 +156,13 @@ impl TableOutput {
             false => options.group_bytes_max,
         };
         let group_bytes = most_bytes.clamp(needed_bytes, spare_bytes);
-        let credit = match options.format {
+        let group_memory_bytes = match options.format {
             TableFormat::Parquet | TableFormat::Csv | TableFormat::JsonLines => {
                 group_bytes * writers_count
             }
             TableFormat::ArrowFile | TableFormat::ArrowStream => 0,
         };
-        let credit = job.budget.reserve(GROUPS, credit)?;
+        let reservation = job.budget.reserve(GROUPS, group_memory_bytes)?;
         let schema = written_schema(schema, options.format);
         // What the options ask for in vain is said before anything is made.
         options.parquet(&schema, group_bytes)?;
@@ -183,7 +184,7 @@ impl TableOutput {
             staged,
             files,
             group_bytes,
-            turns: Turns {
+            sequencer: Sequencer {
                 state: Mutex::new(State {
                     next: 0,
                     is_failed: false,
@@ -193,10 +194,10 @@ impl TableOutput {
                 changed: Condvar::new(),
             },
             factory: None,
-            _credit: credit,
+            _reservation: reservation,
         };
         let (first, factory) = output.open_file(0)?;
-        output.turns.lock().file = Some(first);
+        output.sequencer.lock().file = Some(first);
         output.factory = factory;
         Ok(output)
     }
@@ -229,7 +230,7 @@ impl TableOutput {
     /// # Errors
     /// A section was given up. I/O: nothing is left then.
     pub fn publish(self) -> Result<Vec<u64>> {
-        let mut state = self.turns.lock();
+        let mut state = self.sequencer.lock();
         if state.is_failed {
             return Err(given_up());
         }
@@ -317,11 +318,11 @@ impl TableOutput {
 
     /// Waits for the turn of `number`, and gives it the file that its rows go to.
     fn turn(&self, number: u64, file: usize) -> Result<MutexGuard<'_, State>> {
-        let mut state = self.turns.lock();
+        let mut state = self.sequencer.lock();
         while state.next != number && !state.is_failed {
             self.job.control.check()?;
             let waited = self
-                .turns
+                .sequencer
                 .changed
                 .wait_timeout(state, outcore_io::port::WAIT_MAX);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -345,7 +346,7 @@ impl TableOutput {
     }
 }
 
-impl Turns {
+impl Sequencer {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -582,7 +583,7 @@ impl Section<'_> {
         state.next += 1;
         self.is_finished = true;
         drop(state);
-        self.output.turns.changed.notify_all();
+        self.output.sequencer.changed.notify_all();
         Ok(())
     }
 }
@@ -591,8 +592,8 @@ impl Section<'_> {
 impl Drop for Section<'_> {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.output.turns.lock().is_failed = true;
-            self.output.turns.changed.notify_all();
+            self.output.sequencer.lock().is_failed = true;
+            self.output.sequencer.changed.notify_all();
         }
     }
 }
@@ -638,7 +639,7 @@ fn no_damage(told: Error, hint: &str) -> Error {
 /// Rows of each file but the last.
 fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u64> {
     match (paths.len(), rows_count) {
-        (0, _) => Err(Error::usage(WRITE, "no output is named").hint("name a file")),
+        (0, _) => Err(Error::usage(WRITE, "no output given").hint("name a file")),
         (1, _) => Ok(u64::MAX),
         (count, Some(rows_count)) => Ok(rows_count.div_ceil(count as u64).max(1)),
         (_, None) => Err(

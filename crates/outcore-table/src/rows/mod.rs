@@ -25,11 +25,9 @@
 //! built anew for each batch that is decoded. Key columns of plain values are not in the payload: they are
 //! decoded from the key, to the bit. Nested ones and dictionaries are in both.
 //!
-//! N.B. Arrow-row of all columns would need no code of ours and is about as fast, but pads strings to blocks and
-//! spends a byte a value on nulls. A million rows of a web log (9 columns, 163 MB in Arrow) in batches of 8192, one
-//! thread of a busy machine: 165 MB here, 45 to 120 ns a row to encode and 80 to 160 to decode; 220 MB with arrow-row,
-//! 40 to 100 and 70 to 145 ns. With a key of a string and an integer they are 172 MB, and 184 if the payload had
-//! those columns too. Compressed by LZ4, 56.6 MB and 65.1; an Arrow file of the same table has 56.1.
+//! N.B. arrow-row of all columns would need no code of ours and is about as fast, but its rows of a
+//! web log are a third larger: it pads strings to blocks and spends a byte a value on nulls
+//! (docs/decisions/0022).
 //!
 //! Bounds: to encode takes the keys once more (arrow-row's own buffer), dictionary columns as values, and
 //! 8 bytes a row and list column; to decode takes the batch alone, and 8 bytes a row. Work is column by

@@ -39,7 +39,7 @@ where
     /// Writes each item to the bucket, below `count`, that `bucket` gives it.
     ///
     /// # Errors
-    /// [`Kind::Usage`] for a bucket that there is none of; what the passes fail with.
+    /// [`Kind::Usage`] for a bucket that does not exist; what the passes fail with.
     pub fn distribute(
         self,
         count: usize,

@@ -131,7 +131,7 @@ impl ContextBuilder {
 }
 
 impl Context {
-    /// Settings, of which all have defaults.
+    /// Settings; all have defaults.
     pub fn builder() -> ContextBuilder {
         ContextBuilder::default()
     }

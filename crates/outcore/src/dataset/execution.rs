@@ -193,7 +193,10 @@ impl Execution {
     fn records_mut(&mut self) -> Result<&mut Records> {
         match &mut self.items {
             Items::Records(records) => Ok(records),
-            Items::Lines { .. } => Err(Error::usage("take step", "it is a step of records")),
+            Items::Lines { .. } => Err(Error::usage(
+                "take step",
+                "this step is for records, and the dataset has lines",
+            )),
         }
     }
 
@@ -249,8 +252,11 @@ impl Execution {
     pub(super) fn records(&self) -> Result<&Records> {
         match &self.items {
             Items::Records(records) => Ok(records),
-            Items::Lines { .. } => Err(Error::usage("read dataset", "it has lines, not records")
-                .hint("open it with a dtype")),
+            Items::Lines { .. } => Err(Error::usage(
+                "read dataset",
+                "the dataset has lines, not records",
+            )
+            .hint("open it with a dtype")),
         }
     }
 
@@ -434,7 +440,10 @@ impl Execution {
             | Step::FlatMap(_)
             | Step::Enumerate { .. }
             | Step::Windows(_)
-            | Step::Call { .. } => Err(Error::usage("take step", "it goes item by item")),
+            | Step::Call { .. } => Err(Error::usage(
+                "take step",
+                "this step takes one item at a time",
+            )),
         }
     }
 

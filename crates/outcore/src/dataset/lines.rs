@@ -141,7 +141,10 @@ impl Execution {
     pub(super) fn copy_lines(&mut self, output: &Output, replace: bool) -> Result<Summary> {
         self.unpack_files()?;
         let Items::Lines { source, terminator } = &self.items else {
-            return Err(Error::usage("copy lines", "it has records"));
+            return Err(Error::usage(
+                "copy lines",
+                "the dataset has records, not lines",
+            ));
         };
         let (files, job) = (source.files(), self.job()?);
         let mut lines = count_ends(&job, &files, *terminator)?;

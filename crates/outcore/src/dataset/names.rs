@@ -53,7 +53,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Files of elements of `element_bytes`, behind their headers where they are arrays.
+/// Files of elements of `element_bytes`, after their headers where they are arrays.
 pub(super) fn inputs_of(paths: &[PathBuf], element_bytes: usize) -> Result<Vec<Input>> {
     paths
         .iter()
@@ -79,7 +79,7 @@ fn array(path: &Path, element_bytes: usize) -> Result<Input> {
     let record_bytes = header.format.record_bytes();
     if record_bytes != element_bytes {
         let cause = format!(
-            "it has rows of {record_bytes} bytes ({}), not {element_bytes}",
+            "its rows have {record_bytes} bytes ({}), not {element_bytes}",
             header.format
         );
         return Err(Error::usage(OPEN, cause)

@@ -17,7 +17,8 @@ pub trait ResourceProvider: Send + Sync {
     /// A drive that cannot be used.
     fn job(&self, beside: &Path) -> Result<Job>;
 
-    /// The drives for so much scratch, where the result goes to `beside`; none for a directory there.
+    /// The drives for that much scratch, where the result goes to `beside`; none for a directory
+    /// there.
     ///
     /// # Errors
     /// As [`ResourceProvider::job`].

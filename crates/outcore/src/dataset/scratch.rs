@@ -39,7 +39,7 @@ impl Scratch {
         Ok(PassOutput { paths })
     }
 
-    /// Names for so many buckets, spread over the drives.
+    /// Names for `count` buckets, spread over the drives.
     pub(super) fn bucket_files(
         &mut self,
         resources: &dyn ResourceProvider,

@@ -86,7 +86,7 @@ impl Passes {
         Ok(place.files())
     }
 
-    /// Files for so many buckets, spread over the drives.
+    /// Files for the buckets, spread over the drives.
     pub(super) fn bucket_files(&mut self, count: usize) -> Result<BucketFiles> {
         let (context, beside) = (self.context.clone(), self.beside.clone());
         self.scratch.bucket_files(&context, &beside, count)
@@ -327,7 +327,7 @@ pub trait Whole<T>: Sized {
         T: Pod;
 }
 
-/// Items behind a step that needs all of them.
+/// Items after a step that needs all of them.
 #[derive(Debug, Clone)]
 pub struct Behind<P, W> {
     pub(super) inner: P,

@@ -69,12 +69,12 @@ pub enum Step {
     },
     /// All that some expressions make of each record, one after another.
     FlatMap(Vec<String>),
-    /// Each record behind its position, from 0.
+    /// Each record after its position, which counts from 0.
     Enumerate {
         /// What records of a position and an item are.
         made: ItemType,
     },
-    /// Each record with those behind it, side by side: so many in all, 2 to 8.
+    /// Each record joined with the records that follow it: 2 to 8 in all.
     Windows(usize),
     /// The last record first.
     Reverse,
@@ -188,7 +188,7 @@ impl Step {
                 }
             }
             Step::Count { counted: None } => Err(wrong_step("no type of counts")),
-            Step::SortLines { .. } | Step::Late(_) => Err(wrong_step("it is a step of lines")),
+            Step::SortLines { .. } | Step::Late(_) => Err(wrong_step("this step is for lines")),
             _ => Ok(self),
         }
     }
@@ -209,12 +209,12 @@ impl Step {
             Step::Unique => Ok(whole(true, false)),
             Step::Count { .. } => Ok(whole(false, true)),
             Step::SortLines { .. } | Step::Late(_) | Step::Shuffle { .. } => Ok(self),
-            _ => Err(wrong_step("it is a step of records")),
+            _ => Err(wrong_step("this step is for records")),
         }
     }
 }
 
-/// Why nothing may come behind a step on CSV.
+/// Why nothing may follow a step on CSV.
 pub(super) fn late_is_last() -> Error {
     wrong_step("a step on CSV is the last one: others would take its header for a line")
         .hint("write it, and open what was written")

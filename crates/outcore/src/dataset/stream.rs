@@ -15,7 +15,7 @@ use crate::job::Job;
 use outcore_io::Result;
 use outcore_io::threads::spawn_scoped;
 
-/// Bytes that are handed on at once, and how often so many wait.
+/// Bytes that are passed on at once, and how many such blocks may wait.
 const CHUNK_BYTES: usize = 256 << 10;
 const CHUNKS: usize = 3;
 

@@ -92,7 +92,7 @@ impl Lines {
         self.then(Step::Unique)
     }
 
-    /// One of each line behind the number of its kind, in the order of their bytes.
+    /// One of each line, after the number of its occurrences, in the order of their bytes.
     pub fn count_each(self) -> Self {
         self.then(Step::Count { counted: None })
     }

@@ -100,7 +100,7 @@ impl<P: Stages> TypedDataset<P> {
     }
 
     /// Pairs of position and item; the items may not have been filtered since they were last read (a
-    /// `sort` behind the filter, say, reads them again).
+    /// `sort` after the filter, say, reads them again).
     pub fn enumerate(self) -> TypedDataset<Enumerated<P>> {
         self.with(|inner| Enumerated { inner })
     }

@@ -102,7 +102,7 @@ impl<'a> ThreadGroup<'a> {
 
     fn stop(&self, error: Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who was only told to stop may say so before the one who knows why.
+        // A thread that was only told to stop may report before the one that knows why.
         match &*failure {
             Some(first)
                 if first.kind() != Kind::Interrupted || error.kind() == Kind::Interrupted => {}

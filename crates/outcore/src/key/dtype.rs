@@ -191,7 +191,7 @@ fn read_code(code: &str) -> Result<(usize, Option<KeyKind>)> {
     let mut chars = rest.chars();
     let letter = chars.next().ok_or_else(unknown)?;
     let rest = chars.as_str();
-    // Dates carry their unit behind the size: M8[ns].
+    // Dates carry their unit after the size: M8[ns].
     let digits = rest.split_once('[').map_or(rest, |(digits, _)| digits);
     let size: usize = match (letter, digits) {
         ('O', "") => 8,
@@ -220,7 +220,7 @@ fn read_code(code: &str) -> Result<(usize, Option<KeyKind>)> {
         }
         ('V', _) => Ok((size, None)),
         ('O', _) => Err(refused(
-            "it holds Python objects (dtype `O`), not their values",
+            "the array holds Python objects (dtype `O`), not their values",
             "save numbers or fixed-size strings instead",
         )),
         ('c', _) => Err(refused(

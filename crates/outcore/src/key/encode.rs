@@ -49,7 +49,7 @@ pub struct Decimal<'a> {
     pub is_negative: bool,
     /// Digits before the point.
     pub whole: &'a [u8],
-    /// Digits behind the point.
+    /// Digits after the point.
     pub fraction: &'a [u8],
     /// The power of ten that it is multiplied with.
     pub exponent: i64,

@@ -51,7 +51,7 @@ impl Parser<'_> {
                 "found `{found}` at character {} instead of {wanted}",
                 self.at
             ),
-            None => format!("it ends where {wanted} must follow"),
+            None => format!("the text ends where {wanted} must follow"),
         }
     }
 
@@ -75,7 +75,7 @@ impl Parser<'_> {
 
     fn literal(&mut self, depth: usize) -> Result<Literal, String> {
         if depth > DEPTH_MAX {
-            return Err(format!("it is nested deeper than {DEPTH_MAX} levels"));
+            return Err(format!("the text is nested deeper than {DEPTH_MAX} levels"));
         }
         self.skip_space();
         match self.peek() {

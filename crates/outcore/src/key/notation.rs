@@ -35,7 +35,7 @@ impl FromStr for KeyField {
     fn from_str(text: &str) -> Result<Self> {
         let mut parts = text.split(':');
         let (Some(offset), Some(len)) = (parts.next(), parts.next()) else {
-            return Err(key_syntax(text, "it has no length"));
+            return Err(key_syntax(text, "the length is missing"));
         };
         let offset_bytes = key_number(text, "offset", offset)?;
         let len_bytes = key_number(text, "length", len)?;

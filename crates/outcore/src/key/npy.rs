@@ -58,7 +58,7 @@ impl NpyHeader {
     /// Errors (corrupt): too short, no `.npy` file, an unknown version, an absurd length.
     pub fn len_bytes(prefix: &[u8]) -> Result<usize> {
         if !Self::is_npy(prefix) {
-            return Err(corrupt("it does not begin as a .npy file does"));
+            return Err(corrupt("the file does not begin as a .npy file does"));
         }
         let lengths = (prefix.get(6), prefix.get(8..10), prefix.get(8..12));
         let (start, text_bytes) = match lengths {
@@ -94,13 +94,13 @@ impl NpyHeader {
             .ok_or_else(|| corrupt("the file ends inside its header"))?;
         let text = match bytes[6] {
             3 => std::str::from_utf8(raw)
-                .map_err(|_| corrupt("it is not UTF-8"))?
+                .map_err(|_| corrupt("the header is not UTF-8"))?
                 .to_string(),
             _ => raw.iter().map(|byte| char::from(*byte)).collect(),
         };
         let literal = literal::parse(&text).map_err(corrupt)?;
         let Literal::Dict(entries) = literal else {
-            return Err(corrupt("it holds no dict"));
+            return Err(corrupt("the header is not a dict"));
         };
         let descr = entry(&entries, "descr")?;
         let shape = shape(&entry(&entries, "shape")?.value)?;
@@ -235,13 +235,13 @@ fn entry<'a>(entries: &'a [Entry], key: &str) -> Result<&'a Entry> {
     entries
         .iter()
         .find(|entry| matches!(&entry.key, Literal::Text(text) if text == key))
-        .ok_or_else(|| corrupt(format!("it has no `{key}`")))
+        .ok_or_else(|| corrupt(format!("the header has no `{key}`")))
 }
 
 fn rows_and_columns(shape: &[u64], is_fortran: bool) -> Result<(u64, Option<u64>)> {
     match *shape {
         [] => Err(refused(
-            "it holds a single value, not an array",
+            "the file holds a single value, not an array",
             "reshape it to one dimension",
         )),
         [rows] => Ok((rows, None)),

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `u64`, `f32be`, `i16le` | one number, which is the key; little endian unless said |
 //! | `f32x32` | that many numbers, ordered lexicographically |
-//! | `bytes16` | so many bytes, ordered as unsigned bytes |
+//! | `bytes16` | 16 bytes (any number), ordered as unsigned bytes |
 //! | `gensort` | 100 bytes with a key of 10 bytes at 0 (sortbenchmark.org) |
 //! | `100/0:10,16:8:u64be:desc` | record size `/` key fields `OFFSET:LEN[:TYPE][:desc]` |
 

@@ -27,7 +27,7 @@ pub enum Tie {
     Position,
 }
 
-/// Why an item has no key; a few words that go behind the name of the file and the number of the line.
+/// Why an item has no key: a few words that follow the name of the file and the number of the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoKey(pub String);
 

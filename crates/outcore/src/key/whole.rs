@@ -1,11 +1,11 @@
 //! Records of 16 bytes as native integers in the order wanted, and back.
 //!
-//! Contract: after [`WholeOrder::encode`] a record is its order string ([`super::order`]) as a native
-//! `u128`; [`WholeOrder::decode`] restores the very bytes. That needs a string as long as the record, in
-//! which each byte of the record stands once: key fields that do not overlap, and the record's other bytes
-//! behind them to break ties. Equal integers are then equal records, and such a record is sorted as a
-//! scalar is: in place, without references. Both work in batches that the first-level cache holds, and
-//! allocate nothing.
+//! Contract: after [`WholeOrder::encode`] a record is its order string ([`super::order`]) as a
+//! native `u128`; [`WholeOrder::decode`] restores the very bytes. That needs a string as long as
+//! the record, in which each byte of the record stands once: key fields that do not overlap, and
+//! the record's other bytes after them to break ties. Equal integers are then equal records, and
+//! such a record is sorted as a scalar is: in place, without references. Both work in batches that
+//! the first-level cache holds, and allocate nothing.
 
 use super::order::{Order, OrderOptions, atoms_of};
 use super::record::RecordFormat;

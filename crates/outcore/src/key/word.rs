@@ -145,7 +145,7 @@ pub(super) enum Word {
         offset_bytes: usize,
         lane: NumberBits,
     },
-    /// One 4-byte number, then raw bytes (an index or a small key with payload behind it).
+    /// One 4-byte number, then raw bytes (an index or a small key followed by a payload).
     FourThen {
         offset_bytes: usize,
         lane: NumberBits,

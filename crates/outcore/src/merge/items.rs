@@ -18,7 +18,7 @@ use outcore_io::Result;
 
 /// What is merged: where an item ends, and how two compare.
 trait Items: Send {
-    /// Gets ready for so many runs.
+    /// Prepares for `runs` runs.
     fn begin(&mut self, _runs: usize) {}
     /// Looks at the item at `at` of what is loaded of `run`, which is now its head; gives the first word of its key.
     fn look(&mut self, loaded: &[u8], at: usize, run: usize) -> u64;

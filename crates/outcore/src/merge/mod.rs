@@ -28,7 +28,7 @@ const BATCH: usize = 512;
 pub(crate) struct Merged {
     /// Bytes put out.
     pub(crate) bytes: usize,
-    /// The run of which nothing more is loaded, if that is why it stopped.
+    /// The run that has nothing more loaded, if that is why the merge stopped.
     pub(crate) used_up: Option<usize>,
 }
 
@@ -175,8 +175,9 @@ fn number_head<K: Key>(runs: &LoadedRuns<'_>, run: usize) -> Result<Node<K>> {
     }))
 }
 
-/// The hot loop: fills `out`, or stops behind the last key that a run has in memory. Equal numbers are
-/// the same, so the key alone is compared: what moves up is a key, which nothing that has ended beats.
+/// The hot loop: fills `out`, or stops after the last key that a run has in memory. Equal numbers
+/// are the same, so the key alone is compared: what moves up is a key, which nothing that has ended
+/// beats.
 #[inline(always)]
 fn merge_batch<K: Key>(
     tree: &mut LoserTree<K>,

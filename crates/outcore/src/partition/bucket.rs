@@ -155,7 +155,7 @@ impl Out {
         }
     }
 
-    /// Of so many bytes in the buffer that is being filled, those behind the last input run.
+    /// Of the bytes in the buffer that is being filled, those after the last input run.
     pub(crate) fn uncovered_bytes(&self, filled_bytes: usize) -> usize {
         filled_bytes - self.covered_bytes
     }

@@ -79,7 +79,7 @@ impl<'o> Ends<'o> {
         })
     }
 
-    /// Stages the output for so many bytes; nothing for a pipe.
+    /// Stages the output for `data_bytes`; nothing for a pipe.
     pub(crate) fn stage(
         &self,
         replace: bool,
@@ -96,7 +96,7 @@ impl<'o> Ends<'o> {
         )
     }
 
-    /// Scratch of so many bytes, made now if it is needed in any case.
+    /// Scratch of this size, made now if it is needed in any case.
     pub(crate) fn scratch<'a>(
         &'a self,
         job: &'a Job,

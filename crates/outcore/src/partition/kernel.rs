@@ -11,21 +11,21 @@
 //! takes keys, or records, or appends, never two of these.
 //!
 //! Keys are gathered in a cache line of their bucket first, and whole lines are written past the
-//! caches, if the buffers are larger than these: a buffer is filled slowly among hundreds of others,
-//! so that none of it would still be in the cache, and a line of it need not be read to be overwritten.
-//! N.B. 2^25 u64 into 256 buffers of 256 KiB: 21 ns a key without lines, 16 with them and plain
-//! stores, 11 with stores past the caches (16 bytes each; 64 bytes are no faster). Into 16 buffers,
-//! which a cache holds, 7, 10 and 9.
+//! caches, if the buffers are larger than these: a buffer is filled slowly among hundreds of
+//! others, so that none of it would still be in the cache, and a line of it need not be read to be
+//! overwritten. N.B. without lines, a key takes twice as long into 256 buffers; with plain stores,
+//! 1.5 times as long (docs/decisions/0022).
 //!
 //! The one file of the engine outside memory and I/O with `unsafe`: indexing through slices costs
 //! three loads and two compares a key more than the one load, store and test of a pointer, and
 //! this loop runs once for every key of every distribution; and vector instructions that not every
 //! machine has are chosen when the program runs.
 //!
-//! Invariants (checked at the border, relied on inside): every buffer is at least
-//! `segment_bytes` long and begins at a line; `0 <= filled < capacity` between calls, so that each
-//! position has room for one more, unless its bucket has no buffer, which then takes nothing; bucket numbers are below the number of buffers; of keys, what is
-//! behind the last whole line is in the bucket's line and not in its buffer.
+//! Invariants (checked at the border, relied on inside): every buffer is at least `segment_bytes`
+//! long and begins at a line; `0 <= filled < capacity` between calls, so that each position has
+//! room for one more, unless its bucket has no buffer and takes nothing; bucket numbers are below
+//! the number of buffers; keys after the last whole line are in the bucket's line and not yet in
+//! its buffer.
 
 #![allow(unsafe_code)]
 
@@ -33,16 +33,17 @@ use bytemuck::Pod;
 
 use outcore_io::memory::Buf;
 
-/// Items that are asked for before they are needed, where they are gone through in an order that memory does not foresee: as many
-/// as a processor waits for at a time, about.
+/// Items that are prefetched where they are visited in an order that the processor does not
+/// predict: about as many loads as it keeps in flight.
 pub(crate) const FETCH_AHEAD: usize = 12;
-/// Bytes of an item that are asked for: what comes behind, the processor foresees itself.
+/// Bytes of an item that are prefetched: the processor predicts what follows itself.
 const FETCH_BYTES: usize = 128;
 
-/// Asks for the front of what lies at `at` in `area`, so that it is in the cache when it is read.
+/// Prefetches the beginning of the item at `at` in `area`, so that it is in the cache when it is
+/// read.
 #[inline(always)]
 pub(crate) fn fetch(area: &[u8], (at, len_bytes): (usize, usize)) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     for line in (0..len_bytes.min(FETCH_BYTES)).step_by(LINE_BYTES) {
         if let Some(byte) = area.get(at + line) {
             // SAFETY: the address is that of a byte of a slice; what is asked for is not even read.
@@ -52,7 +53,7 @@ pub(crate) fn fetch(area: &[u8], (at, len_bytes): (usize, usize)) {
             }
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = (area, at, len_bytes);
 }
 
@@ -95,7 +96,7 @@ pub(crate) struct Scatter {
     missing: usize,
     capacity_bytes: usize,
     /// Divides the capacity of every buffer.
-    granule_bytes: usize,
+    unit_bytes: usize,
 }
 
 // SAFETY: the pointers go into the buffers owned beside them.
@@ -131,7 +132,7 @@ impl Scatter {
             bufs: (0..bucket_count).map(|_| None).collect(),
             missing: bucket_count,
             capacity_bytes,
-            granule_bytes: capacity_bytes,
+            unit_bytes: capacity_bytes,
         }
     }
 
@@ -182,7 +183,7 @@ impl Scatter {
             let bounds = bounds(buf, capacity_bytes);
             self.begin(bucket, bounds);
         }
-        self.granule_bytes = common_divisor(self.granule_bytes, capacity_bytes);
+        self.unit_bytes = common_divisor(self.unit_bytes, capacity_bytes);
     }
 
     /// Forgets what was written to a bucket's buffer.
@@ -268,7 +269,7 @@ impl Scatter {
     ) -> Option<Full> {
         const { assert!(LINE_BYTES.is_multiple_of(size_of::<K>())) };
         assert_eq!(bytes.len(), buckets.len() * size_of::<K>());
-        assert_eq!(self.granule_bytes % size_of::<K>(), 0);
+        assert_eq!(self.unit_bytes % size_of::<K>(), 0);
         self.check(buckets);
         if self.lines.is_empty() && self.bufs.len() * self.capacity_bytes > CACHED_BYTES {
             self.make_lines();
@@ -350,7 +351,7 @@ impl Scatter {
     ) -> Option<Full> {
         assert!(self.lines.is_empty(), "records are not mixed with keys");
         assert_eq!(records.len(), buckets.len() * record_bytes);
-        assert_eq!(self.granule_bytes % record_bytes, 0);
+        assert_eq!(self.unit_bytes % record_bytes, 0);
         self.check(buckets);
         self.scatter_each(records, record_bytes, buckets)
     }
@@ -415,25 +416,25 @@ fn bounds(buf: &mut Buf, capacity_bytes: usize) -> (*mut u8, *mut u8) {
     (range.start, range.end)
 }
 
-/// Writes a line past the caches, where the machine has a way to.
+/// Writes a line past the caches, where the machine has a way to. Miri, which has none, copies it.
 ///
 /// # Safety
 /// `to` begins a line of a buffer that nobody else looks at.
 #[inline(always)]
 unsafe fn write_line(to: *mut u8, line: &Line) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{__m128i, _mm_load_si128, _mm_stream_si128};
         let from = line.0.as_ptr().cast::<__m128i>();
         for quarter in 0..LINE_BYTES / size_of::<__m128i>() {
-            // SAFETY: both lines are aligned and so long; these instructions every x86-64 has.
+            // SAFETY: both lines are aligned and of this length; every x86-64 has these instructions.
             unsafe {
                 let part = _mm_load_si128(from.add(quarter));
                 _mm_stream_si128(to.cast::<__m128i>().add(quarter), part);
             }
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     // SAFETY: by the caller's word there is a line, and it is not the one that is owned here.
     unsafe {
         std::ptr::copy_nonoverlapping(line.0.as_ptr(), to, LINE_BYTES);
@@ -442,7 +443,7 @@ unsafe fn write_line(to: *mut u8, line: &Line) {
 
 /// What was written past the caches is seen by whoever is told of it from here on.
 fn fence() {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: every x86-64 has this instruction; it only waits.
     unsafe {
         std::arch::x86_64::_mm_sfence();
@@ -457,7 +458,7 @@ pub(crate) const fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A loop that is compiled for several widths of vectors, of which the machine's own is taken.
+/// A loop that is compiled for several widths of vectors; at run time the machine's own is chosen.
 macro_rules! vectorised {
     ($(#[$doc:meta])* fn $name:ident($($argument:ident: $t:ty),*) -> $result:ty $body:block) => {
         $(#[$doc])*

@@ -1,7 +1,7 @@
 //! The read side of a bucket: all of its segments in one area of memory, verified.
 //!
 //! Contract: a [`Load`] starts the reads of what lies on scratch, neighbours in one, and is complete
-//! when they have ended; what stayed in memory is copied behind them by its owner. Every segment's
+//! when they have ended; what stayed in memory is copied after them by its owner. Every segment's
 //! checksum is verified before anybody looks at it. Segments that fill their buffers lie one after
 //! another without gaps, and so do the parts of a long item; between others there may be less than a
 //! block.
@@ -139,7 +139,7 @@ impl Load {
         self.parts.sort_unstable_by_key(|(offset, _)| *offset);
         let mut parts = self.parts.drain(..).map(|(_, buf)| buf);
         let mut area = parts.next().ok_or_else(|| {
-            Error::new(Kind::Memory, "load a bucket", "it has no area")
+            Error::new(Kind::Memory, "load a bucket", "the bucket has no area")
                 .hint("a bug: please report it")
         })?;
         parts.for_each(|part| area.join(part));

@@ -184,8 +184,8 @@ impl<'a> Partition<'a> {
     }
 
     /// Buckets below this stay in memory, of `bucket_count` that are about equal and hold all of
-    /// `data_bytes`: so many fill what is reserved for them. What they lack in a lopsided sample is only
-    /// a little more scratch.
+    /// `data_bytes`: these fill what is reserved for them. What they lack in a lopsided sample is
+    /// only a little more scratch.
     pub(crate) fn resident_below(&self, bucket_count: usize, data_bytes: u64) -> usize {
         let resident_bytes = self.sizes.resident_segments * self.sizes.capacity_bytes();
         let resident_bytes = resident_bytes as u128;

@@ -1,10 +1,11 @@
 //! Buckets that turned out too large for the memory: their segments are read and distributed again until all fit.
 //!
-//! Contract: the order of buckets is kept. What is too large, and by what it is split, says the job; each
-//! split has to make parts of which none is as large as the whole, in the end. PALID (SPAA 2025), section
-//! 4, splits likewise. Every segment on scratch is verified before anybody sees it; one that stayed in memory
-//! is shown like the others. [`look_at_segments`] shows segments that stay where they are, and
-//! [`scatter_segments`] moves what is in them to other buckets, in the order of the input where that counts.
+//! Contract: the order of buckets is kept. The job decides which buckets are too large and how each
+//! is split; repeated splits must make every part smaller than the whole. PALID (SPAA 2025),
+//! section 4, splits in the same way. Every segment on scratch is verified before it is used;
+//! segments in memory are treated like the others. [`look_at_segments`] shows segments and leaves
+//! them where they are; [`scatter_segments`] moves their items to other buckets, in the order of
+//! the input where that matters.
 //!
 //! Bounds: the partition's window of reads, and a long item.
 

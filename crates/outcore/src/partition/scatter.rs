@@ -363,7 +363,7 @@ impl<'a> ScatterWorker<'a> {
         out.note_input_run(filled_bytes, position, count);
     }
 
-    /// Items in a bucket's buffer of so many bytes, all of them noted.
+    /// The number of items in the first `filled_bytes` of a bucket's buffer, all of them noted.
     fn take_count(&mut self, bucket: usize, filled_bytes: usize) -> u64 {
         self.note(bucket, filled_bytes);
         match self.what.item_bytes {

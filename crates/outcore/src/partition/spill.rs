@@ -124,7 +124,8 @@ impl<'a> Spill<'a> {
         self.outs[bucket].push(Location::Memory(buf), payload_bytes, count);
     }
 
-    /// Reserves memory for all of so many segments of a bucket, if it may stay there and there is so much.
+    /// Reserves memory for all `segments` of a bucket, if it may stay in memory and there is
+    /// enough.
     pub(super) fn reserve(&self, bucket: usize, segments: usize) -> bool {
         let wanted = segments as i64;
         let less = |left: i64| (left >= wanted).then_some(left - wanted);

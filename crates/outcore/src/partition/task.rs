@@ -1,15 +1,15 @@
-//! The second phase of every job: workers take bucket tasks in order, keep the next ones loading while they
-//! work on one, and emit what comes of it.
+//! The second phase of every job: workers take bucket tasks in order, load the next ones while they
+//! work on one, and emit its result.
 //!
 //! Model: PALID (SPAA 2025), section 4: each bucket is read, worked on in memory and written at its final
 //! place while the next ones load.
 //!
-//! Contract: a [`TaskWorker`] is one thread; what is done with a loaded bucket says its [`BucketWork`],
-//! which emits what comes of it: its area, or items by reference, in chunks laid out like the output.
-//! Every segment's checksum is verified before its items are looked at. Where the place of a bucket's
-//! output depends on the buckets before it (`--unique`, pipes), workers take turns between
-//! work and output ([`TaskWorker::place`]). Several tasks that are too large for all threads at once are
-//! run by one.
+//! Contract: a [`TaskWorker`] is one thread. Its [`BucketWork`] processes each loaded bucket and
+//! emits the result: the bucket's area, or items by reference, in chunks laid out like the output.
+//! Every segment's checksum is verified before its items are used. Where the position of a bucket's
+//! output depends on the buckets before it (`--unique`, pipes), workers wait between work and
+//! output until the buckets before theirs have been placed ([`TaskWorker::place`]). Tasks that need
+//! too much memory to run on all threads at once are run by a single thread.
 //!
 //! Bounds: each worker's own areas and chunks; each segment is read once, each output byte written once.
 
@@ -56,7 +56,7 @@ pub(crate) struct Tasks<'a, K> {
     sink: Sink<'a>,
     /// Whether output lies behind that of the buckets before, whatever was left out of these.
     is_appended: bool,
-    turns: Turns,
+    sequencer: Sequencer,
 }
 
 impl<'a, K> Tasks<'a, K> {
@@ -74,7 +74,7 @@ impl<'a, K> Tasks<'a, K> {
             part_ends: Vec::new(),
             sink,
             is_appended,
-            turns: Turns::default(),
+            sequencer: Sequencer::default(),
         }
     }
 
@@ -91,7 +91,7 @@ impl<'a, K> Tasks<'a, K> {
     }
 
     /// Whether a task's output waits for that of the tasks before it.
-    fn takes_turns(&self) -> bool {
+    fn is_sequenced(&self) -> bool {
         self.is_appended || matches!(self.sink, Sink::Pipe(_))
     }
 
@@ -103,9 +103,9 @@ impl<'a, K> Tasks<'a, K> {
         }
     }
 
-    /// Bytes of output placed by tasks that took turns.
+    /// Bytes of output placed by tasks in sequence.
     pub(crate) fn placed_bytes(&self) -> u64 {
-        self.turns.placed().bytes
+        self.sequencer.placed().bytes
     }
 
     /// Only tasks in front of `end` are taken until this is said again.
@@ -113,7 +113,7 @@ impl<'a, K> Tasks<'a, K> {
         self.end.store(end, Ordering::Release);
     }
 
-    /// The next task for a worker, who has taken the tasks `own` already.
+    /// The next task for a worker that has taken the tasks `own` already.
     fn take(&self, own: &mut Range<usize>) -> Option<(usize, BucketTask<K>)> {
         if own.start >= own.end {
             let end = self.end.load(Ordering::Acquire);
@@ -172,7 +172,8 @@ pub(crate) struct TaskMemory {
     pub(crate) loads_max: usize,
 }
 
-/// Where the output of a bucket goes, with the turn of who has to write it before others go on.
+/// Where the output of a bucket goes, and whether it has to be written before other buckets are
+/// placed.
 pub(crate) struct Spot<'a> {
     at_bytes: u64,
     bytes: u64,
@@ -302,21 +303,21 @@ impl<'a, K> TaskWorker<'a, K> {
         loaded: &Loaded<K>,
         bytes: impl FnOnce(&mut Option<Box<[u8]>>) -> u64,
     ) -> Result<Spot<'a>> {
-        if !self.tasks.takes_turns() {
+        if !self.tasks.is_sequenced() {
             return Ok(Spot {
                 at_bytes: loaded.task.start_bytes,
                 bytes: bytes(&mut None),
                 turn: None,
             });
         }
-        let turns = &self.tasks.turns;
-        let mut placed = turns.wait_for(loaded.load.index, &self.partition.thread_group)?;
+        let sequencer = &self.tasks.sequencer;
+        let mut placed = sequencer.wait_for(loaded.load.index, &self.partition.thread_group)?;
         let bytes = bytes(&mut placed.last);
         let at_bytes = placed.bytes;
         placed.bytes += bytes;
         let turn = match &self.tasks.sink {
             Sink::Files(_) => {
-                turns.pass_on(placed);
+                sequencer.pass_on(placed);
                 None
             }
             Sink::Pipe(_) => Some(placed),
@@ -373,7 +374,7 @@ impl<'a, K> TaskWorker<'a, K> {
     /// Lets the next task place its output.
     pub(crate) fn end_turn(&self, spot: Spot<'a>) {
         if let Some(placed) = spot.turn {
-            self.tasks.turns.pass_on(placed);
+            self.tasks.sequencer.pass_on(placed);
         }
     }
 
@@ -392,9 +393,9 @@ impl<'a, K> TaskWorker<'a, K> {
     }
 }
 
-/// Bucket tasks in order: who may place output now, and what was placed before.
+/// Admits bucket tasks in order: which one may place its output now, and what was placed before.
 #[derive(Debug, Default)]
-struct Turns {
+struct Sequencer {
     state: Mutex<Placed>,
     changed: Condvar,
 }
@@ -402,27 +403,27 @@ struct Turns {
 /// What has been placed by the tasks so far.
 #[derive(Debug, Default)]
 struct Placed {
-    /// Task whose turn it is.
-    turn: usize,
+    /// The task that may place its output next.
+    next: usize,
     /// Bytes placed.
     bytes: u64,
     /// The last item of them, where that is kept.
     last: Option<Box<[u8]>>,
 }
 
-impl Turns {
+impl Sequencer {
     fn placed(&self) -> MutexGuard<'_, Placed> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until it is the turn of task `index`.
+    /// Waits until task `index` may place its output.
     fn wait_for(
         &self,
         index: usize,
         thread_group: &ThreadGroup<'_>,
     ) -> Result<MutexGuard<'_, Placed>> {
         let mut placed = self.placed();
-        while placed.turn != index {
+        while placed.next != index {
             thread_group.check()?;
             let waited = self.changed.wait_timeout(placed, Duration::from_millis(50));
             placed = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -431,7 +432,7 @@ impl Turns {
     }
 
     fn pass_on(&self, mut placed: MutexGuard<'_, Placed>) {
-        placed.turn += 1;
+        placed.next += 1;
         drop(placed);
         self.changed.notify_all();
     }

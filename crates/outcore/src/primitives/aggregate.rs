@@ -1,9 +1,9 @@
-//! Reductions of tables by name or by expression: what the shell and Python fold with.
+//! Reductions of tables by name or by expression, as the command and Python offer them.
 //!
 //! Contract: as [`reduce`](mod@super::reduce), grain by grain, so the result is the same bits for
 //! any threads and memory. Sums of integers are exact (128 bits), sums of floats are `f64` in eight
 //! lanes; minimum and maximum of floats are NaN if there is one. An expression of `a` and `b`
-//! folds neighbours, pair by pair, and must be associative.
+//! reduces neighbours, pair by pair, and must be associative.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use crate::key::expr::{BATCH_ROWS, ColumnType, Program, Rows, Schema, Space};
 use crate::key::record::NumberType;
 use outcore_io::{Error, Result};
 
-/// What to fold.
+/// What to compute of all items.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reduction {
     /// Sum of all items.
@@ -69,7 +69,7 @@ pub enum Scalar {
     Float(f64),
     /// A result of `f32`, which is written with as many digits as that has.
     Float32(f32),
-    /// Nothing: the minimum, maximum, mean or fold of no items.
+    /// Nothing: the minimum, maximum, mean or reduction of no items.
     None,
 }
 
@@ -93,8 +93,8 @@ struct Partial {
     float_sum: f64,
     least: Scalar,
     greatest: Scalar,
-    /// Bits of the fold by expression.
-    folded: Option<u64>,
+    /// Bits of the reduction by expression.
+    reduced: Option<u64>,
 }
 
 impl Partial {
@@ -104,11 +104,11 @@ impl Partial {
         float_sum: 0.0,
         least: Scalar::None,
         greatest: Scalar::None,
-        folded: None,
+        reduced: None,
     };
 }
 
-/// Numbers that can be folded by name.
+/// Numbers that can be reduced by name.
 trait Item: bytemuck::Pod {
     fn sums(items: &[Self]) -> (i128, f64);
     fn bounds(items: &[Self]) -> (Scalar, Scalar);
@@ -207,7 +207,7 @@ macro_rules! float_item {
 }
 float_item!(f32, Scalar::Float32; f64, Scalar::Float);
 
-/// Folds the numbers of `table`, all of `reductions` in one pass.
+/// Reduces the numbers of `table`, all of `reductions` in one pass.
 ///
 /// # Errors
 /// [`crate::Kind::Usage`] for records that are not numbers and more than one expression; what reading
@@ -222,45 +222,45 @@ pub fn reduce_table(
         true => (table.clone(), NumberType::U8),
         false => table.numbers()?,
     };
-    let folder = Folder::new(kind, reductions)?;
+    let reducer = Reducer::new(kind, reductions)?;
     let (found, summary) = fold_grains(
         job,
         table.sources(),
-        table.space_estimate_bytes() + folder.space_bytes(),
-        || (table.make_space(), folder.space()),
-        |(table_space, space): &mut (TableSpace, Option<FoldSpace>), batch| {
+        table.space_estimate_bytes() + reducer.space_bytes(),
+        || (table.make_space(), reducer.space()),
+        |(table_space, space): &mut (TableSpace, Option<ReduceSpace>), batch| {
             let mut partial = Partial::EMPTY;
             table.run(table_space, batch, &mut |rows| {
-                folder.update(&mut partial, space.as_mut(), rows);
+                reducer.update(&mut partial, space.as_mut(), rows);
                 Ok(())
             })?;
             Ok(partial)
         },
-        &|a, b| folder.combine(a, b),
+        &|a, b| reducer.combine(a, b),
     )?;
     let found = found.unwrap_or(Partial::EMPTY);
     let scalars = reductions
         .iter()
-        .map(|wanted| folder.answer(&found, wanted));
+        .map(|wanted| reducer.answer(&found, wanted));
     Ok((scalars.collect(), summary))
 }
 
-struct Folder {
+struct Reducer {
     kind: NumberType,
     wants_sums: bool,
     wants_bounds: bool,
     program: Option<Program>,
 }
 
-/// Space for folds by expression: registers, and the columns of left and right.
-struct FoldSpace {
+/// Space for reductions by expression: registers, and the columns of left and right.
+struct ReduceSpace {
     registers: Space,
     left: Vec<u8>,
     right: Vec<u8>,
-    folded: Vec<u8>,
+    reduced: Vec<u8>,
 }
 
-impl Folder {
+impl Reducer {
     fn new(kind: NumberType, reductions: &[Reduction]) -> Result<Self> {
         let has = |wanted: &[Reduction]| reductions.iter().any(|one| wanted.contains(one));
         let mut texts = reductions.iter().filter_map(|wanted| match wanted {
@@ -268,14 +268,14 @@ impl Folder {
             _ => None,
         });
         let program = match (texts.next(), texts.next()) {
-            (Some(text), None) => Some(compile_fold(text, kind)?),
+            (Some(text), None) => Some(compile_reduction(text, kind)?),
             (None, _) => None,
             (Some(_), Some(_)) => {
-                let cause = "more than one expression to fold with";
-                return Err(Error::usage("reduce", cause).hint("fold with them one by one"));
+                let cause = "several expressions cannot be reduced in one pass";
+                return Err(Error::usage("reduce", cause).hint("give one expression at a time"));
             }
         };
-        Ok(Folder {
+        Ok(Reducer {
             kind,
             wants_sums: has(&[Reduction::Sum, Reduction::Mean]),
             wants_bounds: has(&[Reduction::Min, Reduction::Max]),
@@ -288,17 +288,17 @@ impl Folder {
         program.map_or(0, |program| program.space_bytes() + 3 * BATCH_ROWS * 8)
     }
 
-    fn space(&self) -> Option<FoldSpace> {
+    fn space(&self) -> Option<ReduceSpace> {
         let program = self.program.as_ref()?;
-        Some(FoldSpace {
+        Some(ReduceSpace {
             registers: program.space(),
             left: Vec::new(),
             right: Vec::new(),
-            folded: Vec::new(),
+            reduced: Vec::new(),
         })
     }
 
-    fn update(&self, partial: &mut Partial, space: Option<&mut FoldSpace>, rows: &Rows<'_>) {
+    fn update(&self, partial: &mut Partial, space: Option<&mut ReduceSpace>, rows: &Rows<'_>) {
         partial.count += rows.count as u64;
         if !self.wants_sums && !self.wants_bounds && self.program.is_none() {
             return;
@@ -318,18 +318,18 @@ impl Folder {
             }
         });
         if let (Some(program), Some(space)) = (&self.program, space) {
-            let bits = fold_column(program, space, bytes, self.kind.bytes());
-            partial.folded = match (partial.folded, bits) {
-                (Some(a), Some(b)) => Some(fold_pair(program, &mut space.registers, a, b)),
+            let bits = reduce_column(program, space, bytes, self.kind.bytes());
+            partial.reduced = match (partial.reduced, bits) {
+                (Some(a), Some(b)) => Some(reduce_pair(program, &mut space.registers, a, b)),
                 (one, None) | (None, one) => one,
             };
         }
     }
 
     fn combine(&self, a: Partial, b: Partial) -> Partial {
-        let folded = match (&self.program, a.folded, b.folded) {
+        let reduced = match (&self.program, a.reduced, b.reduced) {
             (Some(program), Some(a), Some(b)) => {
-                Some(fold_pair(program, &mut program.space(), a, b))
+                Some(reduce_pair(program, &mut program.space(), a, b))
             }
             (_, one, None) | (_, None, one) => one,
             (None, ..) => None,
@@ -340,7 +340,7 @@ impl Folder {
             float_sum: a.float_sum + b.float_sum,
             least: least_of(a.least, b.least),
             greatest: greatest_of(a.greatest, b.greatest),
-            folded,
+            reduced,
         }
     }
 
@@ -358,7 +358,7 @@ impl Folder {
             Reduction::Mean => Scalar::Float(sum / found.count as f64),
             Reduction::Min => found.least,
             Reduction::Max => found.greatest,
-            Reduction::Expression(_) => found.folded.map_or(Scalar::None, |bits| {
+            Reduction::Expression(_) => found.reduced.map_or(Scalar::None, |bits| {
                 let bytes = bits.to_ne_bytes();
                 with_type!(self.kind, T => {
                     bytemuck::pod_read_unaligned::<T>(&bytes[..size_of::<T>()]).scalar()
@@ -368,13 +368,13 @@ impl Folder {
     }
 }
 
-fn compile_fold(text: &str, kind: NumberType) -> Result<Program> {
+fn compile_reduction(text: &str, kind: NumberType) -> Result<Program> {
     let schema = Schema {
         has_index: false,
         ..Schema::of_columns(&[("a", kind), ("b", kind)])
     };
     let program = Program::compile(&text.parse()?, &schema).map_err(|error| {
-        let hint = "fold with sum, count, min, max, mean, or an expression of a and b: a ^ b";
+        let hint = "reduce with sum, count, min, max, mean, or an expression of a and b: a ^ b";
         Error::usage("reduce", error.cause()).hint(hint)
     })?;
     if program.can_fail() {
@@ -388,17 +388,17 @@ fn compile_fold(text: &str, kind: NumberType) -> Result<Program> {
     Err(Error::usage("reduce", cause).hint(format!("cast it back: {}({text})", kind.name())))
 }
 
-/// Folds a column pair by pair until one value is left; gives its bits.
-fn fold_column(
+/// Reduces a column pair by pair until one value is left; gives its bits.
+fn reduce_column(
     program: &Program,
-    space: &mut FoldSpace,
+    space: &mut ReduceSpace,
     items: &[u8],
     item_bytes: usize,
 ) -> Option<u64> {
-    space.folded.clear();
-    space.folded.extend_from_slice(items);
-    while space.folded.len() > item_bytes {
-        let pairs = space.folded.chunks_exact(2 * item_bytes);
+    space.reduced.clear();
+    space.reduced.extend_from_slice(items);
+    while space.reduced.len() > item_bytes {
+        let pairs = space.reduced.chunks_exact(2 * item_bytes);
         let odd = pairs.remainder().to_vec();
         space.left.clear();
         space.right.clear();
@@ -412,16 +412,16 @@ fn fold_column(
             count: space.left.len() / item_bytes,
             inputs: &[&space.left, &space.right],
         };
-        // It cannot fail ([`compile_fold`]).
+        // This cannot fail ([`compile_reduction`]).
         let column = program.run(&mut space.registers, &rows).ok()?;
-        space.folded.clear();
-        space.folded.extend_from_slice(column.bytes);
-        space.folded.extend_from_slice(&odd);
+        space.reduced.clear();
+        space.reduced.extend_from_slice(column.bytes);
+        space.reduced.extend_from_slice(&odd);
     }
-    to_bits(&space.folded)
+    to_bits(&space.reduced)
 }
 
-fn fold_pair(program: &Program, registers: &mut Space, a: u64, b: u64) -> u64 {
+fn reduce_pair(program: &Program, registers: &mut Space, a: u64, b: u64) -> u64 {
     let item_bytes = program.kind().bytes();
     let (a, b) = (a.to_ne_bytes(), b.to_ne_bytes());
     let rows = Rows {
@@ -429,8 +429,10 @@ fn fold_pair(program: &Program, registers: &mut Space, a: u64, b: u64) -> u64 {
         count: 1,
         inputs: &[&a[..item_bytes], &b[..item_bytes]],
     };
-    let folded = program.run(registers, &rows).ok();
-    folded.and_then(|column| to_bits(column.bytes)).unwrap_or(0)
+    let reduced = program.run(registers, &rows).ok();
+    reduced
+        .and_then(|column| to_bits(column.bytes))
+        .unwrap_or(0)
 }
 
 fn to_bits(bytes: &[u8]) -> Option<u64> {

@@ -1,8 +1,8 @@
 //! Results that came before their turn: kept in memory until those of all lanes before are placed.
 //!
-//! Contract: a [`Lane`] has the results of its pieces placed in order. Until it is in *front* it
-//! holds them; who brings it to the front takes what it holds, piece by piece of memory, and then
-//! lets it place for itself. Who claims pieces sees to it that there is room
+//! Contract: a [`LaneResults`] has the results of its pieces placed in order. Until it is in
+//! *front* it holds them; who brings it to the front takes what it holds, piece by piece of memory,
+//! and then lets it place for itself. Who claims pieces sees to it that there is room
 //! ([`super::pieces::Ahead`]): holding never waits.
 //!
 //! So drives on which a sequence goes on are read while others still are, though one file takes all
@@ -44,7 +44,7 @@ impl Held {
 
 /// How far a lane is placed.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct LaneResults {
     /// Whether it places results where they belong.
     pub(crate) is_in_front: bool,
     /// Its pieces, and how many of them are placed or held.
@@ -96,7 +96,7 @@ impl Hold {
     }
 
     /// Keeps whole `items` that go to output `out`.
-    pub(crate) fn keep(&self, lane: &mut Lane, out: usize, items: &[u8]) -> Result<()> {
+    pub(crate) fn keep(&self, lane: &mut LaneResults, out: usize, items: &[u8]) -> Result<()> {
         let mut left = items;
         while !left.is_empty() {
             let full = lane.held.last().map_or(self.usable_bytes, Held::len_bytes);

@@ -1,21 +1,22 @@
-//! Results of unknown length, in order: whoever has the next piece appends it.
+//! Appends results of unknown length to the outputs in the order of the sequence.
 //!
-//! Contract: an [`Appender`] has outputs (files or a pipe) and, for each lane of the pass, a turn:
-//! the number of the piece whose results come next. The thread that holds that piece copies its
-//! results to the ends of the outputs and passes the turn on; whole chunks are written, directly,
-//! by the thread that fills them. So outputs hold their items in the order of the sequence, writes
-//! are large, and no length need be known before. Where lanes follow each other into the same
-//! outputs, all but the one in front keep their results in memory ([`super::ahead`]); who places
-//! the last of a lane moves on those that the next one holds.
+//! Contract: an [`Appender`] has outputs (files or a pipe) and, for each lane of the pass, a
+//! sequencer: the number of the piece whose results come next. The thread that holds that piece
+//! copies its results to the ends of the outputs and lets the next piece follow; each full chunk is
+//! written directly by the thread that filled it. So outputs hold their items in the order of the
+//! sequence, writes are large, and no length need be known in advance. Where several lanes go to
+//! the same outputs one after another, all lanes but the first keep their results in memory
+//! ([`super::ahead`]); the thread that places the last piece of a lane also places what the next
+//! lane has kept.
 //!
-//! No deadlock: results that came early wait in areas of their thread, and a thread's last free
-//! area is only used for a piece that can be placed at once. The first piece of all that are not
-//! placed can be, and each before whose results are claimed without allowance is claimed as well.
-//! A piece whose results overflow its area is put back and made again, straight into the outputs,
-//! when its turn has come.
+//! No deadlock: results that are ready early wait in areas of their thread, and a thread uses its
+//! last free area only for a piece that can be placed at once. The first piece that has not been
+//! placed can always be placed. A piece that overflows its area is put back and computed again,
+//! straight into the outputs, when all pieces before it have been placed.
 //!
-//! N.B. one copy more than writing at offsets that a scan over the counts would give. That scan
-//! was not taken: a filter that keeps 1 % would write pieces of 10 KiB, each with two border blocks.
+//! N.B. this copies once more than writing at offsets from a scan over the counts would. That scan
+//! was rejected because a filter that keeps 1 % would write pieces of 10 KiB, each with two border
+//! blocks.
 //!
 //! Memory: a chunk for each output and some in flight.
 
@@ -25,7 +26,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::ahead::{Hold, Lane, Run};
+use super::ahead::{Hold, LaneResults, Run};
 use super::batch::Yield;
 use super::pass::{BESIDE, Loaded, Pass, RESULTS, Reader, shield};
 use super::pieces::Piece;
@@ -74,9 +75,9 @@ enum Target<'a> {
 /// The ends of all outputs.
 pub(crate) struct Appender<'a> {
     outs: Vec<Out<'a>>,
-    lanes: Vec<Mutex<Lane>>,
+    lanes: Vec<Mutex<LaneResults>>,
     /// Pieces placed or held of each lane.
-    turns: Vec<AtomicU64>,
+    sequencers: Vec<AtomicU64>,
     /// The last lane that places results where they belong.
     front: AtomicUsize,
     is_in_order: bool,
@@ -129,7 +130,7 @@ impl<'a> Appender<'a> {
     fn new(pass: &Pass<'_>, outs: Vec<Out<'a>>, chunks: Option<Pool>) -> Self {
         let is_in_order = pass.pieces.is_in_order();
         let lanes = 0..pass.pieces.lanes();
-        let lane = |index| Lane {
+        let lane = |index| LaneResults {
             is_in_front: index == 0 || !is_in_order,
             pieces: pass.pieces.len_of(index),
             placed: 0,
@@ -137,7 +138,7 @@ impl<'a> Appender<'a> {
         };
         Appender {
             outs,
-            turns: lanes.clone().map(|_| AtomicU64::new(0)).collect(),
+            sequencers: lanes.clone().map(|_| AtomicU64::new(0)).collect(),
             front: AtomicUsize::new(if is_in_order { 0 } else { lanes.end }),
             lanes: lanes.map(|index| Mutex::new(lane(index))).collect(),
             is_in_order,
@@ -148,7 +149,7 @@ impl<'a> Appender<'a> {
         }
     }
 
-    /// Keeps results that come before their turn, items of `item_bytes`, as far as `pass` has memory
+    /// Keeps results that are ready early, items of `item_bytes`, as far as `pass` has memory
     /// left. Only for results of which a piece has an area's at most.
     pub(crate) fn holding(mut self, pass: &Pass<'_>, item_bytes: usize) -> Result<Self> {
         self.hold = Hold::new(pass, item_bytes)?;
@@ -159,15 +160,15 @@ impl<'a> Appender<'a> {
     fn is_turn_of(&self, piece: &Piece) -> bool {
         let is_allowed =
             piece.allowance_bytes > 0 || piece.lane <= self.front.load(Ordering::Acquire);
-        is_allowed && self.turns[piece.lane].load(Ordering::Acquire) == piece.order
+        is_allowed && self.sequencers[piece.lane].load(Ordering::Acquire) == piece.order
     }
 
-    fn lane(&self, index: usize) -> MutexGuard<'_, Lane> {
+    fn lane(&self, index: usize) -> MutexGuard<'_, LaneResults> {
         let lane = self.lanes[index].lock();
         lane.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Places or holds the results of `piece`, whose turn it is: the `runs` of `area`.
+    /// Places or holds the results of `piece`, which comes next: the `runs` of `area`.
     fn place(
         &self,
         worker: (&mut Reader<'_>, &Placing<'_>),
@@ -217,7 +218,7 @@ impl<'a> Appender<'a> {
         state.placed += 1;
         let is_last = state.is_in_front && state.placed == state.pieces;
         drop(state);
-        self.turns[lane].fetch_add(1, Ordering::AcqRel);
+        self.sequencers[lane].fetch_add(1, Ordering::AcqRel);
         if is_last && self.is_in_order {
             self.bring_to_front(reader, placing, lane + 1)?;
         }
@@ -263,7 +264,7 @@ impl<'a> Appender<'a> {
         drop(self.changed.wait_timeout(guard, LOOK_EVERY));
     }
 
-    /// Appends `bytes` to output `index`; only for who has the turn.
+    /// Appends `bytes` to output `index`; only for the piece that comes next.
     pub(crate) fn append(&self, reader: &mut Reader<'_>, index: usize, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -391,29 +392,29 @@ pub(crate) struct At {
 /// Sorts the results at the front of an area by output: gives the runs.
 pub(crate) type Arrange<'a> = dyn Fn(&mut [u8], usize, At) -> Result<Vec<Run>> + Sync + 'a;
 
-/// Changes results that go to an output when their turn has come, one after another.
-pub(crate) type AtTurn<'a> = dyn Fn(&mut [u8], usize) -> Result<()> + Sync + 'a;
+/// Changes results that go to an output just before they are appended, one piece after another.
+pub(crate) type InSequence<'a> = dyn Fn(&mut [u8], usize) -> Result<()> + Sync + 'a;
 
 /// What is done with results between producer and outputs.
 pub(crate) struct Placing<'a> {
     /// Side by side, on any thread.
     pub(crate) arrange: &'a Arrange<'a>,
     /// In order.
-    pub(crate) at_turn: Option<&'a AtTurn<'a>>,
+    pub(crate) in_sequence: Option<&'a InSequence<'a>>,
     /// Bytes of an area that results may fill; what is behind is for `arrange`.
     pub(crate) fill_bytes: usize,
 }
 
 impl Placing<'_> {
     fn finish(&self, results: &mut [u8], out: usize) -> Result<()> {
-        match self.at_turn {
-            Some(at_turn) => shield(|| at_turn(results, out)),
+        match self.in_sequence {
+            Some(in_sequence) => shield(|| in_sequence(results, out)),
             None => Ok(()),
         }
     }
 }
 
-/// Results that wait for their turn.
+/// Results that wait until those before them are placed.
 struct Pending {
     piece: Piece,
     area: Buf,
@@ -565,7 +566,7 @@ impl<P: Producer> Worker<'_, '_, P> {
         Ok(())
     }
 
-    /// Appends the results whose turn has come; true if there were any.
+    /// Appends the results that come next; true if there were any.
     fn place_pending(&mut self) -> Result<bool> {
         let mut has_placed = false;
         loop {

@@ -173,7 +173,7 @@ pub(crate) fn distribute_bytes<P: Producer>(
     };
     let placing = Placing {
         arrange: &arrange,
-        at_turn: None,
+        in_sequence: None,
         fill_bytes: pass.sizes.items as usize * item_bytes,
     };
     append::run(&pass, producer, &appender, &placing)?;

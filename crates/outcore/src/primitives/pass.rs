@@ -218,7 +218,7 @@ pub(crate) struct Pass<'a> {
     phases: Mutex<PassPhases>,
 }
 
-/// The phases of a pass so far, beside what was foretold of them.
+/// The phases of a pass so far, beside what was predicted for them.
 struct PassPhases {
     ended: Phases,
     planned: Vec<PhasePlan>,

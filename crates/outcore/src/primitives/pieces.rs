@@ -353,7 +353,7 @@ fn by_run(segments: &[Segment]) -> Vec<Vec<usize>> {
 
 /// Where a lane stands.
 #[derive(Debug, Default)]
-struct Lane {
+struct LaneClaims {
     /// Next of its segments, and next piece of that one.
     next: usize,
     number: u64,
@@ -364,7 +364,7 @@ struct Lane {
 
 #[derive(Debug)]
 struct Claims {
-    lanes: Vec<Lane>,
+    lanes: Vec<LaneClaims>,
     next_lane: usize,
     /// The first lane with pieces left, and the one whose results are being placed.
     first_open: usize,
@@ -386,7 +386,11 @@ pub(crate) struct Pieces {
 impl Pieces {
     /// Pieces of `items` positions.
     pub(crate) fn new(sources: Sources, items: u64) -> Self {
-        let lanes = sources.lanes.iter().map(|_| Lane::default()).collect();
+        let lanes = sources
+            .lanes
+            .iter()
+            .map(|_| LaneClaims::default())
+            .collect();
         Pieces {
             sources,
             items,

@@ -86,7 +86,7 @@ where
         false => Lanes::InOrder(outs),
     };
     let states: Vec<Mutex<S::Item>> = starts.into_iter().map(Mutex::new).collect();
-    let at_turn = |results: &mut [u8], out: usize| {
+    let in_sequence = |results: &mut [u8], out: usize| {
         // One value goes through all outputs where they are written one after another.
         let state = &states[out.min(states.len() - 1)];
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,7 @@ where
         Ok(())
     };
     let typed = Typed(sequence);
-    let done = append_in_lanes(job, &typed, (output, replace), lanes, Some(&at_turn))?;
+    let done = append_in_lanes(job, &typed, (output, replace), lanes, Some(&in_sequence))?;
     Ok(before.and(done))
 }
 

@@ -1,8 +1,9 @@
 //! What passes are about to do, and what they did: the figures that all fronts show.
 //!
-//! Contract: a plan predicts what drives do, phase by phase, at the rates of the job: how many bytes where that is
-//! known, a bound where it depends on the data, nothing else. What functions compute is not in it. A summary has what
-//! the engine counted, each phase beside what was foretold of it; of several passes, what they did together.
+//! Contract: a plan predicts what drives do, phase by phase, at the rates of the job: how many
+//! bytes where that is known, a bound where it depends on the data, nothing else. What functions
+//! compute is not in it. A summary has what the engine counted, each phase beside what was
+//! predicted for it; of several passes, what they did together.
 
 use std::fmt;
 

@@ -13,7 +13,7 @@
 use bytemuck::Pod;
 
 use super::ahead::Run;
-use super::append::{self, Appender, At, AtTurn, Placing, areas_for};
+use super::append::{self, Appender, At, InSequence, Placing, areas_for};
 use super::batch::{Sequence, Yield};
 use super::pass::{BESIDE, Demand, Geometry, Pass, RESULTS, shield};
 use super::pieces::{Lanes, Sources};
@@ -300,14 +300,14 @@ pub(crate) fn outs_of(output: &Output) -> usize {
     }
 }
 
-/// Appends what `producer` makes, and `at_turn` makes of that in order, to `output`; each of its
-/// files takes one of the stretches of `lanes`.
+/// Appends what `producer` makes, and `in_sequence` makes of that in order, to `output`; each of
+/// its files takes one of the stretches of `lanes`.
 pub(crate) fn append_in_lanes<P: Producer>(
     job: &Job,
     producer: &P,
     (output, replace): (&Output, bool),
     lanes: Lanes,
-    at_turn: Option<&AtTurn<'_>>,
+    in_sequence: Option<&InSequence<'_>>,
 ) -> Result<Summary> {
     let item_bytes = producer.item_bytes();
     let outs = outs_of(output);
@@ -348,7 +348,7 @@ pub(crate) fn append_in_lanes<P: Producer>(
     };
     let placing = Placing {
         arrange: &arrange,
-        at_turn,
+        in_sequence,
         fill_bytes: pass.sizes.items as usize * item_bytes,
     };
     append::run(&pass, producer, &appender, &placing)?;

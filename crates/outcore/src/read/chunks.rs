@@ -1,8 +1,9 @@
 //! The input cut into pieces of equal length, each handed out once.
 //!
 //! Contract: the input is the concatenation of its files' data. Where it is cut depends on that and
-//! on the length alone, so that what is defined by chunks does not depend on who reads them. Threads
-//! take them from whichever drive has least to do. Only descriptions are kept; nothing is read.
+//! on the length alone, so that what is defined by chunks does not depend on which thread reads
+//! them. Threads take them from whichever drive has least to do. Only descriptions are kept;
+//! nothing is read.
 
 use std::collections::VecDeque;
 use std::ops::Range;

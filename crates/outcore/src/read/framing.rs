@@ -13,14 +13,14 @@ pub(crate) trait Framing: Clone + Send + Sync {
     const IS_SCANNED: bool;
 
     /// How many bytes at the front of `bytes` finish a record of which `begun` is the front; none if
-    /// it goes on behind them. Remembers what it saw if it does.
+    /// it continues after them. Remembers what it saw if it does.
     fn first_end(&mut self, begun: &[u8], bytes: &[u8]) -> Option<usize>;
 
     /// How many bytes at the front of `bytes`, which begin with a record, are whole records.
-    /// Remembers what it saw behind them.
+    /// Remembers what it saw after them.
     fn whole_end(&mut self, bytes: &[u8]) -> usize;
 
-    /// Where the first record begins that begins behind one that ends at or after `bytes[0]`.
+    /// Where the first record begins after one that ends at or after `bytes[0]`.
     fn next_begin(&self, bytes: &[u8]) -> Option<usize>;
 
     /// Ends a record that its file did not.
@@ -107,7 +107,7 @@ impl ItemFraming {
         }
     }
 
-    /// Bytes of an item behind its content.
+    /// Bytes of an item after its content.
     #[inline(always)]
     pub(crate) fn tail_bytes(self) -> usize {
         match self {
@@ -186,7 +186,7 @@ impl ItemFraming {
         bytes.len()
     }
 
-    /// The content of the first item of `bytes`, as far as it is there, and what is behind it.
+    /// The content of the first item of `bytes`, as far as it is there, and what follows it.
     pub(crate) fn first(self, bytes: &[u8]) -> (&[u8], &[u8]) {
         let (begin, end) = match self {
             ItemFraming::Terminated(terminator) => (0, memchr(terminator, bytes)),
@@ -213,7 +213,7 @@ impl ItemFraming {
         }
     }
 
-    /// Where the first item begins that begins behind one that lies across the front of `bytes`; none where that
+    /// Where the first item begins after one that lies across the front of `bytes`; none where that
     /// cannot be told.
     pub(crate) fn next_begin(self, bytes: &[u8]) -> Option<usize> {
         match self {

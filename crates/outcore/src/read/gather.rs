@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use super::by_drive::ByDrive;
-use super::source::InputPart;
+use super::source::{InputPart, became_shorter};
 use outcore_io::memory::{BLOCK_BYTES, Budget, Pool, block_ceil, block_floor};
 use outcore_io::port::{LANE_DEPTH, Port, Volume};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
@@ -31,7 +31,7 @@ const RUNS_AT_ONCE: usize = 8;
 #[derive(Debug, Clone, Copy)]
 struct Run {
     part: u32,
-    /// First of the wanted, and the one behind the last.
+    /// First of the wanted, and the one after the last.
     from: usize,
     to: usize,
     at_bytes: u64,
@@ -54,7 +54,7 @@ pub(crate) struct GatherPlan<'a> {
 }
 
 impl<'a> GatherPlan<'a> {
-    /// Bytes of memory for a plan of so many positions.
+    /// Bytes of memory for a plan of `count` positions.
     pub(crate) const fn memory_bytes(count: usize) -> u64 {
         (count * (size_of::<(u64, usize)>() + size_of::<Run>())) as u64
     }
@@ -62,7 +62,7 @@ impl<'a> GatherPlan<'a> {
     /// A plan to read the elements at `positions` of `parts`.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for a position behind the end.
+    /// [`crate::Kind::Usage`] for a position beyond the end.
     pub(crate) fn new(
         parts: &'a [InputPart],
         element_bytes: usize,
@@ -166,13 +166,7 @@ impl<'a> GatherPlan<'a> {
             let at = part.data_at_bytes + (position - part.first_position) * element_bytes as u64;
             let from = (at - run.at_bytes) as usize;
             if from + element_bytes > read.len_bytes {
-                return Err(Error::corrupt(
-                    "read input",
-                    "the file became shorter while it was read",
-                )
-                .path(&part.file.path)
-                .offset(at)
-                .hint("work on a copy that nobody changes"));
+                return Err(became_shorter(part, at));
             }
             found(*place, &read.buf[from..from + element_bytes]);
         }

@@ -19,6 +19,7 @@ pub(crate) use super::chunks::Chunks;
 use super::chunks::Stretch;
 pub(crate) use super::framing::Framing;
 pub use super::framing::{FixedLength, Terminated};
+use super::source::became_shorter;
 use outcore_io::drive::Op;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use outcore_io::port::{Port, Transfer};
@@ -193,7 +194,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
                 open_chunk.left.pop_front();
                 open_chunk.next_from = None;
                 if F::IS_SCANNED {
-                    // The last record ends behind it, mostly not far.
+                    // The last record ends beyond it, mostly not far.
                     to = (to + BLOCK_BYTES as u64 / 2).min(len_bytes);
                 }
             } else {
@@ -249,12 +250,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         let read_from = block_floor(part.data_at_bytes + read.from);
         let got_to = read_from + transfer.len_bytes as u64;
         if got_to < part.data_at_bytes + read.to {
-            return Err(
-                Error::corrupt("read input", "the file became shorter while it was read")
-                    .path(&part.file.path)
-                    .offset(got_to)
-                    .hint("work on a copy that nobody changes"),
-            );
+            return Err(became_shorter(part, got_to));
         }
         read.buf = Some(transfer.buf);
         Ok(())
@@ -333,7 +329,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             self.end_stretch(open_chunk, &mut region)?;
             region.ends_chunk = open_chunk.reads.is_empty() && open_chunk.left.is_empty();
         } else if to >= stretch.to {
-            // A long record: it goes on behind what was thought to be enough.
+            // A long record: it continues beyond what was thought to be enough.
             let len_bytes = part.data_len_bytes;
             let more = to..(to + self.sizes.block_bytes as u64).min(len_bytes);
             let read = self.read(port, stretch, more, false)?;
@@ -393,7 +389,8 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         Ok(())
     }
 
-    /// Whether a record that begins `at_bytes` behind the begin of a part's data may be so long.
+    /// Whether a record that begins `at_bytes` after the beginning of a part's data may have this
+    /// length.
     fn check_length(&self, part: usize, at_bytes: u64, len_bytes: usize) -> Result<()> {
         if len_bytes <= self.sizes.record_bytes_max {
             return Ok(());

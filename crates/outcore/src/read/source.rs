@@ -19,7 +19,7 @@ use outcore_io::{Error, Result};
 pub struct InputPart {
     /// The open file.
     pub file: VolumeFile,
-    /// Offset of the first element (behind a header).
+    /// Offset of the first element (after a header).
     pub data_at_bytes: u64,
     /// Bytes of data.
     pub data_len_bytes: u64,
@@ -177,8 +177,7 @@ impl Blocks {
 
 /// The error for a read of `part` that ended at `at_bytes` of the file, before its data did.
 pub(crate) fn became_shorter(part: &InputPart, at_bytes: u64) -> Error {
-    Error::corrupt("read input", "the file became shorter while it was read")
+    Error::changed_input("read input", "the file became shorter while it was read")
         .path(&part.file.path)
         .offset(at_bytes)
-        .hint("work on a copy that nobody changes")
 }

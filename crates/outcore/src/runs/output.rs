@@ -54,7 +54,7 @@ pub struct WriteSummary {
     pub written_bytes: u64,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<(String, u64, u64)>,
-    /// Its phases, beside what was foretold of them.
+    /// Its phases, beside what was predicted for them.
     pub phases: Vec<Phase>,
 }
 

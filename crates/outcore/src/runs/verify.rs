@@ -34,7 +34,7 @@ pub struct ViewReport {
     pub seconds: f64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// The check, beside what was foretold of it.
+    /// The check, beside what was predicted for it.
     pub phase: Phase,
 }
 

@@ -119,7 +119,8 @@ pub(super) fn split_oversized<R: Records>(
     })
 }
 
-/// Distributes one bucket so many levels further that its buckets fit an area, if the buffers allow it.
+/// Distributes one bucket by as many further levels as it takes for its buckets to fit an area, if
+/// the buffers allow it.
 fn split<R: Records>(shared: &Shared<'_, R>, bucket: NodeBucket) -> Result<Vec<NodeBucket>> {
     let plan = shared.plan;
     let left = shared.tree.levels - bucket.kind.level;

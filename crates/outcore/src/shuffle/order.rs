@@ -30,7 +30,7 @@ use outcore_io::{Error, Result};
 
 /// What a record of a stretch takes in memory while it is fetched.
 const REF_BYTES: u64 = 8 + 16;
-/// Records nearer than this are read together, in reads of at most so much.
+/// Records nearer than this are read together, in reads of at most this size.
 const GAP_BYTES: u64 = 16 << 10;
 const READ_BYTES_MAX: u64 = 1 << 20;
 const READS_IN_FLIGHT: usize = 64;

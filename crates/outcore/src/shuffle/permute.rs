@@ -42,7 +42,8 @@ struct Permuting<'a, R: Records> {
 /// The records of a bucket.
 #[derive(Debug)]
 struct Names {
-    /// Where they lie, leaf by leaf; behind that, to which leaf each goes, in the order of the input.
+    /// Where they lie, leaf by leaf; after that, to which leaf each goes, in the order of the
+    /// input.
     buf: Buf,
     count: usize,
     /// Where the references of each leaf end.

@@ -184,7 +184,7 @@ pub fn plan_shuffle(size: ShuffleSize) -> Result<ShufflePlan> {
     })
 }
 
-/// Plans of so many distributions.
+/// Plans with this number of distributions.
 fn candidates(size: ShuffleSize, distributions: u32) -> impl Iterator<Item = ShufflePlan> {
     let tree_levels = size.tree().levels;
     let all_levels = (0..=tree_levels.min(LEVELS_MAX)).flat_map(move |levels| {

@@ -1,7 +1,7 @@
 //! Shuffles on real files, beside the permutation by its definition.
 //!
 //! Contract: the expected bytes come from [`permutation`], which knows nothing of buffers, passes or
-//! threads; every case runs with means that keep the data in memory and with some that do not.
+//! threads; every case runs with resources that keep the data in memory and with some that do not.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -22,27 +22,27 @@ mod often;
 
 /// What a run may use.
 #[derive(Debug, Clone, Copy)]
-struct Means {
+struct Resources {
     memory_bytes: u64,
     threads: usize,
     drives: usize,
 }
 
-const PLENTY: Means = Means {
+const PLENTY: Resources = Resources {
     memory_bytes: 256 << 20,
     threads: 2,
     drives: 1,
 };
 
-fn job(dir: &Path, means: Means) -> Job {
-    let drives = (0..means.drives).map(|drive| {
+fn job(dir: &Path, resources: Resources) -> Job {
+    let drives = (0..resources.drives).map(|drive| {
         let dir = dir.join(format!("drive-{drive}"));
         std::fs::create_dir_all(&dir).unwrap();
         ScratchDrive::new(dir)
     });
     let options = JobOptions {
-        memory_bytes: means.memory_bytes,
-        threads: means.threads,
+        memory_bytes: resources.memory_bytes,
+        threads: resources.threads,
         drives: drives.collect(),
         ..JobOptions::default()
     };
@@ -68,7 +68,11 @@ fn options(unit: Unit, seed: u64) -> ShuffleOptions {
 }
 
 /// The bytes that a shuffle writes, and its summary.
-fn shuffled(files: &[Vec<u8>], options: ShuffleOptions, means: Means) -> (Vec<u8>, ShuffleSummary) {
+fn shuffled(
+    files: &[Vec<u8>],
+    options: ShuffleOptions,
+    resources: Resources,
+) -> (Vec<u8>, ShuffleSummary) {
     let dir = tempfile::tempdir().unwrap();
     let inputs = write_inputs(dir.path(), files);
     let path: PathBuf = dir.path().join("output");
@@ -76,7 +80,7 @@ fn shuffled(files: &[Vec<u8>], options: ShuffleOptions, means: Means) -> (Vec<u8
         path: path.clone(),
         header: None,
     };
-    let job = job(dir.path(), means);
+    let job = job(dir.path(), resources);
     let summary = shuffle(&job, &inputs, output, options).unwrap();
     assert_eq!(job.budget.used_bytes(), 0);
     (std::fs::read(path).unwrap(), summary)
@@ -182,19 +186,19 @@ fn the_output_is_the_permutation_of_the_definition_whatever_the_means() {
             vec![text(5, 11 << 20, 90), Vec::new(), text(6, 3 << 20, 90)],
         ),
     ];
-    let means = [
+    let resources = [
         PLENTY,
-        Means {
+        Resources {
             memory_bytes: 40 << 20,
             threads: 1,
             drives: 3,
         },
-        Means {
+        Resources {
             memory_bytes: 24 << 20,
             threads: 1,
             drives: 1,
         },
-        Means {
+        Resources {
             memory_bytes: 64 << 20,
             threads: 3,
             drives: 2,
@@ -204,9 +208,9 @@ fn the_output_is_the_permutation_of_the_definition_whatever_the_means() {
         let options = options(unit, 42);
         let expected = expected(&files, options);
         let mut was_away = false;
-        for means in means {
-            let (got, summary) = shuffled(&files, options, means);
-            assert!(got == expected, "{unit:?} {means:?}\n{}", summary.plan);
+        for resources in resources {
+            let (got, summary) = shuffled(&files, options, resources);
+            assert!(got == expected, "{unit:?} {resources:?}\n{}", summary.plan);
             was_away |= summary.plan.distributions > 0;
             let moved = summary.plan.predicted_read_bytes as f64;
             assert!(
@@ -243,12 +247,12 @@ fn a_bucket_too_large_for_an_area_is_drawn_again() {
     };
     let is_twice = |memory_bytes: &u64| plan_with(*memory_bytes).is_ok_and(|p| p.distributions > 1);
     let mut sizes = (40..160).map(|step| step << 16);
-    let means = Means {
+    let resources = Resources {
         memory_bytes: sizes.find(is_twice).expect("some memory is that small"),
         threads: 1,
         drives: 2,
     };
-    let (got, summary) = shuffled(&files, options, means);
+    let (got, summary) = shuffled(&files, options, resources);
     assert!(summary.plan.distributions > 1, "{}", summary.plan);
     assert!(got == expected(&files, options));
 }
@@ -263,11 +267,11 @@ fn long_lines_short_lines_and_a_last_one_without_end_all_come_out() {
     let files = [file];
     let options = options(LINES, 3);
     for memory_bytes in [32 << 20, 128 << 20] {
-        let means = Means {
+        let resources = Resources {
             memory_bytes,
             ..PLENTY
         };
-        let (got, summary) = shuffled(&files, options, means);
+        let (got, summary) = shuffled(&files, options, resources);
         assert!(got == expected(&files, options), "{}", summary.plan);
     }
 }
@@ -277,7 +281,7 @@ fn a_line_too_long_for_the_memory_is_an_error_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let inputs = write_inputs(dir.path(), &[vec![b'x'; 8 << 20]]);
     let path = dir.path().join("output");
-    let means = Means {
+    let resources = Resources {
         memory_bytes: 32 << 20,
         ..PLENTY
     };
@@ -285,7 +289,7 @@ fn a_line_too_long_for_the_memory_is_an_error_and_leaves_nothing() {
         path: path.clone(),
         header: None,
     };
-    let job = job(dir.path(), means);
+    let job = job(dir.path(), resources);
     let error = shuffle(&job, &inputs, output, options(LINES, 1)).unwrap_err();
     assert_eq!(error.kind(), crate::Kind::Memory, "{error}");
     assert!(!path.exists());
@@ -456,7 +460,7 @@ proptest! {
         is_ended in any::<bool>(),
         threads in 1usize..4,
     ) {
-        let means = Means { memory_bytes: 64 << 20, threads, drives: 1 };
+        let resources = Resources { memory_bytes: 64 << 20, threads, drives: 1 };
         let files: Vec<Vec<u8>> = counts
             .iter()
             .enumerate()
@@ -464,9 +468,9 @@ proptest! {
             .collect();
         let by_record = ShuffleOptions { epoch, ..options(Unit::Records { record_bytes }, seed) };
         let written = expected(&files, by_record);
-        prop_assert_eq!(&shuffled(&files, by_record, means).0, &written);
+        prop_assert_eq!(&shuffled(&files, by_record, resources).0, &written);
         let dir = tempfile::tempdir().unwrap();
-        let (inputs, job) = (write_inputs(dir.path(), &files), job(dir.path(), means));
+        let (inputs, job) = (write_inputs(dir.path(), &files), job(dir.path(), resources));
         let order = Shuffled::open(&job, &inputs, record_bytes, seed, epoch).unwrap();
         let mut read = vec![0; written.len()];
         for (number, record) in read.chunks_mut(record_bytes * 7).enumerate() {
@@ -484,6 +488,6 @@ proptest! {
             })
             .collect();
         let by_line = ShuffleOptions { epoch, ..options(LINES, seed) };
-        prop_assert_eq!(shuffled(&texts, by_line, means).0, expected(&texts, by_line));
+        prop_assert_eq!(shuffled(&texts, by_line, resources).0, expected(&texts, by_line));
     }
 }

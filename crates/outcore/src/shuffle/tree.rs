@@ -278,7 +278,7 @@ impl DrawRng {
     }
 
     /// The same, but the first items in the new order go to `out`, as many as it holds, and those
-    /// behind them to their places in `items`.
+    /// after them to their places in `items`.
     ///
     /// # Panics
     /// If `out` is longer than `items`.

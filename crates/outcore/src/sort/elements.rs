@@ -1,4 +1,4 @@
-//! What is sorted: scalars or records, behind one trait for the loops of distribute and sort.
+//! What is sorted: scalars or records, through one trait for the loops of distribute and sort.
 //!
 //! Contract: [`Elements`] gives the unsigned key by which elements are classified, moves elements
 //! into buckets, and says how deep the order goes. A scalar is its own key, turned into a

@@ -63,7 +63,7 @@ pub struct SortOptions {
     pub replace: bool,
     /// Give blocks of the input back to the file system once they have been read, where scratch needs
     /// their room. Data that are then only in memory or on scratch are lost if the job fails: the input
-    /// is marked before the first block goes (see [`outcore_io::consumed`]), and who removes it
+    /// is marked before the first block goes (see [`outcore_io::consumed`]), and whoever removes it
     /// afterwards removes the marker.
     pub delete_input: bool,
 }

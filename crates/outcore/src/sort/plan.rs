@@ -221,7 +221,7 @@ fn best_plan(size: SortSize) -> Option<SortPlan> {
     }
 }
 
-/// Plans of so many distributions, each of so many buckets at most.
+/// Plans with this number of distributions, each of at most `buckets_max` buckets.
 fn candidates(
     size: SortSize,
     distributions: u32,

@@ -2,7 +2,7 @@
 //!
 //! Contract: order is kept; a bucket whose elements share a word of the order is split by the next
 //! word, equal elements of an ordered job by their place in the input, equal elements of any other
-//! job anywhere. Each split makes at least eight buckets of which none but a heavy one's own holds
+//! job anywhere. Each split makes at least eight buckets, and none but a heavy value's own holds
 //! much more than a quarter, so the splitting ends. Reads and writes the bucket once a split; the
 //! scratch of what has been read is used again, and so is the memory. PALID (SPAA 2025), section 4,
 //! splits likewise.

@@ -3,7 +3,7 @@
 //! Contract: a [`KeySplitters`] maps each element to one of its buckets, in the order of the elements, by way of
 //! a [`KeyRoute`] a thread. It is a tree of classifiers: the root cuts by the first key at which a sample differs; a
 //! value of that key that is frequent enough to fill several buckets is split further by the keys
-//! behind it. Keys that a node's whole sample shares are only compared: what lies below or above
+//! after it. Keys that a node's whole sample shares are only compared: what lies below or above
 //! them goes to a first and a last bucket. So records with long common prefixes, or with few
 //! different first keys, are distributed once, not once a key.
 //!
@@ -253,8 +253,8 @@ impl<E: Elements> Ground<'_, E> {
         })
     }
 
-    /// A bucket of elements that share so many keys; gives its number. What the sample has nothing
-    /// of joins its neighbour if that is empty too, or if buckets are scarce.
+    /// A bucket of elements that share their first `shared` keys; returns its number. What the
+    /// sample has nothing of joins its neighbour if that is empty too, or if buckets are scarce.
     fn add(
         &self,
         shared: usize,

@@ -142,7 +142,7 @@ where
     E::Key: Item + Into<u128>,
 {
     /// Brings all elements of a bucket of scalars together at the place from which they are written:
-    /// gaps behind short segments are closed, segments in memory are copied behind them, and the
+    /// gaps after short segments are closed, segments in memory are copied after them, and the
     /// room in front of the first whole block is filled from the end.
     fn gather_scalars(&self, loaded: &mut Loaded<()>, area: &mut Buf) -> (usize, usize) {
         let mut end = loaded.load.loaded_from;

@@ -72,9 +72,9 @@ impl Limits {
     pub(super) fn section(&self, field: &Field<'_>) -> Section {
         let mut section = Section::new(
             "limits",
-            "What is around the drives",
-            "What memory can be copied at by all processors together, and what the drives' links \
-             carry at most.",
+            "Host limits",
+            "How fast all processors together can copy memory, and the nominal rate of each drive's \
+             link.",
         );
         let mut table = Table::new(
             "limits",
@@ -92,8 +92,7 @@ impl Limits {
         section.tables.push(table);
         if self.links_bytes_per_s.iter().any(Option::is_none) {
             section.notes.push(
-                "A link without a figure is one that the system says nothing about (virtual disks, \
-                 memory, SATA)."
+                "The system does not report the rate of some links (virtual disks, memory, SATA)."
                     .to_owned(),
             );
         }
@@ -312,7 +311,7 @@ pub(super) fn conclude(
 fn setting(measured: &Measured) -> String {
     let shot = &measured.shot;
     format!(
-        "{} x {} in flight of each thread on each drive, {} thread{}",
+        "{} blocks, queue depth {}, {} thread{}",
         Unit::Bytes.show(shot.block_bytes as f64),
         shot.depth,
         shot.threads,

@@ -1,12 +1,12 @@
 //! Distribution by number of buckets, in memory alone and between the drives.
 //!
-//! Contract: every processor has the engine's own bucketer ([`outcore::primitives::bucketer`]) and distributes
-//! 64-bit keys into so many buckets. In memory the keys are a block read again and again and full
-//! buffers are emptied on the spot: what the processor can do. With I/O a block is read, distributed,
-//! and every full buffer is written, as in the first pass of a sort: the front half of each drive's
-//! stretch is read in order, the back half written in order, drives in turns. Only where writing is
-//! allowed on all drives.
-//! Source: PALID (SPAA 2025), section 3 and its figure of distribution against the number of buckets.
+//! Contract: every processor has the engine's own bucketer ([`outcore::primitives::bucketer`]) and
+//! distributes 64-bit keys into a number of buckets. In memory the keys are a block read again and
+//! again and full buffers are emptied on the spot: what the processor can do. With I/O a block is
+//! read, distributed, and every full buffer is written, as in the first pass of a sort: the front
+//! half of each drive's stretch is read in order, the back half written in order, drives in turns.
+//! Only where writing is allowed on all drives. Source: PALID (SPAA 2025), section 3 and its figure
+//! of distribution against the number of buckets.
 //!
 //! Bounds: bucket buffers of [`BUFFERS_BYTES`] for all threads together, as far as 4 KiB each allow;
 //! reads and writes under way of [`LARGE_BYTES`] and a buffer each, [`LARGE_DEPTH`] and twice that a drive.

@@ -1,11 +1,10 @@
 //! Each drive by itself while all work together: rate, latency, requests in flight, alarms.
 //!
 //! Contract: two loads on the engine's volume, from one thread: 4 KiB at random and 1 MiB in order.
-//! The volume's own meters tell stack latency (from submission to the start of the transfer) from
-//! device latency (from there to its end), by drive. The mean in flight follows from Little's law:
-//! transfers a second times mean device latency. A drive whose device latency has a median
-//! [`SLOW_RATIO`] that of the others raises an alarm by name.
-//! Source: Falcon Fig. 5 and 9.
+//! The volume's own meters tell submission latency (from submission to the start of the transfer)
+//! from device latency (from there to its end), by drive. The mean in flight follows from Little's
+//! law: transfers a second times mean device latency. A drive whose device latency has a median
+//! [`SLOW_RATIO`] that of the others raises an alarm by name. Source: Falcon Fig. 5 and 9.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use super::striped::{open_wide, reads, volume_over};
 use super::sweeps::{LARGE_BYTES, LARGE_DEPTH, SMALL_BYTES, SMALL_DEPTH};
 use crate::report::{Cell, Section, Table};
 
-/// A drive is slow if its latency is so many times that of the others.
+/// A drive is slow if its latency exceeds that of the others by this factor.
 const SLOW_RATIO: f64 = 1.5;
 
 /// The section, and a sentence for each drive that is slower than the others.
@@ -83,11 +82,11 @@ fn table(id: &str, title: &str) -> Table {
             ("drive", Unit::Count),
             ("rate", Unit::BytesPerS),
             ("transfers", Unit::Iops),
-            ("pieces a transfer", Unit::Count),
+            ("requests per transfer", Unit::Count),
             ("in flight, mean", Unit::Count),
             ("in flight, most", Unit::Count),
-            ("stack p50", Unit::Seconds),
-            ("stack p99", Unit::Seconds),
+            ("submission p50", Unit::Seconds),
+            ("submission p99", Unit::Seconds),
             ("device p50", Unit::Seconds),
             ("device p99", Unit::Seconds),
             ("device p99.9", Unit::Seconds),
@@ -166,7 +165,7 @@ fn chart(field: &Field<'_>, meters: &[DriveMeter], id: &str, what: &str) -> Char
         y: Axis::new("latency", Unit::Seconds),
         shape: Shape::Bars,
         series: vec![
-            line("stack, p99", &|meter| at(&meter.stack, 99.0)),
+            line("submission, p99", &|meter| at(&meter.stack, 99.0)),
             line("device, median", &|meter| at(&meter.device, 50.0)),
             line("device, p99", &|meter| at(&meter.device, 99.0)),
         ],

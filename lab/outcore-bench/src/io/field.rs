@@ -31,11 +31,11 @@ pub(crate) struct Shot {
     pub is_random: bool,
     /// Bytes of a request.
     pub block_bytes: u64,
-    /// Requests in flight of each thread on each drive.
+    /// Queue depth: requests in flight per thread and drive.
     pub depth: u32,
     /// Threads.
     pub threads: u32,
-    /// The first so many drives.
+    /// The first drives, this many.
     pub drives: usize,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct DriveResult {
     pub bytes: u64,
     /// Requests served.
     pub requests: u64,
-    /// From hand-over to return, in nanoseconds.
+    /// From submission to completion, in nanoseconds.
     pub latency_ns: Histogram<u64>,
 }
 
@@ -152,7 +152,7 @@ impl<'a> Field<'a> {
         self.step_s.get() == 0.0
     }
 
-    /// From now on each measurement takes so long.
+    /// Sets how long each further measurement takes.
     pub(super) fn begin(&self, step_s: f64) {
         self.step_s.set(step_s);
         self.steps.set(0);

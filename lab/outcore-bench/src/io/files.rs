@@ -36,7 +36,7 @@ const FILES: usize = 1000;
 /// Bytes of one read or write, and of an append.
 const IO_BYTES: u64 = 128 << 10;
 const APPEND_BYTES: u64 = 16 << 10;
-/// A file that has grown so long is not appended to.
+/// A file of this length is not appended to any more.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// A log begins anew there.
 const LOG_BYTES_MAX: u64 = 64 << 20;

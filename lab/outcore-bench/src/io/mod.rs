@@ -112,7 +112,7 @@ impl FromStr for NamedLoad {
             "randwrite" => (Op::Write, true),
             other => {
                 return Err(wrong(format!(
-                    "`{other}` is none of read, write, randread, randwrite"
+                    "`{other}` is not one of read, write, randread, randwrite"
                 )));
             }
         };

@@ -1,10 +1,12 @@
-//! What submitting threads can hand over at most: the volume in front of drives that do nothing.
+//! The maximum submission rate of threads: a volume over null devices, whose requests complete at
+//! once.
 //!
-//! Contract: in-process; every request goes through the volume: mapped, sorted into its drive's list,
-//! given a slot, and back at the next look with nothing moved. What is left is the processor's time for a
-//! request, which bounds what one thread can get out of any number of drives. Several threads have a
-//! submitter each, and share the drives' slots; or one hands all it has to server threads of the volume.
-//! Source: Falcon (ATC 2017) reports 3.7 GB/s of 4 KiB requests on a null block device.
+//! Contract: in-process; every request goes through the volume: mapped, sorted into its drive's
+//! list, given a slot, and back at the next look with nothing moved. What is left is the
+//! processor's time for a request, which bounds what one thread can get out of any number of
+//! drives. Several threads have a submitter each, and share the drives' slots; or one passes all
+//! requests to server threads of the volume. Source: Falcon (ATC 2017) reports 3.7 GB/s of 4 KiB
+//! requests on a null block device.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -172,15 +174,15 @@ pub(super) fn one_submitter(field: &Field<'_>) -> Result<Section> {
     let mut section = Section::new(
         "null",
         "One submitting thread",
-        "4 KiB requests from one thread through the volume onto drives that do nothing: the ceiling \
-         that the processor sets. Falcon reports 3.7 GB/s on a null block device, kernel included. \
-         Below, the same thread with servers, threads of the volume that it hands all to: what the \
-         hand-over costs where drives cost nothing. Last, as many threads as there are processors, each \
-         with a submitter of its own: what is to be had where one thread is the bound.",
+        "4 KiB requests from one thread through the volume to a null device, whose requests complete at \
+         once: the maximum rate that the processor allows. Falcon (USENIX ATC 2017) reports 3.7 GB/s on \
+         a null block device, kernel included. The rows with servers pass every request to server \
+         threads of the volume and so show what that costs. The last row has one submitting thread per \
+         processor: what can be gained where a single thread is the bottleneck.",
     );
     let mut table = Table::new(
         "null",
-        "Drives that do nothing",
+        "Submission overhead (null device)",
         &[
             ("drives", Unit::Count),
             ("threads", Unit::Count),
@@ -188,7 +190,7 @@ pub(super) fn one_submitter(field: &Field<'_>) -> Result<Section> {
             ("requests", Unit::Iops),
             ("rate of 4 KiB", Unit::BytesPerS),
             ("thread time a request", Unit::Seconds),
-            ("over the paper's", Unit::Times),
+            ("relative to Falcon", Unit::Times),
         ],
     );
     let all = std::thread::available_parallelism().map_or(1, usize::from);
@@ -197,9 +199,7 @@ pub(super) fn one_submitter(field: &Field<'_>) -> Result<Section> {
         if !field.step() {
             continue;
         }
-        field
-            .watch()
-            .say("submitting threads on drives that do nothing");
+        field.watch().say("submission overhead on the null device");
         let limit_s = field.step_s().min(1.0);
         let rate = submit_for((drives, threads, servers), limit_s, field.watch())?;
         table.row([

@@ -86,8 +86,8 @@ pub(super) fn stripes(
         "stripes",
         "Stripe sizes",
         "Sequential reads of 64 KiB from one thread over a volume of all drives, 16 requests in \
-         flight on each, by stripe: with neighbours merged before a drive sees them, and as they \
-         come. Falcon Fig. 17.",
+         flight on each, by stripe: with adjacent requests merged before they reach a drive, and \
+         without merging. Compare Falcon (USENIX ATC 2017), Figure 17.",
     );
     let mut table = Table::new(
         "stripes",
@@ -95,15 +95,15 @@ pub(super) fn stripes(
         &[
             ("stripe", Unit::Bytes),
             ("merged", Unit::BytesPerS),
-            ("pieces a transfer", Unit::Count),
-            ("as they come", Unit::BytesPerS),
-            ("merged over as they come", Unit::Times),
+            ("requests per transfer", Unit::Count),
+            ("not merged", Unit::BytesPerS),
+            ("speed-up from merging", Unit::Times),
         ],
     );
     let every = if options.is_full { 1 } else { 2 };
     let mut series = [
         Series::new("neighbours merged", Vec::new()),
-        Series::new("as they come", Vec::new()),
+        Series::new("not merged", Vec::new()),
     ];
     let in_flight = 16 * field.targets.len();
     for power in (12..=22).step_by(every) {

@@ -146,9 +146,9 @@ impl<'f, 'a> Sweep<'f, 'a> {
         let mut section = Section::new(
             "depths",
             "Threads and depth",
-            "Requests of 4 KiB at random places, and of 1 MiB one after another, by threads and by \
-             requests in flight of each thread on each drive. The speed-up is that of the peak over \
-             one thread with one request at a time, as in the LLNL poster.",
+            "Random requests of 4 KiB and sequential requests of 1 MiB, by number of threads and queue \
+             depth (per thread and drive). The speed-up compares the peak with one thread at queue \
+             depth 1, as in the LLNL poster.",
         );
         let (threads, depths): (&[u32], &[u32]) = match self.is_full {
             true => (
@@ -248,7 +248,7 @@ impl<'f, 'a> Sweep<'f, 'a> {
         section.charts.push(Chart {
             id,
             title: format!("{name}, {block}"),
-            x: Axis::new("in flight, of each thread on each drive", Unit::Count).on(Scale::Log2),
+            x: Axis::new("queue depth, per thread and drive", Unit::Count).on(Scale::Log2),
             y: Axis::new(what, unit),
             series: lines,
             ..Chart::default()

@@ -96,7 +96,7 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// On `volume`, behind its first `base_bytes`, for requests of at most `request_bytes_max`.
+    /// On `volume`, after its first `base_bytes`, for requests of at most `request_bytes_max`.
     pub(super) fn new(
         volume: StripedVolume,
         base_bytes: u64,

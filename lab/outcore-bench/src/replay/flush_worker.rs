@@ -147,7 +147,7 @@ impl FlushWorker {
 
 impl Drop for FlushWorker {
     fn drop(&mut self) {
-        // Nobody reads the answers any more: the thread ends behind the command that it is at.
+        // The answers are no longer read: the thread ends after its current command.
         self.to = None;
         self.from = sync_channel(0).1;
         if let Some(thread) = self.thread.take() {

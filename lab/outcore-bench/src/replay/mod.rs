@@ -113,7 +113,7 @@ pub struct ReplayOptions {
     pub stripe_bytes: u64,
     /// Requests are split into pieces of at most this.
     pub request_bytes_max: u64,
-    /// Stop after so many requests of the trace.
+    /// Stop after this many requests of the trace.
     pub requests_max: u64,
 }
 

@@ -1,7 +1,8 @@
-//! What a replay came to, as a report.
+//! The report of a replay.
 //!
-//! Contract: pure. Falcon's Table 2 of the trace, what had to be changed to fit these drives, rates
-//! and latencies of each drive, and the requests a second over the time.
+//! Contract: pure. It holds a summary of the trace (the columns of Table 2 in Falcon, USENIX ATC
+//! 2017), what had to be changed to fit these drives, rates and latencies of each drive, and
+//! requests a second over time.
 
 use hdrhistogram::Histogram;
 use outcore_chart::{Axis, Chart, Series, Shape};
@@ -79,8 +80,8 @@ fn drives_text(targets: &[Target]) -> String {
 
 fn latency_note(options: &ReplayOptions) -> &'static str {
     match options.speed {
-        Speed::Max => "from hand-over to return",
-        Speed::Times(_) => "from the time it was due to its return",
+        Speed::Max => "from submission to completion",
+        Speed::Times(_) => "from when it was due to its completion",
     }
 }
 
@@ -101,20 +102,20 @@ fn facts(options: &ReplayOptions, array: &Array, outcome: &Outcome, report: &mut
     report.verdict.push(adapted(changes));
     if changes.widened_writes > 0 {
         report.verdict.push(format!(
-            "{} writes off the grid of 4 KiB were widened; each read its blocks first.",
+            "{} writes were not aligned to 4 KiB; each became a read of its blocks and a write of them.",
             changes.widened_writes
         ));
     }
     if array.refused_trims > 0 {
         report.verdict.push(format!(
-            "{} trims were left out: the drives know none.",
+            "{} trims were left out because the drives do not support them.",
             array.refused_trims
         ));
     }
     if let Some(behind) = &outcome.behind {
         report.verdict.push(format!(
-            "The drives could not follow: {:.0} requests that were due waited throughout the last third of \
-             the time, {:.0} throughout the first, {} at most; the last was done {} after it was due. \
+            "The drives could not keep up: {:.0} overdue requests were waiting on average in the last third of \
+             the time, {:.0} in the first, {} at most; the last request completed {} after it was due. \
              Latency counts from when a request was due.",
             behind.last,
             behind.first,
@@ -123,8 +124,8 @@ fn facts(options: &ReplayOptions, array: &Array, outcome: &Outcome, report: &mut
         ));
     } else if outcome.late > 0 {
         report.verdict.push(format!(
-            "{} requests were released more than 1 ms after they were due, but not because of the \
-             drives, which followed: this machine was late. Latency counts from when a request was due.",
+            "{} requests were released more than 1 ms after they were due. The drives kept up; this machine \
+             was too slow to release them in time. Latency counts from when a request was due.",
             units::count(outcome.late)
         ));
     }
@@ -141,31 +142,36 @@ fn facts(options: &ReplayOptions, array: &Array, outcome: &Outcome, report: &mut
 
 /// What was changed, as a sentence; what was not is left out.
 fn adapted(changes: &Changes) -> String {
-    let mut sentence = format!(
-        "{} requests of the trace became {}",
-        units::count(changes.taken),
-        units::count(changes.given)
-    );
-    for (count, what) in [
-        (changes.mapped, "moved into the volume"),
+    let (taken, given) = (units::count(changes.taken), units::count(changes.given));
+    let mut sentence = match changes.taken == changes.given {
+        true => format!("All {taken} requests of the trace were replayed."),
+        false => format!("The {taken} requests of the trace were replayed as {given}."),
+    };
+    let changed: Vec<String> = [
+        (
+            changes.mapped,
+            "had offsets beyond the volume and were remapped",
+        ),
         (
             changes.widened_reads + changes.widened_writes,
-            "widened to blocks of 4 KiB",
+            "were widened to blocks of 4 KiB",
         ),
-        (changes.split, "split"),
-        (changes.cut, "cut to the volume"),
-        (changes.dropped, "dropped as empty"),
-        (changes.early, "earlier than the first"),
-    ] {
-        if count > 0 {
-            sentence.push_str(&format!(", {} {what}", units::count(count)));
-        }
+        (changes.split, "were split"),
+        (changes.cut, "were cut off at the end of the volume"),
+        (changes.dropped, "were dropped because they were empty"),
+        (changes.early, "had times before that of the first request"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| format!("{} {what}", units::count(count)))
+    .collect();
+    if !changed.is_empty() {
+        sentence.push_str(&format!(" Of these, {}.", changed.join("; ")));
     }
     if changes.widened_bytes > 0 {
         let more = units::bytes(changes.widened_bytes);
-        sentence.push_str(&format!("; widening added {more}"));
+        sentence.push_str(&format!(" Widening added {more}."));
     }
-    sentence.push('.');
     sentence
 }
 
@@ -219,10 +225,10 @@ fn drives(targets: &[Target], array: &Array, seconds: f64) -> Section {
     let mut section = Section::new(
         "drives",
         "Requests and drives",
-        "Whole requests count from their release (in an open loop from when they were due) to their \
-         return. By drive, stack latency is from submission to the start of a transfer, device \
-         latency from there to its end; a request may become transfers on several drives, and \
-         neighbours one.",
+        "The latency of a whole request runs from its release (in an open loop from when it was due) to \
+         its completion. By drive, submission latency runs from submission to the start of a transfer \
+         and device latency from there to its end. One request may become transfers on several drives, \
+         and adjacent requests may become one transfer.",
     );
     section.tables.push(whole_requests(array, seconds));
     let mut table = Table::new(
@@ -234,8 +240,8 @@ fn drives(targets: &[Target], array: &Array, seconds: f64) -> Section {
             ("read", Unit::BytesPerS),
             ("written", Unit::BytesPerS),
             ("most in flight", Unit::Count),
-            ("stack p50", Unit::Seconds),
-            ("stack p99", Unit::Seconds),
+            ("submission p50", Unit::Seconds),
+            ("submission p99", Unit::Seconds),
             ("device p50", Unit::Seconds),
             ("device p90", Unit::Seconds),
             ("device p99", Unit::Seconds),
@@ -283,11 +289,7 @@ fn drives(targets: &[Target], array: &Array, seconds: f64) -> Section {
 }
 
 fn timeline(outcome: &Outcome) -> Section {
-    let mut section = Section::new(
-        "timeline",
-        "Over the time",
-        "Requests that came back, a second.",
-    );
+    let mut section = Section::new("timeline", "Over time", "Requests completed per second.");
     let (part_s, counts) = &outcome.timeline;
     if counts.len() > 1 {
         let points = counts.iter().enumerate();
@@ -309,11 +311,11 @@ fn trace(name: &str, array: &Array, outcome: &Outcome) -> Section {
     let mut section = Section::new(
         "trace",
         "The trace",
-        "As it was recorded. The first columns are those of Falcon's Table 2.",
+        "The trace as it was recorded. The first columns are those of Table 2 in Falcon (USENIX ATC 2017).",
     );
     let mut table = Table::new(
         "trace",
-        "Table 2",
+        "Trace summary",
         &[
             ("trace", Unit::Count),
             ("read", Unit::Share),
@@ -355,7 +357,7 @@ fn trace(name: &str, array: &Array, outcome: &Outcome) -> Section {
             changes.widened_writes,
         ),
         ("split", changes.split),
-        ("moved into the volume", changes.mapped),
+        ("remapped into the volume", changes.mapped),
         ("cut to the volume", changes.cut),
         ("dropped as empty", changes.dropped),
         ("trims that the drives do not take", array.refused_trims),

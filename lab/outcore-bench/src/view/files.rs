@@ -15,7 +15,7 @@ use outcore_io::port::{Volume, VolumeFile};
 
 use super::{Bench, Cost, RECORD_BYTES};
 
-/// A file is read in pieces of that size, so many at once.
+/// A file is read in pieces of this size, several at once.
 const READ_BYTES: usize = 4 << 20;
 const READS: usize = 4;
 

@@ -85,8 +85,8 @@ fn gain_max(sweep: &[Sweep]) -> f64 {
     sweep.iter().map(Sweep::gain).fold(0.0, f64::max)
 }
 
-/// The paper's tables, those that the drive was fitted to apart from those that it predicts.
-fn print_tables(fitted: [f64; 4], foretold: [f64; 4], gain_max: f64) {
+/// The paper's tables: the one that the drive was fitted to, and the one that it predicts.
+fn print_tables(fitted: [f64; 4], predicted: [f64; 4], gain_max: f64) {
     let row = |name: &str, paper: f64, here: f64, note: &str| {
         // Adding zero leaves no minus sign before it.
         let off = ((here / paper - 1.0) * 1000.0).round() / 10.0 + 0.0;
@@ -99,10 +99,10 @@ fn print_tables(fitted: [f64; 4], foretold: [f64; 4], gain_max: f64) {
         let by = format!("  by its {}", TABLE_1_FITTED[at]);
         row(TABLE_1_ROWS[at], TABLE_1_MB_PER_S[at], fitted[at], &by);
     }
-    say!("Foretold from that, without another choice: paper, simulated");
+    say!("Predicted from those values, nothing else fitted: paper, simulated");
     say!(" Table 2, MB that the flash moves, 1 GB of memory");
     for at in 0..4 {
-        row(TABLE_2_ROWS[at], TABLE_2_MB[at], foretold[at], "");
+        row(TABLE_2_ROWS[at], TABLE_2_MB[at], predicted[at], "");
     }
     say!(" Time with 1 to 3 GiB of memory, as below");
     row(
@@ -116,12 +116,12 @@ fn print_tables(fitted: [f64; 4], foretold: [f64; 4], gain_max: f64) {
 /// Runs the command.
 pub fn run(args: &ActiveSortArgs) -> Result<u8> {
     let prototype = MergeDrive::prototype();
-    let (fitted, foretold) = (table_1(&prototype)?, table_2(&prototype)?);
+    let (fitted, predicted) = (table_1(&prototype)?, table_2(&prototype)?);
     let sweep = memory_sweep(&prototype)?;
     let modern = modern_rows(args)?;
     if args.json {
         let value = json!({
-            "table_1_mb_per_s": fitted, "table_1_fitted_by": TABLE_1_FITTED, "table_2_mb": foretold,
+            "table_1_mb_per_s": fitted, "table_1_fitted_by": TABLE_1_FITTED, "table_2_mb": predicted,
             "gain_max_percent": gain_max(&sweep),
             "memory_sweep": sweep.iter().map(|row| json!({
                 "memory_gib": row.memory_gib, "conventional": row.conventional,
@@ -134,7 +134,7 @@ pub fn run(args: &ActiveSortArgs) -> Result<u8> {
         say!("{value}");
         return Ok(0);
     }
-    print_tables(fitted, foretold, gain_max(&sweep));
+    print_tables(fitted, predicted, gain_max(&sweep));
     say!("Memory sweep, 2 GiB of 4 KiB records, seconds with one reading of the result");
     say!(
         "  {:>6} {:>12} {:>12} {:>12} {:>8}",

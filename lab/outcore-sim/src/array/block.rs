@@ -1,10 +1,10 @@
 //! Block traces (SPC, MSR, FIU, fio, blktrace, vscsi, MQSim and others) replayed on an array.
 //!
 //! Model: open loop, at the recorded times divided by `speedup`, whatever the drives do; or closed
-//! loop, with so many requests in flight. Every device of the trace is laid out over the array by
-//! [`super::layout`] as far as it is touched, so offsets need no folding into a volume; a trace that
-//! touches more than there is is refused, wrapped or scaled ([`Fit`]). Requests
-//! are widened to sectors; smaller than a mapping unit, the drive model reads, modifies, writes.
+//! loop, with a fixed number of requests in flight. Every device of the trace is laid out over the
+//! array by [`super::layout`] as far as it is touched, so offsets need no folding into a volume; a
+//! trace that touches more than there is is refused, wrapped or scaled ([`Fit`]). Requests are
+//! widened to sectors; smaller than a mapping unit, the drive model reads, modifies, writes.
 //! Flushes take no time.
 //!
 //! Invariants: every readable request is submitted and finished; lines that cannot be read are
@@ -31,7 +31,7 @@ const LIST_REQUEST_BYTES_MAX: u64 = 1 << 40;
 /// When requests are released.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Loop {
-    /// At the recorded times, so many times as fast.
+    /// At the recorded times, accelerated by this factor.
     Open {
         /// 1 is real time.
         speedup: f64,
@@ -50,7 +50,7 @@ pub struct BlockOptions {
     pub format: Option<Format>,
     /// Open or closed loop.
     pub pace: Loop,
-    /// Stop after so many requests; 0 takes all.
+    /// Stop after this many requests; 0 takes all.
     pub requests_max: u64,
 }
 

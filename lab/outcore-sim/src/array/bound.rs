@@ -17,7 +17,7 @@ pub(crate) enum Between {
     Computation,
     /// Its next request is not due: the trace says when it comes. The last one came at this time.
     Pace(Ps),
-    /// It waits for one of its requests in flight, of which there are so many and no more.
+    /// It waits for one of its requests in flight, whose number is limited.
     Depth,
     /// Its next requests wait for others.
     Order,

@@ -25,7 +25,7 @@ pub struct FileOptions {
     pub drives: Option<u32>,
     /// Bytes a second that all drives together can move; 0 means no limit.
     pub shared_bytes_per_s: u64,
-    /// Stripes files over the drives in units of so many bytes; without it 1 MiB where the number
+    /// Stripes files over the drives in units of this many bytes; without it 1 MiB where the number
     /// of drives differs from the recorded one.
     pub stripe_bytes: Option<u64>,
     /// Share of every drive that holds data before the replay.

@@ -1,15 +1,15 @@
 //! Where the bytes of files and devices lie on the drives of an array.
 //!
-//! Model: a granule (a stripe unit, or 1 MiB where drives are kept) of a file gets a place on its
+//! Model: an extent (a stripe unit, or 1 MiB where drives are kept) of a file gets a place on its
 //! drive when it is first touched: reads take places in the part of the drive that was filled,
 //! writes in the part that was free, each in order, as a file system that lays files out in one
-//! piece. A discarded granule gives its place back. Writes that find the free part used up
+//! piece. A discarded extent gives its place back. Writes that find the free part used up
 //! overwrite the filled one from its end. Where a drive has no place left the request is refused,
 //! or, if the layout wraps, places are used anew from the start and counted. A read or write that is
 //! larger than all drives together, or ends beyond 64 bits, is refused in either case.
 //!
 //! Invariants: parts of a request are in the order of its bytes and cover them; neighbours on the
-//! same drive are one part. Bounds: 48 bytes a granule that was touched.
+//! same drive are one part. Bounds: 48 bytes an extent that was touched.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use super::{ArrayRequest, OPERATION, Placement};
 use crate::drive::Op;
 
 const SECTOR_BYTES: u64 = 512;
-const GRANULE_BYTES: u64 = 1 << 20;
+const EXTENT_BYTES: u64 = 1 << 20;
 
 /// A part of a request: what one drive does for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(crate) enum Unplaced {
         /// Bytes that could be placed: of the filled part for reads, of the drive for writes.
         room_bytes: u64,
     },
-    /// It is larger than all drives together, which have so many bytes.
+    /// It is larger than all drives together, whose size in bytes this is.
     Larger(u64),
     /// It ends beyond the last byte that 64 bits can name.
     Beyond,
@@ -71,12 +71,12 @@ pub(crate) fn end_bytes(offset_bytes: u64, bytes: u64) -> Option<u64> {
 pub(crate) struct Layout {
     drives: u32,
     is_striped: bool,
-    granule_bytes: u64,
-    /// Granules of a drive, and those of them that hold data from the start.
-    granules: u64,
+    extent_bytes: u64,
+    /// Extents of a drive, and those of them that hold data from the start.
+    extents: u64,
     filled: u64,
     places: Vec<Places>,
-    /// (file, granule) to the granule on its drive.
+    /// (file, extent) to the extent on its drive.
     map: HashMap<(u32, u64), u64>,
     /// Places are used anew where there is none left.
     wraps: bool,
@@ -90,24 +90,24 @@ impl Layout {
         fill: f64,
         wraps: bool,
     ) -> Result<Self> {
-        let (is_striped, granule_bytes) = match placement {
-            Placement::Recorded => (false, GRANULE_BYTES),
+        let (is_striped, extent_bytes) = match placement {
+            Placement::Recorded => (false, EXTENT_BYTES),
             Placement::Striped { stripe_bytes } => (true, stripe_bytes),
         };
-        if granule_bytes < SECTOR_BYTES || !granule_bytes.is_multiple_of(SECTOR_BYTES) {
+        if extent_bytes < SECTOR_BYTES || !extent_bytes.is_multiple_of(SECTOR_BYTES) {
             return Err(Error::usage(
                 OPERATION,
-                format!("a stripe of {granule_bytes} bytes; it must be a multiple of 512"),
+                format!("a stripe of {extent_bytes} bytes; it must be a multiple of 512"),
             ));
         }
-        let granules = capacity_bytes / granule_bytes;
-        if granules == 0 {
+        let extents = capacity_bytes / extent_bytes;
+        if extents == 0 {
             return Err(Error::usage(
                 OPERATION,
-                format!("a stripe of {granule_bytes} bytes is larger than a drive"),
+                format!("a stripe of {extent_bytes} bytes is larger than a drive"),
             ));
         }
-        let filled = (granules as f64 * fill) as u64;
+        let filled = (extents as f64 * fill) as u64;
         let places = Places {
             next_write: filled,
             ..Places::default()
@@ -115,8 +115,8 @@ impl Layout {
         Ok(Layout {
             drives,
             is_striped,
-            granule_bytes,
-            granules,
+            extent_bytes,
+            extents,
             filled,
             places: vec![places; drives as usize],
             map: HashMap::new(),
@@ -126,13 +126,13 @@ impl Layout {
 
     /// Reads have a part of each drive for themselves.
     pub(crate) fn is_partly_filled(&self) -> bool {
-        self.filled > 0 && self.filled < self.granules
+        self.filled > 0 && self.filled < self.extents
     }
 
     /// Bytes that each of `devices` can touch in any way without a drive running out of places.
     pub(crate) fn room_bytes(&self, devices: u64) -> u64 {
-        let granules = if self.filled == 0 {
-            self.granules
+        let extents = if self.filled == 0 {
+            self.extents
         } else {
             self.filled
         };
@@ -141,12 +141,12 @@ impl Layout {
         } else {
             1
         };
-        granules / devices.max(1) * spread * self.granule_bytes
+        extents / devices.max(1) * spread * self.extent_bytes
     }
 
     /// Bytes of all drives together.
     pub(crate) fn whole_bytes(&self) -> u64 {
-        (self.granules * self.granule_bytes).saturating_mul(u64::from(self.drives))
+        (self.extents * self.extent_bytes).saturating_mul(u64::from(self.drives))
     }
 
     /// Cuts `request` into parts.
@@ -164,10 +164,10 @@ impl Layout {
         if span.is_empty() {
             return Ok(());
         }
-        let granules = span.start / self.granule_bytes..=(span.end - 1) / self.granule_bytes;
+        let extents = span.start / self.extent_bytes..=(span.end - 1) / self.extent_bytes;
         if span.end - span.start <= self.whole_bytes() {
-            for granule in granules {
-                self.place_part(request, granule, &span, parts)?;
+            for extent in extents {
+                self.place_part(request, extent, &span, parts)?;
             }
             return Ok(());
         }
@@ -176,38 +176,38 @@ impl Layout {
         }
         // A whole device is discarded: what was never touched has nothing to give back.
         let known = self.map.keys().filter(|(file, _)| *file == request.file);
-        let mut known: Vec<u64> = known.map(|(_, granule)| *granule).collect();
-        known.retain(|granule| granules.contains(granule));
+        let mut known: Vec<u64> = known.map(|(_, extent)| *extent).collect();
+        known.retain(|extent| extents.contains(extent));
         known.sort_unstable();
-        for granule in known {
-            self.place_part(request, granule, &span, parts)?;
+        for extent in known {
+            self.place_part(request, extent, &span, parts)?;
         }
         Ok(())
     }
 
-    /// The part of `request`, which covers `span`, that lies in one granule.
+    /// The part of `request`, which covers `span`, that lies in one extent.
     fn place_part(
         &mut self,
         request: &ArrayRequest,
-        granule: u64,
+        extent: u64,
         span: &Range<u64>,
         parts: &mut Vec<Part>,
     ) -> std::result::Result<(), Unplaced> {
-        let granule_bytes = self.granule_bytes;
-        let inside = span.start.saturating_sub(granule * granule_bytes);
-        let take = (granule_bytes - inside).min(span.end - (granule * granule_bytes + inside));
+        let extent_bytes = self.extent_bytes;
+        let inside = span.start.saturating_sub(extent * extent_bytes);
+        let take = (extent_bytes - inside).min(span.end - (extent * extent_bytes + inside));
         let drive = if self.is_striped {
-            (granule + u64::from(request.file)) % u64::from(self.drives)
+            (extent + u64::from(request.file)) % u64::from(self.drives)
         } else {
             u64::from(request.drive) % u64::from(self.drives)
         } as u32;
-        let key = (request.file, granule);
+        let key = (request.file, extent);
         let place = match request.op {
             Op::Read | Op::Write => self.place_of(key, drive, request.op)?,
             Op::Trim => match self.map.get(&key).copied() {
                 None => return Ok(()),
                 Some(place) => {
-                    if take == granule_bytes {
+                    if take == extent_bytes {
                         self.map.remove(&key);
                         self.places[drive as usize].freed.push(place);
                     }
@@ -215,7 +215,7 @@ impl Layout {
                 }
             },
         };
-        let sector = (place * granule_bytes + inside) / SECTOR_BYTES;
+        let sector = (place * extent_bytes + inside) / SECTOR_BYTES;
         let sectors = take / SECTOR_BYTES;
         if let Some(last) = parts.last_mut()
             && last.drive == drive
@@ -249,7 +249,7 @@ impl Layout {
         let place = if reads_filled && unread > 0 {
             places.next_read += 1;
             places.next_read - 1
-        } else if !reads_filled && places.next_write < self.granules {
+        } else if !reads_filled && places.next_write < self.extents {
             places.next_write += 1;
             places.next_write - 1
         } else if let (false, Some(place)) = (reads_filled, places.freed.pop()) {
@@ -261,12 +261,12 @@ impl Layout {
             let room = if reads_filled {
                 self.filled
             } else {
-                self.granules
+                self.extents
             };
             if !self.wraps {
                 return Err(Unplaced::Full {
                     drive,
-                    room_bytes: room * self.granule_bytes,
+                    room_bytes: room * self.extent_bytes,
                 });
             }
             places.again += 1;
@@ -283,7 +283,7 @@ impl Layout {
             format!(
                 "the trace touches more than the simulated drives hold: {again} of {} pieces of {} were wrapped and lie over others; --drive-size makes the drives larger",
                 self.map.len(),
-                outcore_io::units::bytes(self.granule_bytes)
+                outcore_io::units::bytes(self.extent_bytes)
             )
         })
     }
@@ -378,11 +378,11 @@ mod tests {
     fn writes_fill_the_whole_drive_and_no_more() {
         let mut layout = Layout::new(Placement::Recorded, 1, 8 << 20, 0.5, false).unwrap();
         let mut seen = Vec::new();
-        for granule in 0..8u64 {
+        for extent in 0..8u64 {
             let mut parts = Vec::new();
             // The free half, then the filled one from its end; the first was read.
-            let op = if granule == 0 { Op::Read } else { Op::Write };
-            let one = request(op, 1, granule << 20, 1 << 20);
+            let op = if extent == 0 { Op::Read } else { Op::Write };
+            let one = request(op, 1, extent << 20, 1 << 20);
             layout.place(&one, &mut parts).unwrap();
             seen.push(parts[0].sector / 2048);
         }

@@ -59,13 +59,13 @@ pub struct ReplayArgs {
     /// blktrace, alibaba, tencent, vscsi, mqsim.
     #[arg(long)]
     pub format: Option<Format>,
-    /// Play a block trace so many times as fast as recorded.
+    /// Play a block trace faster than recorded, by this factor.
     #[arg(long = "speed", default_value_t = 1.0)]
     pub speedup: f64,
-    /// Play a block trace with so many requests in flight instead of at its times.
+    /// Play a block trace with this many requests in flight instead of at its recorded times.
     #[arg(long)]
     pub depth: Option<u32>,
-    /// Stop a block trace after so many requests; 0 plays all.
+    /// Stop a block trace after this many requests; 0 plays all.
     #[arg(long, default_value_t = 0)]
     pub requests: u64,
     /// Print JSON Lines.

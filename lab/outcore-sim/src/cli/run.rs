@@ -57,8 +57,8 @@ pub struct RunArgs {
     /// Change a value of the flows, such as depth=32 (repeatable).
     #[arg(long = "flow", value_name = "KEY=VALUE", conflicts_with = "trace")]
     pub flows: Vec<String>,
-    /// Serve about so many requests before anything is counted: sustained rates, on a drive in the
-    /// steady state that its own load leaves.
+    /// Serve about this many requests before anything is counted: sustained rates, on a drive in
+    /// the steady state that its own load leaves.
     #[arg(long, value_name = "REQUESTS", default_value_t = 0)]
     pub warm_up: u64,
     /// Whose quirks to reproduce: none or mqsim.
@@ -100,8 +100,8 @@ pub struct SweepArgs {
     /// Change a value of the flows, such as depth=32 (repeatable).
     #[arg(long = "flow", value_name = "KEY=VALUE")]
     pub flows: Vec<String>,
-    /// Serve about so many requests at every point before anything is counted: sustained rates, on a
-    /// drive in the steady state that its own load leaves.
+    /// Serve about this many requests at every point before anything is counted: sustained rates,
+    /// on a drive in the steady state that its own load leaves.
     #[arg(long, value_name = "REQUESTS", default_value_t = 0)]
     pub warm_up: u64,
     /// What the table shows last and the chart draws: iops, bytes_per_s, mean_ns, p99_ns, end_ns or

@@ -26,7 +26,7 @@ struct Open {
     count: u32,
     /// The timer that will program it, if no newer one was set.
     due: Ps,
-    /// Its time was up, and it waits behind the programs that were there before it.
+    /// Its time is up, and it waits for the programs that were there before it.
     behind: bool,
     queue: u16,
 }

@@ -32,7 +32,7 @@ impl Drive {
     }
 
     /// A message has arrived at whoever it is for. The link is taken until it has been dealt with,
-    /// so that an answer queues behind what waits already.
+    /// so that a response queues after what is waiting already.
     pub(super) fn deliver_either_way<H: Host>(&mut self, host: &mut H) {
         let Some(flight) = self.link.to_drive.front().copied() else {
             return;

@@ -234,7 +234,7 @@ fn pages_of(kernel: &KernelSpec, block: u64) -> &[PageAccess] {
     &rest[..rest.partition_point(|p| u64::from(p.block) == block)]
 }
 
-/// Request `index` of a block's phase; `None` behind the last.
+/// Request `index` of a block's phase; `None` after the last.
 fn request_of(
     kernel: &KernelSpec,
     block: u64,

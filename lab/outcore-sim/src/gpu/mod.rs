@@ -90,7 +90,7 @@ impl GpuConfig {
     /// specifications by compute capability 7.5, 7.0, 8.0, 9.0; cores from the data sheets).
     ///
     /// # Errors
-    /// A name that is none of [`GpuConfig::NAMES`].
+    /// A name that is not in [`GpuConfig::NAMES`].
     pub fn named(name: &str) -> Result<Self> {
         let (cores, threads_a_core, blocks_a_core, shared_kib) = match name {
             "t4" => return Ok(GpuConfig::default()),

@@ -1,4 +1,5 @@
-//! A workload of which only a sample of kernels is simulated, and what that says about all of them.
+//! A workload that is simulated by a sample of its kernels, and what the sample says about all of
+//! them.
 //!
 //! Model: [`crate::allegro`]: launches alike in name, grid, block and duration stand for each other.
 //! The launches that are drawn run in the order of the workload; the time of each, from the end of

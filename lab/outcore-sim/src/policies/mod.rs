@@ -322,7 +322,7 @@ fn whole_point(row: Network, column: &str, report: &GpuReport) -> Point {
 
 const SECTOR_BYTES: u64 = 512;
 
-/// What the drive has behind it when writes are measured.
+/// What the drive has done before writes are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Nothing is written yet.

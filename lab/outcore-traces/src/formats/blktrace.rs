@@ -9,7 +9,7 @@
 //! Where a trace has no Q (`blktrace -a issue`, or a file of events that were filtered), a request is an
 //! event with the action "issued" (D): each request that went to the drive, after merging, at the time it
 //! went. [`EventReader::look_ahead`] finds that out before anything is given out; it holds
-//! at most [`AHEAD_EVENTS`] events. A Q that comes after so many events without one is passed over, so that
+//! at most [`AHEAD_EVENTS`] events. A Q that comes later than that is passed over, so that
 //! no request counts twice.
 //!
 //! The magic gives the byte order. Bytes that are not events are read over to the next

@@ -39,7 +39,7 @@ enum Dimensions {
 }
 
 impl Columns {
-    /// The columns of a header line; `None` if it is none of a report of kernel launches.
+    /// The columns of a header line; `None` if it is not that of a report of kernel launches.
     fn find(line: &str) -> Option<Columns> {
         let fields = fields(line);
         let at = |name: &str| fields.iter().position(|field| field.trim() == name);

@@ -120,12 +120,12 @@ pub(super) fn name_of(flag: &Arg, behind: &str) -> OsString {
     }
 }
 
-/// A value behind the text that it belongs to.
+/// A value after the text that it belongs to.
 pub(super) fn joined(front: &str, value: &OsStr) -> OsString {
     joined_to(front.into(), value)
 }
 
-/// The same behind an option.
+/// The same after an option.
 pub(super) fn joined_to(front: OsString, value: &OsStr) -> OsString {
     let mut bytes = front.into_vec();
     bytes.extend_from_slice(value.as_bytes());

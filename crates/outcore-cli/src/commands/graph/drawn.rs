@@ -19,7 +19,7 @@ use crate::measure::Summary;
 use crate::progress::watch;
 use crate::resources;
 
-/// The edges that come to vertices, or those that leave them.
+/// Incoming or outgoing edges.
 pub(super) fn direction_of(is_in: bool) -> Direction {
     match is_in {
         true => Direction::In,

@@ -18,7 +18,7 @@ use crate::resources;
 pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
     let files = &args.files;
     let no_table = (
-        "dedup takes tables only, and this is none",
+        "dedup takes only tables (Parquet or Arrow), and this file is not one",
         "`outcore unique --by` keeps one line of each key, in key order",
     );
     let flags_of_text = files.text.flags()?;

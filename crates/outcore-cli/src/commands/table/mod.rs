@@ -65,7 +65,7 @@ pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
         return Ok(is_directory_of_tables(first));
     }
     if !first.is_file() {
-        // A stream, a dataset, or nothing: what is none of these is told by who reads it.
+        // A stream, a dataset, or nothing: anything else is reported when it is read.
         return Ok(false);
     }
     // An empty file is none, whatever it was meant to be; its name says what.
@@ -126,7 +126,7 @@ fn check_tables(
         return Ok(());
     }
     match inputs.first() {
-        // What is not there, or not a file, is told by who opens it.
+        // A missing file, or something else, is reported when it is opened.
         Some(first) if first.is_file() => Err(Error::usage(READ, cause).path(first).hint(hint)),
         _ => Ok(()),
     }

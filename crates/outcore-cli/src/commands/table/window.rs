@@ -14,8 +14,8 @@ use crate::resources;
 pub(crate) fn window(context: &Context, args: &WindowArgs) -> Result<u8> {
     let files = &args.files;
     let no_table = (
-        "window takes tables only, and this is none",
-        "`outcore windows` writes each number of a sequence with those behind it",
+        "window takes only tables (Parquet or Arrow), and this file is not one",
+        "`outcore windows` writes each number of a sequence together with the numbers that follow it",
     );
     let flags_of_text = files.text.flags()?;
     check_tables(context, (&files.inputs, &flags_of_text), no_table)?;

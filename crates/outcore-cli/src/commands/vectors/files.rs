@@ -89,7 +89,7 @@ fn info(context: &Context, args: &VectorInfoArgs) -> Result<u8> {
         Container::Raw => "raw",
     };
     context.reporter.data(&format!(
-        "{} of {} ({format}), {} of numbers behind a header of {} bytes\n",
+        "{} of {} ({format}), {} of numbers after a header of {} bytes\n",
         units::counted(file.rows, "vector"),
         file.type_name(),
         units::bytes(file.rows * (file.dimension * file.element.bytes()) as u64),

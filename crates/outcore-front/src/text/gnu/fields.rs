@@ -2,7 +2,7 @@
 //!
 //! Contract: a [`Span`] is POS1[,POS2] of `-k`, counted from zero; [`Span::cut`] gives the bytes of
 //! a line that it means, never beyond the line and empty where the end lies before the start. The
-//! line is looked at once from its front to the end of the key. A field begins behind a separator,
+//! line is looked at once from its front to the end of the key. A field begins after a separator,
 //! or, without one, with the blanks in front of it.
 
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub(crate) fn is_blank(byte: u8) -> bool {
 pub(crate) enum Separator {
     /// This byte, each time.
     Byte(u8),
-    /// The empty string between a word and the blanks behind it.
+    /// The empty string between a word and the blanks after it.
     Blanks,
 }
 
@@ -96,7 +96,7 @@ fn end_of_word(line: &[u8], from: usize) -> usize {
     end.map_or(line.len(), |end| word + end)
 }
 
-/// Where the field begins that lies `count` fields behind the one at `from`.
+/// Where the field begins that comes `count` fields after the one at `from`.
 fn skip_fields(line: &[u8], from: usize, count: usize, separator: Separator) -> usize {
     let mut at = from;
     for _ in 0..count {
@@ -114,7 +114,7 @@ fn skip_fields(line: &[u8], from: usize, count: usize, separator: Separator) -> 
     at
 }
 
-/// Where the field ends that lies `count` fields behind the one at `from`, without its separator.
+/// Where the field ends that comes `count` fields after the one at `from`, without its separator.
 fn end_of_fields(line: &[u8], from: usize, count: usize, separator: Separator) -> usize {
     let last = skip_fields(line, from, count, separator);
     match separator {

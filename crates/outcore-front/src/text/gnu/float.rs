@@ -30,7 +30,7 @@ const FIVES_MAX: i64 = 27;
 const DECIMAL_MAX: i64 = 5000;
 /// The same for powers of two.
 const BINARY_MAX: i64 = 17_000;
-/// More digits than these never decide, but for whether all behind them are zero: a number halfway
+/// Digits beyond these never decide, except for whether all of them are zero: a number halfway
 /// between two long doubles has fewer.
 const DIGITS_MAX: usize = 12_000;
 
@@ -263,7 +263,7 @@ fn decimal_of_any_length(whole: &[u8], fraction: &[u8], exponent: i64) -> Extend
     by_library(&text)
 }
 
-/// What stands behind `0x`; nothing if that is not a digit, and the number the zero before the x.
+/// What follows `0x`; nothing if that is not a digit, and the number the zero before the x.
 fn hexadecimal(text: &[u8]) -> Option<Extended> {
     let len = |text: &[u8]| {
         let end = text.iter().position(|byte| !byte.is_ascii_hexdigit());

@@ -59,9 +59,9 @@ pub struct Ordering {
 /// Where in a key an option was given: `b` means the start, the end, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionScope {
-    /// Behind the first position.
+    /// After the first position.
     Start,
-    /// Behind the second position.
+    /// After the second position.
     End,
     /// For all keys.
     Both,
@@ -418,7 +418,7 @@ fn append_escaped(byte: u8, key: &mut Vec<u8>) {
     }
 }
 
-/// The unit behind a number decides before its digits, and only where it is not zero.
+/// The unit after a number decides before its digits, and only where it is not zero.
 fn append_human(text: &[u8], key: &mut Vec<u8>) {
     const MIDDLE: u8 = 0x80;
     let number = Decimal::at_front_of(text);

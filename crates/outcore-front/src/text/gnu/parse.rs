@@ -132,8 +132,8 @@ fn old_position(text: &str) -> Option<(usize, usize, &str)> {
     rest.is_empty().then_some((fields, bytes, options))
 }
 
-/// The number at the front, behind blanks and a plus sign as `strtoumax` reads it; one that is too large is
-/// as large as can be.
+/// The number at the front, after blanks and a plus sign as `strtoumax` reads it; one that is too
+/// large is as large as can be.
 fn number(rest: &mut &[u8]) -> Option<usize> {
     let trimmed = rest.trim_ascii_start();
     let unsigned = trimmed.strip_prefix(b"+").unwrap_or(trimmed);

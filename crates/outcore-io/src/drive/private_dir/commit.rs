@@ -6,7 +6,7 @@
 //! of the one above. It names files, never paths: a file of its own directory becomes one in the directory
 //! above, or in a folder there of a dataset volume. What a target was when the set was decided is part of
 //! the record; a file that has appeared or changed since is not overwritten: ours is put beside it, under
-//! the name with [`ASIDE`] behind it, and whoever swept is told.
+//! the name followed by [`ASIDE`], and the process that swept is told.
 //!
 //! The coordinator goes only when all members are done or gone, a member only when it has seen the
 //! coordinator. What cannot be seen (a drive that is not mounted: another inode number above) leaves all
@@ -169,7 +169,7 @@ pub(super) fn read_whole(dir: impl AsFd, name: &str) -> std::io::Result<Vec<u8>>
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(dir, name, flags, Mode::empty())?;
     if !is_file(&fstat(&file)?) {
-        return Err(std::io::Error::other("it is not a regular file"));
+        return Err(std::io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();
     File::from(file)

@@ -74,7 +74,7 @@ impl ProbedDrive {
         })
     }
 
-    /// One transfer of `len_bytes` at `offset_bytes`, from memory that is `skew_bytes` behind a
+    /// One transfer of `len_bytes` at `offset_bytes`, from memory that begins `skew_bytes` after a
     /// 4 KiB border; whether it works.
     pub(super) fn try_one(
         &self,

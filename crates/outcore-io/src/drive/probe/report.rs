@@ -77,8 +77,8 @@ impl DriveProbe {
     pub(super) fn add_notes(&mut self) {
         if self.is_in_memory {
             self.notes.push(
-                "it lies in memory (tmpfs): what it holds counts as memory, and it says nothing \
-                 about drives"
+                "this file system is in memory (tmpfs): its files take memory, and its rates are not \
+                 those of a drive"
                     .to_string(),
             );
         } else if self.spec.direct_io != Some(true) {
@@ -87,7 +87,7 @@ impl DriveProbe {
             );
         } else {
             self.notes.push(format!(
-                "written with {}: a drive's own cache may hold that, longer writes may be slower",
+                "the write test used only {}, which may fit in the drive's own cache: sustained writes may be slower",
                 units::bytes(self.file_bytes)
             ));
         }
@@ -107,7 +107,7 @@ impl DriveProbe {
         same.spec.capacity_limit_bytes = spec.capacity_limit_bytes;
         same.same_as = Some(self.spec.name.clone());
         same.notes = vec![format!(
-            "it lies on the file system of `{}`: one drive with two names gains nothing",
+            "same file system as `{}`: using both gives no speed-up",
             self.spec.name
         )];
         same

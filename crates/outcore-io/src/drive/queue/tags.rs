@@ -1,8 +1,9 @@
 //! Slots of a drive's queue, counted: taken when a transfer starts, given back when it is over.
 //!
-//! Contract: at most [`TagPool::limit`] are out at once, whoever asks. A pool belongs to one drive, or to
-//! the drives of a controller that serves so many together; submitters of several threads share it.
-//! Taking never blocks; [`TagPool::wait`] sleeps for those who have nothing else to wait for.
+//! Contract: at most [`TagPool::limit`] are out at once, whoever asks. A pool belongs to one drive,
+//! or to the drives of a controller that serves a limited number of requests at once; submitters of
+//! several threads share it. Taking never blocks; [`TagPool::wait`] sleeps for those who have
+//! nothing else to wait for.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -176,7 +176,7 @@ fn what_goes_again_goes_next_and_alone() {
 enum Step {
     Submit(Op, Class, u64, usize),
     Start,
-    /// Ends the transfer that is so far along in the list.
+    /// Ends the transfer at this place in the list.
     Finish(usize),
 }
 

@@ -64,7 +64,7 @@ struct State {
     files: Vec<RamFile>,
     open: Vec<Option<usize>>,
     names: HashMap<PathBuf, usize>,
-    /// Drives that take so many times as long, by file system.
+    /// Factors by which drives are slower than others, by file system.
     slowness: HashMap<u64, u64>,
 }
 

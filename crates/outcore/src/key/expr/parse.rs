@@ -73,7 +73,7 @@ impl Parser<'_> {
     fn expression(&mut self, least: u8) -> Result<Expr> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            let cause = format!("it is nested more than {DEPTH_MAX} deep");
+            let cause = format!("the expression is nested more than {DEPTH_MAX} deep");
             return Err(self.cursor.wrong(&cause).hint(SPLIT));
         }
         let mut left = self.operand(least)?;
@@ -100,7 +100,7 @@ impl Parser<'_> {
         self.cursor.skip_space();
         self.parts += 1;
         if self.parts > PARTS_MAX {
-            let cause = format!("it has more than {PARTS_MAX} values");
+            let cause = format!("the expression has more than {PARTS_MAX} values");
             return Err(self.cursor.wrong(&cause).hint(SPLIT));
         }
         let unary = |operator, inner| Ok(Expr::Unary(operator, Box::new(inner)));

@@ -179,7 +179,8 @@ impl Program {
     fn register(&mut self) -> Result<usize> {
         self.registers += 1;
         if self.registers > REGISTERS_MAX {
-            let cause = format!("it needs more than {REGISTERS_MAX} columns");
+            let cause =
+                format!("the expression needs more than {REGISTERS_MAX} intermediate columns");
             return Err(Error::usage(COMPILE, cause).hint("split it into several steps"));
         }
         Ok(self.registers - 1)

@@ -151,7 +151,7 @@ fn fit<P: Planned>(mut plan: P) -> Option<P> {
 }
 
 /// The plan that `best` finds for `job`, on fewer threads where the memory is too small for all of them, or where
-/// each then has so much more of it that a distribution is saved, and time with it.
+/// each then has enough of it to save a distribution, and with it time.
 pub(crate) fn on_fewer_threads<P: Planned>(
     job: JobSize,
     best: impl Fn(JobSize) -> Option<P>,

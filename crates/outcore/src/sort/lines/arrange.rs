@@ -1,8 +1,8 @@
 //! Lines of an area put in order by keys that are made of them.
 //!
-//! Contract: a key lies in a space of its own, behind the place of its line, so that a reference to a
-//! key leads to its line ([`to_line`]). Keys that are made in the order of the input order ties by their
-//! places.
+//! Contract: a key lies in a space of its own, after the place of its line, so that a reference to
+//! a key leads to its line ([`to_line`]). Keys that are made in the order of the input order ties
+//! by their places.
 
 use super::refs::{Ref, sort_refs};
 use crate::key::sort_key::{NoKey, SortKey, Tie};
@@ -10,7 +10,7 @@ use crate::key::sort_key::{NoKey, SortKey, Tie};
 /// Bytes in front of each key: where its line is.
 pub(super) const KEY_HEAD_BYTES: u64 = 8;
 
-/// Makes the key of the line `from..end` of `area` behind what is in `keys`; gives a reference to it.
+/// Appends the key of the line `from..end` of `area` to `keys`; returns a reference to it.
 ///
 /// # Errors
 /// The line has no key.

@@ -1,7 +1,7 @@
 //! Whether lines are in order, told in one pass.
 //!
-//! Contract: the files are one input, one after another; the first line that may not stand behind
-//! the one before it is named. With `unique`, lines of equal keys may not stand behind one another.
+//! Contract: the files are one input, one after another; the first line that may not follow
+//! the one before it is named. With `unique`, lines of equal keys may not follow one another.
 //!
 //! Bounds: reads the input once; [`BLOCKS`] blocks and two lines of memory.
 

@@ -62,7 +62,7 @@ struct Lines<'a, const HAS_KEYS: bool> {
 }
 
 impl<'a, const HAS_KEYS: bool> Lines<'a, HAS_KEYS> {
-    /// For so many buckets, of which those are of equal keys for which `is_equal` is true.
+    /// For `count` buckets; those for which `is_equal` is true hold equal keys.
     fn new(context: &'a Context<'a>, count: usize, is_equal: impl Fn(usize) -> bool) -> Self {
         let is_counted = !HAS_KEYS || context.is_unique();
         Lines {

@@ -165,7 +165,7 @@ impl<'a> Gather<'a> {
     }
 }
 
-/// Length of a count with the blank behind it.
+/// Length of a count with the blank after it.
 pub(super) fn count_bytes(count: u64) -> u64 {
     let digits = count.checked_ilog10().unwrap_or(0) + 1;
     u64::from(digits.max(7) + 1)

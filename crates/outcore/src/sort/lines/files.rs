@@ -37,7 +37,7 @@ pub(super) struct FileSizes {
 }
 
 impl FileSizes {
-    /// Blocks of so many files.
+    /// Blocks of `files` files.
     fn slots(&self, files: usize) -> usize {
         (1 + self.ahead) * files.max(1)
     }

@@ -39,7 +39,7 @@ const CHUNKS: usize = 4;
 const FIXED_BYTES: u64 = 2 << 20;
 const OUTPUT: &str = "output chunks";
 
-/// The longest line where so many files are read at once.
+/// The longest line where `files` files are read at once.
 pub(super) fn line_bytes_max(memory_bytes: u64, files: usize) -> usize {
     // Line and key, each grown by doubling, take half.
     ((memory_bytes / (8 * files.max(1) as u64)) as usize).max(16 << 10)
@@ -270,7 +270,7 @@ pub fn merge_lines(
     })
 }
 
-/// What a merge of so many files reserves.
+/// What a merge of `files` files reserves.
 fn ledger(sizes: FileSizes, memory_bytes: u64, files: usize) -> Ledger {
     Ledger::new("merge of lines")
         .always("small tables", FIXED_BYTES - EDGES_BYTES)
@@ -282,7 +282,7 @@ fn ledger(sizes: FileSizes, memory_bytes: u64, files: usize) -> Ledger {
         .filled("merge", "lines and keys", memory_bytes)
 }
 
-/// Blocks for so many files, half of the memory for all of them.
+/// Blocks for `files` files, half of the memory for all of them.
 fn file_sizes(memory_bytes: u64, files: usize) -> Result<FileSizes> {
     let buffers = |ahead: usize| ((1 + ahead) * files.max(1) + CHUNKS + 1) as u64;
     let each_bytes = |ahead| memory_bytes.saturating_sub(FIXED_BYTES) / 2 / buffers(ahead);

@@ -67,7 +67,7 @@ impl<F: Fn(&Ref, &Ref) -> Ordering> Tie for F {
     }
 }
 
-/// The eight bytes of `bytes` from `depth` on as a big-endian word, zeros behind the end.
+/// The eight bytes of `bytes` from `depth` on as a big-endian word, padded with zeros.
 #[inline(always)]
 pub(crate) fn word_of(bytes: &[u8], depth: usize) -> u64 {
     let rest = &bytes[depth.min(bytes.len())..];
@@ -102,7 +102,7 @@ pub(super) fn word_in(area: &[u8], r: &Ref, depth: usize) -> u64 {
     }
 }
 
-/// Groups of so few are sorted by insertion.
+/// Groups of at most this size are sorted by insertion.
 const INSERTION: usize = 12;
 /// Below this many, the standard library's sort is faster than setting up a radix sort.
 const RADIX: usize = 128;
@@ -206,7 +206,7 @@ fn settle_ended<T: Tie>(group: &mut [Ref], depth: usize, tie: &T) -> usize {
             .windows(2)
             .all(|pair| pair[0].len_bytes == pair[1].len_bytes);
     if !is_done {
-        // Zeros stand behind the end: of two that look alike the shorter is a prefix.
+        // Words are padded with zeros: of two that look alike the shorter is a prefix.
         settled.sort_unstable_by(|a, b| {
             a.len_bytes
                 .cmp(&b.len_bytes)

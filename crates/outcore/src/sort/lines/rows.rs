@@ -3,7 +3,7 @@
 //!
 //! Contract: a [`RowSource`] shows a sample of its rows, then brings each of them once, on all threads at the same
 //! time. A [`RowSink`] takes the sorted rows in parts, each from one thread and several at the same time. So the work
-//! on rows before and behind [`super::sort_rows`] is done by all threads.
+//! on rows before and after [`super::sort_rows`] is done by all threads.
 //!
 //! Bounds: the larger of what source and sink say that they need, since they do not work at the same time; a batch is
 //! in memory as a whole.
@@ -48,10 +48,9 @@ impl RowBatch {
             .iter()
             .find(|len_bytes| **len_bytes > ROW_BYTES_MAX)
         {
-            let cause = format!("it has {len_bytes} bytes, {ROW_BYTES_MAX} are the most");
-            return Err(
-                Error::usage("add a row", cause).hint("leave out the column that is so long")
-            );
+            let cause =
+                format!("a row has {len_bytes} bytes, and at most {ROW_BYTES_MAX} are possible");
+            return Err(Error::usage("add a row", cause).hint("leave out the long column"));
         }
         const LEN_BYTES: usize = size_of::<u32>();
         let first = self.bytes.len() + LEN_BYTES;

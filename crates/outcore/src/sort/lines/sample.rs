@@ -55,7 +55,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    /// How many reads of so many bytes are made of so many bytes of input.
+    /// How many reads of `read_bytes` a sample of this much input takes.
     fn reads(self, total_bytes: u64, read_bytes: usize) -> u64 {
         let (reads_min, reads_max) = match read_bytes > BLOCK_BYTES {
             true => (LONG_READS_MIN, LONG_READS_MAX),
@@ -217,7 +217,7 @@ pub(super) fn sample_input(
     }
 }
 
-/// The same by so many reads of one length; gives how many there were.
+/// The same by a number of reads of one length; returns how many there were.
 fn sample_by_reads(
     job: &Job,
     volume: &Volume,
@@ -266,7 +266,7 @@ fn sample_by_reads(
     Ok((sampled, places.len()))
 }
 
-/// A read of so many bytes from the block on that holds byte `at` of all data.
+/// A read of this length, from the block that holds byte `at` of all data.
 fn sample_read(parts: &[InputPart], at: u64, read_bytes: u64) -> Option<SampleRead> {
     let after = parts.partition_point(|part| part.first_position <= at);
     let index = (0..after).rev().find(|&i| parts[i].data_len_bytes > 0)?;

@@ -324,8 +324,8 @@ impl BucketWork<TableLines> for Sorting<'_> {
 }
 
 impl<'a> Sorting<'a> {
-    /// References to the lines of a bucket in order, behind those to lines from tables, which were `met`
-    /// so often.
+    /// References to the lines of a bucket in order, after those to lines from tables, which were
+    /// `met` so often.
     fn order(
         &mut self,
         bucket: &LineBucket,
@@ -375,7 +375,7 @@ impl<'a> Sorting<'a> {
         }
     }
 
-    /// The key of each line, behind the line's place, in the order of the input if it counts.
+    /// The key of each line, after the line's place, in the order of the input if that matters.
     fn make_keys(
         &self,
         area: &[u8],
@@ -472,7 +472,7 @@ impl<'a> Sorting<'a> {
         self.emit(worker, loaded, gather)
     }
 
-    /// Hands the rows of a bucket to who takes them.
+    /// Passes the rows of a bucket to their sink.
     fn hand_on(
         &mut self,
         worker: &TaskWorker<'_, TableLines>,

@@ -30,7 +30,7 @@ const SAMPLE_SEGMENTS: usize = 64;
 const SAMPLE_PLACES: usize = 8;
 /// Bytes of a key that are kept: keys of a bucket may begin with many that are the same.
 const KEY_BYTES_MAX: usize = LONG_KEYS_BYTES_MIN as usize / SAMPLE_SEGMENTS_MIN;
-/// What did not tell lines apart is made so many times (a power of two) longer.
+/// A prefix that did not tell lines apart is made longer by this factor (a power of two).
 const KEY_GROWTH_BITS: u32 = 2;
 /// Segments that are looked at in any case.
 const SAMPLE_SEGMENTS_MIN: usize = 4;
@@ -140,8 +140,8 @@ fn split(
     Ok(parts)
 }
 
-/// Lines from some of the segments, as many as so many parts need. The more often lines could not be told apart, the
-/// more of their keys is kept, and the fewer are looked at.
+/// Lines from some of the segments, as many as `parts` parts need. The more often lines could not
+/// be told apart, the more of their keys is kept, and the fewer are looked at.
 fn sample_segments(
     context: &Context<'_>,
     segments: &[Segment],

@@ -1,4 +1,4 @@
-//! The route of a sort of lines: splitters of any length, eight bytes of which decide mostly.
+//! The route of a sort of lines: splitters of any length, mostly compared by eight bytes.
 //!
 //! Model: PALID (SPAA 2025) section 4, with strings for splitters: the tree of super scalar sample
 //! sort (Sanders and Winkel 2004) on the first word in which the sampled keys differ, then a binary
@@ -44,7 +44,7 @@ pub(super) struct LineSplitters {
     splitters: Vec<Box<[u8]>>,
     /// Begins all splitters.
     prefix: Box<[u8]>,
-    /// On the splitters' words behind the prefix, each with a bucket of its own.
+    /// On the splitters' words after the prefix, each with a bucket of its own.
     words: Classifier<u64>,
     /// For each bucket of the words: the range of splitters that it has to be compared with.
     candidates: Vec<(u16, u16)>,
@@ -140,7 +140,7 @@ impl LineSplitters {
     pub(super) fn depth_of(&self, bucket: usize) -> usize {
         let bucket = bucket as u16;
         let position = self.buckets.partition_point(|pair| pair[1] < bucket);
-        // N.B. one that lies behind all splitters agrees with nothing that is known.
+        // N.B. one that lies after all splitters agrees with nothing that is known.
         match (position.checked_sub(1), self.splitters.get(position)) {
             (Some(before), Some(upper)) => common(&self.splitters[before], upper),
             _ => 0,

@@ -2,7 +2,7 @@
 //!
 //! Contract: a worker's own [`Table`] takes the lines that it has or has room for and gives back all
 //! others. Once it is full it goes on counting those that it has, so that frequent lines, which it
-//! is likely to have met early, stay off the drives. The lines lie in one arena, each behind its
+//! is likely to have met early, stay off the drives. The lines lie in one arena, each after its
 //! count; the slots of an open-addressing table hold 32 bits of the line's hash (xxh3) and where it
 //! is. A batch of lines is hashed, then looked up step by step, so that cache misses overlap.
 //!
@@ -64,7 +64,7 @@ impl Table {
         }
     }
 
-    /// Takes lines from `bytes[*from..]`, moves `from` behind them, and gives back, with their
+    /// Takes lines from `bytes[*from..]`, moves `from` past them, and gives back, with their
     /// terminators, those for which there is no place.
     pub(super) fn take<'b>(
         &'b mut self,

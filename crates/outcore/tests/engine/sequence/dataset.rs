@@ -132,7 +132,7 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
     assert!(moved.0 < 2.3 * input_bytes, "reads {moved:?}");
     assert!(moved.1 < 2.2 * input_bytes, "writes {moved:?}");
 
-    // What the pass reads is foretold, not what it makes of it.
+    // How much the pass reads is predicted; how much it makes of that is not.
     let halves = keys().map(|x| x as u32).sort().write_over(&out).unwrap();
     let mut phases = halves.phases.iter();
     let first = phases.find(|phase| phase.name == "distribute").unwrap();

@@ -25,7 +25,7 @@ use super::kit::{bytes_of, file, numbers, piped, put, ram_job};
 const ITEMS: usize = 1 << 20;
 const DATA_BYTES: u64 = 8 * ITEMS as u64;
 
-/// Checks that `phases` moved what was foretold of them.
+/// Checks that `phases` moved what was predicted for them.
 fn check(what: &str, phases: &[Phase]) {
     assert!(!phases.is_empty(), "{what}");
     for phase in phases {
@@ -40,16 +40,16 @@ fn check(what: &str, phases: &[Phase]) {
             _ => 20,
         };
         let slack_bytes = DATA_BYTES / share + (64 << 10);
-        for (got, foretold) in [
+        for (got, predicted) in [
             (phase.read_bytes, plan.read_bytes),
             (phase.written_bytes, plan.written_bytes),
         ] {
-            let is_right = match foretold {
+            let is_right = match predicted {
                 Forecast::About(bytes) => got.abs_diff(bytes) <= slack_bytes,
                 Forecast::AtMost(bytes) => got <= bytes + slack_bytes,
                 Forecast::Unknown => true,
             };
-            assert!(is_right, "{what}: {got} is not {foretold}: {phase:?}");
+            assert!(is_right, "{what}: {got} is not {predicted}: {phase:?}");
         }
         let is_known = plan.read_bytes.bytes().is_some() && plan.written_bytes.bytes().is_some();
         assert_eq!(plan.seconds.is_some(), is_known, "{what}: {plan:?}");
@@ -62,7 +62,7 @@ fn names(done: &Summary) -> Vec<&'static str> {
     done.phases.iter().map(|phase| phase.name).collect()
 }
 
-fn foretold(done: &Summary, name: &str) -> PhasePlan {
+fn predicted(done: &Summary, name: &str) -> PhasePlan {
     let phase = done.phases.iter().find(|phase| phase.name == name);
     phase.and_then(|phase| phase.predicted).unwrap()
 }
@@ -106,16 +106,16 @@ fn passes_move_what_they_predict() {
         check("map", &done.phases);
         assert_eq!(names(&done), ["write", "publish"]);
         let half = Forecast::About(DATA_BYTES / 2);
-        assert_eq!(foretold(&done, "write").written_bytes, half);
+        assert_eq!(predicted(&done, "write").written_bytes, half);
         let even = read::<u64>(&inputs).filter(|x| x % 2 == 0);
         let done = write(&job, &even, &to("filter"), false).unwrap();
         check("filter", &done.phases);
         let most = Forecast::AtMost(DATA_BYTES);
-        assert_eq!(foretold(&done, "write").written_bytes, most);
+        assert_eq!(predicted(&done, "write").written_bytes, most);
         let both = read::<u64>(&inputs).flat_map(|x| [x, x + 1]);
         let done = write(&job, &both, &to("flat"), false).unwrap();
         check("flat_map", &done.phases);
-        assert_eq!(foretold(&done, "write").written_bytes, Forecast::Unknown);
+        assert_eq!(predicted(&done, "write").written_bytes, Forecast::Unknown);
         let mut piped_bytes = 0;
         piped(|output| {
             let done = write(&job, &read::<u64>(&inputs), output, false).unwrap();
@@ -292,7 +292,7 @@ fn plans_say_before_what_summaries_say_after() {
     let mapped = table.map("x * 2").unwrap();
     let plan = plan_of(&job, &mapped, "write", &[Fate::Written]).unwrap();
     let done = produce(&job, &mapped, &file("/d0/out"), false).unwrap();
-    let same = foretold(&done, "write");
+    let same = predicted(&done, "write");
     assert_eq!(plan.phases[0].read_bytes, same.read_bytes);
     assert_eq!(plan.phases[0].written_bytes, same.written_bytes);
     assert!(

@@ -516,8 +516,8 @@ fn more_lines_than_a_sample_predicts_are_sorted_in_several_passes() {
         let (view, summary) = case.build(&job, &inputs).unwrap();
         let lines = summary.plan.size.lines.unwrap();
         let short_lines = texts[1].iter().filter(|byte| **byte == b'\n').count() as u64;
-        let foretold = (1 << 20) / lines.line_bytes;
-        assert!(short_lines > 2 * foretold, "{short_lines} and {foretold}");
+        let predicted = (1 << 20) / lines.line_bytes;
+        assert!(short_lines > 2 * predicted, "{short_lines} and {predicted}");
         let mut reader = view.reader(view.reader_bytes(1)).unwrap();
         reader.seek(0..view.len()).unwrap();
         assert!(read_left(&mut reader) == case.text_of(&case.sorted(&texts)));
