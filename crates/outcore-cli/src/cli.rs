@@ -309,6 +309,15 @@ impl TypeArgs {
     }
 }
 
+/// Whether plans are shown.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "Plan")]
+pub(crate) struct PlanArgs {
+    /// Print the plan, then run
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
 /// A record of what the run itself reads and writes.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Recording")]

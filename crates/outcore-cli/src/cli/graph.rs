@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueHint};
 use outcore_graph::edges::Relabel;
 use outcore_graph::edges::formats::EdgeFormat;
 
-use super::{DriveArgs, RecordArgs, ResourceArgs, parse_count};
+use super::{DriveArgs, PlanArgs, RecordArgs, ResourceArgs, parse_count};
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
@@ -333,6 +333,8 @@ pub(crate) struct GraphConvertArgs {
     /// Replace an existing graph
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }

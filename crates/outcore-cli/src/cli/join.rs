@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::tables::{PlanArgs, TableArgs, TextArgs};
-use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs};
+use super::tables::{TableArgs, TextArgs};
+use super::{DriveArgs, PlanArgs, RecordArgs, ResourceArgs, ScratchArgs};
 
 const JOIN_EXAMPLES: &str = "\
 Examples:

@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 use outcore::Result;
 
 use super::lines::{TextFlags, separator_of};
-use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs, parse_count};
+use super::{DriveArgs, PlanArgs, RecordArgs, ResourceArgs, ScratchArgs, parse_count};
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
@@ -70,15 +70,6 @@ impl TableArgs {
             || self.infer
             || self.parts.is_some()
     }
-}
-
-/// Whether plans are shown.
-#[derive(Debug, Clone, Copy, Default, Args)]
-#[command(next_help_heading = "Plan")]
-pub(crate) struct PlanArgs {
-    /// Print the plan, then run
-    #[arg(long)]
-    pub(crate) explain: bool,
 }
 
 /// CSV and JSON lines where nothing but tables is taken.

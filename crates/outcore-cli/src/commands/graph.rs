@@ -25,7 +25,7 @@ use serde_json::json;
 use crate::cli::graph::{GraphCommand, GraphConvertArgs, GraphVerifyArgs};
 use crate::commands::table;
 use crate::context::Context;
-use crate::measure::{Summary, rate_text};
+use crate::measure::{Summary, phases_json, rate_text};
 use crate::progress::watch;
 use crate::recorder::Kept;
 use crate::resources;
@@ -120,9 +120,16 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
         force: args.force,
         ..Kept::default()
     };
-    let resources = context.start(resources, &args.record_io, kept)?;
+    let resources = context.start(
+        resources.measuring(args.plan.explain),
+        &args.record_io,
+        kept,
+    )?;
     let job = resources.planned_job(drives_of(&resources, &dir)?, parent_of(&dir));
     check_memory(&job)?;
+    if args.plan.explain {
+        context.reporter.show_plans(&job.control);
+    }
     let weight_column = args.weights.clone().filter(|column| !column.is_empty());
     let options = ConvertOptions {
         read: ReadOptions {
@@ -161,7 +168,8 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
         .with("directed", json!(manifest.directed))
         .with("weighted", json!(manifest.weighted))
         .with("named", json!(manifest.text_names.is_some()))
-        .with("graph_bytes", json!(done.graph_bytes));
+        .with("graph_bytes", json!(done.graph_bytes))
+        .with("phases", phases_json(&done.phases));
     reporter.summary(&summary);
     reporter.human(&format!(
         "converted {} to a graph of {}{} and {}, {}, in {}: {}",
@@ -176,6 +184,7 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
         units::seconds(seconds),
         rate_text(done.read_bytes, seconds),
     ));
+    reporter.phases(&done.phases, args.plan.explain);
     Ok(0)
 }
 

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use outcore::primitives::Summary;
-use outcore::{Context, Error, Job, Kind, Output, Result, ScratchDrive};
+use outcore::{Context, Error, Job, Kind, Output, Phase, Result, ScratchDrive};
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::memory::Reservation;
 use outcore_io::metadata::Owner;
@@ -78,6 +78,8 @@ pub struct ConvertSummary {
     pub written_bytes: u64,
     /// Bytes of the graph.
     pub graph_bytes: u64,
+    /// The phases of the sort that makes the layout; numbering ids goes before it.
+    pub phases: Vec<Phase>,
 }
 
 /// A directory for a graph; one that was made goes again unless it is kept.
@@ -191,6 +193,7 @@ fn run_from(
         read_bytes: traffic.0 + summary.read_bytes,
         written_bytes: traffic.1 + summary.written_bytes + graph_bytes,
         graph_bytes,
+        phases: summary.phases,
     })
 }
 
