@@ -51,7 +51,7 @@ const ROOMS: [(&str, &[&[&str]]); 6] = [
         "crates/outcore-table/",
         &[
             &["fault"],
-            &["schema"],
+            &["schema", "equal"],
             &["rows"],
             &["input", "output"],
             &["expr", "stream", "text"],
