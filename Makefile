@@ -4,12 +4,13 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 RANDOM_DRIVES ?= 2000
 RANDOM_SEED ?= 1
+SCHEMAS ?= 3000
 TARGET_DIR = $(or $(CARGO_TARGET_DIR),target)
 COMMAND = $(TARGET_DIR)/release/outcore
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint deny wheel install uninstall fuzz mutations sanitize random-drives test-parquet clean
+.PHONY: help build demo test lint deny wheel install uninstall fuzz mutations sanitize random-drives test-parquet test-tables clean
 
 help:
 	@echo 'make demo      generate 1 GiB, sort it in 256 MiB of memory, verify it, say how fast'
@@ -24,6 +25,7 @@ help:
 	@echo 'make sanitize  what has unsafe or pure logic, under AddressSanitizer and Miri (needs nightly; minutes)'
 	@echo 'make random-drives  RANDOM_DRIVES=$(RANDOM_DRIVES) drives and workloads that nobody would build, through the simulator (minutes)'
 	@echo 'make test-parquet  what --features parquet adds (its library takes a minute or two to compile)'
+	@echo 'make test-tables  every job on SCHEMAS=$(SCHEMAS) generated tables beside DuckDB and pyarrow (BENCH_PYTHON has both; minutes)'
 	@echo 'make bench-sort  other sorters and the drive itself, measured here (root; about 25 minutes)'
 	@echo 'make bench-primitives  shuffle, lines, map, filter, reduce, scan, gather (root; about 18 minutes)'
 	@echo 'make bench-volume  a volume of eight drives beside fio and btrfs raid0 (root; about 15 minutes)'
@@ -82,6 +84,10 @@ random-drives:
 test-parquet:
 	cargo test --package outcore-sim --features parquet --lib requests
 	cargo check --package outcore-cli --features parquet
+
+test-tables:
+	cargo build --package outcore-cli
+	$(BENCH_PYTHON) benches/peers/table_answers.py --outcore $(TARGET_DIR)/debug/outcore --schemas $(SCHEMAS) --seed $(RANDOM_SEED)
 
 clean:
 	cargo clean

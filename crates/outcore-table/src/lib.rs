@@ -5,6 +5,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `equal` | which values of a key are equal whatever their bytes say |
 //! | `schema` | columns by name, what differs between tables, the schema of several |
 //! | [`rows`] | a record batch as items of bytes with comparable keys, and back |
 //! | [`expr`] | what users compute of columns, and ask of rows |
@@ -63,6 +64,7 @@
 //! # }
 //! ```
 
+mod equal;
 pub mod expr;
 mod fault;
 pub mod input;

@@ -52,7 +52,7 @@ const ROOMS: [(&str, &[&[&str]]); 6] = [
         "crates/outcore-table/",
         &[
             &["fault"],
-            &["schema"],
+            &["schema", "equal"],
             &["rows"],
             &["input", "output"],
             &["expr", "stream", "text"],

@@ -34,6 +34,7 @@ mod sort;
 mod stdout;
 mod streams;
 mod support;
+mod table_answers;
 mod table_keys;
 mod tables;
 mod threads;

@@ -8,11 +8,13 @@ use arrow_arith::boolean::{and_kleene, not, or_kleene};
 use arrow_arith::numeric::{add, div, mul, neg, sub};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array};
+use arrow_array::{Array, BooleanArray, Float64Array, Int64Array};
 use arrow_ord::cmp;
 use arrow_schema::DataType;
 use arrow_string::concat_elements::concat_elements_dyn;
 use outcore_io::Result;
+
+use crate::equal::with_one_zero;
 
 use super::value::{Value, alike, common_type, failed, is_text};
 use super::{Operator, wrong};
@@ -86,35 +88,10 @@ pub(super) fn compared(operator: Operator, one: Value, other: Value) -> Result<V
 
 /// Floats among which there are one zero and one NaN: the kernels compare bits.
 fn without_signs(value: Value) -> Value {
-    let array: ArrayRef = match value.data_type() {
-        DataType::Float64 => {
-            let plain = |number: f64| {
-                if number.is_nan() {
-                    f64::NAN
-                } else {
-                    number + 0.0
-                }
-            };
-            let array: Float64Array = value.array.as_primitive::<Float64Type>().unary(plain);
-            Arc::new(array)
-        }
-        DataType::Float32 => {
-            let plain = |number: f32| {
-                if number.is_nan() {
-                    f32::NAN
-                } else {
-                    number + 0.0
-                }
-            };
-            let array = value
-                .array
-                .as_primitive::<arrow_array::types::Float32Type>();
-            let array: Float32Array = array.unary(plain);
-            Arc::new(array)
-        }
-        _ => return value,
-    };
-    Value { array, ..value }
+    Value {
+        array: with_one_zero(&value.array),
+        ..value
+    }
 }
 
 pub(super) fn negative(value: &Value) -> Result<Value> {

@@ -29,6 +29,7 @@ mod predicate;
 mod source;
 mod text;
 mod thrift;
+mod zones;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -697,7 +698,8 @@ pub fn is_directory_of_tables(dir: &Path) -> bool {
     files_of(&[dir.to_path_buf()], false).is_ok_and(|files| !files.is_empty())
 }
 
-/// The tables below `dir`, in order of their names. What begins with `_` or `.` belongs to other programs.
+/// The tables below `dir`, in order of their names. What begins with `_` or `.` belongs to other
+/// programs, but for directories of a column that is called so, `_day=7`.
 fn walk(dir: &Path, is_text: bool, files: &mut Vec<PathBuf>) -> Result<()> {
     let failed = |error: std::io::Error| Error::io("list directory", &error).path(dir);
     let entries = std::fs::read_dir(dir).map_err(failed)?;
@@ -709,7 +711,7 @@ fn walk(dir: &Path, is_text: bool, files: &mut Vec<PathBuf>) -> Result<()> {
             .file_name()
             .and_then(|name| name.to_str())
             .unwrap_or_default();
-        if name.starts_with(['_', '.']) {
+        if name.starts_with(['_', '.']) && !(name.contains('=') && path.is_dir()) {
             continue;
         }
         let ending = path.extension().and_then(|ending| ending.to_str());

@@ -27,6 +27,7 @@ use parquet::file::metadata::{PageIndexPolicy, RowGroupMetaData};
 
 use super::source::{DriveFile, Fetched, Refused, Windows};
 use super::thrift;
+use super::zones;
 use crate::fault::{self, guarded};
 
 const READ: &str = "read Parquet file";
@@ -71,7 +72,15 @@ impl ParquetFile {
             }
             let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Skip);
             let found = ArrowReaderMetadata::load(&*file, options.clone());
-            let found = found.map_err(|error| said(&error))?;
+            let mut found = found.map_err(|error| said(&error))?;
+            let zoned = zones::with_zones(found.schema(), found.metadata().file_metadata());
+            if let Some(schema) = zoned {
+                let again = ArrowReaderMetadata::try_new(
+                    Arc::clone(found.metadata()),
+                    options.with_schema(schema),
+                );
+                found = again.map_err(|error| said(&error))?;
+            }
             for group in found.metadata().row_groups() {
                 check_group(group)?;
             }

@@ -27,7 +27,6 @@
 mod call;
 mod copy;
 mod dedup;
-mod equal;
 mod group;
 mod join;
 mod part;

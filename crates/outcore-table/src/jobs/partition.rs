@@ -2,7 +2,8 @@
 //!
 //! Contract: rows whose key columns are equal go to one file, `DIR/country=de/day=7/part-0.parquet`, in the order of the
 //! input. The columns of the key are not in the files; readers take them from the names of the directories ([`hive`](crate::input)),
-//! where a null is called `__HIVE_DEFAULT_PARTITION__` and what names cannot hold is written `%xx`. All files appear together, or
+//! where a null is called `__HIVE_DEFAULT_PARTITION__`, a time with a zone is that of UTC, and what names cannot hold is written
+//! `%xx`. All files appear together, or
 //! nothing does.
 //!
 //! Two passes: the first counts the rows of each key, reading no other column; the second sorts rows by the key into files that
@@ -12,18 +13,19 @@
 
 use std::path::{Path, PathBuf};
 
-use arrow_array::{Array, RecordBatch, cast::AsArray, types::Int64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray, types::Int64Type};
+use arrow_cast::cast;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::DataType;
 use outcore::Job;
 use outcore::key::sort_key::Tie;
 use outcore_io::{Error, Result};
 
-use super::equal::plain_type;
 use super::group::few_groups;
 use super::rows_in::RowKeys;
 use super::sort::{Rows, open};
 use super::{TableEnds, TableSummary};
+use crate::equal::plain_type;
 use crate::fault;
 use crate::input::MISSING_PARTITION;
 use crate::output::{FileRows, OutputOptions};
@@ -31,6 +33,8 @@ use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::column_index;
 
 const PARTITION: &str = "partition a table";
+/// The longest name that Linux's file systems take.
+const NAME_BYTES_MAX: usize = 255;
 /// Directories at most: their files appear together, and are open until then.
 const PARTITIONS_MAX: usize = 10_000;
 
@@ -119,14 +123,36 @@ fn directory_of(groups: &RecordBatch, group: usize, keys: &[KeyColumn]) -> Resul
             true => MISSING_PARTITION.to_owned(),
             false => {
                 let options = FormatOptions::default();
+                let column = &in_utc(column)?;
                 let formatter = ArrayFormatter::try_new(column, &options);
                 let text = formatter.and_then(|formatter| formatter.value(group).try_to_string());
                 encoded(&text.map_err(|error| fault::arrow(PARTITION, &error))?)
             }
         };
-        path.push(format!("{}={value}", encoded(&key.name)));
+        let name = format!("{}={value}", encoded(&key.name));
+        if name.len() > NAME_BYTES_MAX {
+            let cause = format!(
+                "a value of column `{}` is too long for the name of a directory: {} bytes, and {NAME_BYTES_MAX} are the most",
+                key.name,
+                name.len()
+            );
+            return Err(Error::usage(PARTITION, cause)
+                .hint("split by another column, or by one that outcore map makes of it"));
+        }
+        path.push(name);
     }
     Ok(path)
+}
+
+/// Timestamps with a zone as those of UTC, which is how they are stored.
+fn in_utc(column: &ArrayRef) -> Result<ArrayRef> {
+    match column.data_type() {
+        DataType::Timestamp(unit, Some(_)) => {
+            cast(column, &DataType::Timestamp(*unit, Some("+00:00".into())))
+                .map_err(|error| fault::arrow(PARTITION, &error))
+        }
+        _ => Ok(ArrayRef::clone(column)),
+    }
 }
 
 /// Text whose bytes that names should not hold are written `%xx`.

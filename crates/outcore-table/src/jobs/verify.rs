@@ -19,9 +19,9 @@ use outcore::sort::lines::rows::RowBatch;
 use outcore_io::{Error, Result, threads};
 use twox_hash::XxHash3_128;
 
-use super::equal::plain_type;
 use super::rows_in::{ROWS_AT_ONCE, parts_of};
 use super::sort::read_shape;
+use crate::equal::plain_type;
 use crate::fault;
 use crate::input::{InputOptions, TableInput};
 use crate::rows::{KeyColumn, RowCodec, key_of};

@@ -1,13 +1,14 @@
 //! Values into rows: measures what each row takes, then writes column by column at each row's own cursor.
 //!
 //! Contract: a [`Column`] is an array made ready once a batch: dictionaries looked up, lists without bytes
-//! under their nulls. [`Column::measure`] adds each row's bytes to a list of lengths, [`Column::write`] writes
+//! under their nulls; what lies under the nulls of structs and lists of a fixed size is made null, too, or zero where
+//! it may not be null, so that equal values have equal bytes. [`Column::measure`] adds each row's bytes to a list of lengths, [`Column::write`] writes
 //! exactly as many. Both take [`Spans`]: which elements of the array belong to which row; one each at the top
 //! ([`OneEach`]), a range each inside lists ([`Ranges`]). Nulls of a column at the top are marked by its
 //! caller; inside, bits in front of the values say which are null. Nulls have no bytes.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, OffsetSizeTrait, make_array};
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait, UInt64Array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
 use arrow_row::Rows;
 use arrow_schema::{DataType, Field};
@@ -103,11 +104,25 @@ enum Values {
 impl Column {
     /// `array` as `node` says. The nulls of a column at the top are marked elsewhere.
     pub(super) fn new(node: &Node, array: &ArrayRef, is_top: bool) -> Result<Column> {
+        Column::under(None, node, array, is_top)
+    }
+
+    /// The same below a column that has these nulls.
+    fn under(
+        outer: Option<&NullBuffer>,
+        node: &Node,
+        array: &ArrayRef,
+        is_top: bool,
+    ) -> Result<Column> {
+        let outer = outer.filter(|nulls| nulls.null_count() > 0);
+        if let Some(nulls) = outer.filter(|_| node.is_without_bits()) {
+            return Column::new(node, &blanked(array, nulls)?, is_top);
+        }
         if let Form::Dictionary { values } = &node.form {
             let dictionary = array.as_any_dictionary();
             let looked_up = take(dictionary.values().as_ref(), dictionary.keys(), None)
                 .map_err(|error| fault::arrow(ENCODE, &error))?;
-            let mut column = Column::new(values, &looked_up, true)?;
+            let mut column = Column::under(outer, values, &looked_up, true)?;
             column.nulls = column.nulls.filter(|_| node.is_nullable);
             column.has_bits = !is_top && !node.is_without_bits();
             return Ok(column);
@@ -117,13 +132,14 @@ impl Column {
             Form::Null => None,
             // Their nulls are in their bytes.
             Form::Ordered { .. } => None,
-            _ if node.is_nullable => array.nulls().filter(|nulls| nulls.null_count() > 0),
+            _ if node.is_nullable => NullBuffer::union(array.nulls(), outer),
             _ => None,
         };
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
         Ok(Column {
-            nulls: nulls.cloned(),
+            values: values_of(node, array, nulls.as_ref())?,
+            nulls,
             has_bits: !is_top && !node.is_without_bits(),
-            values: values_of(node, array)?,
         })
     }
 
@@ -307,7 +323,13 @@ impl Column {
     }
 }
 
-fn values_of(node: &Node, array: &ArrayRef) -> Result<Values> {
+/// The same values, but for those at `nulls`, which are null, or zero where they may not be.
+fn blanked(array: &ArrayRef, nulls: &NullBuffer) -> Result<ArrayRef> {
+    let places = UInt64Array::new((0..array.len() as u64).collect(), Some(nulls.clone()));
+    take(array.as_ref(), &places, None).map_err(|error| fault::arrow(ENCODE, &error))
+}
+
+fn values_of(node: &Node, array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Values> {
     Ok(match &node.form {
         Form::Null => Values::Null,
         Form::Bool => Values::Bool(array.as_boolean().values().clone()),
@@ -321,10 +343,11 @@ fn values_of(node: &Node, array: &ArrayRef) -> Result<Values> {
             }
         }
         Form::Bytes => bytes_of(array),
-        Form::List { child } => list_of(array, child)?,
+        Form::List { child } => list_of(array, child, nulls)?,
         Form::FixedList { child, count } => Values::FixedList {
             count: *count,
-            child: Box::new(Column::new(
+            child: Box::new(Column::under(
+                nulls.map(|nulls| nulls.expand(*count)).as_ref(),
                 child,
                 array.as_fixed_size_list().values(),
                 false,
@@ -332,7 +355,7 @@ fn values_of(node: &Node, array: &ArrayRef) -> Result<Values> {
         },
         Form::Struct { children } => {
             let columns = children.iter().zip(array.as_struct().columns());
-            let columns = columns.map(|(child, column)| Column::new(child, column, false));
+            let columns = columns.map(|(child, column)| Column::under(nulls, child, column, false));
             Values::Struct {
                 children: columns.collect::<Result<_>>()?,
             }
@@ -393,8 +416,8 @@ fn view_value(array: &ArrayRef, is_text: bool, index: usize) -> &[u8] {
     }
 }
 
-fn list_of(array: &ArrayRef, child: &Node) -> Result<Values> {
-    let array = without_hidden(array)?;
+fn list_of(array: &ArrayRef, child: &Node, nulls: Option<&NullBuffer>) -> Result<Values> {
+    let array = without_hidden(array, nulls)?;
     let (offsets, values) = match array.data_type() {
         DataType::LargeList(_) => {
             let list = array.as_list::<i64>();
@@ -423,13 +446,14 @@ fn widened(offsets: &OffsetBuffer<i32>) -> OffsetBuffer<i64> {
     OffsetBuffer::new(offsets.iter().map(|&offset| i64::from(offset)).collect())
 }
 
-/// The same lists, none of which has elements under a null: these would belong to a row and to no list.
-fn without_hidden(array: &ArrayRef) -> Result<ArrayRef> {
+/// The same lists, none of which has elements under one of `nulls`: these would belong to a row and to no list.
+fn without_hidden(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<ArrayRef> {
     fn hides<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, nulls: &NullBuffer) -> bool {
         let is_hidden = |index: usize| nulls.is_null(index) && offsets[index] < offsets[index + 1];
         (0..nulls.len()).any(is_hidden)
     }
-    let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) else {
+    let nulls = nulls.or(array.nulls());
+    let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else {
         return Ok(ArrayRef::clone(array));
     };
     let is_hiding = match array.data_type() {
@@ -440,9 +464,7 @@ fn without_hidden(array: &ArrayRef) -> Result<ArrayRef> {
     if !is_hiding {
         return Ok(ArrayRef::clone(array));
     }
-    let every = arrow_array::UInt64Array::from_iter_values(0..array.len() as u64);
-    let taken = take(array.as_ref(), &every, None).map_err(|error| fault::arrow(ENCODE, &error))?;
-    Ok(make_array(taken.to_data()))
+    blanked(array, nulls)
 }
 
 /// The elements of all lists of each row.

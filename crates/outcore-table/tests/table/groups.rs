@@ -388,6 +388,25 @@ fn zeros_are_one_group_and_so_are_all_nans() {
 }
 
 #[test]
+fn first_and_last_give_floats_to_the_bit() {
+    let values = [-0.0, 1.0, -f64::NAN];
+    let floats: ArrayRef = Arc::new(Float64Array::from(values.to_vec()));
+    let out = one_group(floats, "first(x),last(x),min(x),count_distinct(x)").unwrap();
+    let bits = |column: usize| {
+        out.column(column)
+            .as_primitive::<Float64Type>()
+            .value(0)
+            .to_bits()
+    };
+    assert_eq!(
+        [bits(1), bits(2)],
+        [values[0].to_bits(), values[2].to_bits()]
+    );
+    assert_eq!(f64::from_bits(bits(3)), 0.0);
+    assert_eq!(out.column(4).as_primitive::<Int64Type>().value(0), 3);
+}
+
+#[test]
 fn what_is_asked_for_in_vain_is_named() {
     let batch = visits(100, 10, 3);
     let fail = |keys: &[KeyColumn], aggregates: &str| {

@@ -10,8 +10,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, LargeStringArray,
-    RecordBatch, StringArray, TimestampMillisecondArray, TimestampSecondArray, UInt32Array,
-    UInt64Array,
+    RecordBatch, StringArray, Time32MillisecondArray, Time32SecondArray, Time64NanosecondArray,
+    TimestampMillisecondArray, TimestampSecondArray, UInt32Array, UInt64Array,
 };
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, Field, Schema, SortOptions};
@@ -378,6 +378,19 @@ fn keys_of_other_types_are_compared_by_value() {
         (
             Arc::new(TimestampSecondArray::from_iter_values([1, 2])),
             Arc::new(TimestampMillisecondArray::from_iter_values([2_000, 2_001])),
+            1,
+        ),
+        (
+            Arc::new(Time32SecondArray::from_iter_values([1, 2])),
+            Arc::new(Time32MillisecondArray::from_iter_values([2_000, 2_001])),
+            1,
+        ),
+        (
+            Arc::new(Time32SecondArray::from_iter_values([1, 86_399])),
+            Arc::new(Time64NanosecondArray::from_iter_values([
+                86_399_000_000_000,
+                1,
+            ])),
             1,
         ),
     ];

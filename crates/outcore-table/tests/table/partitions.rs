@@ -11,6 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{
     Array, ArrayRef, Date32Array, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampMillisecondArray,
 };
 use outcore::{Kind, Result};
 use outcore_table::input::{InputOptions, TableInput};
@@ -114,6 +115,39 @@ fn directories_hold_the_rows_of_their_values_in_order() {
     }
 }
 
+/// Names and values that a count, a reader of directories or a formatter of times once stumbled over.
+#[test]
+fn columns_of_any_name_and_times_with_zones_are_split_by_and_read_back() {
+    let at = |zone: &str| -> ArrayRef {
+        let times = [0i64, 90_061_000, 90_061_000].map(Some).to_vec();
+        Arc::new(TimestampMillisecondArray::from(times).with_timezone(zone))
+    };
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(Int64Array::from(vec![0, 1, 2]))),
+        ("count", Arc::new(StringArray::from(vec!["a", "b", "b"]))),
+        ("_day", Arc::new(Int64Array::from(vec![7, 8, 8]))),
+        ("at", at("Europe/Berlin")),
+        ("utc", at("UTC")),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    for key in ["count", "_day", "at", "utc"] {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = split(&dir, &batch, (64 << 20, 1), &[key]).unwrap();
+        assert_eq!(paths.len(), 2, "{key}");
+        let job = common::job(64 << 20, 1);
+        let read = [dir.path().join("out")];
+        let input = TableInput::open(&job, &read, &InputOptions::default()).unwrap();
+        assert_eq!(input.rows_count(), 3, "{key}");
+        if key == "utc" || key == "at" {
+            let names: Vec<String> = paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            assert!(names[1].contains("=1970-01-02T01:01:01Z"), "{names:?}");
+        }
+    }
+}
+
 #[test]
 fn what_names_no_directories_is_refused_and_leaves_nothing() {
     let batch = visits(20_000);
@@ -128,6 +162,15 @@ fn what_names_no_directories_is_refused_and_leaves_nothing() {
         assert_eq!(error.kind(), Kind::Usage, "{error}");
         assert!(error.to_string().contains(cause), "{error}");
     }
+    let long: ArrayRef = Arc::new(StringArray::from(vec!["a".to_owned(), "/".repeat(90)]));
+    let id: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let long = RecordBatch::try_from_iter([("long", long), ("id", id)]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let error = split(&dir, &long, (64 << 20, 2), &["long"]).unwrap_err();
+    assert!(
+        error.to_string().contains("too long for the name"),
+        "{error}"
+    );
     let dir = tempfile::tempdir().unwrap();
     let narrow = batch.project(&[0]).unwrap();
     let error = split(&dir, &narrow, (64 << 20, 2), &["place"]).unwrap_err();

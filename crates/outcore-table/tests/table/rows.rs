@@ -8,11 +8,12 @@ use std::sync::Arc;
 use crate::common::{self, Draw, Kinds};
 use arrow_array::types::Int8Type;
 use arrow_array::{
-    Array, DictionaryArray, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
+    Array, ArrayRef, DictionaryArray, FixedSizeListArray, Float64Array, Int64Array, ListArray,
+    RecordBatch, StringArray, StructArray,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_ord::sort::{LexicographicalComparator, SortColumn};
-use arrow_schema::{DataType, Field, Schema, SortOptions, UnionFields, UnionMode};
+use arrow_schema::{DataType, Field, Fields, Schema, SortOptions, UnionFields, UnionMode};
 use outcore::sort::lines::rows::RowBatch;
 use outcore_table::rows::{KeyColumn, RowCodec, key_of};
 use proptest::prelude::*;
@@ -148,6 +149,39 @@ fn elements_under_a_null_list_are_not_carried() {
     assert_eq!(back, batch);
     let list = back.column(0).as_any().downcast_ref::<ListArray>().unwrap();
     assert_eq!(list.values().len(), 2);
+}
+
+#[test]
+fn what_lies_under_nulls_of_structs_and_fixed_lists_makes_no_difference() {
+    let nulls = || Some(NullBuffer::from(vec![true, false]));
+    let numbers = |hidden: i64| Int64Array::from(vec![7, hidden]);
+    let texts = |hidden: &str| StringArray::from(vec!["a", hidden]);
+    let batch = |number: i64, text: &str| {
+        let fields = Fields::from(vec![
+            Field::new("may", DataType::Int64, true),
+            Field::new("must", DataType::Utf8, false),
+        ]);
+        let columns: Vec<ArrayRef> = vec![Arc::new(numbers(number)), Arc::new(texts(text))];
+        let members = StructArray::new(fields.clone(), columns, nulls());
+        let outer = Fields::from(vec![Field::new("inner", DataType::Struct(fields), true)]);
+        let nested = StructArray::new(outer, vec![Arc::new(members.clone())], None);
+        let item = Arc::new(Field::new("item", DataType::Int64, true));
+        let elements = Int64Array::from(vec![1, 2, number, number]);
+        let fixed = FixedSizeListArray::new(item, 2, Arc::new(elements), nulls());
+        let columns: [(&str, ArrayRef); 3] = [
+            ("s", Arc::new(members)),
+            ("n", Arc::new(nested)),
+            ("f", Arc::new(fixed)),
+        ];
+        RecordBatch::try_from_iter(columns).unwrap()
+    };
+    let (one, other) = (batch(1, "x"), batch(2, "longer"));
+    assert_eq!(one, other);
+    let codec = RowCodec::new(&one.schema(), &[]).unwrap();
+    let rows = [encoded(&codec, &one), encoded(&codec, &other)];
+    let [first, second] = rows.each_ref().map(|rows| rows.iter().collect::<Vec<_>>());
+    assert_eq!(first, second);
+    assert_eq!(codec.decode(&first).unwrap(), one);
 }
 
 #[test]

@@ -268,6 +268,24 @@ fn dates_times_and_decimals_are_compared_with_texts_and_numbers() {
 }
 
 #[test]
+fn zeros_and_nans_of_half_floats_are_one_as_those_of_others_are() {
+    let doubles: ArrayRef = Arc::new(Float64Array::from(vec![0.0, -0.0, f64::NAN, -f64::NAN]));
+    for kind in [DataType::Float16, DataType::Float32, DataType::Float64] {
+        let column = arrow_cast::cast(&doubles, &kind).unwrap();
+        let batch = RecordBatch::try_from_iter([("f", column)]).unwrap();
+        for (text, expected) in [
+            ("f == 0.0", [true, true, false, false]),
+            ("f != 0.0", [false, false, true, true]),
+            ("f > 1.5", [false, false, true, true]),
+        ] {
+            let found = Expr::parse(text).unwrap().evaluate(&batch).unwrap();
+            let expected = BooleanArray::from(expected.to_vec());
+            assert_eq!(found.as_boolean(), &expected, "{kind}: {text}");
+        }
+    }
+}
+
+#[test]
 fn what_means_nothing_is_named_before_a_row_is_read() {
     let schema = batch(&rows(3, 1)).schema();
     for (text, cause) in [

@@ -103,7 +103,13 @@ pub(super) fn few_groups(
     (keys, groups_max): (&[KeyColumn], usize),
     scratch_dir: &Path,
 ) -> Result<Vec<RecordBatch>> {
-    let plan = Plan::of(whole.schema(), keys, &[Aggregate::count()])?;
+    // A name that no column of the key has, since it is longer.
+    let name = keys.iter().map(|key| key.name.as_str()).collect::<String>() + " count";
+    let counted = Aggregate {
+        name,
+        ..Aggregate::count()
+    };
+    let plan = Plan::of(whole.schema(), keys, &[counted])?;
     let input = whole.narrowed(&plan.reads, whole.job())?;
     let reads_shape = read_shape(job, input.memory_min_bytes(), usize::MAX);
     job.control.begin_phase("sample", 0);

@@ -12,8 +12,8 @@ use outcore_io::{Error, Result};
 
 use super::aggregate::{Aggregate, AggregateKind, GROUP};
 use super::states::{States, Values};
+use crate::equal::{plain_type, with_one_zero};
 use crate::fault;
-use crate::jobs::equal::{plain_type, with_one_zero};
 use crate::rows::KeyColumn;
 use crate::schema::{check_names, column_index};
 
@@ -42,6 +42,8 @@ pub(super) struct ValueColumn {
     pub(super) converter: Option<RowConverter>,
     /// Somebody wants its values in order.
     pub(super) is_ordered: bool,
+    /// Its values are wanted to the bit; otherwise there are one zero and one NaN among them.
+    is_exact: bool,
 }
 
 impl Plan {
@@ -96,13 +98,16 @@ impl Plan {
             let data_type = plain_type(field.data_type());
             fields.push(Arc::new(aggregate.field(Some(&data_type))?));
             let place = place_of(name);
-            let known = values.iter().position(|value| value.place == place);
+            let is_exact = matches!(aggregate.kind, AggregateKind::First | AggregateKind::Last);
+            let known = |value: &ValueColumn| value.place == place && value.is_exact == is_exact;
+            let known = values.iter().position(known);
             let at = known.unwrap_or_else(|| {
                 values.push(ValueColumn {
                     place,
                     data_type: data_type.clone(),
                     converter: None,
                     is_ordered: false,
+                    is_exact,
                 });
                 values.len() - 1
             });
@@ -154,7 +159,11 @@ impl Plan {
             .collect();
         let keys = self.key_converter.convert_columns(&keys).map_err(arrow)?;
         let values = self.values.iter().map(|value| {
-            let array = with_one_zero(&plain(batch.column(value.place))?);
+            let array = plain(batch.column(value.place))?;
+            let array = match value.is_exact {
+                true => array,
+                false => with_one_zero(&array),
+            };
             let rows = value.converter.as_ref();
             let rows = rows.map(|converter| converter.convert_columns(&[Arc::clone(&array)]));
             Ok(Values {

@@ -7,7 +7,8 @@
 //!
 //! The output has the columns of the left table, then those of the right table without its key columns. It is in the order of
 //! the key, nulls last; rows of a key are in the order of the left input, the partners of a row in the order of the right
-//! input, and right rows without a partner behind them. So it depends on the inputs alone, not on memory or threads.
+//! input, and right rows without a partner behind them. A null is equal
+//! to nothing: of rows with one in the key, those of the right table come before those of the left one. So it depends on the inputs alone, not on memory or threads.
 //!
 //! One sort through the engine does it all (a sort-merge join: Graefe, "Query Evaluation Techniques for Large Databases", ACM
 //! Computing Surveys 1993, section 5.2): the rows of both tables are sorted together ([`source`]), those of the right table

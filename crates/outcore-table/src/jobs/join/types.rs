@@ -14,8 +14,8 @@ use arrow_schema::{DataType, TimeUnit};
 use outcore_io::{Error, Result, units};
 
 use super::{ColumnPair, JOIN};
+use crate::equal::{plain_type, with_one_zero};
 use crate::fault;
-use crate::jobs::equal::{plain_type, with_one_zero};
 
 /// The type as which values of two types are compared.
 ///
@@ -54,12 +54,26 @@ pub(super) fn common_type(
     {
         return Ok(DataType::Timestamp(finer(*one, *other), zone.clone()));
     }
+    if let (Some(one), Some(other)) = (time_unit(&one), time_unit(&other)) {
+        return Ok(DataType::Time64(match finer(one, other) {
+            TimeUnit::Nanosecond => TimeUnit::Nanosecond,
+            _ => TimeUnit::Microsecond,
+        }));
+    }
     let cause = format!(
         "column `{}` of the left table is {left} and column `{}` of the right table is {right}, which cannot be compared",
         pair.left, pair.right
     );
     Err(Error::usage(JOIN, cause)
         .hint("convert one of them with `outcore map` first, for example `c = i64(c)`"))
+}
+
+/// The unit of times of day.
+fn time_unit(data_type: &DataType) -> Option<TimeUnit> {
+    match data_type {
+        DataType::Time32(unit) | DataType::Time64(unit) => Some(*unit),
+        _ => None,
+    }
 }
 
 fn is_text(data_type: &DataType) -> bool {

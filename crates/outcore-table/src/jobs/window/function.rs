@@ -7,8 +7,8 @@ use arrow_schema::{DataType, Field, Schema};
 use outcore_io::{Error, Result};
 
 use super::WINDOW;
+use crate::equal::plain_type;
 use crate::jobs::call::{self, Call};
-use crate::jobs::equal::plain_type;
 use crate::jobs::group::sum_type;
 use crate::schema::column_index;
 

@@ -24,8 +24,8 @@ use outcore::sort::lines::rows::RowBatch;
 use outcore_io::{Error, Result};
 
 use super::{WINDOW, Window, WindowColumn, WindowFunction};
+use crate::equal::with_one_zero;
 use crate::fault;
-use crate::jobs::equal::with_one_zero;
 use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::{check_names, column_index};
 

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, cast::AsArray};
 use arrow_schema::{DataType, Field, FieldRef};
 
 /// The type with dictionaries' values in their places, inside of nested types, too.
-pub(super) fn plain_type(data_type: &DataType) -> DataType {
+pub(crate) fn plain_type(data_type: &DataType) -> DataType {
     let inner = |field: &FieldRef| Arc::new(plain_field(field));
     match data_type {
         DataType::Dictionary(_, values) => plain_type(values),
@@ -27,7 +27,7 @@ fn plain_field(field: &Field) -> Field {
 }
 
 /// Of floats: -0.0 is 0.0, and all NaNs are one.
-pub(super) fn with_one_zero(array: &ArrayRef) -> ArrayRef {
+pub(crate) fn with_one_zero(array: &ArrayRef) -> ArrayRef {
     let real = |value: f64| match value {
         value if value.is_nan() => f64::NAN,
         value => value + 0.0,

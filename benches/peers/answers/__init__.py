@@ -1,0 +1,1 @@
+"""Jobs on generated tables beside what DuckDB and pyarrow answer; see ../table_answers.py."""
