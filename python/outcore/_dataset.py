@@ -583,12 +583,16 @@ class Dataset(Lazy):
             data = _outcore.gather(self._request, at.astype(numpy.uint64).tobytes(), tell)
         return numpy.frombuffer(data, self._dtype)
 
-    def searchsorted(self, values: npt.ArrayLike, side: str = "left") -> npt.NDArray[np.int64]:
+    def searchsorted(
+        self, values: npt.ArrayLike, side: str = "left", *, index: api.StrPath | None = None
+    ) -> npt.NDArray[np.int64]:
         """The ranks of `values` among the items, which must ascend, as `numpy.searchsorted` has them.
 
         Args:
             values: Numbers that the items' type holds.
             side: `"left"` for the number of items that are less, `"right"` for those that are not greater.
+            index: A file with the first item of each block of the files, which is made if it is not there: then one block is read
+                for each value.
 
         A few blocks of 4 KiB are read for each value, all of them with many reads in flight.
         """
@@ -601,8 +605,9 @@ class Dataset(Lazy):
             keys = numpy.ascontiguousarray(given, self._dtype)
         if given.dtype.kind in "uifb" and keys.dtype.kind in "uif" and not is_same(given, keys):
             raise usage("look up keys", f"a value that {keys.dtype} does not hold", "convert it")
+        path = None if index is None else os.path.abspath(os.fspath(index))
         with telling(None, ("look up",)) as tell:
-            data = _outcore.search_sorted(self._request, keys.tobytes(), side == "right", tell)
+            data = _outcore.search_sorted(self._request, keys.tobytes(), side == "right", path, tell)
         return numpy.frombuffer(data, numpy.uint64).astype(numpy.int64).reshape(given.shape)
 
     def __array__(

@@ -351,15 +351,16 @@ mod _outcore {
 
     /// The ranks of keys.
     #[pyfunction]
-    #[pyo3(signature = (request, keys, right, tell))]
+    #[pyo3(signature = (request, keys, right, index, tell))]
     fn search_sorted<'py>(
         py: Python<'py>,
         request: Dataset,
         keys: PyBackedBytes,
         right: bool,
+        index: Option<std::path::PathBuf>,
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyByteArray>> {
-        consume::search_sorted(py, request, (keys, right), tell)
+        consume::search_sorted(py, request, (keys, right, index), tell)
     }
 
     /// Number of lines of a dataset.

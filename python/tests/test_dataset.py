@@ -401,6 +401,9 @@ def test_ranks_are_those_of_searchsorted(here: Path, dtype: str, side: str) -> N
     items.tofile(here / "sorted.bin")
     again = outcore.open("sorted.bin", dtype=np.dtype(dtype), memory="64MiB").searchsorted(wanted, side)
     assert (again == found).all()
+    for _ in range(2):
+        through = outcore.lookup("sorted.npy", wanted, side, index="sorted.index", memory="64MiB")
+        assert (through == found).all()
     assert outcore.lookup("sorted.npy", [], side).shape == (0,)
 
 

@@ -156,7 +156,7 @@ pub(crate) fn gather<'py>(
 pub(crate) fn search_sorted<'py>(
     py: Python<'py>,
     request: Dataset,
-    (keys, is_right): (PyBackedBytes, bool),
+    (keys, is_right, index): (PyBackedBytes, bool, Option<PathBuf>),
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Bound<'py, PyByteArray>> {
     let side = match is_right {
@@ -164,7 +164,8 @@ pub(crate) fn search_sorted<'py>(
         false => Side::Left,
     };
     let ranks = asked(py, request, tell, move |dataset| {
-        dataset.search_sorted(&keys, side).map(|(ranks, _)| ranks)
+        let found = dataset.search_sorted(&keys, side, index.as_deref());
+        found.map(|(ranks, _)| ranks)
     })?;
     let bytes: Vec<u8> = ranks.iter().flat_map(|rank| rank.to_ne_bytes()).collect();
     Ok(PyByteArray::new(py, &bytes))

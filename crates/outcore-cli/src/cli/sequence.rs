@@ -76,6 +76,7 @@ const LOOKUP_EXAMPLES: &str = "\
 Examples:
   outcore lookup sorted.bin --keys wanted.bin -o ranks.npy --type u64
   outcore lookup sorted.npy --keys wanted.npy -o behind.npy --side right
+  outcore lookup sorted.npy --keys wanted.npy -o ranks.npy --index sorted.index
   outcore gather sorted.bin --at ranks.npy -o found.bin --type u64
 
 Two or three blocks of 4 KiB are read for each key where keys are evenly spread, all of them with \
@@ -519,6 +520,10 @@ pub(crate) struct LookupArgs {
     /// For keys that exist: the rank of the first such record, or the rank after the last
     #[arg(long, value_name = "SIDE", value_enum, default_value = "left")]
     pub(crate) side: SideArg,
+    /// Look up through this index of the sorted files, so that a key takes one read of 4 KiB. It is
+    /// made if it is not there, by one read of the files; it belongs to them as they are
+    #[arg(id = "lookup_index", long = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) index: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) input: InputArgs,
     #[command(flatten)]

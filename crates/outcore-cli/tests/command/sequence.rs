@@ -181,6 +181,26 @@ fn ranks_of_keys_are_found_and_gather_the_records() {
             place.read("ranks") == bytes(wanted.iter().map(rank)),
             "{side}"
         );
+        let index = [
+            "--type",
+            "u64",
+            "--force",
+            "--index",
+            "sorted.index",
+            "--json",
+        ];
+        let done = place
+            .run(&[&lookup[..], &index].concat())
+            .ok()
+            .event("summary");
+        assert!(
+            place.read("ranks") == bytes(wanted.iter().map(rank)),
+            "{side}"
+        );
+        // Made by the first, read by the second: one block a key at most, and the index.
+        let read = done["read_bytes"].as_u64().unwrap();
+        let most = (wanted.len() as u64 + 2) * 4096 + place.read("sorted.index").len() as u64;
+        assert!(!is_right || read <= most, "{read} of {most}");
     }
     let lookup = [
         "lookup",

@@ -32,8 +32,9 @@ pub use build::{Built, build};
 
 /// Bytes before the first record.
 const HEADER_BYTES: usize = 4096;
-/// Rows of the base that its checksum covers.
+/// Rows of the base that its checksum covers; fewer where they are so long that they would take more than [`SAMPLE_BYTES`].
 const SAMPLE_ROWS: u64 = 64;
+const SAMPLE_BYTES: u64 = 1 << 20;
 const NAME: &str = "vector index";
 const AGAIN: &str = "make the index again: `outcore vector index`";
 
@@ -86,7 +87,8 @@ fn modified_ns(path: &Path) -> Result<i64> {
 
 /// A checksum of rows from the first to the last.
 fn fingerprint(job: &Job, base: &VectorFile) -> Result<u64> {
-    let steps = SAMPLE_ROWS.min(base.rows);
+    let fitting = (SAMPLE_BYTES / base.row_bytes() as u64).max(2);
+    let steps = SAMPLE_ROWS.min(fitting).min(base.rows);
     let last = base.rows - 1;
     let positions: Vec<u64> = (0..steps)
         .map(|step| (u128::from(last) * u128::from(step) / u128::from((steps - 1).max(1))) as u64)

@@ -3,13 +3,17 @@
 //! Contract: each function takes all steps and then makes one pass, or what its function in
 //! [`crate::primitives`] says; a summary is of all passes together.
 
+use std::path::Path;
+
 use super::execution::Execution;
 use crate::primitives::Summary;
 use crate::primitives::table::BatchStep;
 use crate::primitives::tables::{
     Histogram, distribute_by, distribute_table, find_table, histogram_table, top_table,
 };
-use crate::primitives::{BucketFiles, Reduction, Scalar, Side, gather, lookup, reduce_table};
+use crate::primitives::{
+    BucketFiles, Reduction, Scalar, Side, build_index, gather, lookup, lookup_indexed, reduce_table,
+};
 use outcore_io::Result;
 
 impl Execution {
@@ -71,15 +75,34 @@ impl Execution {
         Ok((bytes, self.done(done)))
     }
 
-    /// The ranks of `keys`, which lie one after another, among the items, which ascend.
+    /// The ranks of `keys`, which lie one after another, among the items, which ascend; through the index at a path, if one
+    /// is named, which is made if it is not there.
     ///
     /// # Errors
-    /// As [`lookup`].
-    pub fn search_sorted(&mut self, keys: &[u8], side: Side) -> Result<(Vec<u64>, Summary)> {
+    /// As [`lookup`], [`build_index`] and [`lookup_indexed`].
+    pub fn search_sorted(
+        &mut self,
+        keys: &[u8],
+        side: Side,
+        index: Option<&Path>,
+    ) -> Result<(Vec<u64>, Summary)> {
         self.take_all_steps()?;
         self.refine_files()?;
         let format = self.table()?.format().clone();
-        let (ranks, done) = lookup(&self.job()?, &self.files(), &format, keys, side)?;
+        let (job, files) = (self.job()?, self.files());
+        let Some(path) = index else {
+            let (ranks, done) = lookup(&job, &files, &format, keys, side)?;
+            return Ok((ranks, self.done(done)));
+        };
+        let built = match path.exists() {
+            true => None,
+            false => Some(build_index(&job, &files, &format, (path, false))?),
+        };
+        let (ranks, mut done) = lookup_indexed(&job, &files, &format, (keys, side), path)?;
+        if let Some(built) = built {
+            done.read_bytes += built.read_bytes;
+            done.written_bytes += built.written_bytes;
+        }
         Ok((ranks, self.done(done)))
     }
 

@@ -75,7 +75,7 @@ pub use distribute::{BucketFiles, distribute, distribute_indexed, partition};
 pub use files::{LoadedFile, map_files};
 pub use gather::{collect, gather, gather_ranges};
 pub use group::{GroupPlan, GroupSummary, GroupedBy, Grouping, count_by, unique};
-pub use lookup::{Side, lookup};
+pub use lookup::{Side, build_index, lookup, lookup_indexed};
 pub use map_to::map_files_to;
 pub use reduce::{count, fold, map_reduce, max, mean, min, reduce, sum};
 pub use scan::{Inclusion, scan};

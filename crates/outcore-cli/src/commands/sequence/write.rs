@@ -233,7 +233,9 @@ pub(super) fn lookup(context: &Context, args: &LookupArgs) -> Result<u8> {
     let consume = |prepared: &mut Prepared, output: Output| {
         let job = prepared.job.clone();
         let keys = keys_of(&job, (&args.keys, &keys), prepared.table()?.format())?;
-        let (ranks, done) = prepared.execution.search_sorted(&keys, side)?;
+        let (ranks, done) = prepared
+            .execution
+            .search_sorted(&keys, side, args.index.as_deref())?;
         let result = InMemory {
             bytes: bytemuck::cast_slice(&ranks),
             item_bytes: size_of::<u64>(),

@@ -2,9 +2,11 @@
 //!
 //! Contract: ranks are those that counting gives, for numbers of all kinds and for records; nothing stays reserved.
 
-use outcore::Kind;
+use std::path::Path;
+
 use outcore::key::{Order, OrderOptions, RecordFormat};
-use outcore::primitives::{Side, lookup};
+use outcore::primitives::{Side, build_index, lookup, lookup_indexed};
+use outcore::{Input, Kind};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -67,9 +69,66 @@ proptest! {
             }) as u64
         }).collect();
         prop_assert!(ranks == expected);
+        let index = Path::new("/d1/index");
+        let built = build_index(&job, &inputs, &format, (index, false));
+        if record_bytes > 1_000 {
+            prop_assert_eq!(built.unwrap_err().kind(), Kind::Usage);
+        } else {
+            built.unwrap();
+            let (found, _) = lookup_indexed(&job, &inputs, &format, (&keys, side), index).unwrap();
+            prop_assert!(found == expected);
+        }
         prop_assert_eq!(summary.records, ranks.len() as u64);
         prop_assert_eq!(job.budget.used_bytes(), 0);
     }
+}
+
+#[test]
+fn an_index_takes_one_block_a_key_and_is_refused_where_it_does_not_fit() {
+    let format = RecordFormat::parse_type("u64").unwrap();
+    let mut items = numbers(400_000, 7);
+    items.sort_unstable();
+    let bytes: Vec<u8> = items.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let (device, job) = ram_job(2, 4_000_000, 1);
+    let inputs = put(&device, "in", &bytes, 8, &[], 0);
+    let keys: Vec<u8> = numbers(50, 9)
+        .iter()
+        .flat_map(|x| x.to_le_bytes())
+        .collect();
+    let index = Path::new("/d1/index");
+    build_index(&job, &inputs, &format, (index, false)).unwrap();
+    let through = |inputs: &[Input], format: &RecordFormat| {
+        lookup_indexed(&job, inputs, format, (&keys, Side::Left), index)
+    };
+    let (_, summary) = through(&inputs, &format).unwrap();
+    let index_bytes = 4096 + 400_000 / 512 * 8;
+    assert!(
+        summary.read_bytes <= (50 + 1) * 4096 + index_bytes,
+        "{}",
+        summary.read_bytes
+    );
+    let refused = |inputs: &[Input], format: &RecordFormat, kind: Kind, cause: &str| {
+        let error = through(inputs, format).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(cause), "{error}");
+        assert!(error.to_string().contains("/d1/index"), "{error}");
+        assert!(error.next_step().is_some(), "{error}");
+    };
+    let others = put(&device, "others", &bytes[..bytes.len() - 8], 8, &[], 0);
+    refused(&others, &format, Kind::Usage, "other files");
+    let signed = RecordFormat::parse_type("i64").unwrap();
+    refused(&inputs, &signed, Kind::Usage, "the files hold i64");
+    assert!(build_index(&job, &inputs, &format, (index, false)).is_err());
+    let whole = device.get("/d1/index").unwrap();
+    for at in [3, 200, 4096, 4101, whole.len() - 1] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        device.put("/d1/index", damaged);
+        refused(&inputs, &format, Kind::Corrupt, "lookup index");
+    }
+    device.put("/d1/index", whole[..4000].to_vec());
+    refused(&inputs, &format, Kind::Usage, "not an index");
+    assert_eq!(job.budget.used_bytes(), 0);
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //! order of [`crate::key::order`]; of plain floats -0.0 and 0.0 are the same, and so are all NaNs. Files one after another are
 //! one sequence. Blocks that are read and do not ascend are an error; it is not checked that all do.
 //!
-//! All keys are looked for at the same time, round by round: for each the block is read in which it should be if elements
+//! With an index ([`index`]) of the first element of each block, a key takes one read. Without one,
+//! all keys are looked for at the same time, round by round: for each the block is read in which it should be if elements
 //! between those that are known were evenly spread (interpolation search: Perl, Itai, Avni, CACM 1978), and after some rounds
 //! every other time the block in the middle. What a round finds about a key narrows its neighbours, too. A round reads each block once, in the order of the file, with as many reads in
 //! flight as the drives want ([`gather`]).
@@ -14,8 +15,11 @@
 //! blocks at worst; a block twice as long where elements do not lie evenly in blocks of the file. Memory: 4 KiB and some 200
 //! bytes a key of those that are looked for at the same time, as many as the memory allows.
 
+mod index;
+
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::gather::gather;
@@ -24,10 +28,14 @@ use crate::ends::{Forecast, Input, PhasePlan, Phases, open_inputs};
 use crate::job::Job;
 use crate::key::{Endian, Number, Order, OrderOptions, RecordFormat};
 use crate::read::source::InputPart;
+use outcore_io::checksum::bytes_checksum;
 use outcore_io::drive::Access;
 use outcore_io::memory::BLOCK_BYTES;
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result};
+
+use index::Index;
+pub use index::build_index;
 
 const LOOKUP: &str = "look up keys";
 /// Rounds in which places are only interpolated.
@@ -59,26 +67,40 @@ pub fn lookup(
     keys: &[u8],
     side: Side,
 ) -> Result<(Vec<u64>, Summary)> {
+    find_ranks(job, (inputs, format), (keys, side), None)
+}
+
+/// The same through the index at `index`, which [`build_index`] has made of the same files: one read for each block with a rank.
+///
+/// # Errors
+/// As [`lookup`], and [`Kind::Usage`] for an index of other files or of files that have changed, [`Kind::Corrupt`] for a damaged
+/// one, [`Kind::Memory`] for one that does not fit.
+pub fn lookup_indexed(
+    job: &Job,
+    inputs: &[Input],
+    format: &RecordFormat,
+    (keys, side): (&[u8], Side),
+    index: &Path,
+) -> Result<(Vec<u64>, Summary)> {
+    find_ranks(job, (inputs, format), (keys, side), Some(index))
+}
+
+fn find_ranks(
+    job: &Job,
+    (inputs, format): (&[Input], &RecordFormat),
+    (keys, side): (&[u8], Side),
+    index: Option<&Path>,
+) -> Result<(Vec<u64>, Summary)> {
     let element_bytes = format.record_bytes();
     if !keys.len().is_multiple_of(element_bytes) {
         let cause = format!("{} bytes are not keys of {element_bytes} bytes", keys.len());
         return Err(Error::usage(LOOKUP, cause).hint("give keys of the type of the file"));
     }
     let mut phases = Phases::start();
-    let volume = Volume::new(Arc::clone(&job.device), &[])?;
-    let parts = open_inputs(&volume, inputs, element_bytes, Access::Read)?;
-    let sorted = Sorted {
-        job,
-        real: format.scalar().filter(|number| number.kind.is_float()),
-        order: Order::new(format, OrderOptions::default()),
-        element_bytes,
-        side,
-        stretches: stretches(inputs, &parts, element_bytes),
-        count: parts
-            .iter()
-            .map(|part| part.data_len_bytes / element_bytes as u64)
-            .sum(),
-    };
+    let (volume, sorted) = Sorted::open(job, inputs, format, side)?;
+    let index = index
+        .map(|path| Index::open(&sorted, path, format))
+        .transpose()?;
     let count = keys.len() / element_bytes;
     let held_bytes = (count * (size_of::<u64>() + size_of::<u32>())) as u64 + keys.len() as u64;
     let _held = job.budget.reserve("keys and their ranks", held_bytes)?;
@@ -92,7 +114,7 @@ pub fn lookup(
         return Err(Error::new(Kind::Memory, LOOKUP, cause).hint("allow more with --memory"));
     }
     let mut ranks = vec![0; count];
-    let mut read_bytes = 0;
+    let mut read_bytes = index.as_ref().map_or(0, |index| index.read_bytes);
     for places in places.chunks(at_once.max(1)) {
         // Keys that are equal are looked for once.
         let mut wanted: Vec<Wanted<'_>> = Vec::new();
@@ -107,15 +129,19 @@ pub fn lookup(
             }
             of.push(wanted.len() - 1);
         }
-        read_bytes += sorted.find(&mut wanted)?;
+        read_bytes += match &index {
+            Some(index) => sorted.find_by(index, &mut wanted)?,
+            None => sorted.find(&mut wanted)?,
+        };
         for (&place, of) in places.iter().zip(of) {
             ranks[place as usize] = wanted[of].ranks.start;
         }
     }
     phases.end("look up", &volume);
-    // Three blocks a key, or each block once.
+    // Three blocks a key, or one with an index; or each block once.
     let data_bytes = sorted.count * element_bytes as u64;
-    let expected_bytes = (3 * sorted.block_bytes() as u64 * count as u64).min(data_bytes);
+    let blocks = if index.is_some() { 1 } else { 3 };
+    let expected_bytes = (blocks * sorted.block_bytes() as u64 * count as u64).min(data_bytes);
     let requests = expected_bytes as f64 / sorted.block_bytes() as f64;
     let on = (&job.options.rates, volume.drives().len());
     let moves = (expected_bytes.into(), Forecast::NOTHING);
@@ -176,6 +202,15 @@ struct Stretch {
     input: Input,
     /// So many elements are read at once.
     block_elements: u64,
+    /// All elements.
+    count: u64,
+}
+
+impl Stretch {
+    /// Reads that it takes.
+    fn blocks(&self) -> u64 {
+        self.count / self.block_elements
+    }
 }
 
 /// What is known of the rank of a key holds for its neighbours, too: ranks ascend as keys do.
@@ -216,6 +251,7 @@ struct Sorted<'j> {
     side: Side,
     stretches: Vec<Stretch>,
     count: u64,
+    files: Vec<InputPart>,
 }
 
 /// The value of a float.
@@ -266,6 +302,7 @@ fn stretches(inputs: &[Input], parts: &[InputPart], element_bytes: usize) -> Vec
                         data_bytes: Some(elements * element),
                     },
                     block_elements,
+                    count: elements,
                 });
             }
             at_bytes += elements * element;
@@ -273,6 +310,43 @@ fn stretches(inputs: &[Input], parts: &[InputPart], element_bytes: usize) -> Vec
         }
     }
     stretches
+}
+
+impl<'j> Sorted<'j> {
+    /// The files at `inputs`.
+    fn open(
+        job: &'j Job,
+        inputs: &[Input],
+        format: &RecordFormat,
+        side: Side,
+    ) -> Result<(Volume, Self)> {
+        let element_bytes = format.record_bytes();
+        let volume = Volume::new(Arc::clone(&job.device), &[])?;
+        let parts = open_inputs(&volume, inputs, element_bytes, Access::Read)?;
+        let sorted = Sorted {
+            job,
+            real: format.scalar().filter(|number| number.kind.is_float()),
+            order: Order::new(format, OrderOptions::default()),
+            element_bytes,
+            side,
+            stretches: stretches(inputs, &parts, element_bytes),
+            count: parts
+                .iter()
+                .map(|part| part.data_len_bytes / element_bytes as u64)
+                .sum(),
+            files: parts,
+        };
+        Ok((volume, sorted))
+    }
+
+    /// Another number for files of other lengths, other headers, or that were changed.
+    fn files_sum(&self) -> u64 {
+        let facts = self.files.iter().flat_map(|part| {
+            let modified = part.file.facts.modified_ns as u64;
+            [part.data_at_bytes, part.data_len_bytes, modified].map(u64::to_le_bytes)
+        });
+        bytes_checksum(facts.collect::<Vec<_>>().as_flattened())
+    }
 }
 
 impl Sorted<'_> {
@@ -339,24 +413,29 @@ impl Sorted<'_> {
         }
     }
 
+    /// Whether an element counts for the rank of a key.
+    fn is_before(&self, element: &[u8], key: &[u8]) -> bool {
+        match self.compare(element, key) {
+            Ordering::Less => true,
+            Ordering::Equal => self.side == Side::Right,
+            Ordering::Greater => false,
+        }
+    }
+
+    /// How many elements of a block count for the rank of a key.
+    fn rank_in(&self, block: &[u8], key: &[u8]) -> u64 {
+        let count = block.len() / self.element_bytes;
+        let element = |at: usize| &block[at * self.element_bytes..][..self.element_bytes];
+        first_false(0..count as u64, |at| {
+            self.is_before(element(at as usize), key)
+        })
+    }
+
     /// What a block, whose first element is at a rank, says of a key.
     fn narrow(&self, wanted: &mut Wanted<'_>, first_rank: u64, block: &[u8]) -> Result<()> {
         let count = block.len() / self.element_bytes;
         let element = |at: usize| &block[at * self.element_bytes..][..self.element_bytes];
-        // Whether an element counts for the rank.
-        let is_before = |at: usize| match self.compare(element(at), wanted.key) {
-            Ordering::Less => true,
-            Ordering::Equal => self.side == Side::Right,
-            Ordering::Greater => false,
-        };
-        let (mut low, mut high) = (0, count);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match is_before(middle) {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
+        let low = self.rank_in(block, wanted.key) as usize;
         let rank = first_rank + low as u64;
         if low == 0 {
             wanted.words.1 = Some(self.order.word(element(0), 0));
@@ -383,6 +462,19 @@ impl Sorted<'_> {
             false => Err(not_ascending()),
         }
     }
+}
+
+/// The first number of a range for which something is false that is true up to some number; its end, if it is true for all.
+fn first_false(range: Range<u64>, is_true: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (range.start, range.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match is_true(middle) {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    low
 }
 
 fn not_ascending() -> Error {
