@@ -227,6 +227,16 @@ class Table:
         number = api._number("seed", seed)
         return self._step("dedup", near=near, keep=keep, removed=others, seed=number)
 
+    def merge(self, by: api.Keys = (), *, descending: bool = False) -> Table:
+        """The rows of all files in the order of columns, in which each file is already: one read and one write. A file that
+        is not in order is a `CorruptError` that names its row."""
+        return self._step("merge", by=_texts("by", by), descending=bool(descending))
+
+    def count_by(self, by: api.Keys, *, by_count: bool = False) -> Table:
+        """How often each value of columns occurs, in the order of the values, or with `by_count` the most frequent
+        first: the columns, and behind them `count`."""
+        return self._step("count_by", by=_texts("by", by), descending=bool(by_count))
+
     def group_by(self, by: api.Keys, *aggregates: str, **named: str) -> Table:
         """A row of aggregates for each group of rows, in the order of the groups' columns: `group_by("country", "count",
         total="sum(bytes)")`. Without any, rows are counted. The aggregates are those of `outcore group-by --help`."""
