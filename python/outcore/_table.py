@@ -98,9 +98,8 @@ def table(
     chosen = None if columns is None else _texts("columns", columns)
     how = _How(resources, names[0] if names else None, progress)
     if isinstance(src, Table):
-        given = src._schema
-        names = chosen or src._columns
-        return Table(src._inputs, how, src._place, names, src._union, src.summary, given)
+        kept = chosen or src._columns
+        return Table(src._inputs, how, src._place, kept, src._union, src.summary, src._schema)
     return _open(src, how, chosen, (bool(union), _schema(schema)))
 
 
@@ -293,7 +292,7 @@ class Table:
             ordered: Rows come in the order of `on`, nulls last; those of a key in the order of this table. Without it they may
                 come in any order, which is faster if `other` fits into two fifths of the memory.
         """
-        right = other if isinstance(other, Table) else _open(other, self._how, None, False)
+        right = other if isinstance(other, Table) else _open(other, self._how, None, (False, None))
         asked: JoinRequest = {
             "right": right._inputs,
             "right_columns": right._columns,
