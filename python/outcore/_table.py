@@ -98,9 +98,8 @@ def table(
     chosen = None if columns is None else _texts("columns", columns)
     how = _How(resources, names[0] if names else None, progress)
     if isinstance(src, Table):
-        given = src._schema
-        names = chosen or src._columns
-        return Table(src._inputs, how, src._place, names, src._union, src.summary, given)
+        kept = chosen or src._columns
+        return Table(src._inputs, how, src._place, kept, src._union, src.summary, src._schema)
     return _open(src, how, chosen, (bool(union), _schema(schema)))
 
 
@@ -227,6 +226,16 @@ class Table:
         number = api._number("seed", seed)
         return self._step("dedup", near=near, keep=keep, removed=others, seed=number)
 
+    def merge(self, by: api.Keys = (), *, descending: bool = False) -> Table:
+        """The rows of all files in the order of columns, in which each file is already: one read and one write. A file that
+        is not in order is a `CorruptError` that names its row."""
+        return self._step("merge", by=_texts("by", by), descending=bool(descending))
+
+    def count_by(self, by: api.Keys, *, by_count: bool = False) -> Table:
+        """How often each value of columns occurs, in the order of the values, or with `by_count` the most frequent
+        first: the columns, and behind them `count`."""
+        return self._step("count_by", by=_texts("by", by), descending=bool(by_count))
+
     def group_by(self, by: api.Keys, *aggregates: str, **named: str) -> Table:
         """A row of aggregates for each group of rows, in the order of the groups' columns: `group_by("country", "count",
         total="sum(bytes)")`. Without any, rows are counted. The aggregates are those of `outcore group-by --help`."""
@@ -283,7 +292,7 @@ class Table:
             ordered: Rows come in the order of `on`, nulls last; those of a key in the order of this table. Without it they may
                 come in any order, which is faster if `other` fits into two fifths of the memory.
         """
-        right = other if isinstance(other, Table) else _open(other, self._how, None, False)
+        right = other if isinstance(other, Table) else _open(other, self._how, None, (False, None))
         asked: JoinRequest = {
             "right": right._inputs,
             "right_columns": right._columns,

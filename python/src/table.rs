@@ -32,7 +32,7 @@ use crate::run::Run;
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TableJob {
-    /// `sort`, `unique`, `shuffle`, `dedup`, `group_by`, `window`, `join`, `convert`, `select`, `head` or `sample`.
+    /// `sort`, `unique`, `merge`, `count_by`, `shuffle`, `dedup`, `group_by`, `window`, `join`, `convert`, `select`, `head` or `sample`.
     job: String,
     inputs: Vec<PathBuf>,
     output: PathBuf,
@@ -154,6 +154,8 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
     let done = match request.job.as_str() {
         "sort" => jobs::sort(&job, &ends, &request.order(keys))?,
         "unique" => jobs::unique(&job, &ends, &request.order(keys))?,
+        "merge" => jobs::merge(&job, &ends, &request.order(keys))?,
+        "count_by" => jobs::count_by(&job, &ends, &keys, request.descending)?,
         "shuffle" => jobs::shuffle(&job, &ends, (seed, request.epoch))?,
         "dedup" => {
             let keep = match request.keep.as_str() {
@@ -234,9 +236,11 @@ impl NearRequest {
 
 impl TableJob {
     fn keys(&self) -> Result<Vec<KeyColumn>> {
+        // Of counts, those descend that the columns say.
+        let is_descending = self.descending && self.job != "count_by";
         let keys = self.by.iter().map(|text| {
             let key = KeyColumn::parse(text)?;
-            Ok(match self.descending && !text.contains(':') {
+            Ok(match is_descending && !text.contains(':') {
                 true => key.descending(),
                 false => key,
             })

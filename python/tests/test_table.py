@@ -139,7 +139,7 @@ def test_what_is_wrong_is_named_and_leaves_nothing(here: Path) -> None:
         (here / "o.parquet").write_bytes(b"")
         outcore.convert("t.parquet", "o.parquet")
     with pytest.raises(outcore.UsageError, match="does not say which format"):
-        table.write("o.csv")
+        table.write("o.txt")
     with pytest.raises(outcore.UsageError, match="no file matches"):
         outcore.table("*.nothing")
     with pytest.raises(outcore.UsageError, match="not supported yet"):
@@ -284,3 +284,17 @@ def test_csv_and_json_lines_are_tables(here: Path) -> None:
         (here / "bad.csv").write_text("x\ny\n")
         outcore.convert("bad.csv", "w.parquet", schema="x:i64")
     assert "x:text" in str(caught.value)
+
+
+def test_sorted_files_are_merged_and_values_counted(here: Path) -> None:
+    table = rows(3000, 5)
+    for part in range(3):
+        write(here / f"{part}.parquet", table.slice(part * 1000, 1000).sort_by("x"))
+    merged = pa.table(outcore.table(["2.parquet", "0.parquet", "1.parquet"]).merge("x"))
+    assert merged.equals(table.sort_by("x"))
+    with pytest.raises(outcore.CorruptError, match="row"):
+        outcore.table("*.parquet").merge("x:desc")
+    counts = pa.table(outcore.table("*.parquet").count_by("name", by_count=True)).to_pylist()
+    expected = {name: table.column("name").to_pylist().count(name) for name in (row["name"] for row in counts)}
+    assert {row["name"]: row["count"] for row in counts} == expected
+    assert [row["count"] for row in counts] == sorted(expected.values(), reverse=True)

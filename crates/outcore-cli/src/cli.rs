@@ -7,6 +7,7 @@
 pub(crate) mod commands;
 pub(crate) mod dedup;
 pub(crate) mod deferred;
+pub(crate) mod diff;
 pub(crate) mod gnu;
 pub(crate) mod graph;
 pub(crate) mod group;
@@ -175,6 +176,7 @@ pub(crate) enum Command {
     GroupBy(Deferred<group::GroupByArgs>),
     Window(Deferred<window::WindowArgs>),
     Join(Deferred<join::JoinArgs>),
+    Diff(Deferred<diff::DiffArgs>),
     Convert(Deferred<tables::ConvertArgs>),
     Info(Deferred<tables::InfoArgs>),
     Split(Deferred<SplitArgs>),

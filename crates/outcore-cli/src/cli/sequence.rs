@@ -54,7 +54,8 @@ Examples:
 const MERGE_EXAMPLES: &str = "\
 Examples:
   outcore merge monday.bin tuesday.bin -o both.bin --type u64
-  outcore merge runs.outcore.json -o all.bin --record 100 --key 0:10";
+  outcore merge runs.outcore.json -o all.bin --record 100 --key 0:10
+  outcore merge monday.parquet tuesday.parquet -o both.parquet --by host --by time:desc";
 
 const REDUCE_EXAMPLES: &str = "\
 Examples:
@@ -90,6 +91,7 @@ Examples:
   outcore count-by key0 log.bin --record 16 --key 0:4:u32 | sort -k2,2nr | head
   outcore count-by x keys.bin --type u64 -o counts.npy
   outcore sort counts.npy --key count:desc -o by-frequency.npy
+  outcore count-by country,lang t.parquet -o counts.csv --by-count
 
 Whole records of any kind are counted by `outcore unique --count`, lines too.";
 
@@ -329,13 +331,21 @@ pub(crate) struct ReverseArgs {
 /// Merge files that are sorted already
 ///
 /// Each input must be in the order that `outcore sort` gives it; the output is all of them in that order.
-/// One read and one write, where a sort takes two of each. An input that is not in order gives an output
-/// that is not: `outcore verify` tells. Lines are merged by `outcore sort -m`.
+/// One read and one write, where a sort takes two of each. An input of records that is not in order gives an
+/// output that is not: `outcore verify` tells; one of a table is an error that names its row. Lines are
+/// merged by `outcore sort -m`.
 #[derive(Debug, Args)]
 #[command(after_long_help = MERGE_EXAMPLES)]
 pub(crate) struct MergeArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    /// Of tables: the columns that all files are in the order of, as of `outcore sort`; repeat for several
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        help_heading = "Tables (Parquet and Arrow)"
+    )]
+    pub(crate) by: Vec<String>,
     /// The largest keys come first
     #[arg(long)]
     pub(crate) descending: bool,
@@ -344,6 +354,8 @@ pub(crate) struct MergeArgs {
     pub(crate) stable: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
 }
 
 /// Reduce all records to one value: sum, count, min, max, mean or an expression
@@ -442,17 +454,23 @@ fn parse_range(text: &str) -> outcore::Result<(f64, f64)> {
 ///
 /// Prints each value and its count, in the order of the values; with -o, writes them as records
 /// of the value and an 8-byte count. Values are counted in memory, or by sorting if there are too
-/// many different ones; --explain says which.
+/// many different ones; --explain says which. Of tables, EXPR is a column or several with commas
+/// between, and OUT a table with the column count; other aggregates are those of `outcore group-by`.
 #[derive(Debug, Args)]
 #[command(after_long_help = COUNT_BY_EXAMPLES)]
 pub(crate) struct CountByArgs {
-    /// The value to count; x is a plain number
+    /// The value to count; x is a plain number. Of tables, columns
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
     pub(crate) expression: String,
     #[command(flatten)]
     pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) scratch: ScratchArgs,
+    /// Of tables: the most frequent values first
+    #[arg(long, help_heading = "Tables (Parquet and Arrow)")]
+    pub(crate) by_count: bool,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
     /// Output file for records of value and count (.npy gets the fields value and count), or -
     /// for standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]

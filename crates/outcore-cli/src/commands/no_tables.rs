@@ -11,10 +11,11 @@ use outcore_graph::convert::{ConvertOptions, ConvertSummary};
 
 use crate::cli::commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
 use crate::cli::dedup::DedupArgs;
+use crate::cli::diff::DiffArgs;
 use crate::cli::group::GroupByArgs;
 use crate::cli::join::JoinArgs;
 use crate::cli::lines::TextFlags;
-use crate::cli::sequence::{FilterArgs, MapArgs};
+use crate::cli::sequence::{CountByArgs, FilterArgs, MapArgs, MergeArgs};
 use crate::cli::tables::{ConvertArgs, InfoArgs, TableArgs};
 use crate::cli::window::WindowArgs;
 use crate::cli::{SortArgs, VerifyArgs};
@@ -99,5 +100,8 @@ left_out! {
     window: WindowArgs,
     join: JoinArgs,
     convert: ConvertArgs,
+    diff: DiffArgs,
+    merge: MergeArgs,
+    count_by: CountByArgs,
     info: InfoArgs,
 }

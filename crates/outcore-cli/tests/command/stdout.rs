@@ -64,6 +64,10 @@ const COMMANDS: &[(&str, Run)] = &[
         "join",
         With(&["t.parquet t.parquet -o j.parquet --on name --how semi --json"]),
     ),
+    (
+        "diff",
+        With(&["t.parquet t.parquet -o diff.parquet --by name --json"]),
+    ),
     ("split", With(&["text -n 2 -o p-{part} --force --json"])),
     (
         "head",

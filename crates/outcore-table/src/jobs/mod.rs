@@ -17,6 +17,9 @@
 //! | [`partition`](fn@partition) | the columns that name directories | as they came, in a file of their own |
 //! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place | - |
 //!
+//! [`merge`](fn@merge) takes tables that are sorted already, and reads them side by side instead. [`count_by`] is a group-by with
+//! a sort behind it, and [`diff`](fn@diff) two sorts, the results of which are read side by side.
+//!
 //! Decoding and encoding, the greater part of the work, are done by all threads: pieces of the input side by side, and
 //! parts of the output side by side ([`outcore::sort::lines::rows`]).
 //!
@@ -26,9 +29,12 @@
 
 mod call;
 mod copy;
+mod count;
 mod dedup;
+mod diff;
 mod group;
 mod join;
+mod merge;
 mod part;
 mod partition;
 mod plain;
@@ -50,9 +56,12 @@ use crate::input::InputOptions;
 use crate::output::OutputOptions;
 
 pub use copy::copy;
+pub use count::count_by;
 pub use dedup::{DedupSummary, Keep, Near, Shingles, dedup, dedup_near};
+pub use diff::{DiffSummary, diff};
 pub use group::{Aggregate, AggregateKind, group_by};
 pub use join::{AsOf, ColumnPair, Join, JoinKind, join};
+pub use merge::merge;
 pub use part::{halves, head, sample};
 pub use partition::partition;
 pub use plain::{PlainBatch, PlainColumns, PlainType, PlainValues, TakePlain};

@@ -12,12 +12,14 @@
 
 mod common;
 
+mod diffs;
 mod faults;
 mod files;
 mod groups;
 mod interop;
 mod jobs;
 mod joins;
+mod merges;
 mod near;
 mod partitions;
 mod parts;

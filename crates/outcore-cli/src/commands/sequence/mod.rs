@@ -43,6 +43,12 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
         SequenceCommand::Filter(args) if is_table(context, &args.input)? => {
             table::filter(context, args)
         }
+        SequenceCommand::Merge(args) if is_table(context, &args.input)? => {
+            table::merge(context, args)
+        }
+        SequenceCommand::CountBy(args) if is_table(context, &args.input)? => {
+            table::count_by(context, args)
+        }
         SequenceCommand::Map(args) => {
             table::check_no_table(&args.tables)?;
             let steps = vec![Step::Map(args.expression.clone())];
@@ -67,6 +73,12 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
             write::write(context, to, "reverse", vec![Step::Reverse])
         }
         SequenceCommand::Merge(args) => {
+            table::check_no_table(&args.tables)?;
+            if !args.by.is_empty() {
+                let cause = "--by takes columns of tables, and the input is no table";
+                return Err(Error::usage("read arguments", cause)
+                    .hint("say what records are with --type, or --record and --key"));
+            }
             let options = SortOptions {
                 descending: args.descending,
                 stable: args.stable,
@@ -85,7 +97,15 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
         SequenceCommand::Reduce(args) => reduce(context, args),
         SequenceCommand::Scan(args) => write::scan(context, args),
         SequenceCommand::Histogram(args) => histogram(context, args),
-        SequenceCommand::CountBy(args) => group::count_by(context, args),
+        SequenceCommand::CountBy(args) => {
+            table::check_no_table(&args.tables)?;
+            if args.by_count {
+                let cause = "--by-count is for tables, and the input is not one";
+                return Err(Error::usage("read arguments", cause)
+                    .hint("write the counts with -o, and sort them with --key count:desc"));
+            }
+            group::count_by(context, args)
+        }
         SequenceCommand::Top(args) => top(context, args),
         SequenceCommand::Find(args) => find(context, args),
         SequenceCommand::Partition(args) => write::partition(context, args),

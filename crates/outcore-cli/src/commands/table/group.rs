@@ -1,4 +1,4 @@
-//! `outcore group-by`: a row of aggregates for each group of a table.
+//! `outcore group-by` and `count-by`: a row of aggregates for each group of a table.
 //!
 //! Contract: as the folder's.
 
@@ -6,8 +6,10 @@ use outcore::Result;
 use outcore_io::units;
 use outcore_table::jobs::{self, Aggregate};
 
-use super::{Done, Request, check_tables, keys_of, run, text};
+use super::{Done, Request, check_tables, keys_of, refuse, run, text};
 use crate::cli::group::GroupByArgs;
+use crate::cli::lines::TextFlags;
+use crate::cli::sequence::CountByArgs;
 use crate::context::Context;
 use crate::resources;
 
@@ -42,4 +44,35 @@ pub(crate) fn group_by(context: &Context, args: &GroupByArgs) -> Result<u8> {
             Ok(Done::new("made", done).of(format!("{groups} of {rows}")))
         },
     )
+}
+
+/// `outcore count-by` of tables.
+pub(crate) fn count_by(context: &Context, args: &CountByArgs) -> Result<u8> {
+    let input = &args.input;
+    refuse(
+        !input.zip.is_empty() || !input.conditions.is_empty(),
+        "--zip and --where",
+    )?;
+    refuse(input.explain || input.dry_run, "--explain and --dry-run")?;
+    let limit_bytes = args.scratch.limit_bytes;
+    let (flags, drives) = (&input.resources, &input.drives);
+    let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
+    let columns: Vec<String> = args.expression.split(',').map(str::to_owned).collect();
+    let keys = keys_of(&columns, false)?;
+    let text = text::options(context, &args.tables, &TextFlags::default(), &input.inputs)?;
+    let request = Request {
+        inputs: &input.inputs,
+        output: args.output.as_deref(),
+        tables: &args.tables,
+        force: input.force,
+        replace: false,
+        record_io: &input.record_io,
+        text: &text,
+    };
+    run(context, &request, resources, |job, ends| {
+        let done = jobs::count_by(job, ends, &keys, args.by_count)?;
+        let values = units::counted(done.rows_out, "value");
+        let rows = units::counted(done.rows_in, "row");
+        Ok(Done::new("counted", done).of(format!("{values} in {rows}")))
+    })
 }

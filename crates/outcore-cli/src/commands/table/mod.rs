@@ -9,6 +9,7 @@
 
 mod convert;
 mod dedup;
+mod diff;
 mod edges;
 mod group;
 mod info;
@@ -42,11 +43,12 @@ use run::run;
 
 pub(crate) use convert::convert;
 pub(crate) use dedup::dedup;
+pub(crate) use diff::diff;
 pub(crate) use edges::convert_edges;
-pub(crate) use group::group_by;
+pub(crate) use group::{count_by, group_by};
 pub(crate) use info::info;
 pub(crate) use join::join;
-pub(crate) use order::{shuffle, sort, unique};
+pub(crate) use order::{merge, shuffle, sort, unique};
 pub(crate) use part::{head, sample, split};
 pub(crate) use select::{filter, map};
 pub(crate) use text::is_text_meant;

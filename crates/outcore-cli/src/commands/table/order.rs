@@ -1,4 +1,4 @@
-//! Tables in another order: `sort`, `unique` and `shuffle`.
+//! Tables in another order: `sort`, `merge`, `unique` and `shuffle`.
 //!
 //! Contract: as the folder's.
 
@@ -11,6 +11,8 @@ use super::text::is_text;
 use super::{Done, Request, keys_of, refuse, run, text};
 use crate::cli::SortArgs;
 use crate::cli::commands::{ShuffleArgs, UniqueArgs};
+use crate::cli::lines::TextFlags;
+use crate::cli::sequence::MergeArgs;
 use crate::context::Context;
 use crate::resources;
 
@@ -80,6 +82,36 @@ pub(crate) fn unique(context: &Context, args: &UniqueArgs) -> Result<u8> {
     };
     run(context, &request, resources, |job, ends| {
         Ok(Done::new("kept", jobs::unique(job, ends, &order)?))
+    })
+}
+
+/// `outcore merge` of tables.
+pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
+    let input = &args.input;
+    refuse(
+        !input.zip.is_empty() || !input.conditions.is_empty(),
+        "--zip and --where",
+    )?;
+    refuse(input.explain || input.dry_run, "--explain and --dry-run")?;
+    let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
+    let flags = TextFlags::default();
+    let text = text::options(context, &args.tables, &flags, &input.inputs)?;
+    let request = Request {
+        inputs: &input.inputs,
+        output: Some(&args.output.output),
+        tables: &args.tables,
+        force: input.force,
+        replace: false,
+        record_io: &input.record_io,
+        text: &text,
+    };
+    let order = TableOrder {
+        keys: keys_of(&args.by, args.descending)?,
+        is_stable: true,
+        is_descending: args.descending,
+    };
+    run(context, &request, resources, |job, ends| {
+        Ok(Done::new("merged", jobs::merge(job, ends, &order)?))
     })
 }
 

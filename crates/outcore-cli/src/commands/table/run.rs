@@ -10,7 +10,7 @@ use outcore::{Job, Result};
 use outcore_front::output::Target;
 use outcore_front::resources::Resources;
 use outcore_table::jobs::TableEnds;
-use outcore_table::output::FileRows;
+use outcore_table::output::{FileRows, OutputOptions};
 use serde_json::json;
 
 use super::outputs::{Directory, check_inputs_kept, outputs_of, sources_of};
@@ -41,8 +41,6 @@ pub(super) fn run_to(
     (files, file_rows): (&[PathBuf], FileRows),
     work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<Done>,
 ) -> Result<u8> {
-    let started = Instant::now();
-    let sources = sources_of(context, request.inputs)?;
     let (mut outputs, mut writes) = outputs_of(context, request)?;
     if !files.is_empty() {
         let names = files
@@ -53,9 +51,24 @@ pub(super) fn run_to(
             .collect::<Result<_>>()?;
         writes.files = file_rows;
     }
+    run_with(context, request, resources, (outputs, writes), work)
+}
+
+/// The same to these outputs, or to none.
+pub(super) fn run_with(
+    context: &Context,
+    request: &Request<'_>,
+    resources: Resources,
+    (outputs, mut writes): (Vec<PathBuf>, OutputOptions),
+    work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<Done>,
+) -> Result<u8> {
+    let started = Instant::now();
+    let sources = sources_of(context, request.inputs)?;
     check_inputs_kept(&sources, (request.inputs, &outputs), request.replace)?;
     writes.is_replacing = request.force || request.replace;
     let target = match outputs.as_slice() {
+        // Scratch has to be somewhere, even if nothing is written.
+        [] => Target::File(PathBuf::from("differences")),
         [path] => Target::File(path.clone()),
         paths => Target::Shards {
             paths: paths.to_vec(),

@@ -1,0 +1,496 @@
+//! What differs between two tables.
+//!
+//! Contract: [`diff`] compares the rows of two tables by the columns of a key, where null is equal to null, and counts those
+//! that are only in one of them, those that are changed, and those that are equal. Rows of a key that comes several times are
+//! compared in the order of their bytes, so that the order of the inputs does not matter. Two values are equal if they are stored
+//! alike; but values of a key as in a sort, where zeros and NaNs are one. What differs is written, if that is
+//! asked for, in the order of the key: `diff` says `left`, `right` or `changed`, `diff_columns` which columns differ, then come the
+//! columns of the key, and each other one as `NAME_left` and `NAME_right`.
+//!
+//! Both tables are sorted to private files of Arrow, each by the way of all sorts, and these are read side by side.
+//!
+//! Bounds: those of a sort, one table after the other, and the rows of both once on scratch; then a few batches.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Instant;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_select::interleave::interleave;
+use outcore::Job;
+use outcore_io::{Error, Kind, Result, threads};
+
+use super::merge::{Block, Runs};
+use super::rows_out::WriteShape;
+use super::sort::{create, open, scratch_dir, sort};
+use super::{TableEnds, TableOrder, TableSummary};
+use crate::fault;
+use crate::input::{InputOptions, TableInput};
+use crate::output::{OutputOptions, SINK_BYTES, Section, TableFormat};
+use crate::rows::{KeyColumn, RowCodec};
+use crate::schema::agree;
+
+const DIFF: &str = "compare tables";
+/// Rows of differences that are put together at once.
+const ROWS_AT_ONCE: usize = 1024;
+
+/// How many rows differ, and how many do not.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DiffSummary {
+    /// Rows of the left table that the right one has not.
+    pub left_rows: u64,
+    /// Rows of the right table that the left one has not.
+    pub right_rows: u64,
+    /// Rows of both that differ in other columns than the key's.
+    pub changed_rows: u64,
+    /// Rows of both that are equal.
+    pub equal_rows: u64,
+    /// What was read and written.
+    pub table: TableSummary,
+}
+
+impl DiffSummary {
+    /// Rows that differ.
+    pub fn differences(&self) -> u64 {
+        self.left_rows + self.right_rows + self.changed_rows
+    }
+}
+
+/// Compares the tables of `ends` and `right` by columns, or by all of them if none is named; writes what differs if there are
+/// outputs.
+///
+/// # Errors
+/// As [`sort`]; usage: tables of other columns.
+pub fn diff(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    (right, right_reads): (&[PathBuf], &InputOptions),
+    by: &[KeyColumn],
+) -> Result<DiffSummary> {
+    let started = Instant::now();
+    let right_ends = TableEnds {
+        inputs: right,
+        reads: right_reads,
+        ..*ends
+    };
+    let schema = schema_of_both(job, ends, &right_ends)?;
+    let mut keys = by.to_vec();
+    if keys.is_empty() {
+        keys.extend(
+            schema
+                .fields()
+                .iter()
+                .map(|field| KeyColumn::new(field.name())),
+        );
+    }
+    let drive = job.options.drives.first();
+    let parent = drive.map_or_else(|| scratch_dir(ends.outputs), |drive| drive.dir.clone());
+    job.device.sweep_private_dirs(&parent)?;
+    let dir = job.device.make_private_dir(&parent)?;
+    let order = TableOrder {
+        keys: keys.clone(),
+        ..TableOrder::default()
+    };
+    let mut done = TableSummary::default();
+    let mut paths = Vec::new();
+    for (name, side) in [("scratch-0", ends), ("scratch-1", &right_ends)] {
+        let path = dir.path().join(name);
+        let outputs = [path.clone()];
+        let sorted = TableEnds {
+            outputs: &outputs,
+            writes: &OutputOptions::new(TableFormat::ArrowFile),
+            ..*side
+        };
+        let sorted = sort(job, &sorted, &order)?;
+        add(&mut done, &sorted);
+        paths.push(path);
+    }
+    let sides = [side_of(job, &paths[0])?, side_of(job, &paths[1])?];
+    // As it was written: dictionaries are plain values now.
+    let schema = sides[0].schema();
+    let codec = RowCodec::new(schema, &keys)?;
+    let shape = Shape::new(schema, &keys);
+    let compared = compare(job, ends, &sides, (&codec, &keys, &shape))?;
+    for side in &sides {
+        done.read_bytes += side.read_bytes();
+    }
+    done.rows_out = compared.differences();
+    done.lens_bytes.clone_from(&compared.table.lens_bytes);
+    done.written_bytes += compared.table.written_bytes;
+    done.seconds = started.elapsed().as_secs_f64();
+    Ok(DiffSummary {
+        table: done,
+        ..compared
+    })
+}
+
+/// The columns of both, which must be the same.
+fn schema_of_both(job: &Job, left: &TableEnds<'_>, right: &TableEnds<'_>) -> Result<SchemaRef> {
+    let (one, other) = (open(job, left)?, open(job, right)?);
+    let first = |ends: &TableEnds<'_>| ends.inputs.first().cloned().unwrap_or_default();
+    let paths = (first(left), first(right));
+    agree(one.schema(), &paths.0, other.schema(), &paths.1)?;
+    // The right one's in the order of the left one's: rows are compared by it.
+    let same = one.schema().fields().iter().zip(other.schema().fields());
+    if same.clone().all(|(one, other)| one.name() == other.name()) {
+        return Ok(SchemaRef::clone(one.schema()));
+    }
+    let cause = "the tables have the same columns in another order";
+    Err(Error::usage(DIFF, cause)
+        .path(&paths.1)
+        .hint("give the order with --columns"))
+}
+
+fn add(sum: &mut TableSummary, done: &TableSummary) {
+    sum.rows_in += done.rows_in;
+    sum.read_bytes += done.read_bytes;
+    sum.written_bytes += done.written_bytes;
+    sum.passes += done.passes;
+    let kept_bytes = done.lens_bytes.iter().sum::<u64>();
+    sum.scratch_bytes = sum.scratch_bytes.max(done.scratch_bytes) + kept_bytes;
+    sum.phases.extend_from_slice(&done.phases);
+}
+
+fn side_of(job: &Job, path: &Path) -> Result<TableInput> {
+    let paths = [path.to_path_buf()];
+    let own = Job {
+        budget: outcore_io::memory::Budget::new(job.budget.free_bytes() / 4),
+        ..job.clone()
+    };
+    TableInput::open(&own, &paths, &InputOptions::default())
+}
+
+/// The columns of the differences.
+struct Shape {
+    schema: SchemaRef,
+    /// Places of the columns of the key, and of the others.
+    keys: Vec<usize>,
+    others: Vec<usize>,
+}
+
+impl Shape {
+    fn new(schema: &SchemaRef, keys: &[KeyColumn]) -> Self {
+        let is_key = |field: &Field| keys.iter().any(|key| key.name == *field.name());
+        let (keys, others): (Vec<usize>, Vec<usize>) =
+            (0..schema.fields().len()).partition(|place| is_key(schema.field(*place)));
+        let nullable =
+            |field: &Field, name: String| Field::new(name, field.data_type().clone(), true);
+        let mut fields = vec![
+            Field::new("diff", DataType::Utf8, false),
+            Field::new("diff_columns", DataType::Utf8, true),
+        ];
+        for &place in &keys {
+            let field = schema.field(place);
+            fields.push(nullable(field, field.name().clone()));
+        }
+        for &place in &others {
+            let field = schema.field(place);
+            fields.push(nullable(field, format!("{}_left", field.name())));
+            fields.push(nullable(field, format!("{}_right", field.name())));
+        }
+        Shape {
+            schema: Arc::new(Schema::new(fields)),
+            keys,
+            others,
+        }
+    }
+}
+
+fn compare(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    sides: &[TableInput; 2],
+    (codec, keys, shape): (&RowCodec, &[KeyColumn], &Shape),
+) -> Result<DiffSummary> {
+    let runs = [
+        Runs::of(&sides[0], (codec, keys), true)?,
+        Runs::of(&sides[1], (codec, keys), true)?,
+    ];
+    let free_bytes = job.budget.free_bytes();
+    let reader_bytes = [
+        runs[0].reader_bytes(free_bytes / 4)?,
+        runs[1].reader_bytes(free_bytes / 4)?,
+    ];
+    let output = match ends.outputs {
+        [] => None,
+        outputs => {
+            let least_bytes = ends.writes.group_min_bytes(&shape.schema) + SINK_BYTES;
+            let writes_shape = WriteShape {
+                writers_count: 1,
+                output_bytes: (free_bytes / 4).max(least_bytes),
+                batch_bytes: 0,
+            };
+            let what = (&shape.schema, ends.writes);
+            Some(create(job, outputs, what, (writes_shape, None))?)
+        }
+    };
+    let stored = sides.iter().flat_map(|side| side.pieces());
+    job.control
+        .begin_phase("compare", stored.map(|piece| piece.stored_bytes).sum());
+    let mut found = std::thread::scope(|scope| {
+        let mut heads = Vec::new();
+        for (run, reader_bytes) in runs.iter().zip(reader_bytes) {
+            let (sender, receiver) = sync_channel(1);
+            let feed = move || {
+                let pieces = run.files().first();
+                let fed = pieces.map_or(Ok(()), |pieces| {
+                    run.feed(job, pieces, reader_bytes, &sender)
+                });
+                if let Err(error) = fed {
+                    // Who does not listen any more has failed.
+                    let _ = sender.send(Err(error));
+                }
+            };
+            threads::spawn_scoped(scope, "outcore-table-diff-read", feed)?;
+            heads.push(Head::new(receiver, sides[0].schema()));
+        }
+        let [left, right] = <[Head; 2]>::try_from(heads)
+            .map_err(|_| Error::new(Kind::Io, DIFF, "two tables are compared"))?;
+        let section = output.as_ref().map(|output| output.section(0, 0));
+        let mut walk = Walk {
+            left,
+            right,
+            shape,
+            section,
+            rows: Vec::new(),
+            found: DiffSummary::default(),
+        };
+        walk.run(job)?;
+        walk.finish()
+    })?;
+    if let Some(output) = output {
+        job.control.begin_phase("publish", 0);
+        found.table.lens_bytes = output.publish()?;
+        found.table.written_bytes = found.table.lens_bytes.iter().sum();
+    }
+    Ok(found)
+}
+
+/// One of the tables: what has come of it.
+struct Head {
+    receiver: Receiver<Result<Block>>,
+    block: Option<Block>,
+    row: usize,
+    /// A row of nulls, and batches that rows of differences are taken from.
+    slots: Vec<RecordBatch>,
+}
+
+impl Head {
+    fn new(receiver: Receiver<Result<Block>>, schema: &SchemaRef) -> Self {
+        let nullable = schema.fields().iter();
+        let nullable = nullable.map(|field| field.as_ref().clone().with_nullable(true));
+        let nullable = Arc::new(Schema::new(nullable.collect::<Vec<_>>()));
+        Head {
+            receiver,
+            block: None,
+            row: 0,
+            slots: vec![nulls_of(&nullable)],
+        }
+    }
+
+    /// The next batch if there is none; whether there is one now.
+    fn fill(&mut self) -> Result<bool> {
+        if self.block.is_none() {
+            let Ok(block) = self.receiver.recv() else {
+                return Ok(false);
+            };
+            let block = block?;
+            self.slots.push(block.batch.clone());
+            self.block = Some(block);
+            self.row = 0;
+        }
+        Ok(true)
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.block.as_ref().map(|block| block.key(self.row))
+    }
+
+    fn row_bytes(&self) -> Option<&[u8]> {
+        self.block.as_ref().map(|block| block.row(self.row))
+    }
+
+    fn place(&self) -> (usize, usize) {
+        (self.slots.len() - 1, self.row)
+    }
+
+    fn step(&mut self) {
+        self.row += 1;
+        if self
+            .block
+            .as_ref()
+            .is_some_and(|block| self.row == block.len())
+        {
+            self.block = None;
+        }
+    }
+
+    /// Keeps nothing but what rows may still be taken from.
+    fn forget(&mut self) {
+        let last = self.block.as_ref().map(|block| block.batch.clone());
+        self.slots.truncate(1);
+        self.slots.extend(last);
+    }
+}
+
+fn nulls_of(schema: &SchemaRef) -> RecordBatch {
+    let columns = schema.fields().iter();
+    let columns = columns.map(|field| new_null_array(field.data_type(), 1));
+    RecordBatch::try_new(Arc::clone(schema), columns.collect())
+        .unwrap_or_else(|_| RecordBatch::new_empty(Arc::clone(schema)))
+}
+
+/// A row of differences: where its values are on both sides, the row of nulls standing for none.
+struct Difference {
+    kind: &'static str,
+    columns: Option<String>,
+    places: [(usize, usize); 2],
+}
+
+const NOWHERE: (usize, usize) = (0, 0);
+
+struct Walk<'a> {
+    left: Head,
+    right: Head,
+    shape: &'a Shape,
+    section: Option<Section<'a>>,
+    rows: Vec<Difference>,
+    found: DiffSummary,
+}
+
+impl Walk<'_> {
+    fn run(&mut self, job: &Job) -> Result<()> {
+        use std::cmp::Ordering;
+        let mut seen = 0u64;
+        loop {
+            let (is_left, is_right) = (self.left.fill()?, self.right.fill()?);
+            let order = match (is_left, is_right) {
+                (false, false) => return Ok(()),
+                (true, false) => Ordering::Less,
+                (false, true) => Ordering::Greater,
+                (true, true) => self.left.key().cmp(&self.right.key()),
+            };
+            match order {
+                Ordering::Less => {
+                    self.found.left_rows += 1;
+                    self.note("left", None, [self.left.place(), NOWHERE]);
+                    self.left.step();
+                }
+                Ordering::Greater => {
+                    self.found.right_rows += 1;
+                    self.note("right", None, [NOWHERE, self.right.place()]);
+                    self.right.step();
+                }
+                Ordering::Equal => {
+                    self.pair();
+                    self.left.step();
+                    self.right.step();
+                }
+            }
+            seen += 1;
+            if seen.is_multiple_of(4096) {
+                job.control.check()?;
+            }
+            let slots = self.left.slots.len() + self.right.slots.len();
+            if self.rows.len() >= ROWS_AT_ONCE || slots > 8 {
+                self.put()?;
+            }
+        }
+    }
+
+    /// Compares two rows of one key.
+    fn pair(&mut self) {
+        if self.left.row_bytes() == self.right.row_bytes() {
+            self.found.equal_rows += 1;
+            return;
+        }
+        let places = [self.left.place(), self.right.place()];
+        let value = |head: &Head, column: usize, (slot, row): (usize, usize)| {
+            head.slots[slot].column(column).slice(row, 1).to_data()
+        };
+        let differs = |&&column: &&usize| {
+            value(&self.left, column, places[0]) != value(&self.right, column, places[1])
+        };
+        let schema = self.left.slots[0].schema();
+        let others = self.shape.others.iter().filter(differs);
+        let names: Vec<&str> = others
+            .map(|&column| schema.field(column).name().as_str())
+            .collect();
+        match names.is_empty() {
+            // Values of the key that are one to a sort, or dictionaries of the same values.
+            true => self.found.equal_rows += 1,
+            false => {
+                self.found.changed_rows += 1;
+                let names = names.join(",");
+                self.note("changed", Some(names), places);
+            }
+        }
+    }
+
+    fn note(&mut self, kind: &'static str, columns: Option<String>, places: [(usize, usize); 2]) {
+        if self.section.is_some() {
+            self.rows.push(Difference {
+                kind,
+                columns,
+                places,
+            });
+        }
+    }
+
+    /// Writes the differences that were noted.
+    fn put(&mut self) -> Result<()> {
+        let rows = std::mem::take(&mut self.rows);
+        if let Some(section) = self.section.as_mut().filter(|_| !rows.is_empty()) {
+            let kinds: StringArray = rows.iter().map(|row| Some(row.kind)).collect();
+            let names: StringArray = rows.iter().map(|row| row.columns.as_deref()).collect();
+            let mut columns: Vec<ArrayRef> = vec![Arc::new(kinds), Arc::new(names)];
+            for &place in &self.shape.keys {
+                columns.push(self.left.or(&self.right, place, &rows)?);
+            }
+            for &place in &self.shape.others {
+                for (side, head) in [&self.left, &self.right].into_iter().enumerate() {
+                    let places = rows.iter().map(|row| row.places[side]);
+                    columns.push(taken(&head.arrays(place), &places.collect::<Vec<_>>())?);
+                }
+            }
+            let batch = RecordBatch::try_new(Arc::clone(&self.shape.schema), columns);
+            section.write(&batch.map_err(|error| fault::arrow(DIFF, &error))?)?;
+        }
+        self.left.forget();
+        self.right.forget();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<DiffSummary> {
+        self.put()?;
+        if let Some(section) = self.section.take() {
+            section.finish()?;
+        }
+        Ok(self.found)
+    }
+}
+
+impl Head {
+    fn arrays(&self, column: usize) -> Vec<&dyn Array> {
+        let slots = self.slots.iter();
+        slots.map(|batch| batch.column(column).as_ref()).collect()
+    }
+
+    /// Values of a column of this side, or of the other one where this has none.
+    fn or(&self, other: &Head, column: usize, rows: &[Difference]) -> Result<ArrayRef> {
+        let mut arrays = self.arrays(column);
+        let behind = arrays.len();
+        arrays.extend(other.arrays(column));
+        let places = rows.iter().map(|row| match row.places {
+            [NOWHERE, (slot, row)] => (behind + slot, row),
+            [place, _] => place,
+        });
+        taken(&arrays, &places.collect::<Vec<_>>())
+    }
+}
+
+fn taken(arrays: &[&dyn Array], places: &[(usize, usize)]) -> Result<ArrayRef> {
+    interleave(arrays, places).map_err(|error| fault::arrow(DIFF, &error))
+}

@@ -1,0 +1,577 @@
+//! Sorted tables merged into one.
+//!
+//! Contract: [`merge`] takes files each of which is in the order of columns, and writes the rows of all of them in that
+//! order; those of equal keys come in the order of the files. A file that is not in order is an error that names it and its first
+//! row that is out of place: nothing is left then. One read and one write, and no scratch, whatever the sizes.
+//!
+//! A thread for each file reads ahead, makes the keys and checks them; one merges; as many as the memory is enough for
+//! encode the output, in sections. A stretch of a file that comes before all other files' rows is passed on
+//! as it is, so that files whose ranges do not overlap are copied.
+//!
+//! Bounds: half of the memory for the readers and batches of all files together, so that many files need more of it; the rest
+//! for sections and the writers. Complexity: log2(files) comparisons of keys a row.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use arrow_array::RecordBatch;
+use arrow_select::interleave::interleave_record_batch;
+use outcore::Job;
+use outcore::sort::lines::rows::RowBatch;
+use outcore_io::{Error, Kind, Result, threads, units};
+
+use super::rows_out::WriteShape;
+use super::sort::{create, open};
+use super::{TableEnds, TableOrder, TableSummary};
+use crate::fault;
+use crate::input::{Piece, TableInput};
+use crate::output::{OutputOptions, SINK_BYTES, TableOutput};
+use crate::rows::{KeyColumn, RowCodec, key_of};
+
+const MERGE: &str = "merge tables";
+/// Rows that are put together at once.
+const ROWS_AT_ONCE: usize = 2048;
+
+/// Strings of bytes, one behind another.
+#[derive(Default)]
+struct Strings {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Strings {
+    fn push(&mut self, string: &[u8]) {
+        self.bytes.extend_from_slice(string);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn get(&self, number: usize) -> &[u8] {
+        let begin = match number {
+            0 => 0,
+            number => self.ends[number - 1],
+        };
+        &self.bytes[begin..self.ends[number]]
+    }
+}
+
+/// Rows of a file with their keys.
+pub(super) struct Block {
+    pub(super) batch: RecordBatch,
+    keys: Strings,
+    /// The whole rows, if they are wanted.
+    rows: Strings,
+}
+
+impl Block {
+    pub(super) fn len(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    pub(super) fn key(&self, row: usize) -> &[u8] {
+        self.keys.get(row)
+    }
+
+    /// All bytes of a row.
+    pub(super) fn row(&self, row: usize) -> &[u8] {
+        self.rows.get(row)
+    }
+}
+
+/// Merges the files of `ends`, each of which is in the order of `order`.
+///
+/// # Errors
+/// As [`super::sort`]; corrupt: a file that is not in order; memory for so many files.
+pub fn merge(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<TableSummary> {
+    let started = Instant::now();
+    let input = open(job, ends)?;
+    let mut keys = order.keys.clone();
+    if keys.is_empty() {
+        let fields = input.schema().fields().iter();
+        keys.extend(fields.map(|field| KeyColumn {
+            is_descending: order.is_descending,
+            ..KeyColumn::new(field.name())
+        }));
+    }
+    let codec = RowCodec::new(input.schema(), &keys)?;
+    let runs = Runs::of(&input, (&codec, &keys), false)?;
+    let writes = OutputOptions {
+        sorted_by: keys.clone(),
+        ..ends.writes.clone()
+    };
+    let free_bytes = job.budget.free_bytes();
+    let reader_bytes = runs.reader_bytes(free_bytes / 2)?;
+    let group_bytes = writes.group_min_bytes(input.schema()).max(64 << 10);
+    let by_memory = (free_bytes / 4).saturating_sub(SINK_BYTES) / group_bytes;
+    let by_memory = usize::try_from(by_memory).unwrap_or(usize::MAX);
+    let writers_count = job.options.threads.min(by_memory).max(1);
+    let shape = WriteShape {
+        writers_count,
+        output_bytes: (free_bytes / 4).max(group_bytes * writers_count as u64 + SINK_BYTES),
+        batch_bytes: 0,
+    };
+    let what = (input.schema(), &writes);
+    let rows_count = input.rows_count();
+    let output = create(job, ends.outputs, what, (shape, Some(rows_count)))?;
+    let stored_bytes = input.pieces().iter().map(|piece| piece.stored_bytes).sum();
+    job.control.begin_phase("merge", stored_bytes);
+    let section_bytes = free_bytes / 4 / (writers_count as u64 + 2);
+    runs.merge(job, &output, (reader_bytes, section_bytes, writers_count))?;
+    input.check_unchanged()?;
+    job.control.begin_phase("publish", 0);
+    let lens_bytes = output.publish()?;
+    Ok(TableSummary {
+        rows_in: rows_count,
+        rows_out: rows_count,
+        seconds: started.elapsed().as_secs_f64(),
+        read_bytes: input.read_bytes(),
+        written_bytes: lens_bytes.iter().sum(),
+        lens_bytes,
+        passes: 1,
+        ..TableSummary::default()
+    })
+}
+
+/// The pieces of each file that has some.
+fn files_of(input: &TableInput) -> Vec<Vec<Piece>> {
+    let mut files: Vec<Vec<Piece>> = Vec::new();
+    for piece in input.pieces() {
+        match files.last_mut() {
+            Some(last) if last.first().is_some_and(|first| first.file == piece.file) => {
+                last.push(*piece);
+            }
+            _ => files.push(vec![*piece]),
+        }
+    }
+    files
+}
+
+/// What is merged, and by what.
+pub(super) struct Runs<'a> {
+    input: &'a TableInput,
+    files: Vec<Vec<Piece>>,
+    /// Of the columns of the key alone, and where these are.
+    narrow: RowCodec,
+    places: Vec<usize>,
+    /// Of whole rows, if they are wanted.
+    whole: Option<&'a RowCodec>,
+    keys: &'a [KeyColumn],
+}
+
+/// A part of the output.
+struct Part {
+    number: u64,
+    first_row: u64,
+    batches: Vec<RecordBatch>,
+}
+
+impl<'a> Runs<'a> {
+    /// The files of `input`, whose rows have keys, and are made whole if they are wanted.
+    pub(super) fn of(
+        input: &'a TableInput,
+        (codec, keys): (&'a RowCodec, &'a [KeyColumn]),
+        is_whole: bool,
+    ) -> Result<Self> {
+        let (names, narrow) = codec.keys_alone()?;
+        let places = names.iter().map(|name| input.schema().index_of(name));
+        let places = places.collect::<std::result::Result<Vec<_>, _>>();
+        Ok(Runs {
+            input,
+            files: files_of(input),
+            narrow,
+            places: places.map_err(|error| fault::arrow(MERGE, &error))?,
+            whole: is_whole.then_some(codec),
+            keys,
+        })
+    }
+
+    /// The pieces of each file.
+    pub(super) fn files(&self) -> &[Vec<Piece>] {
+        &self.files
+    }
+
+    /// The memory of each reader, out of `memory_bytes` for all of them and the batches that they make.
+    pub(super) fn reader_bytes(&self, memory_bytes: u64) -> Result<u64> {
+        let count = self.files.len().max(1) as u64;
+        let least_bytes = self.input.memory_min_bytes();
+        let reader_bytes = memory_bytes / count / 3;
+        if reader_bytes >= least_bytes {
+            return Ok(reader_bytes);
+        }
+        let cause = format!(
+            "{} need {} to be read side by side, and there is {}",
+            units::counted(count, "file"),
+            units::bytes(least_bytes.saturating_mul(count).saturating_mul(3)),
+            units::bytes(memory_bytes)
+        );
+        Err(Error::new(Kind::Memory, MERGE, cause).hint(
+            "allow twice that with --memory, merge fewer files at a time, or sort them all with `outcore sort`",
+        ))
+    }
+
+    fn merge(
+        &self,
+        job: &Job,
+        output: &TableOutput,
+        (reader_bytes, section_bytes, writers_count): (u64, u64, usize),
+    ) -> Result<()> {
+        std::thread::scope(|scope| {
+            let mut receivers = Vec::new();
+            for pieces in &self.files {
+                let (sender, receiver) = sync_channel(1);
+                let feed = move || {
+                    if let Err(error) = self.feed(job, pieces, reader_bytes, &sender) {
+                        // Who does not listen any more has failed.
+                        let _ = sender.send(Err(error));
+                    }
+                };
+                threads::spawn_scoped(scope, "outcore-table-merge-read", feed)?;
+                receivers.push(receiver);
+            }
+            let (to_writers, parts) = sync_channel::<Part>(1);
+            let parts = Arc::new(Mutex::new(parts));
+            let mut writers = Vec::new();
+            for _ in 0..writers_count {
+                let parts = Arc::clone(&parts);
+                let write = move || write_parts(output, &parts);
+                writers.push(threads::spawn_scoped(
+                    scope,
+                    "outcore-table-merge-write",
+                    write,
+                )?);
+            }
+            // If all writers fail, nobody listens any more.
+            drop(parts);
+            let mut merger = Merger::new(receivers, (to_writers, section_bytes));
+            let merged = merger.run(job);
+            // Readers and writers end when nobody listens or sends any more.
+            drop(merger);
+            let panicked = |_| Err(Error::new(Kind::Io, MERGE, "a thread panicked"));
+            let written = writers.into_iter();
+            let written = written.map(|writer| writer.join().unwrap_or_else(panicked));
+            let failure = written.filter_map(Result::err).reduce(|one, other| {
+                // One that was given up is the sequel of another.
+                match one.kind() {
+                    Kind::Interrupted => other,
+                    _ => one,
+                }
+            });
+            match (merged, failure) {
+                (Err(error), Some(cause)) if error.kind() == Kind::Interrupted => Err(cause),
+                (Err(error), _) => Err(error),
+                (Ok(()), Some(cause)) => Err(cause),
+                (Ok(()), None) => Ok(()),
+            }
+        })
+    }
+
+    /// Reads a file and hands its rows over with their keys, which must ascend.
+    pub(super) fn feed(
+        &self,
+        job: &Job,
+        pieces: &[Piece],
+        reader_bytes: u64,
+        sender: &SyncSender<Result<Block>>,
+    ) -> Result<()> {
+        let mut reader = self.input.reader(reader_bytes)?;
+        let mut rows = RowBatch::default();
+        let mut last: Option<Vec<u8>> = None;
+        let mut before_count = 0u64;
+        for &piece in pieces {
+            for batch in reader.open(piece)? {
+                let batch = batch?;
+                if batch.num_rows() == 0 {
+                    continue;
+                }
+                let narrow = batch.project(&self.places);
+                let narrow = narrow.map_err(|error| fault::arrow(MERGE, &error))?;
+                rows.clear();
+                self.narrow.encode(&narrow, &mut rows)?;
+                let mut block = Block {
+                    batch,
+                    keys: Strings::default(),
+                    rows: Strings::default(),
+                };
+                for row in rows.iter() {
+                    block.keys.push(key_of(row).unwrap_or_default());
+                }
+                if let Some(codec) = self.whole {
+                    rows.clear();
+                    codec.encode(&block.batch, &mut rows)?;
+                    rows.iter().for_each(|row| block.rows.push(row));
+                }
+                for row in 0..block.len() {
+                    let is_wrong = match row {
+                        0 => last.as_ref().is_some_and(|last| &last[..] > block.key(0)),
+                        row => block.key(row - 1) > block.key(row),
+                    };
+                    if is_wrong {
+                        return Err(self.out_of_order(piece, before_count + row as u64 + 1));
+                    }
+                }
+                before_count += block.len() as u64;
+                let kept = last.get_or_insert_default();
+                kept.clear();
+                kept.extend_from_slice(block.key(block.len() - 1));
+                if sender.send(Ok(block)).is_err() {
+                    return Ok(());
+                }
+            }
+            job.control.advance(piece.stored_bytes);
+        }
+        Ok(())
+    }
+
+    /// The error for a row, counted from 1, that must come before the one in front of it.
+    fn out_of_order(&self, piece: Piece, row: u64) -> Error {
+        let names: Vec<&str> = self.keys.iter().map(|key| key.name.as_str()).collect();
+        let cause = format!(
+            "row {} comes before row {} in the order of {}",
+            units::count(row),
+            units::count(row - 1),
+            names.join(", ")
+        );
+        let path: Option<PathBuf> = self
+            .input
+            .paths()
+            .nth(piece.file)
+            .map(std::path::Path::to_path_buf);
+        let error = Error::corrupt(MERGE, cause)
+            .hint("sort this file first with `outcore sort`, by the same columns");
+        match path {
+            Some(path) => error.path(path),
+            None => error,
+        }
+    }
+}
+
+/// Writes parts until there are no more.
+fn write_parts(output: &TableOutput, parts: &Mutex<Receiver<Part>>) -> Result<()> {
+    loop {
+        let next = parts.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(part) = next else {
+            return Ok(());
+        };
+        let mut section = output.section(part.number, part.first_row);
+        for batch in &part.batches {
+            section.write(batch)?;
+        }
+        section.finish()?;
+    }
+}
+
+/// One of the files: what has come of it.
+struct Head {
+    receiver: Receiver<Result<Block>>,
+    block: Block,
+    row: usize,
+    /// The place of its batch among those that rows are taken from.
+    slot: usize,
+}
+
+impl Head {
+    fn key(&self) -> &[u8] {
+        self.block.key(self.row)
+    }
+}
+
+struct Merger {
+    waiting: Vec<Receiver<Result<Block>>>,
+    /// By file; those that have ended are nothing.
+    heads: Vec<Option<Head>>,
+    /// The numbers of the heads, as a heap: none is larger than the two below it.
+    heap: Vec<usize>,
+    /// Batches that rows are taken from, and which rows.
+    slots: Vec<RecordBatch>,
+    picks: Vec<(usize, usize)>,
+    part: Part,
+    part_bytes: u64,
+    rows_count: u64,
+    to_writers: SyncSender<Part>,
+    section_bytes: u64,
+}
+
+impl Merger {
+    fn new(
+        waiting: Vec<Receiver<Result<Block>>>,
+        (to_writers, section_bytes): (SyncSender<Part>, u64),
+    ) -> Self {
+        Merger {
+            waiting,
+            heads: Vec::new(),
+            heap: Vec::new(),
+            slots: Vec::new(),
+            picks: Vec::new(),
+            part: Part {
+                number: 0,
+                first_row: 0,
+                batches: Vec::new(),
+            },
+            part_bytes: 0,
+            rows_count: 0,
+            to_writers,
+            section_bytes,
+        }
+    }
+
+    fn run(&mut self, job: &Job) -> Result<()> {
+        for (file, receiver) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
+            let head = match receiver.recv() {
+                Ok(block) => Some(self.head(receiver, block?)),
+                Err(_) => None,
+            };
+            if head.is_some() {
+                self.heap.push(file);
+            }
+            self.heads.push(head);
+        }
+        for place in (0..self.heap.len() / 2).rev() {
+            self.sift(place);
+        }
+        while let Some(&first) = self.heap.first() {
+            job.control.check()?;
+            self.take(first)?;
+        }
+        self.put_together()?;
+        self.hand_over()
+    }
+
+    fn head(&mut self, receiver: Receiver<Result<Block>>, block: Block) -> Head {
+        self.slots.push(block.batch.clone());
+        Head {
+            receiver,
+            block,
+            row: 0,
+            slot: self.slots.len() - 1,
+        }
+    }
+
+    /// Whether the head of a file comes before that of another one.
+    fn is_before(&self, one: usize, other: usize) -> bool {
+        let key = |file: usize| self.heads[file].as_ref().map(Head::key);
+        (key(one), one) < (key(other), other)
+    }
+
+    fn sift(&mut self, mut place: usize) {
+        loop {
+            let below = 2 * place + 1;
+            if below >= self.heap.len() {
+                return;
+            }
+            let other = below + 1;
+            let is_other =
+                other < self.heap.len() && self.is_before(self.heap[other], self.heap[below]);
+            let least = if is_other { other } else { below };
+            if !self.is_before(self.heap[least], self.heap[place]) {
+                return;
+            }
+            self.heap.swap(place, least);
+            place = least;
+        }
+    }
+
+    /// Takes rows of the file that is first, as long as it is, of its batch.
+    fn take(&mut self, first: usize) -> Result<()> {
+        let below = [1, 2].into_iter().filter_map(|place| self.heap.get(place));
+        let next = below
+            .copied()
+            .reduce(|one, other| match self.is_before(other, one) {
+                true => other,
+                false => one,
+            });
+        let rival = next.and_then(|next| self.heads[next].as_ref().map(|head| (head.key(), next)));
+        let Some(head) = self.heads[first].as_ref() else {
+            return Ok(());
+        };
+        let (from, slot, end) = (head.row, head.slot, head.block.len());
+        let is_mine = |row: usize| match rival {
+            None => true,
+            Some(rival) => (head.block.key(row), first) < rival,
+        };
+        let until = match is_mine(end - 1) {
+            true => end,
+            false => (from + 1..end).find(|&row| !is_mine(row)).unwrap_or(end),
+        };
+        if until == end && until - from >= ROWS_AT_ONCE / 2 {
+            let slice = head.block.batch.slice(from, until - from);
+            self.put_together()?;
+            self.put(slice)?;
+        } else {
+            self.picks.extend((from..until).map(|row| (slot, row)));
+        }
+        if until < end {
+            if let Some(head) = self.heads[first].as_mut() {
+                head.row = until;
+            }
+        } else {
+            self.advance(first)?;
+        }
+        self.sift(0);
+        match self.picks.len() >= ROWS_AT_ONCE || self.slots.len() > 2 * self.heads.len() {
+            true => self.put_together(),
+            false => Ok(()),
+        }
+    }
+
+    /// The next batch of a file, or its end.
+    fn advance(&mut self, file: usize) -> Result<()> {
+        let Some(head) = self.heads[file].take() else {
+            return Ok(());
+        };
+        match head.receiver.recv() {
+            Ok(block) => self.heads[file] = Some(self.head(head.receiver, block?)),
+            Err(_) => {
+                self.heap.swap_remove(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a batch of the rows that were picked.
+    fn put_together(&mut self) -> Result<()> {
+        let batches: Vec<&RecordBatch> = self.slots.iter().collect();
+        for picks in self.picks.chunks(ROWS_AT_ONCE) {
+            let made = interleave_record_batch(&batches, picks);
+            let made = made.map_err(|error| fault::arrow(MERGE, &error))?;
+            self.part.batches.push(made);
+        }
+        let made = std::mem::take(&mut self.picks).len();
+        self.slots.clear();
+        for head in self.heads.iter_mut().flatten() {
+            head.slot = self.slots.len();
+            self.slots.push(head.block.batch.clone());
+        }
+        let count = made.div_ceil(ROWS_AT_ONCE);
+        let put = self.part.batches.split_off(self.part.batches.len() - count);
+        put.into_iter().try_for_each(|batch| self.put(batch))
+    }
+
+    /// Appends a batch to the part that is being made.
+    fn put(&mut self, batch: RecordBatch) -> Result<()> {
+        self.rows_count += batch.num_rows() as u64;
+        let columns = batch.columns().iter();
+        let sizes = columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0));
+        self.part_bytes += sizes.sum::<usize>() as u64;
+        self.part.batches.push(batch);
+        match self.part_bytes >= self.section_bytes {
+            true => self.hand_over(),
+            false => Ok(()),
+        }
+    }
+
+    fn hand_over(&mut self) -> Result<()> {
+        let next = Part {
+            number: self.part.number + 1,
+            first_row: self.rows_count,
+            batches: Vec::new(),
+        };
+        self.part_bytes = 0;
+        let part = std::mem::replace(&mut self.part, next);
+        if part.batches.is_empty() {
+            return Ok(());
+        }
+        let failed = |_| Error::new(Kind::Interrupted, MERGE, "the output has failed");
+        self.to_writers.send(part).map_err(failed)
+    }
+}
