@@ -49,7 +49,10 @@ use crate::input::InputOptions;
 use crate::output::OutputOptions;
 
 pub use copy::copy;
-pub use dedup::{DedupSummary, Keep, Near, Shingles, dedup, dedup_near};
+pub use dedup::{
+    DedupSummary, Keep, Near, Shingles, Substring, SubstringSummary, dedup, dedup_near,
+    dedup_substring,
+};
 pub use group::{Aggregate, AggregateKind, group_by};
 pub use join::{AsOf, ColumnPair, Join, JoinKind, join};
 pub use part::{halves, head, sample};

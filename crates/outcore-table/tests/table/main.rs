@@ -23,6 +23,7 @@ mod partitions;
 mod parts;
 mod rows;
 mod select;
+mod substring;
 mod top;
 mod verify;
 mod windows;
