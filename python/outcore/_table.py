@@ -26,7 +26,7 @@ from . import _outcore
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._units import whole
-from ._wire import JoinRequest, NearRequest, ResourcesRequest, TableReply
+from ._wire import JoinRequest, NearRequest, ResourcesRequest, SubstringRequest, TableReply
 
 _SEED = 1
 
@@ -50,7 +50,7 @@ class TableSummary:
 
     rows_in: int
     rows_out: int
-    #: Rows that `dedup` left out; `None` of other jobs.
+    #: Rows that `dedup` left out, or passages that `dedup_substring` cut; `None` of other jobs.
     removed: int | None
     seconds: float
     read_bytes: int
@@ -236,6 +236,22 @@ class Table:
         first: the columns, and behind them `count`."""
         return self._step("count_by", by=_texts("by", by), descending=bool(by_count))
 
+    def dedup_substring(
+        self, column: str, length: SupportsIndex = 50, *, removed: api.StrPath | None = None
+    ) -> Table:
+        """Without the passages of a text that occur before.
+
+        Args:
+            column: The column of the text.
+            length: Text of at least so many bytes that occurs before, in an earlier row or earlier in its own, is cut. The first
+                occurrence stays, and so do all rows.
+            removed: A file that says what was cut: `row`, `start` and `length` in bytes, `first_row`, where its beginning occurs
+                before, and `text`.
+        """
+        substring: SubstringRequest = {"column": column, "len_bytes": whole("length", length)}
+        others = None if removed is None else api._path(removed)
+        return self._step("dedup", substring=substring, removed=others)
+
     def group_by(self, by: api.Keys, *aggregates: str, **named: str) -> Table:
         """A row of aggregates for each group of rows, in the order of the groups' columns: `group_by("country", "count",
         total="sum(bytes)")`. Without any, rows are counted. The aggregates are those of `outcore group-by --help`."""
@@ -413,6 +429,7 @@ class Table:
             "first": None,
             "join": None,
             "near": None,
+            "substring": None,
             "columns": self._columns,
             "union": self._union,
             "schema": self._schema,

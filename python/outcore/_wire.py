@@ -662,6 +662,13 @@ class NearRequest(TypedDict):
     hashes: int
 
 
+class SubstringRequest(TypedDict):
+    """Which passages of texts are cut."""
+
+    column: str
+    len_bytes: int
+
+
 class TableRequest(TypedDict):
     """A job on a table."""
 
@@ -683,6 +690,7 @@ class TableRequest(TypedDict):
     first: int | None
     join: JoinRequest | None
     near: NearRequest | None
+    substring: SubstringRequest | None
     columns: list[str] | None
     union: bool
     schema: str | None

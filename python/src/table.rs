@@ -17,8 +17,8 @@ use outcore_io::output::parent_of;
 use outcore_table::expr::{Assignment, Expr};
 use outcore_table::input::{InputOptions, TextKind, TextOptions, files_of, parse_types};
 use outcore_table::jobs::{
-    self, Aggregate, AsOf, ColumnPair, Join, JoinKind, Keep, Near, Selection, Shingles, TableEnds,
-    TableOrder, TableSummary, Window, WindowColumn,
+    self, Aggregate, AsOf, ColumnPair, Join, JoinKind, Keep, Near, Selection, Shingles, Substring,
+    TableEnds, TableOrder, TableSummary, Window, WindowColumn,
 };
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 use outcore_table::rows::KeyColumn;
@@ -57,6 +57,7 @@ pub(crate) struct TableJob {
     first: Option<u64>,
     join: Option<JoinRequest>,
     near: Option<NearRequest>,
+    substring: Option<SubstringRequest>,
     columns: Option<Vec<String>>,
     union: bool,
     /// Types of columns of text.
@@ -111,6 +112,14 @@ struct NearRequest {
     jaccard: f64,
     shingles: String,
     hashes: usize,
+}
+
+/// Which passages of texts are cut.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+struct SubstringRequest {
+    column: String,
+    len_bytes: usize,
 }
 
 /// What it did.
@@ -168,6 +177,14 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
                 Some(path) => Some((path, request.writes(path)?)),
             };
             let others = others.as_ref().map(|(path, writes)| (*path, writes));
+            if let Some(substring) = &request.substring {
+                let wanted = Substring {
+                    column: substring.column.clone(),
+                    len_bytes: substring.len_bytes,
+                };
+                let done = jobs::dedup_substring(&job, &ends, &wanted, others)?;
+                return Ok(TableDone::new(&done.table, Some(done.cuts), started));
+            }
             let done = match &request.near {
                 None => jobs::dedup(&job, &ends, (&keys, &keep), others)?,
                 Some(near) => {

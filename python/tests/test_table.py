@@ -87,6 +87,19 @@ def test_duplicates_go_and_what_is_removed_is_written(here: Path) -> None:
     assert names == ["", "Straße", "de", "fr", "us", None]
 
 
+def test_passages_that_occur_before_are_cut(here: Path) -> None:
+    passage = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+    texts = [f"One. {passage}", None, f"{passage} Two.", "Three."]
+    write(here / "t.parquet", pa.table({"text": texts}))
+    cut = outcore.table("t.parquet").dedup_substring("text", removed="r.parquet")
+    assert pa.table(cut)["text"].to_pylist() == [texts[0], None, " Two.", "Three."]
+    expected = {"row": 2, "start": 0, "length": len(passage), "first_row": 0, "text": passage}
+    assert pq.read_table("r.parquet").to_pylist() == [expected]
+    assert cut.summary is not None and cut.summary.removed == 1
+    with pytest.raises(outcore.UsageError, match="7 bytes"):
+        outcore.table("t.parquet").dedup_substring("text", 7)
+
+
 def test_tables_in_memory_come_in_and_go_out_as_streams(here: Path) -> None:
     table = rows(2500, 4)
     expected = table.sort_by([("x", "descending")])

@@ -15,6 +15,7 @@ Examples:
   outcore dedup docs.parquet -o clean.parquet --by text --removed duplicates.parquet
   outcore dedup t.parquet -o t2.parquet --keep last --memory 512MiB
   outcore dedup docs.parquet -o clean.parquet --near text --jaccard 0.8 --removed near.parquet
+  outcore dedup docs.parquet -o clean.parquet --substring 50 --of text --removed passages.parquet
 
 Without --by, rows are duplicates if all their columns are equal. Nulls equal each other. For \
 distinct rows in the order of their keys, use `outcore unique`, which also works on lines, CSV \
@@ -24,7 +25,12 @@ and JSON lines.
 that have a band in common belong together. Whether two texts share one rises steeply around the \
 similarity --jaccard: the share of the shingles of both that both have. Shingles are 5 words, in \
 lower case and without punctuation. The result depends on the rows, the options and --seed alone. \
-The removed rows get a column duplicate_of: the number of the row that was kept, from 0.";
+The removed rows get a column duplicate_of: the number of the row that was kept, from 0.
+
+--substring cuts passages of texts instead of rows: text that occurs before, in an earlier row or earlier \
+in its own, is cut where it has at least so many bytes. The first occurrence stays, and so do all rows, \
+those whose text becomes empty, too. --removed has a row for each cut: row, start and length (in \
+bytes), first_row (where its beginning occurs before) and text.";
 
 /// Remove duplicate rows from tables, and leave the others where they are
 ///
@@ -86,7 +92,24 @@ pub(crate) struct DedupArgs {
         help_heading = "Near duplicates"
     )]
     pub(crate) seed: u64,
-    /// Write the rows that are left out to this table
+    /// Cut text of at least so many bytes that occurs before; 50 is usual
+    #[arg(
+        long,
+        value_name = "BYTES",
+        conflicts_with_all = ["by", "near", "keep"],
+        requires = "of",
+        help_heading = "Passages"
+    )]
+    pub(crate) substring: Option<usize>,
+    /// The column of the texts
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        requires = "substring",
+        help_heading = "Passages"
+    )]
+    pub(crate) of: Option<String>,
+    /// Write the rows that are left out, or the passages, to this table
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) removed: Option<PathBuf>,
 }

@@ -119,6 +119,7 @@ fn killed_jobs_on_tables_leave_each_output_whole_or_absent() {
         "unique t.parquet -o o.parquet --by name",
         "dedup t.parquet -o o.parquet --by name --removed r.parquet",
         "dedup t.parquet -o o.parquet --near name --removed r.parquet",
+        "dedup t.parquet -o o.parquet --substring 8 --of name --removed r.parquet",
         "group-by t.parquet -o o.parquet --by name --agg sum(number)",
         "window t.parquet -o o.parquet --by name --order number --add lag(number),row_number",
         "join t.parquet few.parquet -o o.parquet --on number --how full",

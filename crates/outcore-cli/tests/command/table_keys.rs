@@ -159,6 +159,58 @@ fn rows_whose_texts_are_nearly_the_same_are_removed() {
 }
 
 #[test]
+fn passages_that_occur_before_are_cut_and_told() {
+    let place = TestDir::new();
+    let passage = "to be, or not to be, that is the question: whether 'tis nobler";
+    let texts = [
+        format!("{passage} one"),
+        format!("two {passage}"),
+        String::new(),
+    ];
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    let table = RecordBatch::try_from_iter([("text", text), ("number", number)]).unwrap();
+    write(&place.path("t.parquet"), &table);
+    let run = |arguments: &[&str]| {
+        let common = ["dedup", "t.parquet", "-o", "d.parquet", "--force", "--json"];
+        place.run(&[&common[..], arguments].concat())
+    };
+    let summary = run(&[
+        "--substring",
+        "50",
+        "--of",
+        "text",
+        "--removed",
+        "r.parquet",
+    ])
+    .ok()
+    .event("summary");
+    assert_eq!(summary["records"], json!(3));
+    assert_eq!(summary["cuts"], json!(1));
+    assert_eq!(summary["cut_bytes"], json!(passage.len()));
+    assert!(place.path("r.parquet").is_file());
+    for (arguments, cause, hint) in [
+        (&["--substring", "50"][..], "--of", ""),
+        (&["--of", "text"], "--substring", ""),
+        (&["--substring", "5", "--of", "text"], "5 bytes", "8 bytes"),
+        (&["--substring", "50", "--of", "txet"], "txet", "`text`"),
+        (&["--substring", "50", "--of", "number"], "Int64", "texts"),
+        (
+            &["--substring", "50", "--of", "text", "--keep", "last"],
+            "--keep",
+            "",
+        ),
+        (
+            &["--substring", "50", "--of", "text", "--by", "text"],
+            "--by",
+            "",
+        ),
+    ] {
+        run(arguments).fails(2, &[cause], hint);
+    }
+}
+
+#[test]
 fn a_table_is_split_into_directories_by_its_columns() {
     let place = TestDir::new();
     let all = batch(700);

@@ -57,7 +57,10 @@ use crate::output::OutputOptions;
 
 pub use copy::copy;
 pub use count::count_by;
-pub use dedup::{DedupSummary, Keep, Near, Shingles, dedup, dedup_near};
+pub use dedup::{
+    DedupSummary, Keep, Near, Shingles, Substring, SubstringSummary, dedup, dedup_near,
+    dedup_substring,
+};
 pub use diff::{DiffSummary, diff};
 pub use group::{Aggregate, AggregateKind, group_by};
 pub use join::{AsOf, ColumnPair, Join, JoinKind, join};

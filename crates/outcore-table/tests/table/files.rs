@@ -14,23 +14,21 @@ use arrow_array::types::{
     Int64Type, Time32MillisecondType, TimestampMillisecondType, TimestampSecondType,
 };
 use arrow_array::{
-    ArrayRef, Int64Array, ListArray, RecordBatch, StringArray, StructArray, Time32SecondArray,
-    TimestampMillisecondArray, TimestampSecondArray,
+    ArrayRef, Int64Array, ListArray, RecordBatch, StringArray, Time32SecondArray,
+    TimestampSecondArray,
 };
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
-use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::concat::concat_batches;
 use outcore::{IoMode, Job, JobOptions};
 use outcore_io::{Kind, Result};
 use outcore_table::input::{Comparison, InputOptions, Literal, Predicate, TableInput};
 use outcore_table::output::{Codec, OutputOptions, TableFormat, TableOutput, WriterShape};
 use outcore_table::rows::KeyColumn;
+use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
 use parquet::basic::Compression;
-use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
 
@@ -641,46 +639,6 @@ fn times_in_seconds_become_milliseconds_in_parquet_and_stay_in_arrow() {
     let values = values.as_primitive::<TimestampMillisecondType>();
     assert_eq!(values.iter().collect::<Vec<_>>(), [Some(1_000), None]);
     assert!(written("out.arrow", TableFormat::ArrowFile) == batch);
-}
-
-/// As pyarrow writes it: milliseconds in the file, and beside them the schema of what they were.
-#[test]
-fn the_zone_of_times_that_were_seconds_is_kept() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("t.parquet");
-    let of = |unit: TimeUnit, zone: &str| DataType::Timestamp(unit, Some(zone.into()));
-    let schema_of = |unit: TimeUnit| {
-        let inner = Fields::from(vec![Field::new("at", of(unit, "Europe/Berlin"), true)]);
-        Arc::new(Schema::new(vec![
-            Field::new("at", of(unit, "+05:30"), true),
-            Field::new("s", DataType::Struct(inner), true),
-        ]))
-    };
-    let stored = schema_of(TimeUnit::Millisecond);
-    let times = |zone: &str| -> ArrayRef {
-        Arc::new(TimestampMillisecondArray::from(vec![Some(5_000), None]).with_timezone(zone))
-    };
-    let DataType::Struct(inner) = stored.field(1).data_type() else {
-        unreachable!()
-    };
-    let nested = StructArray::new(inner.clone(), vec![times("Europe/Berlin")], None);
-    let columns: Vec<ArrayRef> = vec![times("+05:30"), Arc::new(nested)];
-    let batch = RecordBatch::try_new(Arc::clone(&stored), columns).unwrap();
-    let written = encode_arrow_schema(&schema_of(TimeUnit::Second));
-    let properties = WriterProperties::builder()
-        .set_key_value_metadata(Some(vec![KeyValue::new(
-            ARROW_SCHEMA_META_KEY.to_owned(),
-            written,
-        )]))
-        .build();
-    let options = ArrowWriterOptions::new()
-        .with_skip_arrow_metadata(true)
-        .with_properties(properties);
-    let file = File::create(&path).unwrap();
-    let mut writer = ArrowWriter::try_new_with_options(file, Arc::clone(&stored), options).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
-    assert!(read(&path) == batch, "{:?}", read(&path).schema());
 }
 
 #[test]

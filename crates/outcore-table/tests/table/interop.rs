@@ -3,16 +3,23 @@
 //! Contract: values are compared, not what programs call the elements of lists. Skips, saying so, where `PYTHON`
 //! has no pyarrow.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use crate::common::{self, Draw, Kinds, copy};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch, StructArray, TimestampMillisecondArray};
 use arrow_row::{RowConverter, SortField};
+use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use arrow_select::concat::concat_batches;
 use outcore::{IoMode, Job, JobOptions};
 use outcore_table::input::{InputOptions, TableInput};
 use outcore_table::output::{Codec, OutputOptions, TableFormat, TableOutput, WriterShape};
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
 
 /// Runs a script with arguments; nothing if there is no pyarrow.
 fn pyarrow(script: &str, arguments: &[&Path]) -> Option<String> {
@@ -268,4 +275,44 @@ fn encrypted_files_are_refused_by_name() {
             "{error}"
         );
     }
+}
+
+/// As pyarrow writes it: milliseconds in the file, and beside them the schema of what they were.
+#[test]
+fn the_zone_of_times_that_were_seconds_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    let of = |unit: TimeUnit, zone: &str| DataType::Timestamp(unit, Some(zone.into()));
+    let schema_of = |unit: TimeUnit| {
+        let inner = Fields::from(vec![Field::new("at", of(unit, "Europe/Berlin"), true)]);
+        Arc::new(Schema::new(vec![
+            Field::new("at", of(unit, "+05:30"), true),
+            Field::new("s", DataType::Struct(inner), true),
+        ]))
+    };
+    let stored = schema_of(TimeUnit::Millisecond);
+    let times = |zone: &str| -> ArrayRef {
+        Arc::new(TimestampMillisecondArray::from(vec![Some(5_000), None]).with_timezone(zone))
+    };
+    let DataType::Struct(inner) = stored.field(1).data_type() else {
+        unreachable!()
+    };
+    let nested = StructArray::new(inner.clone(), vec![times("Europe/Berlin")], None);
+    let columns: Vec<ArrayRef> = vec![times("+05:30"), Arc::new(nested)];
+    let batch = RecordBatch::try_new(Arc::clone(&stored), columns).unwrap();
+    let written = encode_arrow_schema(&schema_of(TimeUnit::Second));
+    let properties = WriterProperties::builder()
+        .set_key_value_metadata(Some(vec![KeyValue::new(
+            ARROW_SCHEMA_META_KEY.to_owned(),
+            written,
+        )]))
+        .build();
+    let options = ArrowWriterOptions::new()
+        .with_skip_arrow_metadata(true)
+        .with_properties(properties);
+    let file = File::create(&path).unwrap();
+    let mut writer = ArrowWriter::try_new_with_options(file, Arc::clone(&stored), options).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    assert!(read(&path) == batch, "{:?}", read(&path).schema());
 }

@@ -25,6 +25,7 @@ mod partitions;
 mod parts;
 mod rows;
 mod select;
+mod substring;
 mod text;
 mod top;
 mod verify;

@@ -5,7 +5,7 @@
 
 use outcore::{Error, Result};
 use outcore_io::units;
-use outcore_table::jobs::{self, Keep, Near, Shingles};
+use outcore_table::jobs::{self, Keep, Near, Shingles, Substring};
 use outcore_table::rows::KeyColumn;
 use serde_json::json;
 
@@ -34,6 +34,13 @@ pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
         column => Keep::Best(vec![KeyColumn::parse(column)?]),
     };
     let near = near_of(args, &keep)?;
+    let substring = match (&args.substring, &args.of) {
+        (Some(len_bytes), Some(column)) => Some(Substring {
+            column: column.clone(),
+            len_bytes: *len_bytes,
+        }),
+        _ => None,
+    };
     let request = Request::of(files, &text);
     let removed = match &args.removed {
         None => None,
@@ -41,6 +48,24 @@ pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
     };
     run(context, &request, resources, |job, ends| {
         let removed = removed.as_ref().map(|(path, writes)| (path, writes));
+        if let Some(wanted) = &substring {
+            let done = jobs::dedup_substring(job, ends, wanted, removed)?;
+            let (cuts, cut_bytes) = (done.cuts, done.cut_bytes);
+            let told = Done::new("kept", done.table)
+                .with("cuts", json!(cuts))
+                .with("cut_bytes", json!(cut_bytes))
+                .note(format!(
+                    "cut {} from {}",
+                    units::bytes(cut_bytes),
+                    units::counted(cuts, "place")
+                ));
+            return Ok(match &args.removed {
+                None => told,
+                Some(name) => told
+                    .with("removed_bytes", json!(done.removed_bytes))
+                    .note(format!("wrote them to {}", name.display())),
+            });
+        }
         let done = match &near {
             Some(near) => jobs::dedup_near(job, ends, near, removed)?,
             None => jobs::dedup(job, ends, (&keys, &keep), removed)?,

@@ -2,7 +2,7 @@
 //!
 //! Contract: of the rows of each key one is kept, the first, the last, or the one that comes first in the order of further
 //! columns; those that are kept stay where they were. Nulls are equal to each other. [`unique`](super::unique()) gives
-//! the same rows in the order of their keys. [`dedup_near`] does so with rows whose texts are nearly the same.
+//! the same rows in the order of their keys. [`dedup_near`] does so with rows whose texts are nearly the same, and [`dedup_substring`] with passages of texts.
 //!
 //! Two passes. The first reads the columns of the keys and no others, sorts them with the rows' positions, and marks in a bit
 //! for each row whether it is kept ([`by_key`]); of texts it sorts some hashes that are alike where the texts are ([`near`]).
@@ -12,9 +12,12 @@
 
 mod by_key;
 mod components;
+mod cuts;
 mod marks;
 mod minhash;
 mod near;
+mod passages;
+mod substring;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -34,6 +37,7 @@ use marks::{Kept, Marks};
 
 pub use minhash::Shingles;
 pub use near::{Near, dedup_near};
+pub use substring::{Substring, SubstringSummary, dedup_substring};
 
 const DEDUP: &str = "remove duplicates";
 /// What the marks reserve, by name in a ledger.

@@ -128,7 +128,7 @@ pub fn dedup_near(
     Ok(write(job, ends, (&input, sorted), &chosen, removed)?.since(started))
 }
 
-fn check_text(schema: &SchemaRef, name: &str) -> Result<()> {
+pub(super) fn check_text(schema: &SchemaRef, name: &str) -> Result<()> {
     let field = schema.field(column_index(schema, name, DEDUP)?);
     let plain = match field.data_type() {
         DataType::Dictionary(_, values) => values,
@@ -138,7 +138,7 @@ fn check_text(schema: &SchemaRef, name: &str) -> Result<()> {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(()),
         other => Err(Error::usage(
             DEDUP,
-            format!("column `{name}` is {other}, and near duplicates are of texts"),
+            format!("column `{name}` is {other}, and what is compared are texts"),
         )
         .hint("name a column of texts")),
     }
@@ -181,7 +181,7 @@ fn unite(
 }
 
 /// The first row of each piece.
-fn starts_of(pieces: &[Piece]) -> Vec<u64> {
+pub(super) fn starts_of(pieces: &[Piece]) -> Vec<u64> {
     let sum = |start: &mut u64, piece: &Piece| {
         let first = *start;
         *start += piece.rows_count;

@@ -1,0 +1,211 @@
+//! Passages of a length in texts: their hashes, one place after another, and which of them may occur twice.
+//!
+//! Contract: [`Passages::each`] gives every passage of a text that begins at a character and is the shortest one of at least so many
+//! bytes that ends behind one. Equal passages have equal hashes. Others have so with a probability of (b / 2^61)^2 for
+//! passages of b bytes, over the choice of the two bases: of 2^32 passages of 50 bytes, two have with one of 2^-48. [`Repeats`]
+//! says of a passage that it occurs once only where that is certain.
+//!
+//! The hash is Karp and Rabin's ("Efficient randomized pattern-matching algorithms", IBM Journal of Research and Development
+//! 1987): a polynomial modulo the prime 2^61 - 1, at two random points.
+//!
+//! Bounds: four multiplications a byte of text, whatever the length of the passages; two bits a slot of [`Repeats`].
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use twox_hash::XxHash3_64;
+
+const PRIME: u64 = (1 << 61) - 1;
+/// A character has so many bytes at most: a passage is longer by one less at most, and shorter by as much on its way.
+const CHAR_BYTES_MAX: usize = 4;
+/// Slots of a word.
+const SLOTS: u64 = 32;
+
+/// The value of a passage at both points.
+pub(super) type Hash = [u64; 2];
+
+/// See the module.
+pub(super) struct Passages {
+    len_bytes: usize,
+    bases: [u64; 2],
+    /// Of each base: its powers from `len_bytes - CHAR_BYTES_MAX` on.
+    powers: [[u64; 2 * CHAR_BYTES_MAX]; 2],
+}
+
+impl Passages {
+    /// The least length: below, passages have too little in common with what people call one.
+    pub(super) const LEN_BYTES_MIN: usize = 8;
+
+    /// Of at least `len_bytes` bytes.
+    pub(super) fn new(len_bytes: usize) -> Self {
+        let base =
+            |seed: u64| XxHash3_64::oneshot_with_seed(seed, b"base of passages") % (PRIME - 1) + 1;
+        let bases = [base(1), base(2)];
+        let powers = bases.map(|base| {
+            let mut power = 1;
+            for _ in CHAR_BYTES_MAX..len_bytes {
+                power = product(power, base);
+            }
+            [(); 2 * CHAR_BYTES_MAX].map(|()| {
+                let this = power;
+                power = product(power, base);
+                this
+            })
+        });
+        Passages {
+            len_bytes,
+            bases,
+            powers,
+        }
+    }
+
+    /// Gives each passage of `text` to `found`: where it begins, its bytes and its hash.
+    pub(super) fn each(&self, text: &str, mut found: impl FnMut(usize, usize, Hash)) {
+        let bytes = text.as_bytes();
+        let (mut hash, mut end) = ([0; 2], 0);
+        for start in 0..bytes.len() {
+            if text.is_char_boundary(start) {
+                let least = start + self.len_bytes;
+                if least > bytes.len() {
+                    return;
+                }
+                while end < least || !text.is_char_boundary(end) {
+                    let value = u64::from(bytes[end]) + 1;
+                    for (hash, base) in hash.iter_mut().zip(self.bases) {
+                        *hash = sum(product(*hash, base), value);
+                    }
+                    end += 1;
+                }
+                found(start, end - start, hash);
+            }
+            // The first byte leaves.
+            let value = u64::from(bytes[start]) + 1;
+            let power = end - start - 1 + CHAR_BYTES_MAX - self.len_bytes;
+            for (hash, powers) in hash.iter_mut().zip(&self.powers) {
+                *hash = sum(*hash, PRIME - product(value, powers[power]));
+            }
+        }
+    }
+}
+
+fn product(one: u64, other: u64) -> u64 {
+    let wide = u128::from(one) * u128::from(other);
+    sum(wide as u64 & PRIME, (wide >> 61) as u64)
+}
+
+fn sum(one: u64, other: u64) -> u64 {
+    let whole = one + other;
+    if whole >= PRIME { whole - PRIME } else { whole }
+}
+
+/// Slots of hashes: whether nothing, one or several have come there.
+pub(super) struct Repeats {
+    words: Vec<AtomicU64>,
+    shift: u32,
+}
+
+impl Repeats {
+    /// Of about `bytes`, at most.
+    pub(super) fn new(bytes: u64) -> Self {
+        let words = (bytes / size_of::<u64>() as u64).max(2);
+        let words_log2 = words.ilog2();
+        Repeats {
+            words: (0..1u64 << words_log2).map(|_| AtomicU64::new(0)).collect(),
+            shift: u64::BITS - words_log2 - SLOTS.ilog2(),
+        }
+    }
+
+    /// What they take.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        (self.words.len() * size_of::<u64>()) as u64
+    }
+
+    /// The place of a hash: its word, and the first of its two bits.
+    fn place(&self, hash: Hash) -> (&AtomicU64, u64) {
+        // Fibonacci hashing (Knuth, volume 3, section 6.4), since the value of a short passage is small.
+        let slot = hash[0].wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift;
+        let word = &self.words[(slot / SLOTS) as usize];
+        (word, 1 << (2 * (slot % SLOTS)))
+    }
+
+    /// A passage has come; whether another one was in its slot before it.
+    pub(super) fn add(&self, hash: Hash) -> bool {
+        let (word, once) = self.place(hash);
+        let before = word.fetch_or(once, Ordering::Relaxed);
+        let is_again = before & once != 0;
+        if is_again && before & once << 1 == 0 {
+            word.fetch_or(once << 1, Ordering::Relaxed);
+        }
+        is_again
+    }
+
+    /// Whether several may be equal to this one, once all have come.
+    pub(super) fn may_repeat(&self, hash: Hash) -> bool {
+        let (word, once) = self.place(hash);
+        word.load(Ordering::Relaxed) & once << 1 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(len_bytes: usize, text: &str) -> Vec<(usize, usize, Hash)> {
+        let mut all = Vec::new();
+        Passages::new(len_bytes).each(text, |start, bytes, hash| all.push((start, bytes, hash)));
+        all
+    }
+
+    #[test]
+    fn passages_begin_and_end_at_characters_and_have_a_hash_of_their_own() {
+        for text in [
+            "",
+            "abcdefg",
+            "abcdefghijklmnop",
+            "äöüäöüäöüabcäöüäöüabcdefgh",
+            "日本語日本語日本語\u{10ffff}abc",
+        ] {
+            for len_bytes in [8, 9, 10, 11] {
+                let found = of(len_bytes, text);
+                let expected: Vec<(usize, usize)> = (0..text.len())
+                    .filter(|&start| text.is_char_boundary(start))
+                    .filter_map(|start| {
+                        let mut ends = start + len_bytes..=text.len();
+                        let end = ends.find(|&end| text.is_char_boundary(end))?;
+                        Some((start, end - start))
+                    })
+                    .collect();
+                let places: Vec<_> = found
+                    .iter()
+                    .map(|&(start, bytes, _)| (start, bytes))
+                    .collect();
+                assert_eq!(places, expected, "{text}, {len_bytes}");
+                for &(start, bytes, hash) in &found {
+                    let alone = of(len_bytes, &text[start..start + bytes]);
+                    assert_eq!(alone[0].2, hash);
+                    for &(other, other_bytes, other_hash) in &found {
+                        let is_same =
+                            text[start..start + bytes] == text[other..other + other_bytes];
+                        assert_eq!(is_same, hash == other_hash);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_twice_is_never_missed() {
+        for bytes in [16, 1 << 16] {
+            let repeats = Repeats::new(bytes);
+            assert!(repeats.memory_bytes() <= bytes);
+            let hash = |number: u64| [number * 7919 % PRIME, 0];
+            for number in (0..5_000).chain(0..500) {
+                repeats.add(hash(number));
+            }
+            assert!((0..500).all(|number| repeats.may_repeat(hash(number))));
+            let wrong = (500..5_000)
+                .filter(|&number| repeats.may_repeat(hash(number)))
+                .count();
+            assert!(bytes == 16 || wrong < 400, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,619 @@
+//! Texts without the passages that occur before.
+//!
+//! Contract: text that occurs before it in the same column, in an earlier row or earlier in its own, is cut where it has at least so
+//! many bytes; what is left of a text stands together. So each byte that is cut lies in a passage of that length that is
+//! found before, and the first occurrence of everything stays. A passage that overlaps its first occurrence is cut behind
+//! that. Characters stay whole. All rows are kept, those whose text becomes empty, too; nulls stay nulls. The result depends on
+//! the rows and the length alone.
+//!
+//! Passages of the length at every character are hashed ([`passages`](super::passages)), and those that may occur twice are sorted with
+//! their places; the first of each is left alone, the places of the others are sorted again, as they are found, and united. This finds
+//! what a suffix array finds (Lee, Ippolito, Nystrom, Zhang, Eck, Callison-Burch, Carlini, "Deduplicating Training Data Makes
+//! Language Models Better", ACL 2022, section 4.1), and sorts passages that repeat, not all suffixes.
+//!
+//! Bounds: a sixteenth of the memory for what is cut, 64 bytes a stretch at most, and an eighth for the filter; I/O two reads of the texts, the
+//! sorts of the passages that repeat, 28 and 20 bytes each, and a copy.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use arrow_array::cast::AsArray;
+use arrow_cast::cast;
+use arrow_schema::DataType;
+use outcore::Job;
+use outcore::key::sort_key::{NoKey, SortKey, Tie};
+use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink, RowSource, TakeRows};
+use outcore_io::memory::Budget;
+use outcore_io::{Error, Kind, Result, threads};
+
+use super::cuts::{CUT_BYTES, Cut, Cutting, Mark, Removed, removed_schema, united};
+use super::near::{check_text, starts_of};
+use super::passages::{Hash, Passages, Repeats};
+use super::{Chosen, DEDUP, DedupSummary, write};
+use crate::fault;
+use crate::input::TableInput;
+use crate::jobs::rows_in::ReadShape;
+use crate::jobs::sort::{open, read_shape, scratch_dir, sort_all};
+use crate::jobs::{TableEnds, TableSummary};
+use crate::output::OutputOptions;
+
+/// What is reserved, by name in a ledger.
+const FILTER: &str = "passages that may repeat";
+const CUTS: &str = "stretches that are cut";
+/// Places have room for so long a text.
+const TEXT_BYTES_MAX: usize = 1 << 30;
+/// Of the memory: one part in so many.
+const CUTS_SHARE: u64 = 16;
+const FILTER_SHARE: u64 = 8;
+const FILTER_BYTES_MIN: u64 = 1 << 16;
+/// A passage and its place; a place and that of its first occurrence.
+const ITEM_BYTES: usize = 24;
+const MARK_BYTES: usize = 16;
+/// Batches of marks on their way from one sort to the other.
+const BATCHES: usize = 4;
+const BATCH_BYTES: usize = 64 << 10;
+const PART_BYTES: u64 = 32 << 20;
+/// Items that the engine is shown before it begins.
+const SAMPLE_ITEMS: u64 = 1 << 16;
+const SHOWN_ITEMS: u64 = 1 << 10;
+
+/// What of which texts is cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Substring {
+    /// The column of the text.
+    pub column: String,
+    /// Passages have at least so many bytes.
+    pub len_bytes: usize,
+}
+
+/// What was cut.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SubstringSummary {
+    /// The whole job.
+    pub table: TableSummary,
+    /// Stretches that were cut.
+    pub cuts: u64,
+    /// Bytes of them.
+    pub cut_bytes: u64,
+    /// Length of the file that says which; nothing if there is none.
+    pub removed_bytes: u64,
+}
+
+/// Copies a table without the passages of a text that occur before; the file `removed`, if there is one, says which these were.
+///
+/// # Errors
+/// As [`dedup`](super::dedup()); usage: a column that is not a text, a length below 8 bytes or above 1 MiB, more than
+/// 2^32 rows. Memory: more stretches are cut than a sixteenth of it holds.
+pub fn dedup_substring(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    wanted: &Substring,
+    removed: Option<(&PathBuf, &OutputOptions)>,
+) -> Result<SubstringSummary> {
+    let started = Instant::now();
+    let input = open(job, ends)?;
+    check_text(input.schema(), &wanted.column)?;
+    if !(Passages::LEN_BYTES_MIN..=1 << 20).contains(&wanted.len_bytes) {
+        let cause = format!("passages of {} bytes are not looked for", wanted.len_bytes);
+        return Err(
+            Error::usage(DEDUP, cause).hint("give a length from 8 bytes to 1 MiB; 50 is usual")
+        );
+    }
+    u32::try_from(input.rows_count()).map_err(|_| {
+        Error::usage(DEDUP, "the table has more than 2^32 rows").hint("cut its parts first")
+    })?;
+    let free_bytes = job.budget.free_bytes();
+    let _cuts = job.budget.reserve(CUTS, free_bytes / CUTS_SHARE)?;
+    let texts = input.narrowed(std::slice::from_ref(&wanted.column), input.job())?;
+    let search = Search {
+        texts: &texts,
+        starts: starts_of(texts.pieces()),
+        passages: Passages::new(wanted.len_bytes),
+        len_bytes: wanted.len_bytes,
+        dir: scratch_dir(ends.outputs),
+    };
+    let (cuts, sorted) = search.run(job, free_bytes)?;
+    let cutting = Cutting {
+        cuts: &cuts,
+        starts: starts_of(input.pieces()),
+        pieces: input.pieces(),
+        column: crate::schema::column_index(input.schema(), &wanted.column, DEDUP)?,
+    };
+    let schema = removed_schema();
+    let chosen = Chosen {
+        kept: &cutting,
+        others: &Removed(&cutting),
+        others_schema: &schema,
+    };
+    let DedupSummary {
+        table,
+        removed_bytes,
+        ..
+    } = write(job, ends, (&input, sorted), &chosen, removed)?.since(started);
+    Ok(SubstringSummary {
+        table,
+        cuts: cuts.len() as u64,
+        cut_bytes: cuts.iter().map(|cut| u64::from(cut.len_bytes())).sum(),
+        removed_bytes,
+    })
+}
+
+/// The search for what occurs before.
+struct Search<'a> {
+    texts: &'a TableInput,
+    /// The first row of each piece.
+    starts: Vec<u64>,
+    passages: Passages,
+    len_bytes: usize,
+    dir: PathBuf,
+}
+
+/// What the first read has seen.
+#[derive(Default)]
+struct Seen {
+    text_bytes: AtomicU64,
+    /// Passages that came into a slot that was taken.
+    again: AtomicU64,
+}
+
+impl Search<'_> {
+    /// The stretches that are cut, in order.
+    fn run(&self, job: &Job, free_bytes: u64) -> Result<(Vec<Cut>, TableSummary)> {
+        let stored_bytes: u64 = self
+            .texts
+            .pieces()
+            .iter()
+            .map(|piece| piece.stored_bytes)
+            .sum();
+        // Where there is room: a slot of two bits for each of some eight times the stored bytes.
+        let filter_bytes = stored_bytes
+            .saturating_mul(16)
+            .max(FILTER_BYTES_MIN)
+            .min(free_bytes / FILTER_SHARE);
+        let repeats = Repeats::new(filter_bytes);
+        let _filter = job.budget.reserve(FILTER, repeats.memory_bytes())?;
+        // Both sorts run at the same time, and the first one reads, too.
+        let third_bytes = job.budget.free_bytes() / 3;
+        let with = |bytes: u64| Job {
+            budget: Budget::new(bytes),
+            ..job.clone()
+        };
+        let (first, second) = (with(2 * third_bytes), with(third_bytes));
+        let shape = read_shape(&first, self.texts.memory_min_bytes(), usize::MAX);
+        let seen = self.look(job, shape, &repeats)?;
+        let again = seen.again.into_inner();
+        let (sender, receiver) = sync_channel(BATCHES);
+        let marks = Marks {
+            receiver: Mutex::new(receiver),
+            rows_count: self.texts.rows_count(),
+            text_bytes: seen.text_bytes.into_inner(),
+            data_bytes: again * (MARK_BYTES + size_of::<u32>()) as u64,
+            threads_count: shape.readers_count,
+        };
+        let cuts = CutSink {
+            len_bytes: self.len_bytes,
+            part_bytes: (marks.data_bytes / shape.readers_count as u64).clamp(1, PART_BYTES),
+            // Lists grow by doubling, and are put together at the end.
+            cuts_max: free_bytes / CUTS_SHARE / (4 * CUT_BYTES),
+            cuts: AtomicU64::new(0),
+            parts: Mutex::new(Vec::new()),
+        };
+        let source = PassagesIn {
+            search: self,
+            repeats: &repeats,
+            shape,
+            data_bytes: 2 * again * (ITEM_BYTES + size_of::<u32>()) as u64,
+            next: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
+        };
+        let firsts = FirstSink {
+            sender,
+            threads_count: shape.readers_count,
+            part_bytes: (source.data_bytes / shape.readers_count as u64).clamp(1, PART_BYTES),
+        };
+        let threads_count = shape.readers_count;
+        let (found, sorted) = std::thread::scope(|scope| {
+            let cuts = &cuts;
+            // Marks go with this thread: whoever sends learns that nobody takes any more.
+            let behind = move || {
+                let ends: (&dyn RowSource, &dyn RowSink) = (&marks, cuts);
+                sort_all(&second, threads_count, ends, &Front(8), self.dir.clone())
+            };
+            let place = std::thread::Builder::new().name("outcore-table-cuts".to_owned());
+            let running = place.spawn_scoped(scope, behind);
+            let running = running.map_err(|error| Error::io("start a thread", &error))?;
+            let found = sort_all(
+                &first,
+                threads_count,
+                (&source, &firsts),
+                &Front(16),
+                self.dir.clone(),
+            );
+            // The other one ends when there is nothing more to come.
+            drop(firsts);
+            let sorted = running.join();
+            let gone =
+                || Error::corrupt(DEDUP, "a thread ended early").hint("a bug: please report it");
+            let sorted = sorted.map_err(|_| gone())?;
+            Ok::<_, Error>((found, sorted))
+        })?;
+        let (found, sorted) = match (found, sorted) {
+            // Why the second one stopped taking is the reason.
+            (Err(error), Err(reason)) if error.kind() == Kind::Interrupted => {
+                return Err(with_hint(reason));
+            }
+            (Err(error), _) | (_, Err(error)) => return Err(with_hint(error)),
+            (Ok(found), Ok(sorted)) => (found, sorted),
+        };
+        self.texts.check_unchanged()?;
+        let summary = TableSummary::of_sort(found, (0, self.texts.read_bytes()), Vec::new());
+        let summary = TableSummary {
+            read_bytes: summary.read_bytes + sorted.read_bytes,
+            written_bytes: summary.written_bytes + sorted.written_bytes,
+            scratch_bytes: summary.scratch_bytes + sorted.scratch_bytes,
+            ..summary
+        };
+        Ok((cuts.all(), summary))
+    }
+
+    /// Gives each text with its row to `take`, of pieces that nobody has taken.
+    fn each_text(
+        &self,
+        reader_bytes: u64,
+        next: &AtomicUsize,
+        mut take: impl FnMut(u32, &str) -> Result<()>,
+    ) -> Result<()> {
+        let mut reader = self.texts.reader(reader_bytes)?;
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&piece) = self.texts.pieces().get(number) else {
+                return Ok(());
+            };
+            let mut row = self.starts.get(number).copied().unwrap_or(0) as u32;
+            for batch in reader.open(piece)? {
+                self.texts.job().control.check()?;
+                let texts = cast(batch?.column(0), &DataType::LargeUtf8);
+                let texts = texts.map_err(|error| fault::arrow(DEDUP, &error))?;
+                for text in texts.as_string::<i64>() {
+                    if let Some(text) = text {
+                        if text.len() >= TEXT_BYTES_MAX {
+                            return Err(Error::usage(DEDUP, "a text has 1 GiB or more")
+                                .hint("cut it into several rows first"));
+                        }
+                        take(row, text)?;
+                    }
+                    row += 1;
+                }
+            }
+        }
+    }
+
+    /// Reads all texts, and notes which passages come again.
+    fn look(&self, job: &Job, shape: ReadShape, repeats: &Repeats) -> Result<Seen> {
+        let stored_bytes = self
+            .texts
+            .pieces()
+            .iter()
+            .map(|piece| piece.stored_bytes)
+            .sum();
+        job.control.begin_phase("look for passages", stored_bytes);
+        let (seen, next) = (Seen::default(), AtomicUsize::new(0));
+        let work = |_thread: usize| {
+            let (mut again, mut bytes) = (0, 0);
+            self.each_text(shape.reader_bytes, &next, |_, text| {
+                bytes += text.len() as u64;
+                self.passages
+                    .each(text, |_, _, hash| again += u64::from(repeats.add(hash)));
+                Ok(())
+            })?;
+            seen.again.fetch_add(again, Ordering::Relaxed);
+            seen.text_bytes.fetch_add(bytes, Ordering::Relaxed);
+            Ok(())
+        };
+        let done = threads::together("outcore-table-passages", shape.readers_count, work)?;
+        done.into_iter().collect::<Result<Vec<()>>>()?;
+        Ok(seen)
+    }
+}
+
+/// An error of one of the sorts, which speaks of its share of the memory only.
+fn with_hint(error: Error) -> Error {
+    match error.kind() {
+        Kind::Memory => error.hint("allow more with --memory, of which two sorts have a part each"),
+        _ => error,
+    }
+}
+
+/// Passages that may repeat with their places, on their way into the engine.
+struct PassagesIn<'a> {
+    search: &'a Search<'a>,
+    repeats: &'a Repeats,
+    shape: ReadShape,
+    data_bytes: u64,
+    next: AtomicUsize,
+    begun: AtomicUsize,
+}
+
+fn push_item(items: &mut RowBatch, hash: Hash, place: u64) -> Result<()> {
+    let mut bytes = [0; ITEM_BYTES];
+    bytes[..8].copy_from_slice(&hash[0].to_be_bytes());
+    bytes[8..16].copy_from_slice(&hash[1].to_be_bytes());
+    bytes[16..].copy_from_slice(&place.to_be_bytes());
+    items.push(&bytes)
+}
+
+/// Shows the engine items made of numbers that are all over.
+fn show(take: &mut TakeRows<'_>, make: impl Fn(u64, &mut RowBatch) -> Result<()>) -> Result<()> {
+    let mut items = RowBatch::default();
+    for from in (0..SAMPLE_ITEMS).step_by(SHOWN_ITEMS as usize) {
+        items.clear();
+        for number in from..from + SHOWN_ITEMS {
+            make(number, &mut items)?;
+        }
+        take(&items, 0)?;
+    }
+    Ok(())
+}
+
+impl RowSource for PassagesIn<'_> {
+    fn data_bytes(&self) -> u64 {
+        self.data_bytes
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        // Arrays as read, texts of one type, and a batch of items.
+        let batches_bytes = 3 * self.shape.batch_bytes;
+        (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
+    }
+
+    /// Hashes are random numbers below 2^61.
+    fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        let step = (1 << 61) / SAMPLE_ITEMS;
+        show(take, |number, items| {
+            push_item(items, [number * step, 0], 0)
+        })
+    }
+
+    fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        if self.begun.fetch_add(1, Ordering::Relaxed) >= self.shape.readers_count {
+            return Ok(());
+        }
+        let (search, mut items) = (self.search, RowBatch::default());
+        search.each_text(self.shape.reader_bytes, &self.next, |row, text| {
+            let mut done = Ok(());
+            search.passages.each(text, |start, bytes, hash| {
+                if done.is_ok() && self.repeats.may_repeat(hash) {
+                    let place = Mark::place(row, start, bytes - search.len_bytes);
+                    done = push_item(&mut items, hash, place);
+                    if items.bytes() as u64 >= self.shape.batch_bytes && done.is_ok() {
+                        done = take(&items, 0);
+                        items.clear();
+                    }
+                }
+            });
+            done
+        })?;
+        match items.is_empty() {
+            true => Ok(()),
+            false => take(&items, 0),
+        }
+    }
+}
+
+/// Items by so many of their first bytes.
+struct Front(usize);
+
+impl SortKey for Front {
+    fn append_key(&self, item: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+        let front = item.get(..self.0);
+        key.extend_from_slice(front.ok_or_else(|| NoKey("it is cut short".to_owned()))?);
+        Ok(())
+    }
+
+    fn tie(&self) -> Tie {
+        Tie::Bytes
+    }
+}
+
+/// Takes passages in order, and sends on the places of those that are not the first of their kind.
+struct FirstSink {
+    sender: SyncSender<RowBatch>,
+    threads_count: usize,
+    part_bytes: u64,
+}
+
+struct FirstPart<'s> {
+    sender: &'s SyncSender<RowBatch>,
+    marks: RowBatch,
+    /// The last hash, and the first place that it was met at.
+    last: Option<([u8; 16], [u8; 8])>,
+}
+
+impl RowSink for FirstSink {
+    fn memory_bytes(&self) -> u64 {
+        ((BATCHES + self.threads_count) * BATCH_BYTES) as u64
+    }
+
+    fn part_bytes(&self) -> u64 {
+        self.part_bytes
+    }
+
+    fn keeps_keys_together(&self) -> bool {
+        true
+    }
+
+    fn begin(&self, _: usize, _: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
+        Ok(Box::new(FirstPart {
+            sender: &self.sender,
+            marks: RowBatch::default(),
+            last: None,
+        }))
+    }
+}
+
+impl FirstPart<'_> {
+    fn send(&mut self) -> Result<()> {
+        let marks = std::mem::take(&mut self.marks);
+        self.sender.send(marks).map_err(|_| {
+            Error::new(
+                Kind::Interrupted,
+                DEDUP,
+                "what takes the places has stopped",
+            )
+            .hint("a bug: please report it")
+        })
+    }
+}
+
+impl RowPart for FirstPart<'_> {
+    fn take(&mut self, items: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
+        for item in items {
+            let (hash, place) = item.split_first_chunk::<16>().ok_or_else(cut_short)?;
+            let place: [u8; 8] = place.try_into().map_err(|_| cut_short())?;
+            match &self.last {
+                Some((last, first)) if last == hash => {
+                    let mut mark = [0; MARK_BYTES];
+                    mark[..8].copy_from_slice(&place);
+                    mark[8..].copy_from_slice(first);
+                    self.marks.push(&mark)?;
+                    if self.marks.bytes() >= BATCH_BYTES {
+                        self.send()?;
+                    }
+                }
+                _ => self.last = Some((*hash, place)),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        match self.marks.is_empty() {
+            true => Ok(()),
+            false => self.send(),
+        }
+    }
+}
+
+fn cut_short() -> Error {
+    Error::corrupt(DEDUP, "a passage is cut short").hint("a bug, or scratch was changed: run again")
+}
+
+/// Places of passages that occur before, as they are found.
+struct Marks {
+    receiver: Mutex<Receiver<RowBatch>>,
+    rows_count: u64,
+    text_bytes: u64,
+    data_bytes: u64,
+    threads_count: usize,
+}
+
+impl RowSource for Marks {
+    fn data_bytes(&self) -> u64 {
+        self.data_bytes
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        (self.threads_count * BATCH_BYTES) as u64
+    }
+
+    /// As if they were all over the texts.
+    fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        let row_bytes = self.text_bytes / self.rows_count.max(1);
+        show(take, |number, marks| {
+            let place =
+                u128::from(number) * u128::from(self.rows_count << 32) / u128::from(SAMPLE_ITEMS);
+            let (row, part) = ((place >> 32) as u32, place as u32);
+            let start = (u64::from(part) * row_bytes) >> 32;
+            let mut mark = [0; MARK_BYTES];
+            mark[..8].copy_from_slice(&Mark::place(row, start as usize, 0).to_be_bytes());
+            marks.push(&mark)
+        })
+    }
+
+    fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
+        loop {
+            let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+            let Ok(marks) = receiver.recv() else {
+                return Ok(());
+            };
+            drop(receiver);
+            take(&marks, 0)?;
+        }
+    }
+}
+
+/// Takes places in order, and unites those that touch.
+struct CutSink {
+    /// Places say by how much passages are longer.
+    len_bytes: usize,
+    part_bytes: u64,
+    cuts_max: u64,
+    cuts: AtomicU64,
+    parts: Mutex<Vec<(usize, Vec<Cut>)>>,
+}
+
+struct CutPart<'s> {
+    sink: &'s CutSink,
+    number: usize,
+    cuts: Vec<Cut>,
+}
+
+impl CutSink {
+    fn all(self) -> Vec<Cut> {
+        let mut parts = self
+            .parts
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        parts.sort_by_key(|(number, _)| *number);
+        let mut all = Vec::new();
+        for cut in parts.into_iter().flat_map(|(_, cuts)| cuts) {
+            united(&mut all, cut);
+        }
+        all
+    }
+}
+
+impl RowSink for CutSink {
+    fn part_bytes(&self) -> u64 {
+        self.part_bytes
+    }
+
+    fn begin(&self, number: usize, _: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
+        Ok(Box::new(CutPart {
+            sink: self,
+            number,
+            cuts: Vec::new(),
+        }))
+    }
+}
+
+impl RowPart for CutPart<'_> {
+    fn take(&mut self, marks: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
+        let before = self.cuts.len();
+        for mark in marks {
+            let mark = Mark::read(mark).ok_or_else(cut_short)?;
+            united(&mut self.cuts, mark.cut(self.sink.len_bytes));
+        }
+        let more = self.cuts.len().saturating_sub(before) as u64;
+        let cuts = self.sink.cuts.fetch_add(more, Ordering::Relaxed) + more;
+        match cuts > self.sink.cuts_max {
+            true => Err(Error::new(
+                Kind::Memory,
+                DEDUP,
+                format!("more than {cuts} stretches are to be cut"),
+            )
+            .hint("allow more with --memory, or look for longer passages")),
+            false => Ok(()),
+        }
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        let parts = self.sink.parts.lock();
+        let mut parts = parts.unwrap_or_else(PoisonError::into_inner);
+        parts.push((self.number, self.cuts));
+        Ok(())
+    }
+}
