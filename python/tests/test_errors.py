@@ -106,7 +106,7 @@ REFUSED: dict[str, Refused] = {
         sort("in", "out", dtype="u64", memory="2G"), outcore.UsageError, "2GiB",
     ),
     "a negative size": (sort("in", "out", dtype="u64", memory=-1), outcore.UsageError, "from 0 on"),
-    "no threads": (sort("in", "out", dtype="u64", threads=0), outcore.UsageError, "0 threads"),
+    "no threads": (sort("in", "out", dtype="u64", threads=0), outcore.UsageError, "0 is not a valid number"),
     "half a thread": (
         sort("in", "out", dtype="u64", threads=0.5), outcore.UsageError, "not a whole number",
     ),

@@ -171,7 +171,7 @@ fn outputs_that_must_not_be_written() {
         &place,
         &sort("dangling"),
         2,
-        &["leads nowhere"],
+        &["does not exist"],
         "another name",
     );
     refused(
@@ -300,7 +300,13 @@ fn too_little_memory_is_refused_with_the_least_that_would_do() {
         "512KiB",
     );
     let arguments = ["sort", "in", "-o", "out", "--type", "u64", "--threads", "0"];
-    refused(&place, &arguments, 2, &["0 threads"], "1 to");
+    refused(
+        &place,
+        &arguments,
+        2,
+        &["0 is not a valid number of threads"],
+        "1 to",
+    );
 }
 
 #[test]
