@@ -53,7 +53,7 @@ pub(crate) fn count_by(context: &Context, args: &CountByArgs) -> Result<u8> {
         !input.zip.is_empty() || !input.conditions.is_empty(),
         "--zip and --where",
     )?;
-    refuse(input.explain || input.dry_run, "--explain and --dry-run")?;
+    refuse(input.dry_run, "--dry-run")?;
     let limit_bytes = args.scratch.limit_bytes;
     let (flags, drives) = (&input.resources, &input.drives);
     let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
@@ -67,6 +67,7 @@ pub(crate) fn count_by(context: &Context, args: &CountByArgs) -> Result<u8> {
         force: input.force,
         replace: false,
         record_io: &input.record_io,
+        is_explained: input.explain,
         text: &text,
     };
     run(context, &request, resources, |job, ends| {

@@ -141,6 +141,7 @@ fn refuse(is_given: bool, flag: &str) -> Result<()> {
         true => {
             let hint = match flag {
                 "--dry-run" => "--explain shows the plan of a table's job, and the job goes on",
+                "--explain and --dry-run" => "leave it out; this job has no plan",
                 _ => "leave it out; --by NAME[:desc][:nulls-first] names the columns of an order",
             };
             Err(Error::usage(READ, format!("{flag} cannot be used with tables")).hint(hint))

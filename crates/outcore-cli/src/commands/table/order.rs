@@ -103,6 +103,7 @@ pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
         force: input.force,
         replace: false,
         record_io: &input.record_io,
+        is_explained: false,
         text: &text,
     };
     let order = TableOrder {
