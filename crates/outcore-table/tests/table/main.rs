@@ -14,6 +14,7 @@ mod common;
 
 mod faults;
 mod files;
+mod fuzzed;
 mod groups;
 mod interop;
 mod jobs;
