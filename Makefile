@@ -73,6 +73,9 @@ fuzz:
 mutations:
 	OUTCORE_MUTATIONS=30000 cargo test --release --package outcore-sim --test sim mutations::
 	OUTCORE_MUTATIONS=60000 cargo test --release --package outcore-front --test fuzzed
+	OUTCORE_MUTATIONS=60000 cargo test --release --package outcore-graph --test graph fuzzed::
+	OUTCORE_MUTATIONS=60000 cargo test --release --package outcore-vector --test vector fuzzed::
+	OUTCORE_MUTATIONS=60000 cargo test --release --package outcore-table --test table fuzzed::
 
 sanitize:
 	@scripts/sanitize.sh

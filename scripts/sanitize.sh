@@ -4,10 +4,16 @@
 # behaviour). Both need the nightly toolchain; what is missing is skipped and says so. Minutes.
 set -eu
 cd "$(dirname "$0")/.."
-# Modules of outcore-io and of the engine whose tests neither start processes nor need a kernel's rings.
-modules="memory:: key:: checksum:: units:: partition::kernel partition::classify sort::plan merge::"
-# What Miri can run in minutes: it has no io_uring and no files to speak of, and is a thousand times slower.
-for_miri="memory:: key::word key::order units::tests::values checksum::"
+# Modules whose tests neither start processes nor need a kernel's rings: of outcore-io and the engine,
+modules="memory:: key:: checksum:: units:: partition::kernel partition::classify sort::plan sort::radix \
+    merge:: shuffle::tree shuffle::plan"
+# of other crates: the matrix product, hints to the processor and what is on top of them, rows of tables.
+vectors="product:: exact:: knn:: kmeans::"
+simulator="drive:: event::"
+tables="rows:: expr:: fuzzed::damaged_rows"
+# What Miri can run in minutes: it has no io_uring and no files to speak of, and is a thousand times slower. The kernel
+# of a distribution is run with the fallbacks of its vector instructions.
+for_miri="memory:: key::word key::order units::tests::values checksum:: partition::kernel"
 
 skip() {
     echo "SKIP: $1" >&2
@@ -24,9 +30,15 @@ if ls "$sysroot/lib/rustlib/$host/lib/"*asan.a >/dev/null 2>&1; then
     # The target is named so that build scripts and macros stay as they are. What is tried on a small stack is left
     # out: with the sanitizer's guards around every local value each frame takes several times as much. Leaks are not
     # looked for: a loan of memory that ends too early keeps it from everybody, on purpose, and tests do that.
-    ASAN_OPTIONS=detect_leaks=0 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitize \
-        cargo +nightly test --package outcore-io --package outcore --lib --target "$host" -- $modules \
-        --skip on_a_small_stack
+    sanitized() {
+        ASAN_OPTIONS=detect_leaks=0 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitize \
+            cargo +nightly test --target "$host" "$@"
+    }
+    sanitized --package outcore-io --package outcore --lib -- $modules --skip on_a_small_stack
+    echo "sanitize: AddressSanitizer: outcore-vector: $vectors; outcore-sim: $simulator; outcore-table: $tables"
+    sanitized --package outcore-vector --lib -- $vectors
+    sanitized --package outcore-sim --lib -- $simulator
+    sanitized --package outcore-table --lib --test table -- $tables
 else
     skip "AddressSanitizer: this nightly has no runtime for $host"
 fi

@@ -6,8 +6,11 @@
 //! replay over their dependencies ends. GPU traces: the report counts what was handed out.
 
 pub mod data;
+pub mod graphs;
 pub mod sim;
+pub mod tables;
 pub mod text;
+pub mod vectors;
 
 use std::io::Cursor;
 

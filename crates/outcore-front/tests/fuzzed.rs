@@ -14,51 +14,15 @@ mod text;
 #[allow(unreachable_pub)]
 mod data;
 
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt, SeedableRng};
+#[path = "../../outcore/tests/support/mutations.rs"]
+#[allow(unreachable_pub)]
+mod mutations;
 
-const INPUTS: u64 = 4000;
-/// `OUTCORE_MUTATIONS` asks for more of each target (`make mutations`).
-const VARIABLE: &str = "OUTCORE_MUTATIONS";
-/// What parsers give meaning to.
-const TELLING: &[u8] = b"()[]{}\"\\:,.+-*/%<>=&|^~ \n\r\t0123456789eExyzrnMhVbR\x00\xff";
+use mutations::{INPUTS, mutations as run_bytes};
 
 fn run(check: fn(&[u8]), seeds: &[&str]) {
     let seeds: Vec<&[u8]> = seeds.iter().map(|seed| seed.as_bytes()).collect();
     run_bytes(check, INPUTS, &seeds);
-}
-
-/// A share of the inputs that others get, for checks that take longer.
-fn run_bytes(check: fn(&[u8]), inputs: u64, seeds: &[&[u8]]) {
-    let asked = std::env::var(VARIABLE)
-        .ok()
-        .and_then(|text| text.parse::<u64>().ok());
-    let inputs = asked.map_or(inputs, |asked| asked * inputs / INPUTS);
-    for seed in seeds {
-        check(seed);
-    }
-    for number in 0..inputs {
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(number);
-        let mut input = seeds[random.random_range(0..seeds.len())].to_vec();
-        for _ in 0..random.random_range(1..6) {
-            let at = random.random_range(0..=input.len());
-            let telling = match random.random_range(0..4) {
-                0 => random.random(),
-                _ => TELLING[random.random_range(0..TELLING.len())],
-            };
-            match random.random_range(0..4) {
-                0 => input.insert(at, telling),
-                1 => drop(input.drain(at..(at + 3).min(input.len()))),
-                2 if at < input.len() => input[at] = telling,
-                _ => {
-                    let again = input[at..].to_vec();
-                    input.extend(again);
-                }
-            }
-        }
-        let outcome = std::panic::catch_unwind(|| check(&input));
-        assert!(outcome.is_ok(), "seed {number}: {}", input.escape_ascii());
-    }
 }
 
 #[test]

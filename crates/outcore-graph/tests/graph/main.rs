@@ -11,6 +11,7 @@ mod communities;
 mod convert;
 mod faults;
 mod formats;
+mod fuzzed;
 mod kernels;
 mod matrices;
 mod names;

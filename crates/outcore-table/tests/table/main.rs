@@ -15,6 +15,7 @@ mod common;
 mod diffs;
 mod faults;
 mod files;
+mod fuzzed;
 mod groups;
 mod interop;
 mod jobs;

@@ -7,6 +7,7 @@
 mod batches;
 mod common;
 mod files;
+mod fuzzed;
 mod index;
 mod kmeans;
 mod knn;

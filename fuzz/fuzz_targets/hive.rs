@@ -1,0 +1,9 @@
+//! Directories named key=value, with any bytes.
+//!
+//! Contract: never panics, never reads for ever; the checks are in the library of this package.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| outcore_fuzz::tables::hive(data));

@@ -1,0 +1,32 @@
+//! What the fuzz targets of files of vectors check, beyond that nothing panics.
+//!
+//! Contract: the first byte chooses an ending (fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy), and the rest is
+//! the file. It is refused by a named error, or its rows and their length account for no more than the file has.
+//! Tests of `outcore-vector` run this check too.
+
+use outcore_vector::format::VectorFile;
+
+const ENDINGS: [&str; 8] = [
+    "fvecs", "bvecs", "ivecs", "fbin", "u8bin", "i8bin", "ibin", "npy",
+];
+
+/// Opens the rest of `data` as a file of vectors.
+pub fn open(data: &[u8]) {
+    let Some((choice, bytes)) = data.split_first() else {
+        return;
+    };
+    let ending = ENDINGS[usize::from(*choice) % ENDINGS.len()];
+    let Ok(dir) = tempfile::tempdir() else { return };
+    let path = dir.path().join(format!("v.{ending}"));
+    if std::fs::write(&path, bytes).is_err() {
+        return;
+    }
+    match VectorFile::open(&path, None) {
+        Ok(file) => {
+            assert!(file.dimension > 0, "{file:?}");
+            let data_bytes = u128::from(file.rows) * file.row_bytes() as u128;
+            assert!(data_bytes <= bytes.len() as u128, "{file:?}");
+        }
+        Err(error) => assert!(!error.cause().is_empty()),
+    }
+}
