@@ -53,7 +53,7 @@ REFUSED: dict[str, Refused] = {
         "did you mean `pos`",
     ),
     "a key beside a bare type": (
-        sort("in", "out", dtype="u64", key="0:4"), outcore.UsageError, "a type that has its own",
+        sort("in", "out", dtype="u64", key="0:4"), outcore.UsageError, "defines its own key",
     ),
     "key without a type": (
         sort("in", "out", key="0:4"), outcore.UsageError, "key= without record=",
@@ -142,7 +142,7 @@ REFUSED: dict[str, Refused] = {
         lambda: outcore.gen("u64", "out", -1), outcore.UsageError, "from 0 on",
     ),
     "a key in a bare number": (
-        lambda: outcore.verify("in", dtype="u64", key="x"), outcore.UsageError, "has its own",
+        lambda: outcore.verify("in", dtype="u64", key="x"), outcore.UsageError, "defines its own key",
     ),
 }
 

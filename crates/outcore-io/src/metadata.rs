@@ -333,7 +333,7 @@ mod tests {
     fn what_was_written_for_another_is_refused_by_its_name() {
         let whole = sealed();
         let error = open(&whole, "b", "here").unwrap_err().to_string();
-        assert!(error.contains("that of `a`, not of `b`"), "{error}");
+        assert!(error.contains("describes `a`, not `b`"), "{error}");
         let error = open(&whole, "a", "there").unwrap_err().to_string();
         assert!(error.contains("belongs to here, not to there"), "{error}");
     }

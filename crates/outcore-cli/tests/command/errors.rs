@@ -376,9 +376,9 @@ fn likely_mistakes_are_told_with_what_was_probably_meant() {
             "outcore view build",
         ),
         (
-            &["filter", "x > 1", "lines.jsonl", "-o", "out"],
+            &["filter", "x > 1", "words.txt", "-o", "out"],
             2,
-            "lines.jsonl",
+            "words.txt",
             "looks like text",
         ),
         (

@@ -243,7 +243,7 @@ fn manifests_that_were_changed_or_took_anothers_place_give_nobodys_shards() {
         }
     };
     place.write(one, &theirs);
-    refused(&["that of `t.bin.outcore.json`, not of `s.bin.outcore.json`"]);
+    refused(&["describes `t.bin.outcore.json`, not `s.bin.outcore.json`"]);
     let text = String::from_utf8(own.clone()).unwrap();
     place.write(one, text.replacen("s-b.bin", "t-b.bin", 1).as_bytes());
     refused(&["not what was written", "s.bin.outcore.json"]);

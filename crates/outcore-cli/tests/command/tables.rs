@@ -304,7 +304,7 @@ fn duplicates_are_removed_where_they_stand_and_written_if_asked_for() {
         ),
         (
             &["lines.txt", "-o", "x.parquet", "--by", "a"],
-            "tables only",
+            "only tables",
             "unique",
         ),
         (

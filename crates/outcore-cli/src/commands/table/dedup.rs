@@ -18,7 +18,7 @@ use crate::resources;
 pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
     let files = &args.files;
     let no_table = (
-        "dedup takes only tables (Parquet or Arrow), and this file is not one",
+        "dedup takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
         "`outcore unique --by` keeps one line of each key, in key order",
     );
     let flags_of_text = files.text.flags()?;

@@ -20,7 +20,7 @@ use crate::resources;
 pub(crate) fn diff(context: &Context, args: &DiffArgs) -> Result<u8> {
     let inputs = [args.left.clone(), args.right.clone()];
     let no_table = (
-        "diff takes tables only, and this is not one",
+        "diff takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
         "compare lines with diff, after `outcore sort`",
     );
     let flags_of_text = args.text.flags()?;

@@ -16,7 +16,7 @@ use crate::resources;
 pub(crate) fn group_by(context: &Context, args: &GroupByArgs) -> Result<u8> {
     let files = &args.files;
     let no_table = (
-        "group-by takes only tables (Parquet or Arrow), and this file is not one",
+        "group-by takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
         "`outcore count-by` counts values of records, and `outcore unique --count` lines",
     );
     let flags_of_text = files.text.flags()?;

@@ -14,7 +14,7 @@ use crate::resources;
 pub(crate) fn window(context: &Context, args: &WindowArgs) -> Result<u8> {
     let files = &args.files;
     let no_table = (
-        "window takes only tables (Parquet or Arrow), and this file is not one",
+        "window takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
         "`outcore windows` writes each number of a sequence together with the numbers that follow it",
     );
     let flags_of_text = files.text.flags()?;

@@ -367,9 +367,9 @@ mod tests {
             "1.50 GB/s",
             "all at once: read 1.80 GB/s (60 % of the sum), write 1.00 MB/s (100 % of the sum)",
             "group0 (a, b) share a ceiling: read 1.80 GB/s",
-            "a: written with 1.00 GiB",
-            "b: it lies in memory",
-            "c: it lies on the file system of `a`",
+            "a: the write test used only 1.00 GiB",
+            "b: this file system is in memory",
+            "c: same file system as `a`",
         ] {
             assert!(text.contains(wanted), "{wanted} is not in\n{text}");
         }

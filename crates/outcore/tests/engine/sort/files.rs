@@ -258,7 +258,7 @@ fn a_manifest_with_a_flipped_bit_a_cut_or_anothers_name_is_refused() {
     let other = path.with_file_name("other");
     fs::write(&other, &whole).unwrap();
     let error = Manifest::read(&other).unwrap_err().to_string();
-    assert!(error.contains("that of `set`, not of `other`"), "{error}");
+    assert!(error.contains("describes `set`, not `other`"), "{error}");
     // As it was written before there were checksums.
     fs::write(&path, br#"{"version": 1, "shards": []}"#).unwrap();
     let error = Manifest::read(&path).unwrap_err();
