@@ -27,6 +27,10 @@ const FOREIGN: [&str; 26] = [
     "mat", "xlsx", "xls", "zip", "tar", "7z", "lz4", "lz", "lzma", "Z", "sqlite", "duckdb", "pkl",
     "pdf",
 ];
+/// Names that end so are of vectors, with a header or a length before each.
+const VECTORS: [&str; 8] = [
+    "fvecs", "bvecs", "ivecs", "fbin", "f16bin", "u8bin", "i8bin", "ibin",
+];
 /// Names that end so are of text.
 const TEXT: [&str; 6] = ["csv", "tsv", "txt", "json", "jsonl", "ndjson"];
 
@@ -51,6 +55,10 @@ impl Holds {
             Holds::Records if is_foreign || TEXT.contains(&end) => refuse(
                 format!("binary records do not make a .{end} file"),
                 "end its name in .npy for an array of NumPy, or in .bin for raw records",
+            ),
+            Holds::Records if VECTORS.contains(&end) => refuse(
+                format!("binary records do not make a .{end} file"),
+                "write .npy, then `outcore vector convert` it",
             ),
             Holds::Lines if end == "npy" => refuse(
                 "lines cannot be a NumPy array".to_string(),
@@ -83,6 +91,7 @@ mod tests {
             "x.jsonl",
             "x.gz",
             "x.xz",
+            "x.fbin",
         ] {
             assert!(!check(Holds::Records, name), "{name}");
         }
