@@ -12,6 +12,7 @@ import datetime
 import decimal
 import random
 import shutil
+import sys
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -239,10 +240,12 @@ def write(rng: random.Random, rows: pa.Table, dir_path: Path, name: str) -> Writ
         for path, start, end in zip(paths, starts, ends):
             _write_file(rng, rows.slice(start, end - start), path)
         read = pa.concat_tables([read_table(path) for path in paths])
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-        # A type that Parquet does not have, or nested values that pyarrow writes there and does not read.
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        # A type that Parquet does not have, or nested values that pyarrow writes there and does not read: outcore
+        # has seen nothing of it yet.
         if not is_parquet:
             raise
+        print(f"{name} is written anew, since pyarrow cannot do it: {error}", file=sys.stderr)
         shutil.rmtree(folder)
         return write(rng, rows, dir_path, name)
     is_folder = files_count > 1 and rng.random() < 0.5

@@ -49,11 +49,12 @@ mod window;
 
 use std::path::PathBuf;
 
-use outcore::Phase;
 use outcore::sort::lines::LineSummary;
+use outcore::{Job, Phase};
+use outcore_io::Result;
 
-use crate::input::InputOptions;
-use crate::output::OutputOptions;
+use crate::input::{InputOptions, TableInput};
+use crate::output::{OutputOptions, TableOutput};
 
 pub use copy::copy;
 pub use count::count_by;
@@ -111,6 +112,20 @@ pub struct TableSummary {
 }
 
 impl TableSummary {
+    /// Publishes the output of a sort of `input`, if that is still what it was; `sample_bytes` of it were read before.
+    fn published(
+        job: &Job,
+        (input, sample_bytes): (&TableInput, u64),
+        output: TableOutput,
+        done: LineSummary,
+    ) -> Result<Self> {
+        input.check_unchanged()?;
+        job.control.begin_phase("publish", 0);
+        let lens_bytes = output.publish()?;
+        let read_bytes = (sample_bytes, input.read_bytes());
+        Ok(TableSummary::of_sort(done, read_bytes, lens_bytes))
+    }
+
     /// What the engine says of a sort, beside what was read of the tables before it (for the sample) and in all, and
     /// what was written of them.
     fn of_sort(

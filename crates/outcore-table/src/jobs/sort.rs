@@ -217,11 +217,7 @@ impl Rows<'_> {
                 }
             }
         };
-        self.input.check_unchanged()?;
-        job.control.begin_phase("publish", 0);
-        let lens_bytes = output.publish()?;
-        let read_bytes = (sample_bytes, self.input.read_bytes());
-        Ok(TableSummary::of_sort(done, read_bytes, lens_bytes))
+        TableSummary::published(&job, (self.input, sample_bytes), output, done)
     }
 }
 

@@ -490,7 +490,7 @@ fn what_is_wrong_is_told_with_line_column_value_and_the_flag_that_helps() {
             "t.csv",
             "\n\n".into(),
             "",
-            "there is no record in it",
+            "the file has no records",
             "first line",
         ),
         (

@@ -208,7 +208,7 @@ impl TextFile {
         };
         let header = without_end(&found.header);
         if found.header.is_empty() {
-            return Err(Error::corrupt(PARSE, "there is no record in it")
+            return Err(Error::corrupt(PARSE, "the file has no records")
                 .hint("write the names of the columns in its first line"));
         }
         let mut names = Vec::new();

@@ -81,11 +81,7 @@ pub fn group_by(
     let dir = scratch_dir(ends.outputs);
     let done = sort_all(job, threads_count, (&source, &sink), &order, dir)?;
     let rows_out = sink.written.into_inner();
-    input.check_unchanged()?;
-    job.control.begin_phase("publish", 0);
-    let lens_bytes = output.publish()?;
-    let read_bytes = (sample_bytes, input.read_bytes());
-    let summary = TableSummary::of_sort(done, read_bytes, lens_bytes);
+    let summary = TableSummary::published(job, (&input, sample_bytes), output, done)?;
     Ok(TableSummary {
         rows_in: input.rows_count(),
         rows_out,
