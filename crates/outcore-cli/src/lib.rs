@@ -25,6 +25,7 @@ mod cli;
 mod commands;
 mod context;
 mod datasets;
+mod explain;
 mod floor;
 mod lines;
 mod measure;

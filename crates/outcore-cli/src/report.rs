@@ -10,6 +10,7 @@
 //! Events: `begin` (what will be done), `progress`, `plan`, `summary` (always with records, seconds,
 //! read_bytes, written_bytes, cpu_seconds, peak_rss_bytes, passes, bandwidth_fraction), `error`.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -176,11 +177,14 @@ impl Reporter {
     /// Shows each plan that a job makes, as soon as it is made.
     pub(crate) fn show_plans(&self, control: &Control) {
         let reporter = self.clone();
-        control.on_plan(move |plan| {
-            let text = plan.to_string();
-            reporter.event("plan", json!({ "text": text }));
-            reporter.human(&text);
-        });
+        control.on_plan(move |plan| reporter.plan(plan));
+    }
+
+    /// Shows a plan.
+    pub(crate) fn plan(&self, plan: &dyn fmt::Display) {
+        let text = plan.to_string();
+        self.event("plan", json!({ "text": text }));
+        self.human(&text);
     }
 
     /// The table of a job's phases beside its plan, for people who asked for more or, if it `is_explained`, for the plan.

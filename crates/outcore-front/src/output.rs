@@ -15,6 +15,7 @@ mod holds;
 
 use std::fs::{self, Metadata};
 use std::io::{IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -440,9 +441,25 @@ fn elsewhere(error: Error) -> Error {
     }
 }
 
+/// Refuses the name of a directory for a file.
+///
+/// # Errors
+/// Usage, named as `operation`, for a name that ends in `/`.
+pub fn check_is_file_name(operation: &str, path: &Path) -> Result<()> {
+    match path.as_os_str().as_bytes().ends_with(b"/") {
+        true => Err(
+            Error::usage(operation, "a name that ends in / is that of a directory")
+                .path(path)
+                .hint("name a file"),
+        ),
+        false => Ok(()),
+    }
+}
+
 /// Fails if nothing can be made beside `path`.
 pub(crate) fn check_dir_of(operation: &str, path: &Path) -> Result<()> {
     use rustix::fs::{Access, access};
+    check_is_file_name(operation, path)?;
     let dir = parent_of(path);
     match fs::metadata(dir) {
         Ok(facts) if facts.is_dir() => {}

@@ -82,6 +82,11 @@ impl SplitRequest<'_> {
     }
 }
 
+/// Whether parts of lines that are named by `pattern` are compressed.
+pub fn is_compressed(pattern: &str) -> bool {
+    Compression::of(Path::new(pattern)).is_some()
+}
+
 /// Cuts what `reader` has to read, which is of `files` files of `data_bytes` together, into parts; gives the
 /// number of records and the names of the parts.
 ///

@@ -219,6 +219,9 @@ pub(crate) struct SplitArgs {
         help_heading = "Tables (Parquet and Arrow)"
     )]
     pub(crate) codec: Option<String>,
+    /// Print the plan (predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }
@@ -250,6 +253,9 @@ pub(crate) struct HeadArgs {
     pub(crate) rows: RowArgs,
     #[command(flatten)]
     pub(crate) tables: TableArgs,
+    /// Print the plan (predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }
@@ -280,6 +286,9 @@ pub(crate) struct SampleArgs {
     pub(crate) rows: RowArgs,
     #[command(flatten)]
     pub(crate) tables: TableArgs,
+    /// Print the plan (predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }

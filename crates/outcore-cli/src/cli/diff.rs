@@ -52,6 +52,9 @@ pub(crate) struct DiffArgs {
     /// Replace an existing output
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    /// Print the plan of each sort (passes, buffers, predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }

@@ -152,6 +152,9 @@ pub(crate) struct ViewAppendArgs {
     /// Take the files for lines, whatever they look like, where the view has lines
     #[arg(long = "lines", help_heading = "Lines")]
     pub(crate) is_lines: bool,
+    /// Print the plan (runs, blocks, predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]

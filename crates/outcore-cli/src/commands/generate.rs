@@ -3,10 +3,10 @@
 //! Contract: the bytes depend on type, count, distribution and seed alone. The output follows the
 //! rules of `sort` (see [`outcore_front::output`]): whole or not at all, nothing overwritten unasked.
 
-use outcore::Result;
 use outcore::Summary as Done;
 use outcore::job::Job;
 use outcore::primitives::plan_files;
+use outcore::{Forecast, Result};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::Streams;
 use outcore_front::output::{self, Consent, Holds, Target};
@@ -54,8 +54,10 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
     if args.explain {
         let bytes = args.records * args.format.record_bytes() as u64;
         let what = (format!("generate {}", args.format), "generate");
-        let plan = plan_files(&job, (&[], 1), (&what.0, what.1), |_| bytes.into())?;
-        context.reporter.human(&plan.to_string());
+        let plan = plan_files(&job, (&[], 1), (&what.0, what.1), |_| {
+            (Forecast::NOTHING, bytes.into())
+        })?;
+        context.reporter.plan(&plan);
     }
     context.reporter.event(
         "begin",

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use outcore::job::Job;
-use outcore::{Error, Result};
+use outcore::{Error, Forecast, Result};
 use outcore_front::inputs::Source;
 use outcore_front::text::output::{Dress, LineWriter};
-use outcore_front::text::reader::RecordReader;
+use outcore_front::text::reader::{Frame, RecordReader, plain_files};
 use outcore_front::text::sample::choose;
 use serde_json::json;
 
@@ -21,8 +21,9 @@ use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs};
 use crate::cli::lines::{LineArgs, Rows};
 use crate::cli::{RecordArgs, ResourceArgs, TypeArgs};
 use crate::context::Context;
+use crate::explain::{FilePass, dir_of};
 use crate::lines::{LineRequest, Overwrite, Stream, note_csv};
-use crate::measure::Summary;
+use crate::measure::{Summary, phases_json};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::{pipe, resources};
@@ -47,9 +48,15 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
         &args.files,
         (&args.record, args.lines, &args.rows.to_rows()?),
         None,
-        &args.record_io,
+        (&args.record_io, args.explain),
     )?;
-    run(context, &stream, &args.files, |reader, writer| {
+    let what = Wanted {
+        name: "head",
+        records: args.records,
+        reads_all: false,
+        is_explained: args.explain,
+    };
+    run(context, &stream, &args.files, what, |reader, writer| {
         let mut records = 0;
         while records < args.records
             && let Some(piece) = reader.next_piece()?
@@ -81,11 +88,17 @@ pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
         &args.files,
         (&args.record, args.lines, &rows),
         args.memory_bytes,
-        &args.record_io,
+        (&args.record_io, args.explain),
     )?;
     note_csv(context, &rows, &stream.sources);
     let limit_bytes = stream.resources.config.memory_bytes.value;
-    run(context, &stream, &args.files, |reader, writer| {
+    let what = Wanted {
+        name: "sample",
+        records: args.records,
+        reads_all: true,
+        is_explained: args.explain,
+    };
+    run(context, &stream, &args.files, what, |reader, writer| {
         let kept = choose(reader, args.records, args.seed, limit_bytes)?;
         for (_, record) in &kept {
             writer.put(record)?;
@@ -105,13 +118,13 @@ fn prepare(
     files: &FileArgs,
     (record, lines, rows): (&TypeArgs, LineArgs, &Rows),
     memory_bytes: Option<u64>,
-    record_io: &RecordArgs,
+    (record_io, is_explained): (&RecordArgs, bool),
 ) -> Result<Stream> {
     let flags = ResourceArgs {
         memory_bytes,
         ..ResourceArgs::default()
     };
-    let resources = resources::without_drives(&flags)?;
+    let resources = resources::without_drives(&flags)?.measuring(is_explained);
     let request = LineRequest {
         inputs: &files.inputs,
         output: files.output.as_deref(),
@@ -125,15 +138,53 @@ fn prepare(
     Stream::prepare(context, resources, &request, what)
 }
 
+/// What is asked for.
+struct Wanted {
+    /// The command, and its phase.
+    name: &'static str,
+    /// So many records at most.
+    records: u64,
+    /// Whether all of the input is read, and not only as far as the last of these.
+    reads_all: bool,
+    /// Whether a plan is shown.
+    is_explained: bool,
+}
+
+/// Shows what reading and writing will take.
+fn plan(context: &Context, job: &Job, stream: &Stream, wanted: &Wanted) -> Result<FilePass> {
+    let frame = stream.frame;
+    let files = plain_files(&stream.sources, frame, stream.recognition)?;
+    let element_bytes = match frame {
+        Frame::Bytes(bytes) => bytes,
+        Frame::Terminator(_) | Frame::Csv { .. } => 1,
+    };
+    let steps = format!("read {} -> {}", stream.what, wanted.name);
+    let files = (files.as_deref(), element_bytes);
+    FilePass::plan(context, job, files, (&steps, wanted.name), |bytes| {
+        let kept = match frame {
+            Frame::Bytes(record_bytes) => {
+                Forecast::About(bytes.min(wanted.records.saturating_mul(record_bytes as u64)))
+            }
+            Frame::Terminator(_) | Frame::Csv { .. } => Forecast::AtMost(bytes),
+        };
+        match wanted.reads_all {
+            true => (bytes.into(), kept),
+            false => (kept, kept),
+        }
+    })
+}
+
 /// Runs `work` from reader to writer and tells about it.
 fn run(
     context: &Context,
     stream: &Stream,
     files: &FileArgs,
+    wanted: Wanted,
     work: impl FnOnce(&mut RecordReader<'_>, &mut LineWriter) -> Result<u64>,
 ) -> Result<u8> {
     let started = Instant::now();
-    let job: Job = stream.resources.job(Vec::new());
+    let dir = dir_of(&stream.sources);
+    let job: Job = stream.resources.job_at(Vec::new(), dir);
     let names: Vec<String> = stream
         .sources
         .iter()
@@ -144,7 +195,11 @@ fn run(
         "begin",
         json!({"inputs": names, "output": output, "type": stream.what}),
     );
-    job.control.begin_phase("read input", 0);
+    let pass = match wanted.is_explained {
+        true => plan(context, &job, stream, &wanted)?,
+        false => FilePass::unplanned(wanted.name),
+    };
+    job.control.begin_phase(wanted.name, 0);
     let done = watch(
         &context.reporter,
         &context.interrupt,
@@ -160,22 +215,26 @@ fn run(
             let pipe = |path: Option<&Path>| pipe::open(path, &job.control);
             let mut writer = LineWriter::open(&job, &stream.target, files.force, &dress, pipe)?;
             let records = work(&mut reader, &mut writer)?;
-            writer.finish()?;
-            Ok((records, reader.read_bytes))
+            let written_bytes = writer.finish()?;
+            Ok((records, (reader.read_bytes, written_bytes)))
         },
     );
-    let (records, read_bytes) = match done {
+    let (records, moved_bytes) = match done {
         Err(error) if pipe::is_closed(&stream.target, &error) => return Ok(CLOSED_PIPE),
         done => done?,
     };
+    let phases = pass.end(moved_bytes);
     let summary = Summary {
         records,
-        read_bytes,
+        read_bytes: moved_bytes.0,
+        written_bytes: moved_bytes.1,
         passes: 1,
         ..Summary::since(started)
     };
+    let summary = summary.with("output", json!(output));
     context
         .reporter
-        .summary(&summary.with("output", json!(output)));
+        .summary(&summary.with("phases", phases_json(&phases)));
+    context.reporter.phases(&phases, wanted.is_explained);
     Ok(0)
 }

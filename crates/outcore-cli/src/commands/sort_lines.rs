@@ -408,7 +408,9 @@ fn check(
     let (plan, found) = lines.watch(context, || {
         let what = ("read lines -> check", "check");
         let files = (&lines.inputs()[..], 1);
-        let plan = plan_files(&lines.job, files, what, |_| Forecast::NOTHING)?;
+        let plan = plan_files(&lines.job, files, what, |bytes| {
+            (bytes.into(), Forecast::NOTHING)
+        })?;
         let found = check_lines(&lines.job, &lines.inputs(), order, options)?;
         Ok((plan, found))
     })?;

@@ -6,13 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::{Error, Result};
+use outcore::{Error, Forecast, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::{ResolvedInput, look};
 use outcore_front::output::{Holds, Target, header_for};
 use outcore_front::records;
-use outcore_front::split::{PLACEHOLDER, PartSize, SplitRequest, split};
-use outcore_front::text::reader::{Frame, RecordReader};
+use outcore_front::split::{PLACEHOLDER, PartSize, SplitRequest, is_compressed, split};
+use outcore_front::text::reader::{Frame, RecordReader, plain_files};
 use outcore_io::output::parent_of;
 use serde_json::json;
 
@@ -20,9 +20,13 @@ use super::table;
 use crate::cli::commands::SplitArgs;
 use crate::cli::tables::TableArgs;
 use crate::context::Context;
+use crate::explain::FilePass;
 use crate::lines::{LineJob, LineRequest, Overwrite, find, format_beside, frame_of, note_csv};
-use crate::measure::Summary;
+use crate::measure::{Summary, phases_json};
 use crate::resources;
+
+/// The name of its one phase.
+const PASS: &str = "split";
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
@@ -49,12 +53,7 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     if may_be_table && (is_text || table::is_meant(context, &args.inputs)?) {
         return table::split(context, args);
     }
-    let is_of_tables = args.part_bytes.is_some() || args.train.is_some() || !args.by.is_empty();
-    if is_of_tables || tables.is_given() || args.codec.is_some() || !args.columns.is_empty() {
-        let cause = "options that are for tables, and the input is not one";
-        return Err(Error::usage("read arguments", cause)
-            .hint("split lines and records with -n or --by-lines"));
-    }
+    check_no_table(args, &tables)?;
     let started = Instant::now();
     let mut what = SplitRequest {
         pattern: &args.output,
@@ -79,7 +78,8 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     };
     what.check(holds)?;
     check_trace(args)?;
-    let settings = resources::load(&args.resources, &args.drives, None, resources::SEED)?;
+    let settings = resources::load(&args.resources, &args.drives, None, resources::SEED)?
+        .measuring(args.explain);
     let request = LineRequest {
         inputs: &args.inputs,
         output: None,
@@ -102,6 +102,10 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
         data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
     }
     job.begin(context, json!({"output": args.output}));
+    let pass = match args.explain {
+        true => plan(context, &job, frame, recognition, args)?,
+        false => FilePass::unplanned(PASS),
+    };
     let (records, parts) = job.watch(context, || {
         what.inputs = job.sources.iter().filter_map(|source| source.key).collect();
         let files = job.files.clone();
@@ -109,6 +113,7 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
         let mut reader = RecordReader::new(&job.job, files, frame, Recognition::ANYTHING);
         split(&job.job, &mut reader, of, what)
     })?;
+    let phases = pass.end((data_bytes, data_bytes));
     let summary = Summary {
         records,
         read_bytes: data_bytes,
@@ -116,6 +121,7 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
         passes: 1,
         ..Summary::since(started)
     };
+    let summary = summary.with("phases", phases_json(&phases));
     let names: Vec<String> = parts
         .iter()
         .map(|path| path.display().to_string())
@@ -123,7 +129,45 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     context
         .reporter
         .summary(&summary.with("parts", json!(names)));
+    context.reporter.phases(&phases, args.explain);
     Ok(0)
+}
+
+/// Shows what reading and writing will take.
+fn plan(
+    context: &Context,
+    job: &LineJob,
+    frame: Frame,
+    recognition: Recognition,
+    args: &SplitArgs,
+) -> Result<FilePass> {
+    let files = plain_files(&job.files, frame, recognition)?;
+    let (element_bytes, what) = match frame {
+        Frame::Bytes(bytes) => (bytes, "records"),
+        Frame::Terminator(_) | Frame::Csv { .. } => (1, "lines"),
+    };
+    let (files, steps) = (
+        (files.as_deref(), element_bytes),
+        format!("read {what} -> split"),
+    );
+    FilePass::plan(context, &job.job, files, (&steps, PASS), |bytes| {
+        let written = match is_compressed(&args.output) {
+            true => Forecast::Unknown,
+            false => Forecast::About(bytes),
+        };
+        (bytes.into(), written)
+    })
+}
+
+/// Refuses what only tables have.
+fn check_no_table(args: &SplitArgs, tables: &TableArgs) -> Result<()> {
+    let is_of_tables = args.part_bytes.is_some() || args.train.is_some() || !args.by.is_empty();
+    if is_of_tables || tables.is_given() || args.codec.is_some() || !args.columns.is_empty() {
+        let cause = "options that are for tables, and the input is not one";
+        return Err(Error::usage("read arguments", cause)
+            .hint("split lines and records with -n or --by-lines"));
+    }
+    Ok(())
 }
 
 /// A trace must not take the place of a part.

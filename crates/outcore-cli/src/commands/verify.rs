@@ -7,14 +7,13 @@
 
 use std::io::{self, Cursor, Read};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use outcore::job::{Control, Job};
 use outcore::key::npy::PREFIX_BYTES;
 use outcore::key::{CheckOptions, CheckReport, NpyHeader, RecordFormat};
-use outcore::primitives::plan_files;
 use outcore::verify::{VerifyReport, checksum_of, verify, verify_stream};
 use outcore::{Error, Kind, Result};
 use outcore::{Forecast, Input, Phase};
@@ -26,13 +25,13 @@ use outcore_front::inputs::{
 use outcore_front::job::{check_text, is_in_order};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::Resources;
-use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::{SortArgs, VerifyArgs};
 use crate::commands::table;
 use crate::context::Context;
+use crate::explain::{FilePass, dir_of};
 use crate::measure::{Summary, drives_json, phases_json, rate_text};
 use crate::progress::watch;
 use crate::recorder::Kept;
@@ -184,26 +183,17 @@ fn show_plan(
     format: &RecordFormat,
 ) -> Result<()> {
     for checked in checked.into_iter().flatten() {
-        let files: Vec<Input> = match checked {
-            Checked::Files(files) => files.iter().map(ResolvedInput::to_sort).collect(),
-            Checked::Stream(_) => {
-                let text = "read a stream -> verify\n  how much it brings is not known before";
-                context.reporter.human(text);
-                continue;
-            }
+        let files: Option<Vec<Input>> = match checked {
+            Checked::Files(files) => Some(files.iter().map(ResolvedInput::to_sort).collect()),
+            Checked::Stream(_) => None,
         };
-        let what = format!("read {format} -> verify");
-        let files = (&files[..], format.record_bytes());
-        let plan = plan_files(job, files, (&what, "verify"), |_| Forecast::NOTHING)?;
-        context.reporter.human(&plan.to_string());
+        let steps = format!("read {format} -> verify");
+        let files = (files.as_deref(), format.record_bytes());
+        FilePass::plan(context, job, files, (&steps, "verify"), |bytes| {
+            (bytes.into(), Forecast::NOTHING)
+        })?;
     }
     Ok(())
-}
-
-/// The directory of the first of them.
-fn dir_of(sources: &[Source]) -> &Path {
-    let first = sources.first().filter(|source| !source.is_stream());
-    first.map_or(Path::new("."), |source| parent_of(&source.path))
 }
 
 /// The error that names the first record out of order.

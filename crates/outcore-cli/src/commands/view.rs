@@ -202,7 +202,7 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     })?;
     new_dir.keep();
     count_copies(&mut built, found.spool);
-    tell_built(context, started, &view, &built);
+    tell_built(context, (started, args.explain), &view, &built);
     if !args.cat {
         summarise_built(context, &resources, started, &view, &built);
         return Ok(0);
@@ -222,7 +222,8 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
         force: args.trace.force,
         ..Kept::default()
     };
-    let resources = recorded(context, resources, (&args.trace.record_io, &args.dir), kept)?;
+    let resources = recorded(context, resources, (&args.trace.record_io, &args.dir), kept)?
+        .measuring(args.explain);
     let what = view::open(&resources.job(Vec::new()), &args.dir)?
         .what()
         .clone();
@@ -230,6 +231,9 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     let job = resources.planned_job(resources.named_drives(found.data_bytes)?, &args.dir);
     let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
     begin(context, &job, &args.inputs, &args.dir);
+    if args.explain {
+        context.reporter.show_plans(&job.control);
+    }
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (view, mut built) = watch(reporter, interrupt, &job.control, &BUILD, || {
         let options = BuildOptions::default();
@@ -237,7 +241,7 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
         built.map_err(|error| inputs::explain(&found.named, error))
     })?;
     count_copies(&mut built, found.spool);
-    tell_built(context, started, &view, &built);
+    tell_built(context, (started, args.explain), &view, &built);
     summarise_built(context, &resources, started, &view, &built);
     Ok(0)
 }
@@ -302,7 +306,12 @@ fn summarise_built(
     context.reporter.summary(&summary);
 }
 
-fn tell_built(context: &Context, started: Instant, view: &SortedView, built: &BuildSummary) {
+fn tell_built(
+    context: &Context,
+    (started, is_explained): (Instant, bool),
+    view: &SortedView,
+    built: &BuildSummary,
+) {
     let seconds = started.elapsed().as_secs_f64();
     let (data_bytes, noun) = (built.bytes, noun(view.what()));
     context.reporter.human(&format!(
@@ -320,7 +329,7 @@ fn tell_built(context: &Context, started: Instant, view: &SortedView, built: &Bu
         units::count(view.len()),
         built.runs,
     ));
-    context.reporter.phases(&built.phases, false);
+    context.reporter.phases(&built.phases, is_explained);
 }
 
 fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
@@ -443,7 +452,7 @@ fn show_plan(context: &Context, view: &SortedView, steps: &str, phase: PhasePlan
         phases: vec![phase],
         rates: options.rates,
     };
-    context.reporter.human(&plan.to_string());
+    context.reporter.plan(&plan);
 }
 
 fn run_info(context: &Context, dir: &Path) -> Result<u8> {

@@ -41,6 +41,21 @@ fn a_size_that_is_no_multiple_of_the_record() {
 }
 
 #[test]
+fn a_file_with_the_name_of_a_directory() {
+    let place = place_with_input();
+    let cause = ["a name that ends in / is that of a directory"];
+    for line in [
+        "sort in -o in/ --type u64 --replace",
+        "gen u64 -n 1 -o out/",
+        "head in --type u64 -o out/",
+        "convert in -o t.parquet/",
+    ] {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        refused(&place, &arguments, 2, &cause, "name a file");
+    }
+}
+
+#[test]
 fn a_missing_type_is_asked_for_with_a_look_at_the_size() {
     let place = place_with_input();
     let wanted = "u64 (1,000 records)";

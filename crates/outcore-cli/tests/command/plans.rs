@@ -166,13 +166,23 @@ fn every_pass_is_planned_with_the_rates_of_the_drives() {
         &["view", "cat", "view", "--range", "..100", "--explain"],
         &["view", "verify", "view", "--explain"],
         &["view", "materialize", "view", "-o", "whole", "--explain"],
+        &["view", "append", "view", "in", "--explain"],
+        &["head", "words", "-n", "1", "-o", "first", "--explain"],
+        &["sample", "words", "-n", "1", "-o", "drawn", "--explain"],
+        &["split", "words", "-n", "1", "-o", "{part}", "--explain"],
     ] {
         let answer = place.run(arguments).ok();
         assert!(answer.stderr.contains("predicted: "), "{answer:?}");
         assert!(answer.stderr.contains("planned"), "{answer:?}");
     }
+    let piped = place
+        .run_with_input(&["head", "-n", "1", "--explain"], b"a\nb\n")
+        .ok();
+    assert!(piped.stderr.contains("not known before"), "{piped:?}");
     assert_eq!(
         place.names(),
-        ["in", "made", "sorted", "view", "whole", "words"]
+        [
+            "00", "drawn", "first", "in", "made", "sorted", "view", "whole", "words"
+        ]
     );
 }

@@ -652,10 +652,21 @@ fn jobs_on_tables_show_their_plans_beside_what_they_did() {
         (&["dedup", "--by", "name"], &["distribute", "sort", "copy"]),
         (&["convert"], &["copy"]),
         (&["filter", "number < 7"], &["copy"]),
+        (&["sample", "-n", "9"], &["copy"]),
+        (&["head", "-n", "9", "--by", "name"], &sorted),
+        (&["merge", "--by", "name"], &["merge"]),
+        (
+            &["diff", "t.parquet", "--by", "name"],
+            &["distribute", "sort", "compare"],
+        ),
     ] {
         let files = ["t.parquet", "-o", "o.parquet", "--force", "--explain"];
         let at = if arguments[0] == "filter" { 2 } else { 1 };
         let files = [&arguments[..at], &files[..], &arguments[at..]];
+        if arguments[0] == "merge" {
+            let sort = ["sort", "--by", "name", "t.parquet", "--replace"];
+            place.run(&sort).ok();
+        }
         let said = place.run(&files.concat()).ok().stderr;
         assert!(said.contains("predicted: reads "), "{arguments:?}: {said}");
         for phase in phases {

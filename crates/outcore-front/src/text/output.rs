@@ -70,6 +70,8 @@ impl Write for Base {
 pub struct LineWriter {
     encoder: Encoder<Base>,
     is_framed: bool,
+    /// Before they are compressed.
+    written_bytes: u64,
 }
 
 impl fmt::Debug for LineWriter {
@@ -121,6 +123,7 @@ impl LineWriter {
         Ok(LineWriter {
             encoder,
             is_framed: dress.is_framed,
+            written_bytes: dress.header.len() as u64,
         })
     }
 
@@ -129,6 +132,7 @@ impl LineWriter {
     /// # Errors
     /// Why it could not be written.
     pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.written_bytes += bytes.len() as u64;
         let written = self.write_all(bytes);
         written.map_err(|error| self.failure().unwrap_or_else(|| Error::io(WRITE, &error)))
     }
@@ -141,18 +145,19 @@ impl LineWriter {
         }
     }
 
-    /// Writes the rest and puts a file in its place.
+    /// Writes the rest and puts a file in its place; gives the bytes that it wrote, before they were compressed.
     ///
     /// # Errors
     /// What went wrong first, since it was begun; a file is not there then.
-    pub fn finish(self) -> Result<()> {
+    pub fn finish(self) -> Result<u64> {
+        let written_bytes = self.written_bytes;
         let base = self
             .encoder
             .finish()
             .map_err(|error| Error::io(WRITE, &error))?;
         match base {
-            Base::Pipe(_) => Ok(()),
-            Base::File(file) => file.publish().map(|_| ()),
+            Base::Pipe(_) => Ok(written_bytes),
+            Base::File(file) => file.publish().map(|_| written_bytes),
         }
     }
 }
@@ -319,7 +324,7 @@ pub fn open(
         while let Ok(message) = receiver.recv() {
             match message {
                 Message::Bytes(bytes) => writer.put(&bytes)?,
-                Message::End => return writer.finish(),
+                Message::End => return writer.finish().map(|_| ()),
             }
         }
         Ok(())

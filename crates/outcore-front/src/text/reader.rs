@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use memchr::memchr;
 use outcore::job::{Control, Job};
 use outcore::key::NpyHeader;
-use outcore::{Error, Result};
+use outcore::{Error, Input, Result};
 
 use crate::blocks::BlockReader;
 use crate::content::{Content, HEAD_BYTES, Recognition};
@@ -345,6 +345,36 @@ impl<'a> RecordReader<'a> {
         self.job.control.set_traffic(self.read_bytes, 0);
         Ok(got)
     }
+}
+
+/// The files that a reader of `sources` will read, as a plan takes them; none where one of them is a stream or
+/// compressed, of which nobody knows before how much it brings.
+///
+/// # Errors
+/// As the reader's first reads of them.
+pub fn plain_files(
+    sources: &[Source],
+    frame: Frame,
+    recognition: Recognition,
+) -> Result<Option<Vec<Input>>> {
+    let mut files = Vec::with_capacity(sources.len());
+    for source in sources {
+        if source.is_stream() {
+            return Ok(None);
+        }
+        let input = match frame {
+            Frame::Bytes(_) => look(source.clone())?,
+            Frame::Terminator(_) | Frame::Csv { .. } => {
+                let input = look_at_lines(source.clone(), recognition)?;
+                if recognition.packed(&source.name, input.content).is_some() {
+                    return Ok(None);
+                }
+                input
+            }
+        };
+        files.push(input.to_sort());
+    }
+    Ok(Some(files))
 }
 
 fn open<'a>(

@@ -143,7 +143,7 @@ pub(super) fn copy_changed(
         memory_bytes: memory_bytes / 3 * 2,
         rows_count: counts.as_ref().map(|counts| counts.iter().sum()),
     };
-    let plan = CopyPlan::of(job, input, (schema, shape.rows_count), threads_count);
+    let plan = PassPlan::of(job, COPY, input, (schema, shape.rows_count), threads_count);
     job.control.show_plan(&plan);
     let output = TableOutput::create(job, outputs, schema, writes, shape)?;
     let before_bytes = input.read_bytes();
@@ -208,18 +208,19 @@ pub(super) fn copy_changed(
     Ok(Copied { output, summary })
 }
 
-/// What a copy is about to do.
-struct CopyPlan<'a> {
+/// What a job that reads its input once and writes as it reads is about to do.
+pub(super) struct PassPlan<'a> {
     job: &'a Job,
     pieces_count: usize,
     threads_count: usize,
-    phase: PhasePlan,
+    pub(super) phase: PhasePlan,
 }
 
-impl<'a> CopyPlan<'a> {
-    /// For an output of a schema and so many rows, if that is known.
-    fn of(
+impl<'a> PassPlan<'a> {
+    /// For an output of a schema and so many rows, if that is known; `name` is that of the job and of its phase.
+    pub(super) fn of(
         job: &'a Job,
+        name: &'static str,
         input: &TableInput,
         (schema, rows_count): (&SchemaRef, Option<u64>),
         threads_count: usize,
@@ -236,12 +237,12 @@ impl<'a> CopyPlan<'a> {
             let moved_bytes = (stored_bytes as f64, bytes as f64);
             job.options.rates.seconds(moved_bytes, requests, 1)
         };
-        CopyPlan {
+        PassPlan {
             job,
             pieces_count: input.pieces().len(),
             threads_count,
             phase: PhasePlan {
-                name: COPY,
+                name,
                 read_bytes: stored_bytes.into(),
                 written_bytes: written,
                 seconds: written.bytes().map(moving),
@@ -250,11 +251,12 @@ impl<'a> CopyPlan<'a> {
     }
 }
 
-impl fmt::Display for CopyPlan<'_> {
+impl fmt::Display for PassPlan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "copy {} of a table in {} of memory on {}",
+            "{} {} of a table in {} of memory on {}",
+            self.phase.name,
             units::counted(self.pieces_count as u64, "row group"),
             units::bytes(self.job.budget.free_bytes()),
             units::counted(self.threads_count as u64, "thread")

@@ -19,7 +19,7 @@ use std::time::Instant;
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::interleave::interleave;
-use outcore::Job;
+use outcore::{Forecast, Job, Phase, PhasePlan};
 use outcore_io::{Error, Kind, Result, threads};
 
 use super::merge::{Block, Runs};
@@ -33,6 +33,7 @@ use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::agree;
 
 const DIFF: &str = "compare tables";
+const COMPARE: &str = "compare";
 /// Rows of differences that are put together at once.
 const ROWS_AT_ONCE: usize = 1024;
 
@@ -112,10 +113,17 @@ pub fn diff(
     let schema = sides[0].schema();
     let codec = RowCodec::new(schema, &keys)?;
     let shape = Shape::new(schema, &keys);
+    let (began, planned) = (Instant::now(), plan_compare(job, &sides, ends.outputs));
     let compared = compare(job, ends, &sides, (&codec, &keys, &shape))?;
-    for side in &sides {
-        done.read_bytes += side.read_bytes();
-    }
+    let read_bytes = sides.iter().map(TableInput::read_bytes).sum();
+    done.read_bytes += read_bytes;
+    done.phases.push(Phase {
+        name: planned.name,
+        seconds: began.elapsed().as_secs_f64(),
+        read_bytes,
+        written_bytes: compared.table.written_bytes,
+        predicted: Some(planned),
+    });
     done.rows_out = compared.differences();
     done.lens_bytes.clone_from(&compared.table.lens_bytes);
     done.written_bytes += compared.table.written_bytes;
@@ -124,6 +132,26 @@ pub fn diff(
         table: done,
         ..compared
     })
+}
+
+/// What reading both sorted tables side by side will take. How much differs is not known before.
+fn plan_compare(job: &Job, sides: &[TableInput; 2], outputs: &[PathBuf]) -> PhasePlan {
+    let stored_bytes: u64 = sides.iter().map(TableInput::stored_bytes).sum();
+    let pieces_count: usize = sides.iter().map(|side| side.pieces().len()).sum();
+    let moved_bytes = (stored_bytes as f64, 0.0);
+    let seconds = job
+        .options
+        .rates
+        .seconds(moved_bytes, pieces_count as f64, 1);
+    PhasePlan {
+        name: COMPARE,
+        read_bytes: stored_bytes.into(),
+        written_bytes: match outputs {
+            [] => Forecast::NOTHING,
+            _ => Forecast::Unknown,
+        },
+        seconds: outputs.is_empty().then_some(seconds),
+    }
 }
 
 /// The columns of both, which must be the same.
@@ -226,9 +254,8 @@ fn compare(
             Some(create(job, outputs, what, (writes_shape, None))?)
         }
     };
-    let stored = sides.iter().flat_map(|side| side.pieces());
-    job.control
-        .begin_phase("compare", stored.map(|piece| piece.stored_bytes).sum());
+    let stored_bytes = sides.iter().map(TableInput::stored_bytes).sum();
+    job.control.begin_phase(COMPARE, stored_bytes);
     let mut found = std::thread::scope(|scope| {
         let mut heads = Vec::new();
         for (run, reader_bytes) in runs.iter().zip(reader_bytes) {

@@ -18,10 +18,11 @@ use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use arrow_select::interleave::interleave_record_batch;
-use outcore::Job;
 use outcore::sort::lines::rows::RowBatch;
+use outcore::{Job, Phase};
 use outcore_io::{Error, Kind, Result, threads, units};
 
+use super::copy::PassPlan;
 use super::rows_out::WriteShape;
 use super::sort::{create, open};
 use super::{TableEnds, TableOrder, TableSummary};
@@ -113,6 +114,9 @@ pub fn merge(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<Tabl
     };
     let what = (input.schema(), &writes);
     let rows_count = input.rows_count();
+    let outcome = (input.schema(), Some(rows_count));
+    let plan = PassPlan::of(job, "merge", &input, outcome, job.options.threads);
+    job.control.show_plan(&plan);
     let output = create(job, ends.outputs, what, (shape, Some(rows_count)))?;
     let stored_bytes = input.pieces().iter().map(|piece| piece.stored_bytes).sum();
     job.control.begin_phase("merge", stored_bytes);
@@ -121,14 +125,23 @@ pub fn merge(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<Tabl
     input.check_unchanged()?;
     job.control.begin_phase("publish", 0);
     let lens_bytes = output.publish()?;
+    let (read_bytes, written_bytes) = (input.read_bytes(), lens_bytes.iter().sum());
+    let seconds = started.elapsed().as_secs_f64();
     Ok(TableSummary {
         rows_in: rows_count,
         rows_out: rows_count,
-        seconds: started.elapsed().as_secs_f64(),
-        read_bytes: input.read_bytes(),
-        written_bytes: lens_bytes.iter().sum(),
+        seconds,
+        read_bytes,
+        written_bytes,
         lens_bytes,
         passes: 1,
+        phases: vec![Phase {
+            name: plan.phase.name,
+            seconds,
+            read_bytes,
+            written_bytes,
+            predicted: Some(plan.phase),
+        }],
         ..TableSummary::default()
     })
 }

@@ -30,7 +30,7 @@ pub(crate) fn lengths_of(job: &Job, files: &[Input], element_bytes: usize) -> Re
 }
 
 /// How one read of `files` of elements of `element_bytes` would go about it: the `steps` for people, in one `phase`, of
-/// which `written` says what so many bytes become. Nothing is read.
+/// which `moved` says what is read and written where they have so many bytes of data. Nothing is read.
 ///
 /// # Errors
 /// As for reading them.
@@ -38,13 +38,13 @@ pub fn plan_files(
     job: &Job,
     (files, element_bytes): (&[Input], usize),
     what: (&str, &'static str),
-    written: impl Fn(u64) -> Forecast,
+    moved: impl Fn(u64) -> (Forecast, Forecast),
 ) -> Result<PassPlan> {
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let parts = open_inputs(&volume, files, element_bytes, Access::Read)?;
     let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
-    let moves = (data_bytes, written(data_bytes));
-    Ok(PassPlan::of_files(job, &volume, what, moves))
+    let moved = moved(data_bytes);
+    Ok(PassPlan::of_files(job, &volume, what, (data_bytes, moved)))
 }
 
 /// The same of a merge of files of lines, of which one a key `is_unique`.
@@ -54,7 +54,7 @@ pub fn plan_files(
 pub fn plan_merge_of_lines(job: &Job, files: &[Input], is_unique: bool) -> Result<PassPlan> {
     let what = ("read lines -> merge", "merge");
     plan_files(job, (files, 1), what, |bytes| match is_unique {
-        true => Forecast::AtMost(bytes),
-        false => Forecast::About(bytes),
+        true => (bytes.into(), Forecast::AtMost(bytes)),
+        false => (bytes.into(), bytes.into()),
     })
 }

@@ -47,10 +47,10 @@ impl PassPlan {
         job: &Job,
         volume: &Volume,
         (steps, phase): (&str, &'static str),
-        (data_bytes, written): (u64, Forecast),
+        (data_bytes, moves): (u64, (Forecast, Forecast)),
     ) -> Self {
-        let requests = (data_bytes + written.bytes().unwrap_or(0)) as f64 / WRITE_BYTES;
-        let (rates, moves) = (job.options.rates, (data_bytes.into(), written));
+        let moved_bytes = moves.0.and(moves.1).bytes().unwrap_or(0);
+        let (rates, requests) = (job.options.rates, moved_bytes as f64 / WRITE_BYTES);
         let on = (&rates, volume.drives().len());
         PassPlan {
             steps: steps.to_string(),

@@ -41,7 +41,7 @@ pub(crate) fn diff(context: &Context, args: &DiffArgs) -> Result<u8> {
         force: args.force,
         replace: false,
         record_io: &args.record_io,
-        is_explained: false,
+        is_explained: args.explain,
         text: &text,
     };
     let outputs = match &args.output {

@@ -28,10 +28,14 @@ pub(crate) fn sort(context: &Context, args: &SortArgs, resources: Resources) -> 
     no(args.dry_run, "--dry-run")?;
     no(args.delete_input, "--delete-input")?;
     let keys = keys_of(&args.text.by, args.descending)?;
+    let in_place = match args.inputs.as_slice() {
+        [one] if args.replace && one.is_file() => Some(one.as_path()),
+        _ => None,
+    };
     let request = Request {
         text: &text,
         inputs: &args.inputs,
-        output: args.output.as_deref(),
+        output: args.output.as_deref().or(in_place),
         tables: &args.tables,
         force: args.force,
         replace: args.replace,
@@ -92,7 +96,7 @@ pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
         !input.zip.is_empty() || !input.conditions.is_empty(),
         "--zip and --where",
     )?;
-    refuse(input.explain || input.dry_run, "--explain and --dry-run")?;
+    refuse(input.dry_run, "--dry-run")?;
     let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
     let flags = TextFlags::default();
     let text = text::options(context, &args.tables, &flags, &input.inputs)?;
@@ -103,7 +107,7 @@ pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
         force: input.force,
         replace: false,
         record_io: &input.record_io,
-        is_explained: false,
+        is_explained: input.explain,
         text: &text,
     };
     let order = TableOrder {

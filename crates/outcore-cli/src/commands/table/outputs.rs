@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Source, Streams, is_stdout};
+use outcore_front::output::check_is_file_name;
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 
 use super::READ;
@@ -27,7 +28,10 @@ pub(super) fn outputs_of(
         })?;
     let name = context.files.output(name, request.force)?;
     let format = match (TableFormat::of_name(&name), request.tables.parts) {
-        (Some(format), None) => format,
+        (Some(format), None) => {
+            check_is_file_name("create output", &name)?;
+            format
+        }
         (None, Some(_)) => TableFormat::Parquet,
         (Some(_), Some(_)) => {
             let cause = "--parts writes a directory, and this is the name of a file";

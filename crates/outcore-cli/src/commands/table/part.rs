@@ -28,7 +28,7 @@ use crate::resources;
 fn request_of<'a>(
     files: &'a FileArgs,
     tables: &'a TableArgs,
-    record_io: &'a RecordArgs,
+    (record_io, is_explained): (&'a RecordArgs, bool),
     text: &'a TextOptions,
 ) -> Request<'a> {
     Request {
@@ -39,7 +39,7 @@ fn request_of<'a>(
         force: files.force,
         replace: false,
         record_io,
-        is_explained: false,
+        is_explained,
     }
 }
 
@@ -56,7 +56,12 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
     let resources = ResourceArgs::default();
     let resources = resources::without_drives(&resources)?;
     if !args.files.is_to_stdout() {
-        let request = request_of(&args.files, &args.tables, &args.record_io, &text);
+        let request = request_of(
+            &args.files,
+            &args.tables,
+            (&args.record_io, args.explain),
+            &text,
+        );
         let keys = keys_of(&args.by, false)?;
         return run(context, &request, resources, |job, ends| {
             let done = match keys.is_empty() {
@@ -113,7 +118,12 @@ pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
         ..ResourceArgs::default()
     };
     let resources = resources::without_drives(&resources)?;
-    let request = request_of(&args.files, &args.tables, &args.record_io, &text);
+    let request = request_of(
+        &args.files,
+        &args.tables,
+        (&args.record_io, args.explain),
+        &text,
+    );
     run(context, &request, resources, |job, ends| {
         let done = jobs::sample(job, ends, (args.records, args.seed))?;
         Ok(Done::new("drew", done).with("seed", json!(args.seed)))
@@ -151,7 +161,7 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
         force: args.force,
         replace: false,
         record_io: &args.record_io,
-        is_explained: false,
+        is_explained: args.explain,
     };
     if let Some(share) = args.train {
         let (train, test) = (name("train"), name("test"));
@@ -230,7 +240,7 @@ fn partition(
         force: args.force,
         replace: false,
         record_io: &args.record_io,
-        is_explained: false,
+        is_explained: args.explain,
     };
     run(context, &request, resources, |job, ends| {
         let (done, paths) = jobs::partition(job, ends, &args.by, (&dir, PARTITION_FILE))?;

@@ -1,0 +1,83 @@
+//! `--explain` of commands that read files once, from front to back, and have no other plan of the engine's.
+//!
+//! Contract: [`FilePass::plan`] shows how many bytes will be read and written and how long the drives take for that, at
+//! their measured rates, before anything is read; [`FilePass::end`] gives the phase that was done, beside what was
+//! planned of it. Of streams and compressed files nobody knows before how much they bring, and the plan says so.
+
+use std::path::Path;
+use std::time::Instant;
+
+use outcore::job::Job;
+use outcore::primitives::{PassPlan, plan_files};
+use outcore::{Forecast, Input, Phase, Result};
+use outcore_front::inputs::Source;
+use outcore_io::output::parent_of;
+
+use crate::context::Context;
+
+/// One pass over files, planned and timed.
+pub(crate) struct FilePass {
+    name: &'static str,
+    plan: Option<PassPlan>,
+    started: Instant,
+}
+
+impl FilePass {
+    /// Of a command that nobody asked for a plan.
+    pub(crate) fn unplanned(name: &'static str) -> Self {
+        FilePass {
+            name,
+            plan: None,
+            started: Instant::now(),
+        }
+    }
+
+    /// Shows what a pass over `files` of elements of `element_bytes` will take: the steps for people, the name of its
+    /// phase, and what `moved` says of reads and writes where the files have so many bytes. None for `files` are
+    /// streams or compressed.
+    pub(crate) fn plan(
+        context: &Context,
+        job: &Job,
+        files: (Option<&[Input]>, usize),
+        (steps, name): (&str, &'static str),
+        moved: impl Fn(u64) -> (Forecast, Forecast),
+    ) -> Result<Self> {
+        let plan = match files {
+            (Some(files), element_bytes) => {
+                let plan = plan_files(job, (files, element_bytes), (steps, name), moved)?;
+                context.reporter.plan(&plan);
+                Some(plan)
+            }
+            (None, _) => {
+                let unknown = "how much it brings is not known before";
+                context.reporter.plan(&format!("{steps}\n  {unknown}"));
+                None
+            }
+        };
+        Ok(FilePass {
+            plan,
+            ..Self::unplanned(name)
+        })
+    }
+
+    /// The pass is over and moved so many bytes.
+    pub(crate) fn end(&self, (read_bytes, written_bytes): (u64, u64)) -> Vec<Phase> {
+        let mut phases = vec![Phase {
+            name: self.name,
+            seconds: self.started.elapsed().as_secs_f64(),
+            read_bytes,
+            written_bytes,
+            predicted: None,
+        }];
+        if let Some(plan) = &self.plan {
+            plan.beside(&mut phases);
+        }
+        phases
+    }
+}
+
+/// The directory of the first of `sources`, on whose drive they are taken to be.
+pub(crate) fn dir_of(sources: &[Source]) -> &Path {
+    let first = sources.first().filter(|source| !source.is_stream());
+    first.map_or(Path::new("."), |source| parent_of(&source.path))
+}
