@@ -3,8 +3,9 @@
 A sort of N bytes beyond memory reads N, writes N, reads N again and writes N again (Aggarwal and Vitter, CACM 1988,
 with one distribution or merge level). The floor takes drives that read and write at once: fio (io_uring, direct, 4 MiB
 blocks, depth 16, fsync at the end) reads a file of N bytes while another job writes a file of N bytes, and the floor is
-twice that time. The serial sum is twice the time of reading alone plus writing alone: what the same drives need when
-the two never overlap.
+twice that time and the time to remove the written file once, since every such sort removes its scratch: where a file
+system discards freed blocks at once, that is not free. The serial sum is twice the time of reading alone plus writing
+alone: what the same drives need when the two never overlap.
 
 fio's blocks lie in huge pages where the kernel can set some aside (root): of small pages a drive's request can name
 only so many, and on the virtual disk measured here that halves what a request carries and the rate of reading.
@@ -12,7 +13,7 @@ only so many, and on the virtual disk measured here that halves what a request c
 Primitives of one pass have a floor of their own: reading alone, reading while so much is written, or reading 4 KiB at
 random places. A `Floor` is what a case holds: how it is measured, to be called before and after each run.
 
-Bounds: the written file is as large as the data and removed at once. Times are fio's own run times, set-up excluded,
+Bounds: the written file is as large as the data and removed at once. Other times are fio's own run times, set-up excluded,
 which makes the floor lower and the ratio to it stricter than the wall of the fio command would.
 """
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -139,8 +141,17 @@ def array_rate(inputs: list[Path], share_bytes: int, rate_bytes_s: int, joins: l
 
 
 def floor_seconds(source: Path, target: Path) -> float:
-    """Twice the time of reading `source` while writing `target` (removed afterwards) of the same size."""
-    return 2 * pairs_seconds([(source, target)], whole_blocks(source))
+    """Twice the time of reading `source` while writing `target` of the same size, and that of removing `target` once."""
+    size_bytes = whole_blocks(source)
+    jobs = [_read_job(source, size_bytes), _write_job(target, size_bytes)]
+    try:
+        drop_caches()
+        both = max(_fio(jobs, []))
+        started = time.perf_counter()
+        target.unlink()
+        return 2 * both + time.perf_counter() - started
+    finally:
+        target.unlink(missing_ok=True)
 
 
 def serial_seconds(source: Path, target: Path) -> float:

@@ -1,8 +1,8 @@
 //! The drive's own speed: one file read while another of its size is written, at the same time.
 //!
-//! Contract: what a sort larger than memory must do at least twice, so twice this time is the floor
-//! of its run. Both directions go through the engine's own port, in large blocks, each with its own
-//! window; the time includes the sync. The written file is removed, or goes with its directory.
+//! Contract: what a sort larger than memory must do at least twice, and removing what was written, which it must do with
+//! its scratch: where freed blocks are discarded at once, that takes its time, too. Both directions go through the engine's
+//! own port, in large blocks, each with its own window; the time includes the sync.
 //!
 //! Bounds: at most half of the job's memory; I/O is the file once each way.
 
@@ -26,6 +26,8 @@ const WINDOW: usize = 16;
 pub(crate) struct Floor {
     /// Time to move the file once each way.
     pub(crate) seconds: f64,
+    /// Time to remove what was written.
+    pub(crate) remove_seconds: f64,
     /// Whether it bypassed the page cache; if not, it says little about the drive.
     pub(crate) is_direct: bool,
 }
@@ -56,9 +58,11 @@ pub(crate) fn measure(job: &Job, input: &Path, output: &Path) -> Result<Floor> {
     let seconds = started.elapsed().as_secs_f64();
     volume.close(&from);
     volume.close(&to);
+    let started = Instant::now();
     volume.device().remove(output)?;
     Ok(Floor {
         seconds,
+        remove_seconds: started.elapsed().as_secs_f64(),
         is_direct: from.facts.is_direct && to.facts.is_direct,
     })
 }
