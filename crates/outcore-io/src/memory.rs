@@ -208,7 +208,7 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    fn map(bytes: usize, align_bytes: usize) -> Result<Self> {
+    fn map(bytes: usize, align_bytes: usize, has_huge_pages: bool) -> Result<Self> {
         let align_bytes = align_bytes.max(BLOCK_BYTES);
         let padded_bytes = bytes + align_bytes;
         let failed = |errno: rustix::io::Errno| {
@@ -243,7 +243,7 @@ impl Region {
             if tail_bytes > 0 {
                 let _ = munmap(base.add(bytes).cast(), tail_bytes);
             }
-            if bytes >= HUGE_PAGE_BYTES {
+            if has_huge_pages && bytes >= HUGE_PAGE_BYTES {
                 // Fewer TLB misses for the hundreds of write streams of a distribution; where
                 // the kernel has no huge pages nothing is lost.
                 let _ = madvise(base.cast(), bytes, Advice::LinuxHugepage);
@@ -334,7 +334,9 @@ impl Pool {
         } else {
             align_bytes
         };
-        let region = Region::map(total_bytes, align_bytes)?;
+        let ledger = reservation.budget.0.ledger.as_ref();
+        let has_huge_pages = !ledger.is_some_and(Opened::has_small_pages);
+        let region = Region::map(total_bytes, align_bytes, has_huge_pages)?;
         // Lowest slots first: a job that needs few touches few pages.
         let free = (0..slot_count as u32).rev().collect();
         Ok(Pool(Arc::new(PoolState {

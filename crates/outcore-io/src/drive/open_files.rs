@@ -42,6 +42,8 @@ pub(crate) struct OpenFile {
     pub(crate) fd: OwnedFd,
     pub(super) is_direct: bool,
     pub(super) is_in_memory: bool,
+    /// A regular file, small when it was opened, that is read through the page cache.
+    is_small: bool,
     /// Held while a file in memory is written: the kernel lets one writer in at a time, and a
     /// thread that cannot be it has better things to do than to spin.
     pub(crate) writing: Mutex<()>,
@@ -83,6 +85,7 @@ impl OpenFile {
             fd,
             is_direct: is_direct && !is_in_memory,
             is_in_memory,
+            is_small: false,
             writing: Mutex::new(()),
             is_settled: AtomicBool::new(is_device || !is_direct || access != Access::Update),
             nowait: AtomicU32::new(0),
@@ -92,6 +95,17 @@ impl OpenFile {
             identity: plain.as_ref().map(identity_of),
             is_used: AtomicBool::new(true),
         }
+    }
+
+    /// The same, small and read through the page cache.
+    pub(super) fn small(mut self) -> Self {
+        self.is_small = self.identity.is_some();
+        self
+    }
+
+    /// A file that is read at once where no ring is there anyhow.
+    pub(super) fn is_small(&self) -> bool {
+        self.is_small
     }
 
     /// A file whose transfers never wait for a device (tmpfs): the caller copies at once.

@@ -1,7 +1,7 @@
 //! Files of the operating system as a [`Device`]: io_uring where it may be used, pread/pwrite
 //! threads elsewhere; direct I/O where the file system takes it, buffered elsewhere.
 //!
-//! Contract: the choice of engine is made once, at run time, by making a ring. The choice of
+//! Contract: the choice of engine is made at run time, by making a ring when one is needed ([`super::late`]). The choice of
 //! direct or buffered is made for each file: in mode `auto` a file is opened with `O_DIRECT`
 //! and read once; a file system that refuses either gets buffered I/O. Small inputs are read through
 //! the page cache ([`CACHED_BYTES_MAX`]). Renames are durable on
@@ -17,11 +17,11 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::late::LateQueue;
 use super::open_files::{FileTable, OpenFile, is_block_device};
 use super::places::{self, Places};
 use super::private_dir::{self, PrivateDir};
-use super::psync::PsyncQueue;
-use super::uring::{self, UringQueue};
+use super::uring;
 use super::{Access, BLOCK_BYTES, Device, FileFacts, FileId, FileSystem, Queue, QueueLimits};
 use crate::config::IoMode;
 use crate::error::{Error, Result};
@@ -44,7 +44,8 @@ pub enum Engine {
 #[derive(Debug)]
 pub struct OsDevice {
     mode: IoMode,
-    engine: Engine,
+    /// The engine that it must be, if one is named.
+    engine: Option<Engine>,
     files: FileTable,
     start: Instant,
     umask: u32,
@@ -54,16 +55,15 @@ pub struct OsDevice {
 impl OsDevice {
     /// Files in `mode`, with io_uring where a ring can be made.
     pub fn new(mode: IoMode) -> Self {
-        let engine = if uring::is_available() {
-            Engine::Uring
-        } else {
-            Engine::Psync
-        };
-        Self::with_engine(mode, engine)
+        Self::with(mode, None)
     }
 
     /// Files in `mode` with the given engine.
     pub fn with_engine(mode: IoMode, engine: Engine) -> Self {
+        Self::with(mode, Some(engine))
+    }
+
+    fn with(mode: IoMode, engine: Option<Engine>) -> Self {
         OsDevice {
             mode,
             engine,
@@ -76,7 +76,11 @@ impl OsDevice {
 
     /// The engine in use.
     pub fn engine(&self) -> Engine {
-        self.engine
+        match self.engine {
+            Some(engine) => engine,
+            None if uring::is_available() => Engine::Uring,
+            None => Engine::Psync,
+        }
     }
 
     fn file(&self, file: FileId) -> Result<Arc<OpenFile>> {
@@ -165,7 +169,9 @@ impl FileSystem for OsDevice {
             let is_read = access == Access::Read && self.mode == IoMode::Auto;
             match open(flags | OFlags::DIRECT) {
                 Ok(fd) if is_read && is_cached(&fd) => {
-                    return Ok(self.files.add(OpenFile::new(fd, false, access, path)));
+                    return Ok(self
+                        .files
+                        .add(OpenFile::new(fd, false, access, path).small()));
                 }
                 Ok(fd) if self.mode == IoMode::Direct || takes_direct_reads(&fd) => {
                     return Ok(self.files.add(OpenFile::new(fd, true, access, path)));
@@ -335,14 +341,8 @@ impl Device for OsDevice {
     }
 
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {
-        match self.engine {
-            Engine::Uring => match UringQueue::new(self.files.clone(), depth_max) {
-                Ok(queue) => Ok(Box::new(queue)),
-                // The first ring could be made and this one not: no more descriptors or locked memory.
-                Err(_) => Ok(Box::new(PsyncQueue::new(self.files.clone(), depth_max))),
-            },
-            Engine::Psync => Ok(Box::new(PsyncQueue::new(self.files.clone(), depth_max))),
-        }
+        let files = self.files.clone();
+        Ok(Box::new(LateQueue::new(files, depth_max, self.engine)))
     }
 
     fn now_ns(&self) -> u64 {
@@ -412,6 +412,42 @@ mod tests {
                 .unwrap();
         }
         assert!(done.iter().all(|done| done.result == Ok(BLOCK_BYTES)));
+    }
+
+    #[test]
+    fn small_files_are_read_at_once_and_large_ones_by_the_same_queue() {
+        let dir = tempfile::tempdir().unwrap();
+        let device = OsDevice::new(IoMode::Auto);
+        let contents = [(vec![7; 5], "small"), (vec![9; 256 << 10], "large")];
+        let pool = Pool::new(&Budget::new(1 << 20), "test", 64 << 10, 2).unwrap();
+        let mut queue = device.queue(2).unwrap();
+        queue.keep(&pool);
+        for (content, name) in contents.iter().chain(&contents) {
+            let path = dir.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            let file = device.open(&path, Access::Read).unwrap();
+            queue.submit(Request {
+                token: 1,
+                op: Op::Read,
+                file,
+                drive_index: 0,
+                offset_bytes: 0,
+                buf: pool.take().unwrap().into(),
+            });
+            assert_eq!(queue.in_flight(), 1);
+            let mut done = Vec::new();
+            while done.is_empty() {
+                queue
+                    .complete(Some(Duration::from_secs(60)), &mut done)
+                    .unwrap();
+            }
+            let wanted = content.len().min(64 << 10);
+            assert_eq!(done[0].result, Ok(wanted));
+            let read: Vec<u8> = done[0].request.buf.slices().flatten().copied().collect();
+            assert_eq!(read[..wanted], content[..wanted]);
+            assert_eq!(queue.in_flight(), 0);
+            device.close(file);
+        }
     }
 
     #[test]

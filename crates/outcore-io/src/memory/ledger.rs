@@ -21,6 +21,8 @@ use crate::units;
 pub struct Ledger {
     job: &'static str,
     lines: Vec<Line>,
+    /// Whether its memory lies in small pages only.
+    has_small_pages: bool,
 }
 
 /// One kind of reservation.
@@ -40,7 +42,16 @@ impl Ledger {
         Ledger {
             job,
             lines: Vec::with_capacity(12),
+            has_small_pages: false,
         }
+    }
+
+    /// In small pages: for jobs that touch little of what they reserve, since clearing a huge page takes longer than such a
+    /// job's work.
+    #[must_use]
+    pub fn in_small_pages(mut self) -> Self {
+        self.has_small_pages = true;
+        self
     }
 
     /// With a line that may be drawn in all phases.
@@ -147,6 +158,11 @@ impl Opened {
             ledger,
             _reservation: reservation,
         }
+    }
+
+    /// See [`Ledger::in_small_pages`].
+    pub(super) fn has_small_pages(&self) -> bool {
+        self.ledger.has_small_pages
     }
 
     fn drawn(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {

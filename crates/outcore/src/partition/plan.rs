@@ -43,6 +43,8 @@ const READ_BYTES_WANTED: usize = 64 << 10;
 const READS_MIN: usize = 5;
 /// The same of one thread: two in flight while one is worked on.
 const THREAD_READS_MIN: usize = 3;
+/// Data of fewer bytes are moved in small pages.
+const HUGE_PAGES_FROM_BYTES: u64 = 1 << 20;
 /// Set aside for samples' remains and small tables.
 pub(crate) const FIXED_BYTES: u64 = 5 << 19;
 /// Bytes that a segment's description takes in memory, the growth of its list included.
@@ -274,7 +276,11 @@ impl PartitionPlan {
         let segments = self.data_segments() + 1;
         let descriptions_bytes = SEGMENT_META_BYTES * segments + INPUT_RUN_BYTES * input_runs;
         let slots = self.slots(split_slots);
-        Ledger::new(job)
+        let ledger = match self.job.data_bytes < HUGE_PAGES_FROM_BYTES {
+            true => Ledger::new(job).in_small_pages(),
+            false => Ledger::new(job),
+        };
+        ledger
             .always(
                 DESCRIPTIONS,
                 FIXED_BYTES + descriptions_bytes + tables_bytes,

@@ -1,0 +1,104 @@
+//! A queue that makes a ring, or starts threads, only when a request needs one.
+//!
+//! Contract: implements [`Queue`]. Until then, reads of small files and of files in memory are made at once by the thread
+//! that submits them: making a ring and taking it down takes longer than reading a file that the page cache holds. The
+//! first other request makes the queue of the engine, by the thread that submits it, and from then on that serves all.
+
+use std::time::Duration;
+
+use super::open_files::{FileTable, OpenFile};
+use super::os::Engine;
+use super::psync::{PsyncQueue, transfer};
+use super::uring::UringQueue;
+use super::{Completion, Op, Queue, Request, Waker};
+use crate::error::Result;
+use crate::memory::Pool;
+
+pub(super) struct LateQueue {
+    files: FileTable,
+    depth_max: usize,
+    /// The engine that it must be; a ring where one can be made, if none is named.
+    engine: Option<Engine>,
+    queue: Option<Box<dyn Queue>>,
+    /// What was read without one.
+    done: Vec<Completion>,
+    /// Pools whose buffers will be used again and again.
+    kept: Vec<Pool>,
+}
+
+impl LateQueue {
+    pub(super) fn new(files: FileTable, depth_max: usize, engine: Option<Engine>) -> Self {
+        LateQueue {
+            files,
+            depth_max,
+            engine,
+            queue: None,
+            done: Vec::new(),
+            kept: Vec::new(),
+        }
+    }
+
+    fn queue(&mut self) -> &mut dyn Queue {
+        let (files, depth_max, engine) = (&self.files, self.depth_max, self.engine);
+        let kept = &mut self.kept;
+        let queue = self.queue.get_or_insert_with(|| {
+            let ring = match engine {
+                Some(Engine::Psync) => None,
+                Some(Engine::Uring) | None => UringQueue::new(files.clone(), depth_max).ok(),
+            };
+            let mut queue: Box<dyn Queue> = match ring {
+                Some(ring) => Box::new(ring),
+                None => Box::new(PsyncQueue::new(files.clone(), depth_max)),
+            };
+            for pool in kept.drain(..) {
+                queue.keep(&pool);
+            }
+            queue
+        });
+        &mut **queue
+    }
+}
+
+impl Queue for LateQueue {
+    fn submit(&mut self, request: Request) {
+        let is_at_once = |file: &OpenFile| file.is_small() || file.is_in_memory();
+        if self.queue.is_none()
+            && request.op == Op::Read
+            && let Ok(file) = self.files.get(request.file)
+            && is_at_once(&file)
+        {
+            assert!(
+                self.done.len() < self.depth_max,
+                "no more than depth_max requests in flight"
+            );
+            self.done.push(transfer(request, &file));
+            return;
+        }
+        self.queue().submit(request);
+    }
+
+    fn complete(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> Result<()> {
+        let wait = wait.filter(|_| self.done.is_empty());
+        done.append(&mut self.done);
+        match &mut self.queue {
+            Some(queue) => queue.complete(wait, done),
+            None => Ok(()),
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        let in_queue = self.queue.as_ref().map_or(0, |queue| queue.in_flight());
+        self.done.len() + in_queue
+    }
+
+    fn keep(&mut self, pool: &Pool) {
+        match &mut self.queue {
+            Some(queue) => queue.keep(pool),
+            None => self.kept.push(pool.clone()),
+        }
+    }
+
+    fn waker(&mut self) -> Option<Waker> {
+        self.queue().waker()
+    }
+}
