@@ -245,6 +245,9 @@ pub(crate) struct HeadArgs {
         help_heading = "Tables (Parquet and Arrow)"
     )]
     pub(crate) by: Vec<String>,
+    /// Memory to use. Default: half of the free memory
+    #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub(crate) memory_bytes: Option<u64>,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
     #[command(flatten)]

@@ -47,7 +47,7 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
         context,
         &args.files,
         (&args.record, args.lines, &args.rows.to_rows()?),
-        None,
+        args.memory_bytes,
         (&args.record_io, args.explain),
     )?;
     let what = Wanted {

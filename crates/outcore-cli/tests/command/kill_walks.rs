@@ -113,6 +113,12 @@ fn killed_jobs_on_tables_leave_each_output_whole_or_absent() {
     write(&place.path("t.parquet"), &batch(3_000));
     write(&place.path("few.parquet"), &batch(90));
     place.write("t.csv", "a,b\n1,x\n".repeat(300).as_bytes());
+    for name in ["t", "few"] {
+        let (from, to) = (format!("{name}.parquet"), format!("{name}-sorted.parquet"));
+        place
+            .run(&["sort", &from, "-o", &to, "--by", "number"])
+            .ok();
+    }
     for command in [
         "sort t.parquet -o o.parquet --by number",
         "shuffle t.parquet -o o.parquet",
@@ -124,6 +130,7 @@ fn killed_jobs_on_tables_leave_each_output_whole_or_absent() {
         "window t.parquet -o o.parquet --by name --order number --add lag(number),row_number",
         "join t.parquet few.parquet -o o.parquet --on number --how full",
         "split t.parquet -o by-name --by name",
+        "merge t-sorted.parquet few-sorted.parquet -o o.parquet --by number",
         "diff few.parquet few.parquet -o o.parquet --by number",
         "count-by name t.parquet -o o.csv --by-count",
         "convert t.csv -o o.parquet",

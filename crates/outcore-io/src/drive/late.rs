@@ -7,12 +7,20 @@
 use std::time::Duration;
 
 use super::open_files::{FileTable, OpenFile};
-use super::os::Engine;
 use super::psync::{PsyncQueue, transfer};
 use super::uring::UringQueue;
 use super::{Completion, Op, Queue, Request, Waker};
 use crate::error::Result;
 use crate::memory::Pool;
+
+/// Which system interface moves the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// io_uring.
+    Uring,
+    /// Blocking pread/pwrite in a few threads.
+    Psync,
+}
 
 pub(super) struct LateQueue {
     files: FileTable,

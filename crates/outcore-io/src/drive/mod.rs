@@ -20,7 +20,7 @@
 //! its neighbours, as many at once as the drive has slots.
 
 mod io_buf;
-mod late;
+pub mod late;
 pub mod load;
 mod new_file;
 mod open_files;

@@ -11,7 +11,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::FileSystem;
-use super::os::{Engine, OsDevice};
+use super::late::Engine;
+use super::os::OsDevice;
 use super::places::parent_of;
 use crate::config::IoMode;
 use crate::error::{Error, Result};

@@ -17,7 +17,7 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::late::LateQueue;
+use super::late::{Engine, LateQueue};
 use super::open_files::{FileTable, OpenFile, is_block_device};
 use super::places::{self, Places};
 use super::private_dir::{self, PrivateDir};
@@ -30,15 +30,6 @@ use crate::memory::Buf;
 /// Inputs of so many bytes at most are read through the page cache: who looked at what they hold has put them there, and
 /// the read that tries direct I/O would cost as much as the file itself.
 const CACHED_BYTES_MAX: u64 = 64 << 10;
-
-/// Which system interface moves the bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
-    /// io_uring.
-    Uring,
-    /// Blocking pread/pwrite in a few threads.
-    Psync,
-}
 
 /// The operating system's files.
 #[derive(Debug)]

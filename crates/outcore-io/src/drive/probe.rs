@@ -34,8 +34,9 @@ use rustix::io::Errno;
 
 pub use report::{DriveProbe, ProbeReport, Together};
 
+use super::late::Engine;
 use super::load::{Load, Moved};
-use super::os::{Engine, OsDevice};
+use super::os::OsDevice;
 use super::{BLOCK_BYTES, Device, Op};
 use crate::config::{DriveSpec, IoMode};
 use crate::error::{Error, Result};

@@ -3,7 +3,8 @@
 //! Contract: an array of bytes is the oracle; numbers of transfers are exact, as merging promises them.
 
 use outcore_io::config::IoMode;
-use outcore_io::drive::os::{Engine, OsDevice};
+use outcore_io::drive::late::Engine;
+use outcore_io::drive::os::OsDevice;
 use outcore_store::striped::{BackPressure, Servers};
 use proptest::prelude::*;
 

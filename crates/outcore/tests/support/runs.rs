@@ -19,7 +19,8 @@ use outcore::sort::{SortOptions, SortSummary, sort};
 use outcore::{Input, Output};
 use outcore::{Kind, Result};
 use outcore_io::drive::Device;
-use outcore_io::drive::os::{Engine, OsDevice};
+use outcore_io::drive::late::Engine;
+use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::testing::{RamDevice, RamOptions};
 
 use super::watchdog::Watchdog;

@@ -32,7 +32,8 @@ use std::time::Instant;
 
 use outcore::IoMode;
 use outcore::{Error, Result};
-use outcore_io::drive::os::{Engine, OsDevice};
+use outcore_io::drive::late::Engine;
+use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::{Device, Op};
 use outcore_io::units::{self, Unit};
 

@@ -53,8 +53,10 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
     if args.by.is_empty() {
         text.rows_max = Some(args.records);
     }
-    let resources = ResourceArgs::default();
-    let resources = resources::without_drives(&resources)?;
+    let resources = resources::without_drives(&ResourceArgs {
+        memory_bytes: args.memory_bytes,
+        ..ResourceArgs::default()
+    })?;
     if !args.files.is_to_stdout() {
         let request = request_of(
             &args.files,
