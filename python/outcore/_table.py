@@ -26,7 +26,14 @@ from . import _outcore
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._units import whole
-from ._wire import JoinRequest, NearRequest, ResourcesRequest, SubstringRequest, TableReply
+from ._wire import (
+    JoinRequest,
+    NearRequest,
+    ResourcesRequest,
+    RightRequest,
+    SubstringRequest,
+    TableReply,
+)
 
 _SEED = 1
 
@@ -308,12 +315,7 @@ class Table:
             ordered: Rows come in the order of `on`, nulls last; those of a key in the order of this table. Without it they may
                 come in any order, which is faster if `other` fits into two fifths of the memory.
         """
-        right = other if isinstance(other, Table) else _open(other, self._how, None, (False, None))
         asked: JoinRequest = {
-            "right": right._inputs,
-            "right_columns": right._columns,
-            "right_union": right._union,
-            "right_schema": right._schema,
             "on": _texts("on", on),
             "how": how or ("left" if asof is not None else "inner"),
             "asof": asof,
@@ -321,7 +323,21 @@ class Table:
             "suffix": suffix,
             "unordered": not ordered,
         }
-        return self._step("join", join=asked)
+        return self._with(other, "join", join=asked)
+
+    def diff(self, other: TableSource | Table, by: api.Keys = ()) -> Table:
+        """What differs between this table and another one, in the order of the key.
+
+        Args:
+            other: The right table, with the same columns: as in `table`.
+            by: The columns that say which rows are to be the same, where null is equal to null; all columns if none is
+                named, so that no row is changed. Rows of a key that comes several times are compared in the order of their
+                bytes.
+
+        The columns are `diff` (`"left"`, `"right"` or `"changed"`), `diff_columns` (those that differ, with commas
+        between), then those of `by`, and each other one twice, as `NAME_left` and `NAME_right`.
+        """
+        return self._with(other, "diff", by=_texts("by", by))
 
     def shuffle(self, seed: SupportsIndex = _SEED, *, epoch: SupportsIndex = 0) -> Table:
         """In a random order, which depends on `seed` and `epoch` alone."""
@@ -403,6 +419,17 @@ class Table:
             ) from None
         return pyarrow.RecordBatchReader.from_stream(self)
 
+    def _with(self, other: TableSource | Table, job: str, **request: Any) -> Table:
+        """A step of this table and another one."""
+        right = other if isinstance(other, Table) else _open(other, self._how, None, (False, None))
+        asked: RightRequest = {
+            "inputs": right._inputs,
+            "columns": right._columns,
+            "union": right._union,
+            "schema": right._schema,
+        }
+        return self._step(job, right=asked, **request)
+
     def _step(self, job: str, **request: Any) -> Table:
         place = _Place(self._how.dir)
         path = place.path(f"{job}.arrow")
@@ -427,6 +454,7 @@ class Table:
             "order": [],
             "added": [],
             "first": None,
+            "right": None,
             "join": None,
             "near": None,
             "substring": None,

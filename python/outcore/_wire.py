@@ -638,13 +638,18 @@ class MeasuredReply(TypedDict):
     p99_us: float
 
 
-class JoinRequest(TypedDict):
-    """What a table is joined with, and how."""
+class RightRequest(TypedDict):
+    """The second table of a job on two."""
 
-    right: list[str]
-    right_columns: list[str] | None
-    right_union: bool
-    right_schema: str | None
+    inputs: list[str]
+    columns: list[str] | None
+    union: bool
+    schema: str | None
+
+
+class JoinRequest(TypedDict):
+    """How two tables are joined."""
+
     on: list[str]
     how: str
     asof: str | None
@@ -688,6 +693,7 @@ class TableRequest(TypedDict):
     order: list[str]
     added: list[str]
     first: int | None
+    right: RightRequest | None
     join: JoinRequest | None
     near: NearRequest | None
     substring: SubstringRequest | None

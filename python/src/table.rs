@@ -32,7 +32,7 @@ use crate::run::Run;
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TableJob {
-    /// `sort`, `unique`, `merge`, `count_by`, `shuffle`, `dedup`, `group_by`, `window`, `join`, `convert`, `select`, `head` or `sample`.
+    /// `sort`, `unique`, `merge`, `count_by`, `shuffle`, `dedup`, `group_by`, `window`, `join`, `diff`, `convert`, `select`, `head` or `sample`.
     job: String,
     inputs: Vec<PathBuf>,
     output: PathBuf,
@@ -55,6 +55,7 @@ pub(crate) struct TableJob {
     added: Vec<String>,
     /// So many rows of each group.
     first: Option<u64>,
+    right: Option<RightRequest>,
     join: Option<JoinRequest>,
     near: Option<NearRequest>,
     substring: Option<SubstringRequest>,
@@ -68,14 +69,20 @@ pub(crate) struct TableJob {
     resources: request::Resources,
 }
 
-/// What a table is joined with, and how.
+/// The second table of a job on two.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+struct RightRequest {
+    inputs: Vec<PathBuf>,
+    columns: Option<Vec<String>>,
+    union: bool,
+    schema: Option<String>,
+}
+
+/// How two tables are joined.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 struct JoinRequest {
-    right: Vec<PathBuf>,
-    right_columns: Option<Vec<String>>,
-    right_union: bool,
-    right_schema: Option<String>,
     on: Vec<String>,
     how: String,
     asof: Option<String>,
@@ -216,15 +223,17 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
             let wanted = request.window(keys)?;
             jobs::window(&job, &ends, &wanted)?
         }
-        "join" => {
-            let missing = || Error::usage("join tables", "there is no right table");
-            let join = request.join.as_ref().ok_or_else(missing)?;
-            let schema = join.right_schema.as_deref();
-            let mut right_reads =
-                self::reads(join.right_columns.clone(), join.right_union, schema)?;
+        "join" | "diff" => {
+            let missing = || Error::usage("open tables", "there is no right table");
+            let right = request.right.as_ref().ok_or_else(missing)?;
+            let schema = right.schema.as_deref();
+            let mut right_reads = self::reads(right.columns.clone(), right.union, schema)?;
             right_reads.copies.clone_from(&reads.copies);
-            let right = (&join.right[..], &right_reads);
-            jobs::join(&job, &ends, right, &join.wanted()?)?
+            let right = (&right.inputs[..], &right_reads);
+            match &request.join {
+                Some(join) => jobs::join(&job, &ends, right, &join.wanted()?)?,
+                None => jobs::diff(&job, &ends, right, &keys)?.table,
+            }
         }
         "head" => jobs::head(&job, &ends, request.rows)?,
         "sample" => jobs::sample(&job, &ends, (request.rows, seed))?,
@@ -307,7 +316,7 @@ impl TableJob {
 
     /// Its files of text that are compressed, each with a copy.
     fn unpacked(&self, job: &Job, resources: &Resources) -> Result<(Copies, Option<Spool>)> {
-        let right = self.join.iter().flat_map(|join| &join.right);
+        let right = self.right.iter().flat_map(|right| &right.inputs);
         let named: Vec<PathBuf> = self.inputs.iter().chain(right).cloned().collect();
         let mut texts = files_of(&named, true)?;
         texts.retain(|file| TextKind::of_name(file).is_some());
@@ -329,7 +338,7 @@ impl TableJob {
                 input
                     .is_ok_and(|input| input == path || (input.is_dir() && path.starts_with(input)))
             };
-            let right = self.join.iter().flat_map(|join| &join.right);
+            let right = self.right.iter().flat_map(|right| &right.inputs);
             if self.inputs.iter().chain(right).any(is_input) {
                 return Err(Error::usage("create output", "it is an input")
                     .path(output)

@@ -311,3 +311,19 @@ def test_sorted_files_are_merged_and_values_counted(here: Path) -> None:
     expected = {name: table.column("name").to_pylist().count(name) for name in (row["name"] for row in counts)}
     assert {row["name"]: row["count"] for row in counts} == expected
     assert [row["count"] for row in counts] == sorted(expected.values(), reverse=True)
+
+
+def test_what_differs_between_two_tables_is_a_table(here: Path) -> None:
+    old = pa.table({"id": [1, 2, 3, None], "x": ["a", "b", "c", "d"], "y": [1.0, 2.0, 3.0, 4.0]})
+    new = pa.table({"id": [4, 3, None, 1], "x": ["e", "C", "d", "a"], "y": [5.0, 3.5, 4.0, 1.0]})
+    write(here / "old.parquet", old)
+    changes = outcore.table("old.parquet").diff(new, "id")
+    assert pa.table(changes).to_pylist() == [
+        {"diff": "left", "diff_columns": None, "id": 2, "x_left": "b", "x_right": None, "y_left": 2.0, "y_right": None},
+        {"diff": "changed", "diff_columns": "x,y", "id": 3, "x_left": "c", "x_right": "C", "y_left": 3.0, "y_right": 3.5},
+        {"diff": "right", "diff_columns": None, "id": 4, "x_left": None, "x_right": "e", "y_left": None, "y_right": 5.0},
+    ]
+    assert changes.summary is not None and changes.summary.rows_out == 3
+    assert pa.table(outcore.table(old).diff(outcore.table("old.parquet"))).num_rows == 0
+    with pytest.raises(outcore.UsageError, match="column"):
+        outcore.table(old).diff(new.drop_columns(["y"]), "id")
