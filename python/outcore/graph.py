@@ -38,10 +38,11 @@ class Graph:
     """A graph that `convert` or the command `outcore graph convert` has made.
 
     Args:
-        path: Its directory.
+        path: Its directory, or `"@name"` of a dataset on all drives of a volume.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+        volume: The drives file of the volume with the dataset, if `OUTCORE_VOLUME` does not name it.
     """
 
     def __init__(
@@ -51,9 +52,10 @@ class Graph:
         memory: Size | None = None,
         threads: SupportsIndex | None = None,
         io: str | None = None,
+        volume: StrPath | None = None,
     ) -> None:
         self._path = _path(path)
-        self._resources = _resources(memory, threads, (), io, None, _SEED)
+        self._resources = _resources(memory, threads, (), io, None, _SEED, volume)
         self._facts: dict[str, Any] = json.loads(_outcore.graph_info(self._path, self._resources))
 
     @property
@@ -346,6 +348,7 @@ def convert(
     drives: Paths = (),
     io: str | None = None,
     force: bool = False,
+    volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> Graph:
     """Converts edges to a graph, within the memory that is allowed.
@@ -353,7 +356,7 @@ def convert(
     Args:
         edges: Files of edges, all of one format: pairs of numbers, text (SNAP, `.el`, `.wel`), `.csv`,
             `.mtx`, `.sg`, `.wsg`, `.npz` of SciPy, or tables (Parquet, Arrow).
-        path: The graph's directory, which is made.
+        path: The graph's directory, which is made, or `"@name"` for a dataset on all drives of a volume.
         type: The format, if names do not tell: `"u32"`, `"u64"`, `"text"`, `"csv"`, `"mtx"`, `"sg"`, `"wsg"`,
             `"graph500"`, `"npz"`.
         undirected: Edges have no direction.
@@ -370,6 +373,7 @@ def convert(
         drives: Directories for scratch; by default it lies beside the graph.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
         force: Replace a graph that exists.
+        volume: The drives file of the volume, for a dataset; by default that of `OUTCORE_VOLUME`.
         progress: `True` for a bar, or a function that is called with a `Progress`.
     """
     inputs = _paths(edges)
@@ -388,11 +392,11 @@ def convert(
         drop_loops=bool(drop_loops),
         vertices=None if vertices is None else whole("vertices", vertices),
         force=bool(force),
-        resources=_resources(memory, threads, drives, io, None, _SEED),
+        resources=_resources(memory, threads, drives, io, None, _SEED, volume),
     )
     with telling(progress, ("distribute", "sort")) as tell:
         _outcore.graph_convert(request, tell)
-    return Graph(path, memory=memory, threads=threads, io=io)
+    return Graph(path, memory=memory, threads=threads, io=io, volume=volume)
 
 
 def from_scipy(
@@ -406,6 +410,7 @@ def from_scipy(
     threads: SupportsIndex | None = None,
     io: str | None = None,
     force: bool = False,
+    volume: StrPath | None = None,
 ) -> Graph:
     """Makes a graph of a SciPy sparse matrix: an edge for each stored entry.
 
@@ -437,4 +442,5 @@ def from_scipy(
             threads=threads,
             io=io,
             force=force,
+            volume=volume,
         )

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::Result;
 use outcore_front::resources::Resources;
-use outcore_front::staging::{self, Reads, Staging, Work, sealed_error};
+use outcore_front::staging::{self, PackedDirectory, Reads, Staging, Work, sealed_error};
 use outcore_front::volumes::VOLUME_VARIABLE;
 use outcore_store::dataset::{Named, Watch};
 
@@ -107,6 +107,20 @@ impl Datasets {
         Ok(())
     }
 
+    /// The directory that is packed in the dataset `path`, if it names one, to be read where it lies.
+    ///
+    /// # Errors
+    /// As [`Datasets::stage`]; a dataset that is not a directory.
+    pub(crate) fn packed(
+        &mut self,
+        resources: &request::Resources,
+        path: &Path,
+        run: &Run,
+    ) -> Result<Option<PackedDirectory>> {
+        let staging = self.begin(resources, path, run)?;
+        staging.map(|staging| staging.packed(path)).transpose()
+    }
+
     /// What stands for datasets, if `path` names one.
     fn begin(
         &mut self,
@@ -156,9 +170,15 @@ impl Datasets {
         for file in reply.files() {
             *file = run.name_of(Path::new(file)).into_os_string();
         }
-        match self.0 {
-            None => Ok(reply),
-            Some(staging) => staging.finish(&copying(run)).map(|()| reply),
-        }
+        self.put(run).map(|()| reply)
+    }
+
+    /// Makes datasets of what the job has made as files.
+    ///
+    /// # Errors
+    /// As [`Datasets::finish`].
+    pub(crate) fn put(self, run: &Run) -> Result<()> {
+        self.0
+            .map_or(Ok(()), |staging| staging.finish(&copying(run)))
     }
 }

@@ -13,12 +13,14 @@ use outcore_front::table_edges::{EdgeColumns, TableEdges};
 use outcore_graph::convert::{ConvertOptions, check_memory, convert as run_convert, convert_rows};
 use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::edges::{ReadOptions, Relabel};
+use outcore_graph::graph::files::GraphFiles;
 use outcore_graph::graph::names::Names;
 use outcore_graph::graph::{Direction, Graph};
 use outcore_graph::kernels::{self, Components, HitsOptions, LouvainOptions, PageRankOptions};
 use outcore_io::output::parent_of;
 use pyo3::FromPyObject;
 
+use crate::datasets::Datasets;
 use crate::request::Resources;
 use crate::run::Run;
 
@@ -68,8 +70,11 @@ fn facts(graph: &Graph) -> Result<String> {
 }
 
 /// Converts edges, and describes the graph.
-pub(crate) fn convert(request: ConvertRequest, run: &Run) -> Result<String> {
-    let resources = request.resources.load(&run.environment)?;
+pub(crate) fn convert(mut request: ConvertRequest, run: &Run) -> Result<String> {
+    let mut datasets = Datasets::default();
+    let (asked, force) = (&request.resources, request.force);
+    datasets.output(asked, &mut request.output, force, run)?;
+    let resources = datasets.resources(asked, true, run)?;
     let dir = std::path::absolute(&request.output).unwrap_or(request.output);
     let mut drives = resources.named_drives(0)?;
     if drives.is_empty() {
@@ -110,13 +115,29 @@ pub(crate) fn convert(request: ConvertRequest, run: &Run) -> Result<String> {
             convert_rows(&job, &edges, &dir, &options)?
         }
     };
-    facts(&Graph::open(&job, &dir)?)
+    let facts = facts(&Graph::open(&job, &dir)?)?;
+    datasets.put(run).map(|()| facts)
+}
+
+/// The graph that is called `name`, a directory or a dataset on all drives of a volume, and a job to read it.
+pub(crate) fn open(name: &Path, resources: &Resources, run: &Run) -> Result<(Job, Graph)> {
+    let mut datasets = Datasets::default();
+    let files = match datasets.packed(resources, name, run)? {
+        None => GraphFiles::in_dir(name),
+        Some(packed) => {
+            let manifest = packed.read(GraphFiles::MANIFEST)?;
+            GraphFiles::packed(&packed.path, manifest, packed.stretches())
+        }
+    };
+    let job = run.job(&datasets.resources(resources, false, run)?, Vec::new());
+    let graph = Graph::open_files(&job, files)?;
+    Ok((job, graph))
 }
 
 /// Describes a graph.
 pub(crate) fn info(graph: &Path, resources: &Resources, run: &Run) -> Result<String> {
-    let job = run.job(&resources.load(&run.environment)?, Vec::new());
-    facts(&Graph::open(&job, graph)?)
+    let (_job, graph) = open(graph, resources, run)?;
+    facts(&graph)
 }
 
 fn bytes_of<T: Copy, const N: usize>(values: Vec<T>, to: impl Fn(T) -> [u8; N]) -> Vec<u8> {
@@ -126,8 +147,7 @@ fn bytes_of<T: Copy, const N: usize>(values: Vec<T>, to: impl Fn(T) -> [u8; N]) 
 /// The values of vertices: numbers of four bytes, of eight for names and triangles, floats of eight bytes for ranks and
 /// lengths, hubs and behind them authorities.
 pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
-    let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
-    let graph = Graph::open(&job, &request.graph)?;
+    let (job, graph) = open(&request.graph, &request.resources, run)?;
     let number = u32::try_from(request.number).unwrap_or(u32::MAX);
     let sources: Vec<u32> = request.targets.iter().map(|(vertex, _)| *vertex).collect();
     let values = match request.kernel.as_str() {
@@ -205,8 +225,7 @@ pub(crate) fn names(
     resources: &Resources,
     run: &Run,
 ) -> Result<Vec<String>> {
-    let job = run.job(&resources.load(&run.environment)?, Vec::new());
-    let graph = Graph::open(&job, dir)?;
+    let (job, graph) = open(dir, resources, run)?;
     let vertices = vertices.unwrap_or_else(|| (0..graph.vertices() as u32).collect());
     let Some(names) = graph.names(&job)? else {
         return Ok(vertices.iter().map(u32::to_string).collect());
@@ -223,8 +242,7 @@ pub(crate) fn vertices(
     resources: &Resources,
     run: &Run,
 ) -> Result<Vec<Option<u32>>> {
-    let job = run.job(&resources.load(&run.environment)?, Vec::new());
-    let graph = Graph::open(&job, dir)?;
+    let (job, graph) = open(dir, resources, run)?;
     match graph.names(&job)? {
         Some(names) => names.vertices(&job, wanted),
         None => Ok(vec![None; wanted.len()]),

@@ -10,14 +10,13 @@ use outcore::Job;
 use outcore::Result;
 use outcore_graph::graph::{Direction, Graph};
 use outcore_graph::kernels::Sampler;
-use outcore_io::config::Environment;
 use outcore_io::memory::Reservation;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::fork::Here;
-use crate::{errors, request, run};
+use crate::{errors, graph, request, run};
 
 /// A graph whose neighbours are drawn.
 #[pyclass(frozen, module = "outcore._outcore")]
@@ -34,8 +33,7 @@ struct Opened {
 }
 
 impl Opened {
-    fn of(dir: &std::path::Path, is_in: bool, job: Job) -> Result<Self> {
-        let graph = Graph::open(&job, dir)?;
+    fn of((job, graph): (Job, Graph), is_in: bool) -> Result<Self> {
         let direction = match is_in {
             true => Direction::In,
             false => Direction::Out,
@@ -91,12 +89,9 @@ impl GraphSampler {
         is_in: bool,
         resources: request::Resources,
     ) -> PyResult<Self> {
-        let environment = Environment::of_process();
-        let open = || {
-            let job = resources.load(&environment)?.job(Vec::new());
-            Opened::of(&dir, is_in, job)
-        };
-        let opened = py.detach(open).map_err(|error| errors::raise(py, &error))?;
+        let opened = run::watch(py, None, move |run| {
+            Opened::of(graph::open(&dir, &resources, run)?, is_in)
+        })?;
         Ok(GraphSampler {
             opened: Here::new(Arc::new(opened)),
         })

@@ -340,3 +340,28 @@ def test_walks_follow_edges(tmp_path):
     assert set(many[:, 1].tolist()) == {0, 3}
     back = g.random_walks([3], 2, incoming=True)
     assert back.tolist() == [[3, 2, 1]]
+
+
+def test_a_graph_is_a_dataset_on_all_drives(tmp_path):
+    lines = []
+    for drive in range(2):
+        (tmp_path / f"d{drive}").mkdir()
+        lines.append(f'[[drive]]\ndir = "{tmp_path / f"d{drive}"}"\n')
+    drives = tmp_path / "drives.toml"
+    drives.write_text("\n".join(lines))
+    volume = outcore.Volume.create(drives, stripe="64KiB")
+    edges = rmat(9, 8, 3)
+    here = graph_of(tmp_path, edges, 512, undirected=True)
+    there = outcore.graph.convert(
+        tmp_path / "edges.u32", "@g", vertices=512, undirected=True, memory="64MiB", volume=drives
+    )
+    assert [entry.name for entry in volume.ls()] == ["g"]
+    assert (there.vertices, there.edges) == (here.vertices, here.edges)
+    assert np.array_equal(there.components(), here.components())
+    assert np.array_equal(there.pagerank(), here.pagerank())
+    assert np.array_equal(there.bfs(0), here.bfs(0))
+    assert np.array_equal(there.random_walks(length=4), here.random_walks(length=4))
+    with pytest.raises(outcore.OutcoreError, match="@g"):
+        outcore.graph.convert(tmp_path / "edges.u32", "@g", vertices=512, volume=drives)
+    with pytest.raises(outcore.OutcoreError, match="@nobody"):
+        outcore.graph.Graph("@nobody", volume=drives)

@@ -157,7 +157,7 @@ fn name_of(command: &Command) -> (&'static str, bool) {
         Command::Knn(_) => ("knn", false),
         Command::Kmeans(_) => ("kmeans", false),
         Command::View(command) => ("view", commands::view::takes_stdout(command)),
-        Command::Graph(_) => ("graph", false),
+        Command::Graph(command) => ("graph", command.takes_stdout()),
         Command::Demo(_) => ("demo", false),
         Command::Scratch(_) => ("scratch", false),
         Command::Config(_) => ("config", false),

@@ -3,11 +3,10 @@
 //! Contract: [`write`] makes one file, absent or whole, in the order of vertices: an array of NumPy if its name ends in
 //! `.npy`, lines `vertex,value` if it ends in `.csv` (with the vertex's original id where the graph has names), and
 //! the bare numbers otherwise. By name, it is lines whatever the file is called, and values that are vertices are names, too.
-//! Names in lines are quoted as CSV where they have to be. [`top`] has equal values in the order of vertices.
+//! A pipe gets the bare numbers, or lines by name. Names in lines are quoted as CSV where they have to be. [`top`] has equal values in the order of vertices.
 //!
 //! Bounds: names that are strings pass by once; those of values are in memory.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use bytemuck::Pod;
@@ -107,20 +106,20 @@ pub struct WriteOptions<'n> {
     pub by_name: bool,
 }
 
-/// Writes a value a vertex to `path`.
+/// Writes a value a vertex to a file, or to a pipe.
 ///
 /// # Errors
 /// What writing fails with; [`outcore::Kind::Usage`] for a file that is there and may not be replaced,
 /// [`outcore::Kind::Memory`] if names do not fit.
 pub fn write(
     job: &Job,
-    path: &Path,
+    to: impl Into<Output>,
     values: &Values,
     options: WriteOptions<'_>,
 ) -> Result<Summary> {
-    let to = (path, options.replace);
+    let to = (to.into(), options.replace);
     let names = options.names;
-    if options.by_name || path.extension().is_some_and(|end| end == "csv") {
+    if options.by_name || is_called(&to.0, "csv") {
         let vertices = match (values, names) {
             (Values::Vertices(vertices) | Values::Parents(vertices), Some(names))
                 if options.by_name =>
@@ -176,17 +175,16 @@ pub fn write(
 /// As [`write`]; [`outcore::Kind::Usage`] for lines where vertices have names that are strings, or by name.
 pub fn write_stored(
     job: &Job,
-    path: &Path,
+    to: impl Into<Output>,
     labels: &LabelFile,
     options: WriteOptions<'_>,
 ) -> Result<Summary> {
-    let to = (path, options.replace);
+    let to = (to.into(), options.replace);
     let count = labels.vertices() as usize;
-    let is_csv = path.extension().is_some_and(|end| end == "csv");
+    let is_csv = is_called(&to.0, "csv");
     if options.by_name || is_csv && options.names.is_some() {
         let cause = "the vertices do not fit into memory, and lines by name need them there";
         return Err(Error::usage("write labels", cause)
-            .path(path)
             .hint("write an array (.npy), or allow more with --memory"));
     }
     if is_csv {
@@ -246,7 +244,7 @@ fn push_name(name: &[u8], line: &mut Vec<u8>) {
     line.push(b'"');
 }
 
-/// Writes rows of `width` vertices to `path`, by their original ids if there are any, -1 for none: a two-dimensional array of
+/// Writes rows of `width` vertices, by their original ids if there are any, -1 for none: a two-dimensional array of
 /// NumPy, lines with commas between if the name ends in `.csv`, or bare numbers. Names that are strings are in lines
 /// only; arrays have the numbers of such vertices.
 ///
@@ -254,11 +252,12 @@ fn push_name(name: &[u8], line: &mut Vec<u8>) {
 /// As [`write`].
 pub fn write_rows(
     job: &Job,
-    (path, replace): (&Path, bool),
+    (to, replace): (impl Into<Output>, bool),
     (vertices, width): (&[u32], usize),
     names: Option<&Names>,
 ) -> Result<Summary> {
-    let is_csv = path.extension().is_some_and(|end| end == "csv");
+    let to = to.into();
+    let is_csv = is_called(&to, "csv");
     let held = match names.filter(|names| is_csv && names.text().is_some()) {
         Some(names) => {
             let mut wanted = vertices.to_vec();
@@ -289,10 +288,10 @@ pub fn write_rows(
             line
         };
         let count = vertices.len() / width.max(1);
-        return write_lines(job, (path, replace), &Lines { count, line });
+        return write_lines(job, (to, replace), &Lines { count, line });
     }
     let number = Number::new(NumberType::I64, Endian::Little);
-    let header = match path.extension().is_some_and(|end| end == "npy") {
+    let header = match is_called(&to, "npy") {
         false => None,
         true => {
             let rows = (vertices.len() / width.max(1)) as u64;
@@ -302,36 +301,32 @@ pub fn write_rows(
             Some(Arc::new(of) as MakeHeader)
         }
     };
-    let output = Output::File {
-        path: path.to_path_buf(),
-        header,
-    };
+    let output = with_header(to, header);
     let all = tabulate(vertices.len() as u64, |at| name(vertices[at as usize]));
     primitives::write(job, &all, &output, replace)
 }
 
 fn write_as<T: Pod + Send>(
     job: &Job,
-    (path, replace): (&Path, bool),
+    (to, replace): (Output, bool),
     format: &str,
     count: usize,
     value: impl Fn(usize) -> T + Sync,
 ) -> Result<Summary> {
     let all = tabulate(count as u64, |index| value(index as usize));
-    write_sequence(job, (path, replace), (format, count), &all)
+    write_sequence(job, (to, replace), (format, count), &all)
 }
 
 fn write_sequence<S: Sequence>(
     job: &Job,
-    (path, replace): (&Path, bool),
+    (to, replace): (Output, bool),
     (format, count): (&str, usize),
     all: &S,
 ) -> Result<Summary>
 where
     S::Item: Pod + Send,
 {
-    let is_array = path.extension().is_some_and(|end| end == "npy");
-    let header = match is_array {
+    let header = match is_called(&to, "npy") {
         true => Some(NpyHeader::of_format(
             &RecordFormat::parse_type(format)?,
             count as u64,
@@ -339,11 +334,23 @@ where
         false => None,
     };
     let header = header.map(|header| Arc::new(move |rows| header.encode(rows)) as MakeHeader);
-    let output = Output::File {
-        path: path.to_path_buf(),
-        header,
-    };
-    primitives::write(job, all, &output, replace)
+    primitives::write(job, all, &with_header(to, header), replace)
+}
+
+/// Whether it is a file with that ending.
+fn is_called(to: &Output, ending: &str) -> bool {
+    match to {
+        Output::File { path, .. } => path.extension().is_some_and(|end| end == ending),
+        Output::Shards { .. } | Output::Pipe(_) => false,
+    }
+}
+
+/// A file begins with `header`, if there is one.
+fn with_header(to: Output, header: Option<MakeHeader>) -> Output {
+    match to {
+        Output::File { path, .. } => Output::File { path, header },
+        other => other,
+    }
 }
 
 /// Lines of CSV, a byte at a time.
@@ -372,14 +379,10 @@ impl<F: Fn(usize) -> Vec<u8> + Sync> Sequence for Lines<F> {
 
 fn write_lines(
     job: &Job,
-    (path, replace): (&Path, bool),
+    (to, replace): (Output, bool),
     lines: &impl Sequence<Item = u8>,
 ) -> Result<Summary> {
-    let output = Output::File {
-        path: path.to_path_buf(),
-        header: None,
-    };
-    primitives::write(job, lines, &output, replace)
+    primitives::write(job, lines, &to, replace)
 }
 
 /// The `count` vertices with the largest values, the largest first.

@@ -4,9 +4,10 @@
 //! drive. A [`Port`] is one thread's access to all drives: a waiting lane for each drive in front
 //! of one queue, so a drive that is slow or full holds up only its own lane.
 //!
-//! Invariants: at most `lane_depth` requests of a port are in flight on one drive; what finds no
-//! slot waits in that drive's lane, in order. Every completion is counted to its drive. Failed
-//! and short writes become errors that name drive, file and offset.
+//! Invariants: at most [`LANE_DEPTH`] requests of a port are in flight on one drive; what finds no
+//! slot waits in that drive's lane, in order. Drives that a volume meets after a port was made share the
+//! slots of its first lane. Every completion is counted to its drive. Failed and short writes become
+//! errors that name drive, file and offset.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -99,7 +100,7 @@ pub struct VolumeFile {
 /// The drives of a job and their device.
 pub struct Volume {
     files: Arc<OpenFiles>,
-    drives: Mutex<Vec<Arc<Drive>>>,
+    drives: Arc<Mutex<Vec<Arc<Drive>>>>,
 }
 
 /// A device and the files that are open on it: what gives failures a name.
@@ -149,7 +150,7 @@ impl Volume {
                 device,
                 open: Mutex::default(),
             }),
-            drives: Mutex::new(drives),
+            drives: Arc::new(Mutex::new(drives)),
         })
     }
 
@@ -233,13 +234,20 @@ impl Volume {
 
     /// A port for the calling thread.
     pub fn port(&self) -> Result<Port> {
-        let drives = self.drives();
-        let lanes = drives.into_iter().map(PortQueue::new).collect::<Vec<_>>();
+        let first_tags = Arc::new(TagPool::new(LANE_DEPTH));
+        let lanes = self.drives().into_iter().enumerate();
+        let lanes = lanes.map(|(index, drive)| match index {
+            0 => PortQueue::new(drive, Arc::clone(&first_tags)),
+            _ => PortQueue::new(drive, Arc::new(TagPool::new(LANE_DEPTH))),
+        });
+        let lanes: Vec<PortQueue> = lanes.collect();
         let queue = self.files.device.queue(LANE_DEPTH * lanes.len().max(1))?;
         Ok(Port {
             files: Arc::clone(&self.files),
+            drives: Arc::clone(&self.drives),
             queue,
             lanes,
+            first_tags,
             done: Vec::new(),
         })
     }
@@ -324,10 +332,9 @@ struct PortQueue {
 }
 
 impl PortQueue {
-    fn new(drive: Arc<Drive>) -> Self {
+    fn new(drive: Arc<Drive>, tags: Arc<TagPool>) -> Self {
         // N.B. the requests of streams are as long as the drive takes them, and in order: sorting and
         // merging them would cost and bring nothing.
-        let tags = Arc::new(TagPool::new(LANE_DEPTH));
         PortQueue {
             drive,
             queue: DriveQueue::new(Policy::AS_IT_COMES, tags, None),
@@ -353,8 +360,11 @@ pub struct Transfer {
 /// One thread's access to all drives of a volume.
 pub struct Port {
     files: Arc<OpenFiles>,
+    drives: Arc<Mutex<Vec<Arc<Drive>>>>,
     queue: Box<dyn Queue>,
     lanes: Vec<PortQueue>,
+    /// Slots of the queue that drives share for which there was no lane when it was made.
+    first_tags: Arc<TagPool>,
     done: Vec<Completion>,
 }
 
@@ -368,10 +378,23 @@ impl Port {
             offset_bytes,
             len_bytes: buf.len(),
         };
+        if file.drive_index >= self.lanes.len() {
+            self.add_lanes();
+        }
         let lane = &mut self.lanes[file.drive_index];
         lane.drive.pending.fetch_add(1, Ordering::Relaxed);
         lane.queue.submit(span, (buf, token));
         self.start(file.drive_index);
+    }
+
+    /// Lanes for the drives that the volume has met since.
+    #[cold]
+    fn add_lanes(&mut self) {
+        let drives = self.drives.lock().unwrap_or_else(PoisonError::into_inner);
+        for drive in &drives[self.lanes.len()..] {
+            let tags = Arc::clone(&self.first_tags);
+            self.lanes.push(PortQueue::new(Arc::clone(drive), tags));
+        }
     }
 
     /// Starts what is handed in and moves what has finished to `finished`. With `wait`, blocks up to

@@ -554,6 +554,7 @@ mod tests {
     use crate::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
     use crate::drive::{Access, Device};
     use crate::memory::{BLOCK_BYTES, Budget};
+    use crate::port::{LANE_DEPTH, ScratchDrive};
 
     const BLOCKS: usize = 40;
 
@@ -652,6 +653,25 @@ mod tests {
             drop(writes);
             assert_eq!(pool.free_slots(), 7);
         }
+    }
+
+    #[test]
+    fn a_drive_that_is_opened_later_takes_transfers_too() {
+        let ram = RamDevice::new(RamOptions::default());
+        ram.put("/d1/in", vec![7; BLOCK_BYTES]);
+        let volume = Volume::new(Arc::new(ram), &[ScratchDrive::new("/d0")]).unwrap();
+        let mut reads = Transfers::new(&volume).unwrap();
+        let file = volume.open("/d1/in".as_ref(), Access::Read).unwrap();
+        assert_eq!(file.drive_index, 1);
+        let pool = Pool::new(&Budget::new(1 << 20), "test", BLOCK_BYTES, 2 * LANE_DEPTH).unwrap();
+        // More than the port has slots.
+        for number in 0..2 * LANE_DEPTH {
+            reads.read(&file, 0, pool.take().unwrap(), number);
+        }
+        while let Some(read) = reads.next(|| Ok(())).unwrap() {
+            assert_eq!((read.buf[0], read.len_bytes), (7, BLOCK_BYTES));
+        }
+        assert!(reads.is_empty() && pool.free_slots() == 2 * LANE_DEPTH);
     }
 
     #[test]

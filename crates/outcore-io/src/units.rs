@@ -299,10 +299,21 @@ pub fn count(value: u64) -> String {
     grouped
 }
 
-/// A number of things: `1 drive`, `1,000 drives`.
+/// A number of things, in the plural of English: `1 drive`, `1,000 drives`, `2 passes`, `3 entries`, `4 vertices`.
 pub fn counted(value: u64, thing: &str) -> String {
-    let ending = if value == 1 { "" } else { "s" };
-    format!("{} {thing}{ending}", count(value))
+    let count = count(value);
+    if value == 1 {
+        return format!("{count} {thing}");
+    }
+    let is_vowel = |letter: u8| b"aeiou".contains(&letter);
+    match thing.as_bytes() {
+        [.., b'e', b'x'] => format!("{count} {}ices", &thing[..thing.len() - 2]),
+        [.., before, b'y'] if !is_vowel(*before) => {
+            format!("{count} {}ies", &thing[..thing.len() - 1])
+        }
+        [.., b's' | b'x'] | [.., b'c' | b's', b'h'] => format!("{count} {thing}es"),
+        _ => format!("{count} {thing}s"),
+    }
 }
 
 /// The word of `known` that `word` most likely meant: at most a third of its letters differ.
@@ -363,6 +374,18 @@ mod tests {
         match u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) {
             0 => "0s".to_string(),
             ns => exact_in(&TIME_UNITS, ns),
+        }
+    }
+
+    #[test]
+    fn things_are_counted_in_the_plural() {
+        let plurals = [
+            "drives", "vertices", "entries", "passes", "batches", "arrays", "boxes",
+        ];
+        let things = ["drive", "vertex", "entry", "pass", "batch", "array", "box"];
+        for (thing, plural) in things.iter().zip(plurals) {
+            assert_eq!(counted(1, thing), format!("1 {thing}"));
+            assert_eq!(counted(1000, thing), format!("1,000 {plural}"));
         }
     }
 

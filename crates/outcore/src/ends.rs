@@ -69,6 +69,15 @@ pub enum Output {
     Pipe(Mutex<Box<dyn Write + Send>>),
 }
 
+impl From<&Path> for Output {
+    fn from(path: &Path) -> Self {
+        Output::File {
+            path: path.to_path_buf(),
+            header: None,
+        }
+    }
+}
+
 /// What a plan says of a number of bytes before they are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forecast {

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
+use outcore_front::inputs::is_stdout;
 use outcore_graph::edges::Relabel;
 use outcore_graph::edges::formats::EdgeFormat;
 
@@ -272,6 +273,31 @@ pub(crate) enum GraphCommand {
     },
 }
 
+impl GraphCommand {
+    /// Whether standard output takes the result.
+    pub(crate) fn takes_stdout(&self) -> bool {
+        match self {
+            GraphCommand::Convert(_)
+            | GraphCommand::Info { .. }
+            | GraphCommand::Export(_)
+            | GraphCommand::Verify(_) => false,
+            GraphCommand::Sample(args) => is_stdout(&args.output),
+            GraphCommand::Walk(args) => is_stdout(&args.output),
+            GraphCommand::Degrees { kernel, .. }
+            | GraphCommand::Cc { kernel }
+            | GraphCommand::Bfs { kernel, .. }
+            | GraphCommand::Pagerank { kernel, .. }
+            | GraphCommand::Scc { kernel }
+            | GraphCommand::Sssp { kernel, .. }
+            | GraphCommand::Lp { kernel, .. }
+            | GraphCommand::Louvain { kernel, .. }
+            | GraphCommand::Hits { kernel, .. }
+            | GraphCommand::Triangles { kernel }
+            | GraphCommand::Kcore { kernel, .. } => kernel.output.as_deref().is_some_and(is_stdout),
+        }
+    }
+}
+
 /// Convert edges to a graph
 ///
 /// Edges are sorted once, within the memory that is allowed, and the graph depends on them alone.
@@ -372,7 +398,7 @@ pub(crate) struct KernelArgs {
     #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     pub(crate) graph: PathBuf,
     /// Output, a value for each vertex in order: an array (.npy), lines `vertex,value` (.csv, with
-    /// the original ids if they were relabelled), or raw numbers
+    /// the original ids if they were relabelled), or raw numbers; `-` for standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     /// Write lines `name,value` whatever the output is called, with the original ids of vertices,
@@ -388,6 +414,8 @@ pub(crate) struct KernelArgs {
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
     #[command(flatten)]
+    pub(crate) plan: PlanArgs,
+    #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }
 
@@ -397,7 +425,8 @@ pub(crate) struct GraphWalkArgs {
     /// The graph's directory
     #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     pub(crate) graph: PathBuf,
-    /// Output, a row of vertices for each walk: an array (.npy), lines (.csv), or raw numbers
+    /// Output, a row of vertices for each walk: an array (.npy), lines (.csv), or raw
+    /// numbers; `-` for standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Steps of a walk
@@ -420,6 +449,8 @@ pub(crate) struct GraphWalkArgs {
     /// Replace an existing output
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
 }
 
 /// Neighbours of a vertex to draw.
@@ -452,7 +483,7 @@ pub(crate) struct GraphSampleArgs {
     #[arg(long = "fanout", value_name = "N,...", value_parser = parse_fanout, value_delimiter = ',', default_value = "10,10", allow_hyphen_values = true)]
     pub(crate) fanouts: Vec<Fanout>,
     /// Output, a row of source and target for each edge: an array (.npy), lines (.csv), or raw
-    /// numbers
+    /// numbers; `-` for standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Draw incoming edges instead of outgoing ones
@@ -466,4 +497,6 @@ pub(crate) struct GraphSampleArgs {
     /// Replace an existing output
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
 }

@@ -7,10 +7,12 @@ mod drawn;
 mod kernel;
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Instant;
 
-use outcore::{Error, Job, Result, ScratchDrive};
-use outcore_front::inputs::{self, Streams};
+use outcore::{Error, Job, Output, Result, ScratchDrive};
+use outcore_front::inputs::{self, Streams, is_stdout};
+use outcore_front::output::{Consent, Holds, Target, check_terminal};
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_graph::convert::{ConvertOptions, check_memory, convert};
 use outcore_graph::edges::ReadOptions;
@@ -26,6 +28,7 @@ use crate::cli::graph::{GraphCommand, GraphConvertArgs, GraphVerifyArgs};
 use crate::commands::table;
 use crate::context::Context;
 use crate::measure::{Summary, phases_json, rate_text};
+use crate::pipe;
 use crate::progress::watch;
 use crate::recorder::Kept;
 use crate::resources;
@@ -34,6 +37,16 @@ const READ: &str = "read arguments";
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &GraphCommand) -> Result<u8> {
+    match start(context, command) {
+        // Whoever read the result needs no more of it.
+        Err(error) if command.takes_stdout() && pipe::is_closed(&Target::Pipe(None), &error) => {
+            Ok(pipe::CLOSED_PIPE)
+        }
+        other => other,
+    }
+}
+
+fn start(context: &Context, command: &GraphCommand) -> Result<u8> {
     match command {
         GraphCommand::Convert(args) => run_convert(context, args),
         GraphCommand::Info { graph } => info(context, graph),
@@ -109,6 +122,7 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
         true => Vec::new(),
         false => inputs::find(&args.inputs, Streams::Refused, &context.files)?,
     };
+    refuse_stdout(&args.output, "a graph is a directory")?;
     let output = context.files.output(&args.output, args.force)?;
     let dir = absolute(&output);
     let files: Vec<PathBuf> = match is_table {
@@ -174,7 +188,7 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
     reporter.human(&format!(
         "converted {} to a graph of {}{} and {}, {}, in {}: {}",
         units::counted(done.edges_in, "edge"),
-        units::counted(manifest.vertices, "vertex").replace("vertexs", "vertices"),
+        units::counted(manifest.vertices, "vertex"),
         match manifest.text_names {
             Some(_) => " with names",
             None => "",
@@ -362,6 +376,64 @@ fn no_vertex(name: &dyn std::fmt::Display, graph: &Graph) -> Error {
         format!("{name} is not a vertex of the graph, which has {count}"),
     )
     .hint("--source takes an id as it was in the edges")
+}
+
+/// Where a result of numbers goes: a file that is made, or standard output.
+enum Destination {
+    File(PathBuf),
+    Stdout,
+}
+
+impl Destination {
+    /// The one that is called `name`; lines if they go to standard output `by_name`.
+    ///
+    /// # Errors
+    /// Usage for a file that exists, unless it may be replaced, and for numbers to a terminal; what datasets fail with.
+    fn named(context: &Context, name: &Path, (force, by_name): (bool, bool)) -> Result<Self> {
+        if is_stdout(name) {
+            let holds = match by_name {
+                true => Holds::Lines,
+                false => Holds::Records,
+            };
+            let consent = Consent {
+                force,
+                ..Consent::default()
+            };
+            check_terminal(&Target::Pipe(None), holds, consent)?;
+            return Ok(Destination::Stdout);
+        }
+        let path = context.files.output(name, force)?;
+        check_new(&path, force)?;
+        Ok(Destination::File(path.into_owned()))
+    }
+
+    /// The file.
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Destination::File(path) => Some(path),
+            Destination::Stdout => None,
+        }
+    }
+
+    /// As the engine wants it.
+    fn open(&self, job: &Job) -> Result<Output> {
+        Ok(match self {
+            Destination::File(path) => Output::from(path.as_path()),
+            Destination::Stdout => Output::Pipe(Mutex::new(pipe::open(None, &job.control)?)),
+        })
+    }
+}
+
+/// Fails if `name` means standard output, for what is not a stream.
+fn refuse_stdout(name: &Path, cause: &'static str) -> Result<()> {
+    match is_stdout(name) {
+        false => Ok(()),
+        true => Err(Error::usage(
+            "create output",
+            format!("{cause}, and standard output is a stream"),
+        )
+        .hint("name a place on a drive with -o")),
+    }
 }
 
 /// Fails for an output that exists, unless it may be replaced.

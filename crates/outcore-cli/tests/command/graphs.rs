@@ -396,3 +396,93 @@ fn walks_are_rows_of_vertices() {
     run(&place, walk).fails(2, &["exists"], "--force");
     run(&place, "graph walk d.graph -o x.npy --source 41").fails(2, &["41"], "--source");
 }
+
+#[test]
+fn values_go_to_standard_output_and_no_file_is_called_so() {
+    let place = place();
+    let labels = run(&place, "graph cc d.graph -o -").ok();
+    assert_eq!(labels.stdout, [0u32; 6].map(u32::to_le_bytes).concat());
+    let named = run(&place, "graph cc d.graph -o - --names").ok();
+    assert_eq!(named.text(), "0,0\n10,0\n20,0\n30,0\n40,0\n50,0\n");
+    for (line, file) in [
+        ("graph walk d.graph --source 10", "w.bin"),
+        ("graph sample d.graph --source 10", "s.bin"),
+        ("graph pagerank d.graph", "p.bin"),
+    ] {
+        run(&place, &format!("{line} -o {file}")).ok();
+        let printed = run(&place, &format!("{line} -o -")).ok();
+        assert!(printed.stdout == place.read(file), "{line}");
+    }
+    let top = run(&place, "graph pagerank d.graph -o - --top 3");
+    top.fails(2, &["--top"], "to a file");
+    run(&place, "graph export d.graph -o -").fails(2, &[".npz"], "-o");
+    run(&place, "graph convert edges.txt -o -").fails(2, &["directory"], "-o");
+    assert!(!place.names().contains(&"-".to_owned()));
+}
+
+#[test]
+fn a_kernel_tells_its_plan_and_what_it_read_beside_it() {
+    let place = place();
+    for (line, wanted) in [
+        ("cc d.graph", "1 pass; a pass reads 64.0 KiB in"),
+        (
+            "pagerank d.graph --iterations 7 --tolerance 0",
+            "7 iterations at most",
+        ),
+        ("hits d.graph", "2 passes an iteration"),
+        ("bfs d.graph --source 0", "a pass for each round"),
+        ("sssp d.graph --source 0", "a pass for each round"),
+        ("scc d.graph", "a pass for each round"),
+        ("kcore u.graph", "a pass for each round"),
+        ("triangles u.graph", "all lists are 4.00 KiB"),
+        ("lp u.graph", "each round"),
+        ("louvain u.graph", "each round"),
+        ("degrees u.graph", "no edges are read"),
+        ("walk u.graph", "neighbours are drawn"),
+        ("sample u.graph --source 0", "neighbours are drawn"),
+    ] {
+        let line = format!("graph {line} -o o.npy --force --explain");
+        let told = run(&place, &line).ok().stderr;
+        assert!(
+            told.contains(wanted) && told.contains("memory: "),
+            "{line}: {told}"
+        );
+    }
+    let events = run(&place, "graph cc d.graph --explain --json").ok();
+    let pass = &events.event("summary")["phases"][0];
+    assert_eq!(pass["name"], json!("tiles"));
+    assert_eq!(
+        (&pass["read_bytes"], &pass["predicted_read_bytes"]),
+        (&json!(65536), &json!(65536))
+    );
+}
+
+#[test]
+fn components_that_are_looked_at_have_to_fit_before_anything_is_read() {
+    let place = TestDir::new();
+    place.write("e.txt", b"0 1\n5 7\n");
+    run(&place, "graph convert e.txt -o g.graph --vertices 9000000").ok();
+    let small = "--memory 32MiB --threads 1";
+    for more in ["--top 3", "-o o.csv --names"] {
+        let told = run(&place, &format!("graph cc g.graph {small} {more} --json"));
+        assert!(
+            !told
+                .events()
+                .iter()
+                .any(|event| event["event"] == "progress")
+        );
+        told.fails(6, &["9,000,000 vertices"], "without --top and --names");
+    }
+    let told = run(
+        &place,
+        &format!("graph cc g.graph {small} -o o.npy --explain"),
+    )
+    .ok();
+    assert!(
+        told.stderr.contains("bundles of vertices"),
+        "{}",
+        told.stderr
+    );
+    run(&place, "graph cc g.graph -o all.npy").ok();
+    assert!(place.read("o.npy") == place.read("all.npy"));
+}

@@ -54,6 +54,11 @@ impl GraphFiles {
         }
     }
 
+    /// Whether they are stretches of one file.
+    pub(crate) fn is_packed(&self) -> bool {
+        self.packed.is_some()
+    }
+
     /// The directory, or the file that has all others.
     pub fn place(&self) -> &Path {
         &self.place

@@ -12,6 +12,7 @@ use outcore::{Job, Result, primitives};
 use outcore_io::memory::Reservation;
 use outcore_io::threads;
 
+use super::plan::LISTS;
 use super::{Direction, Graph, damaged};
 use crate::format::list::{LIST_BLOCK_BYTES, List, alone_max, read_block};
 use crate::format::{NO_VERTEX, Part};
@@ -226,7 +227,8 @@ impl<'g> ListReader<'g> {
                 continue;
             }
             let input = self.graph.part_input(part_of(is_source));
-            let (bytes, _) = primitives::gather(self.job, &[input], LIST_BLOCK_BYTES, &numbers)?;
+            let (bytes, done) = primitives::gather(self.job, &[input], LIST_BLOCK_BYTES, &numbers)?;
+            self.graph.note_read((LISTS, None), &done);
             for (number, block) in numbers.iter().zip(bytes.chunks_exact(LIST_BLOCK_BYTES)) {
                 let words = bytemuck::pod_collect_to_vec::<u8, u32>(block);
                 self.kept

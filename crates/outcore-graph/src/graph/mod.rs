@@ -10,14 +10,16 @@ pub(crate) mod frontier;
 pub(crate) mod held;
 pub mod lists;
 pub mod names;
+pub mod plan;
 pub mod scan;
 pub mod state;
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use outcore::primitives::for_each_batch;
-use outcore::{Error, Input, Job, Result, primitives};
+use outcore::{Error, Input, Job, Phase, Result, primitives};
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::memory::Reservation;
 
@@ -48,6 +50,8 @@ pub struct Graph {
     manifest: Manifest,
     out: ListIndex,
     sources: Option<ListIndex>,
+    /// What was read of the edges.
+    phases: Mutex<Vec<Phase>>,
     _held: Reservation,
 }
 
@@ -83,6 +87,7 @@ impl Graph {
             manifest,
             out,
             sources,
+            phases: Mutex::default(),
             _held: held,
         };
         graph.check_lengths()?;
@@ -107,6 +112,13 @@ impl Graph {
     /// Bytes of its tiles: what a pass over all edges reads.
     pub fn tile_bytes(&self) -> u64 {
         self.manifest.chunks * CHUNK_BYTES as u64
+    }
+
+    /// Bytes of its lists, of both directions where there are two.
+    pub fn list_bytes(&self) -> u64 {
+        let lists = std::iter::once(&self.manifest.out).chain(&self.manifest.sources);
+        let blocks: u64 = lists.map(|lists| lists.blocks).sum();
+        blocks * LIST_BLOCK_BYTES as u64
     }
 
     /// The degree of each vertex. Of undirected graphs, an edge from a vertex to itself counts once.

@@ -13,6 +13,7 @@ use outcore::primitives::batch::{Leaf, Yield};
 use outcore::primitives::{self, Batch, Sequence};
 use outcore::{Job, Result};
 
+use super::plan::{LISTS, TILES};
 use super::{Direction, Graph, damaged};
 use crate::edges::item::fail;
 use crate::format::Part;
@@ -141,7 +142,9 @@ impl Graph {
                 part: *part,
                 visit: &visit,
             };
-            let found = primitives::map_reduce(job, &blocks, |count| count, 0, |a, b| a + b)?;
+            let add = |a, b| a + b;
+            let (found, done) = primitives::fold_with_summary(job, &blocks, 0, add, add)?;
+            self.note_read((LISTS, None), &done);
             if found != wanted {
                 let cause = format!("its lists have {found} neighbours, {wanted} were written");
                 return Err(damaged(&self.part_path(*part), cause));
@@ -177,7 +180,9 @@ impl Graph {
             return Ok(());
         }
         let chunks = Chunks { graph: self, visit };
-        let edges = primitives::map_reduce(job, &chunks, |edges| edges, 0, |a, b| a + b)?;
+        let add = |a, b| a + b;
+        let (edges, done) = primitives::fold_with_summary(job, &chunks, 0, add, add)?;
+        self.note_read((TILES, Some(self.plan_pass(job))), &done);
         match edges == self.manifest.edges {
             true => Ok(()),
             false => {

@@ -10,6 +10,7 @@ use outcore_io::memory::Reservation;
 use outcore_io::units;
 
 use super::Graph;
+use super::plan::{EdgeReads, KernelPlan};
 
 /// What the engine needs to read tiles and lists, at least, on each thread.
 const READING_BYTES: u64 = 1 << 20;
@@ -25,10 +26,18 @@ impl State {
     ///
     /// # Errors
     /// [`Kind::Memory`], with how much would do.
-    pub fn reserve(
+    pub fn reserve(job: &Job, graph: &Graph, kernel: &str, bytes: (usize, u64)) -> Result<Self> {
+        State::planned(job, graph, (kernel, EdgeReads::AsAsked), bytes)
+    }
+
+    /// The same for a kernel of which it is known how it `reads`; its plan is shown to whoever asked for plans.
+    ///
+    /// # Errors
+    /// As [`State::reserve`].
+    pub fn planned(
         job: &Job,
         graph: &Graph,
-        kernel: &str,
+        (kernel, reads): (&str, EdgeReads),
         (vertex_bytes, beside_bytes): (usize, u64),
     ) -> Result<Self> {
         let vertices = graph.vertices() as u64;
@@ -50,6 +59,8 @@ impl State {
                 .hint(format!("allow at least {enough} with --memory")));
         }
         let held = job.budget.reserve("state of vertices", state_bytes)?;
+        let bytes = (state_bytes, needed_bytes - state_bytes);
+        KernelPlan::new((job, graph), kernel, bytes, reads).show();
         Ok(State { _held: held })
     }
 }

@@ -16,6 +16,7 @@ use outcore::{Error, Job, Result};
 
 use crate::format::NO_VERTEX;
 use crate::graph::frontier::Frontiers;
+use crate::graph::plan::EdgeReads;
 use crate::graph::state::{State, numbers, values};
 use crate::graph::{Direction, Graph};
 
@@ -54,7 +55,12 @@ pub fn bfs_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<Search> {
         return Err(Error::usage(KERNEL, cause));
     }
     let beside_bytes = Frontiers::bytes(vertices);
-    let _state = State::reserve(job, graph, KERNEL, (12, beside_bytes))?;
+    let _state = State::planned(
+        job,
+        graph,
+        (KERNEL, EdgeReads::Frontiers),
+        (12, beside_bytes),
+    )?;
     let mut frontiers = Frontiers::new(job, graph)?;
     let levels = numbers(vertices, |_| NO_VERTEX);
     let parents = numbers(vertices, |_| NO_VERTEX);

@@ -17,7 +17,10 @@ use outcore::{Job, Kind, Result};
 
 use super::contraction::{LabelFile, components_by_bundles};
 use crate::graph::Graph;
+use crate::graph::plan::EdgeReads;
 use crate::graph::state::{State, numbers, values};
+
+const KERNEL: &str = "connected components";
 
 /// The smallest vertex of each vertex's component, in memory or on scratch.
 #[derive(Debug)]
@@ -49,7 +52,7 @@ pub fn components_of_any(job: &Job, graph: &Graph, scratch: &Path) -> Result<Com
 /// # Errors
 /// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
 pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
-    let _state = State::reserve(job, graph, "connected components", (4, 0))?;
+    let _state = State::planned(job, graph, (KERNEL, EdgeReads::Passes(1)), (4, 0))?;
     let parents = numbers(graph.vertices(), |vertex| vertex);
     job.control.begin_phase("components", graph.tile_bytes());
     graph.scan(job, |segment| {

@@ -24,6 +24,7 @@ use outcore_io::units;
 use crate::appended::{AppendedFile, Appender, append_to, write_files};
 use crate::format::NO_VERTEX;
 use crate::graph::Graph;
+use crate::graph::plan::{EdgeReads, KernelPlan};
 
 const KERNEL: &str = "connected components";
 /// What is known of a vertex of the bundle in memory.
@@ -121,6 +122,9 @@ pub fn components_by_bundles(
     };
     let state_bytes = bundle * VERTEX_BYTES;
     let _state = job.budget.reserve("vertices of a bundle", state_bytes)?;
+    let files_bytes = 2 * bundles as u64 * FILE_BYTES;
+    let reads = EdgeReads::Bundles(bundles as u64);
+    KernelPlan::new((job, graph), KERNEL, (state_bytes, files_bytes), reads).show();
     job.control.begin_phase("distribute", graph.tile_bytes());
     work.distribute(graph, &mut files)?;
     job.control.begin_phase("contract", vertices);

@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use outcore::{Error, Job, Result};
 
 use crate::graph::frontier::Frontiers;
+use crate::graph::plan::EdgeReads;
 use crate::graph::state::State;
 use crate::graph::{Direction, Graph};
 
@@ -46,7 +47,12 @@ impl<'g> Peeling<'g> {
                 .hint("convert the edges again with --drop-loops"));
         }
         let beside_bytes = Frontiers::bytes(graph.vertices());
-        let state = State::reserve(job, graph, KERNEL, (16, beside_bytes))?;
+        let state = State::planned(
+            job,
+            graph,
+            (KERNEL, EdgeReads::Frontiers),
+            (16, beside_bytes),
+        )?;
         let degrees = graph.degrees(job, Direction::Both)?;
         Ok(Peeling {
             job,

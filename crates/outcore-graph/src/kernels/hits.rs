@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use outcore::{Error, Job, Result};
 
 use crate::graph::Graph;
+use crate::graph::plan::EdgeReads;
 use crate::graph::state::{State, sums};
 
 /// What the largest sum is expected to be, at most.
@@ -79,7 +80,8 @@ pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
         return Err(Error::usage(KERNEL, cause).hint("it is at least 0"));
     }
     let vertices = graph.vertices();
-    let _state = State::reserve(job, graph, KERNEL, (24, 0))?;
+    let reads = EdgeReads::EachIteration(2, iterations_max);
+    let _state = State::planned(job, graph, (KERNEL, reads), (24, 0))?;
     let mut hubs = vec![1.0 / vertices.max(1) as f64; vertices];
     let mut flows = vec![0u64; vertices];
     let arrived = sums(vertices);

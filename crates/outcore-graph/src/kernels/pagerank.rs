@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use outcore::{Error, Job, Result};
 
 use crate::format::tile::Segment;
+use crate::graph::plan::EdgeReads;
 use crate::graph::state::{State, sums};
 use crate::graph::{Direction, Graph};
 
@@ -109,7 +110,8 @@ fn ranked(
     if vertices == 0 {
         return Ok((Vec::new(), 0));
     }
-    let _state = State::reserve(job, graph, KERNEL, (20, 0))?;
+    let reads = EdgeReads::EachIteration(1, options.iterations_max);
+    let _state = State::planned(job, graph, (KERNEL, reads), (20, 0))?;
     let degrees = graph.degrees(job, Direction::Out)?;
     let share = 1.0 / vertices as f64;
     let incoming = sums(vertices);

@@ -17,6 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use outcore::{Error, Job, Result};
 
 use crate::graph::frontier::{Frontiers, VertexSet};
+use crate::graph::plan::EdgeReads;
 use crate::graph::state::State;
 use crate::graph::{Direction, Graph};
 
@@ -34,7 +35,12 @@ pub fn shortest_paths(job: &Job, graph: &Graph, source: u32) -> Result<Vec<f64>>
         return Err(Error::usage(KERNEL, cause));
     }
     let beside_bytes = Frontiers::bytes(vertices) + vertices.div_ceil(8) as u64;
-    let _state = State::reserve(job, graph, KERNEL, (16, beside_bytes))?;
+    let _state = State::planned(
+        job,
+        graph,
+        (KERNEL, EdgeReads::Frontiers),
+        (16, beside_bytes),
+    )?;
     let mut frontiers = Frontiers::new(job, graph)?;
     // The bits of floats that are not negative are in the order of the floats.
     let infinity = f64::INFINITY.to_bits();

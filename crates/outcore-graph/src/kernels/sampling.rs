@@ -18,6 +18,7 @@ use outcore_io::memory::Reservation;
 
 use crate::format::NO_VERTEX;
 use crate::graph::lists::ListReader;
+use crate::graph::plan::{EdgeReads, KernelPlan};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "sample neighbours";
@@ -62,12 +63,15 @@ impl<'g> Sampler<'g> {
             let cause = "neighbours are drawn along edges or against them, not both";
             return Err(Error::usage(KERNEL, cause).hint("choose one direction"));
         }
+        let lists = ListReader::new(job, graph)?;
+        let bytes = (size_of_val(degrees) as u64, ListReader::BYTES);
+        KernelPlan::new((job, graph), KERNEL, bytes, EdgeReads::Drawn).show();
         Ok(Sampler {
             job,
             graph,
             degrees,
             direction,
-            lists: ListReader::new(job, graph)?,
+            lists,
         })
     }
 

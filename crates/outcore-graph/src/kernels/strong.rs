@@ -20,6 +20,7 @@ use outcore::{Job, Result};
 use super::components;
 use crate::format::NO_VERTEX;
 use crate::graph::frontier::{Frontiers, VertexSet};
+use crate::graph::plan::EdgeReads;
 use crate::graph::state::{State, numbers, values};
 use crate::graph::{Direction, Graph};
 
@@ -35,7 +36,12 @@ pub fn strong_components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     }
     let vertices = graph.vertices();
     let beside_bytes = Frontiers::bytes(vertices) + vertices.div_ceil(8) as u64;
-    let _state = State::reserve(job, graph, KERNEL, (24, beside_bytes))?;
+    let _state = State::planned(
+        job,
+        graph,
+        (KERNEL, EdgeReads::Frontiers),
+        (24, beside_bytes),
+    )?;
     let mut search = Search::new(job, graph)?;
     let all = 0..vertices as u32;
     let alone = all

@@ -21,6 +21,7 @@ use outcore::{Error, Job, Result};
 use outcore_io::threads;
 
 use crate::graph::lists::ListReader;
+use crate::graph::plan::EdgeReads;
 use crate::graph::state::{State, sums};
 use crate::graph::{Direction, Graph};
 
@@ -48,7 +49,12 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
     let passing_bytes = 8 * PASSING_NEIGHBOURS;
     let beside_bytes = ListReader::BYTES + passing_bytes + READING_BYTES;
     let vertex_bytes = 12 + Marks::VERTEX_BYTES * job.options.threads.max(1);
-    let _state = State::reserve(job, graph, KERNEL, (vertex_bytes, beside_bytes))?;
+    let _state = State::planned(
+        job,
+        graph,
+        (KERNEL, EdgeReads::HeldParts),
+        (vertex_bytes, beside_bytes),
+    )?;
     let degrees = graph.degrees(job, Direction::Out)?;
     let counts = sums(vertices);
     let mut lists = ListReader::new(job, graph)?;

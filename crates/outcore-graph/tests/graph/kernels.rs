@@ -3,6 +3,10 @@
 //! Contract: results are compared with those of [`oracle`], exactly but for ranks, for graphs of all shapes, directed and
 //! not.
 
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
 use outcore::Kind;
 use outcore_graph::convert::{ConvertOptions, convert};
 use outcore_graph::edges::ReadOptions;
@@ -355,6 +359,32 @@ fn results_are_the_same_for_any_threads_and_memory() {
             assert!(*first.get_or_insert_with(|| found.clone()) == found);
         }
     }
+}
+
+#[test]
+fn all_threads_read_the_edges_of_one_hub_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    // One row of tiles: 16 MiB, whose first segments wait until each thread has shown one.
+    let edges: Vec<[u32; 2]> = (0..4_000_000).map(|edge| [0, edge % 60_000]).collect();
+    let job = job(64 << 20, 2);
+    let (path, _) = made(&job, dir.path(), (60_000, &edges), &plain());
+    let graph = Graph::open(&job, &path).unwrap();
+    let seen = Mutex::new(HashSet::new());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    graph
+        .scan(&job, |_| {
+            let is_all = || {
+                let mut seen = seen.lock().unwrap();
+                seen.insert(std::thread::current().id());
+                seen.len() == 2
+            };
+            while !is_all() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(seen.into_inner().unwrap().len(), 2);
 }
 
 #[test]

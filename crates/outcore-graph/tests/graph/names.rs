@@ -153,7 +153,13 @@ fn check_names(path: &Path, names: &[String]) {
         names: Some(&found),
         by_name: true,
     };
-    results::write(&job, &out, &Values::Vertices(labels.clone()), options).unwrap();
+    results::write(
+        &job,
+        out.as_path(),
+        &Values::Vertices(labels.clone()),
+        options,
+    )
+    .unwrap();
     let quoted = |name: &str| match name.contains(',') {
         true => format!("\"{name}\""),
         false => name.to_owned(),

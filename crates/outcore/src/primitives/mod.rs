@@ -77,7 +77,7 @@ pub use gather::{collect, gather, gather_ranges};
 pub use group::{GroupPlan, GroupSummary, GroupedBy, Grouping, count_by, unique};
 pub use lookup::{Side, build_index, lookup, lookup_indexed};
 pub use map_to::map_files_to;
-pub use reduce::{count, fold, map_reduce, max, mean, min, reduce, sum};
+pub use reduce::{count, fold, fold_with_summary, map_reduce, max, mean, min, reduce, sum};
 pub use scan::{Inclusion, scan};
 pub use select::{find_if, first, histogram, top_k, top_k_each};
 pub use sources::{plan_files, plan_merge_of_lines};

@@ -89,12 +89,26 @@ pub fn fold<S: Sequence, R: Clone + Send + Sync>(
     step: impl Fn(R, S::Item) -> R + Sync,
     combine: impl Fn(R, R) -> R + Sync,
 ) -> Result<R> {
+    fold_with_summary(job, sequence, identity, step, combine).map(|(found, _)| found)
+}
+
+/// The same, and what was read for it.
+///
+/// # Errors
+/// As [`reduce`].
+pub fn fold_with_summary<S: Sequence, R: Clone + Send + Sync>(
+    job: &Job,
+    sequence: &S,
+    identity: R,
+    step: impl Fn(R, S::Item) -> R + Sync,
+    combine: impl Fn(R, R) -> R + Sync,
+) -> Result<(R, Summary)> {
     let mut leaves = Vec::new();
     sequence.leaves(&mut leaves);
     let grain =
         |_: &mut (), batch: Batch<'_>| Ok(sequence.iter(batch).fold(identity.clone(), &step));
-    let (found, _) = fold_grains(job, &leaves, 0, || (), grain, &combine)?;
-    Ok(found.unwrap_or_else(|| identity.clone()))
+    let (found, done) = fold_grains(job, &leaves, 0, || (), grain, &combine)?;
+    Ok((found.unwrap_or_else(|| identity.clone()), done))
 }
 
 /// Number of items.

@@ -12,10 +12,10 @@ use outcore_graph::{export, ids, kernels, results};
 use outcore_io::units;
 use serde_json::json;
 
-use super::{begin, check_new, files_of, open, vertex_of, vertices_of};
+use super::{Destination, begin, check_new, files_of, open, refuse_stdout, vertex_of, vertices_of};
 use crate::cli::graph::{GraphExportArgs, GraphSampleArgs, GraphWalkArgs};
 use crate::context::Context;
-use crate::measure::Summary;
+use crate::measure::{Summary, phases_json};
 use crate::progress::watch;
 use crate::resources;
 
@@ -47,10 +47,9 @@ fn seeds_of(job: &Job, path: &Path, (graph, names): (&Graph, Option<&Names>)) ->
 /// Edges around some vertices, a row each.
 pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
     let started = Instant::now();
-    let output = context.files.output(&args.output, args.force)?;
-    check_new(&output, args.force)?;
+    let output = Destination::named(context, &args.output, (args.force, false))?;
     let files = files_of(context, &args.graph)?;
-    let resources = resources::without_drives(&args.resources)?;
+    let resources = resources::without_drives(&args.resources)?.measuring(args.plan.explain);
     let resources = context.files.add_to(resources)?;
     let inputs: Vec<_> = [Some(&args.graph), args.seeds.as_ref()]
         .into_iter()
@@ -59,6 +58,9 @@ pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
         .collect();
     begin(context, &resources, (&inputs, Some(&args.output)));
     let (job, graph) = open(&resources, files)?;
+    if args.plan.explain {
+        context.reporter.show_plans(&job.control);
+    }
     let names = graph.names(&job)?;
     let names = names.as_ref();
     let degrees_bytes = 4 * graph.vertices() as u64;
@@ -90,7 +92,7 @@ pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
             }
         });
         let rows: Vec<u32> = rows.collect();
-        results::write_rows(&job, (&output, args.force), (&rows, 2), names)?;
+        results::write_rows(&job, (output.open(&job)?, args.force), (&rows, 2), names)?;
         Ok(sample)
     })?;
     let seconds = started.elapsed().as_secs_f64();
@@ -104,20 +106,26 @@ pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
         .with("output", json!(args.output.display().to_string()))
         .with("vertices", json!(sample.vertices.len()))
         .with("hop_edges", json!(sample.hop_edges))
-        .with("seed", json!(args.seed));
+        .with("seed", json!(args.seed))
+        .with("phases", phases_json(&graph.phases()));
     reporter.summary(&summary);
     reporter.human(&format!(
         "{} between {} in {}",
         units::counted(edges_count, "edge"),
-        units::counted(sample.vertices.len() as u64, "vertex").replace("vertexs", "vertices"),
+        units::counted(sample.vertices.len() as u64, "vertex"),
         units::seconds(seconds),
     ));
+    reporter.phases(&graph.phases(), args.plan.explain);
     Ok(0)
 }
 
 /// The graph as a sparse matrix of SciPy.
 pub(super) fn export(context: &Context, args: &GraphExportArgs) -> Result<u8> {
     let started = Instant::now();
+    refuse_stdout(
+        &args.output,
+        "an archive (.npz) is written in several places at once",
+    )?;
     let output = context.files.output(&args.output, args.force)?;
     check_new(&output, args.force)?;
     let files = files_of(context, &args.graph)?;
@@ -144,7 +152,7 @@ pub(super) fn export(context: &Context, args: &GraphExportArgs) -> Result<u8> {
     reporter.summary(&summary);
     reporter.human(&format!(
         "{} of a matrix, {}, in {}",
-        units::counted(entries_count, "entry").replace("entrys", "entries"),
+        units::counted(entries_count, "entry"),
         units::bytes(written_bytes),
         units::seconds(seconds),
     ));
@@ -154,10 +162,9 @@ pub(super) fn export(context: &Context, args: &GraphExportArgs) -> Result<u8> {
 /// Random walks, a row each.
 pub(super) fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
     let started = Instant::now();
-    let output = context.files.output(&args.output, args.force)?;
-    check_new(&output, args.force)?;
+    let output = Destination::named(context, &args.output, (args.force, false))?;
     let files = files_of(context, &args.graph)?;
-    let resources = resources::without_drives(&args.resources)?;
+    let resources = resources::without_drives(&args.resources)?.measuring(args.plan.explain);
     let resources = context.files.add_to(resources)?;
     begin(
         context,
@@ -165,6 +172,9 @@ pub(super) fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
         (std::slice::from_ref(&args.graph), Some(&args.output)),
     );
     let (job, graph) = open(&resources, files)?;
+    if args.plan.explain {
+        context.reporter.show_plans(&job.control);
+    }
     let names = graph.names(&job)?;
     let starts = match args.source.is_empty() {
         true => (0..graph.vertices() as u32).collect(),
@@ -184,7 +194,8 @@ pub(super) fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
         let mut sampler = kernels::Sampler::new(&job, &graph, (&degrees, direction))?;
         let walks = sampler.walks(&starts, args.steps_count as usize, args.seed)?;
         drop(sampler);
-        results::write_rows(&job, (&output, args.force), (&walks, width), names.as_ref())
+        let to = (output.open(&job)?, args.force);
+        results::write_rows(&job, to, (&walks, width), names.as_ref())
     })?;
     let seconds = started.elapsed().as_secs_f64();
     let walks_count = starts.len() as u64;
@@ -196,7 +207,8 @@ pub(super) fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
     let summary = summary
         .with("output", json!(args.output.display().to_string()))
         .with("length", json!(args.steps_count))
-        .with("seed", json!(args.seed));
+        .with("seed", json!(args.seed))
+        .with("phases", phases_json(&graph.phases()));
     reporter.summary(&summary);
     reporter.human(&format!(
         "{} of {} in {}",
@@ -204,5 +216,6 @@ pub(super) fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
         units::counted(u64::from(args.steps_count), "step"),
         units::seconds(seconds),
     ));
+    reporter.phases(&graph.phases(), args.plan.explain);
     Ok(0)
 }

@@ -6,10 +6,13 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use outcore::{Error, Job, Kind, Result};
+use outcore::{Error, Job, Result};
+use outcore_front::inputs::is_stdout;
 use outcore_front::resources::default_scratch_dir;
 use outcore_graph::graph::Graph;
 use outcore_graph::graph::names::{HeldNames, Names};
+use outcore_graph::graph::plan::EdgeReads;
+use outcore_graph::graph::state::State;
 use outcore_graph::kernels::{
     self, Components, HitsOptions, LabelFile, LouvainOptions, PageRankOptions,
 };
@@ -19,10 +22,10 @@ use outcore_io::units;
 use serde_json::json;
 
 use super::drawn::direction_of;
-use super::{begin, check_new, files_of, open, vertices_of};
+use super::{Destination, begin, files_of, open, vertices_of};
 use crate::cli::graph::KernelArgs;
 use crate::context::Context;
-use crate::measure::Summary;
+use crate::measure::{Summary, phases_json};
 use crate::progress::watch;
 use crate::recorder::Kept;
 use crate::resources;
@@ -30,16 +33,32 @@ use crate::resources;
 /// The number of edges of each vertex.
 pub(super) fn degrees(context: &Context, args: &KernelArgs, is_in: bool) -> Result<u8> {
     run_kernel(context, args, "degrees", |job, graph, _| {
-        let bytes = graph.vertices() as u64 * 4;
-        let _degrees = job.budget.reserve("degrees", bytes)?;
+        let _state = State::planned(job, graph, ("degrees", EdgeReads::Nothing), (4, 0))?;
         Ok(Values::Numbers(graph.degrees(job, direction_of(is_in))?))
     })
 }
 
 /// Components, on scratch beside the output where they do not fit into memory.
 pub(super) fn components(context: &Context, args: &KernelArgs) -> Result<u8> {
-    let beside = args.output.as_deref().unwrap_or(&args.graph);
-    run_kernel(context, args, "components", |job, graph, _| {
+    let output = args.output.as_deref().filter(|name| !is_stdout(name));
+    let beside = output.unwrap_or(&args.graph);
+    let is_looked_at = args.names || args.top.is_some_and(|count| count > 0);
+    run_kernel(context, args, "components", |job, graph, names| {
+        let is_named =
+            names.is_some() && output.is_some_and(|name| name.extension() == Some("csv".as_ref()));
+        if is_looked_at || is_named {
+            // Labels on scratch have neither names nor an order of size.
+            let labels = kernels::components(job, graph).map_err(|error| {
+                let more = error
+                    .next_step()
+                    .unwrap_or("allow more with --memory")
+                    .to_owned();
+                error.hint(format!(
+                    "{more}, or write an array (.npy) without --top and --names"
+                ))
+            });
+            return Ok(Values::Vertices(labels?).into());
+        }
         let scratch = default_scratch_dir(parent_of(beside))?;
         let found = kernels::components_of_any(job, graph, &scratch)?;
         Ok(Found {
@@ -148,7 +167,7 @@ pub(super) fn propagation(context: &Context, args: &KernelArgs, rounds: u32) -> 
         let found = kernels::label_propagation(job, graph, rounds)?;
         let told = format!(
             "{} in {}{}",
-            counted_communities(found.count),
+            units::counted(found.count, "community"),
             units::counted(found.rounds.into(), "round"),
             match found.is_stable {
                 true => "",
@@ -173,7 +192,7 @@ pub(super) fn louvain(context: &Context, args: &KernelArgs, options: LouvainOpti
         let found = kernels::louvain(job, graph, options)?;
         let told = format!(
             "{} of modularity {:.6} in {}",
-            counted_communities(found.count),
+            units::counted(found.count, "community"),
             found.modularity,
             units::counted(found.levels.into(), "level"),
         );
@@ -226,23 +245,6 @@ impl From<Values> for Found {
     }
 }
 
-fn counted_communities(count: u64) -> String {
-    match count {
-        1 => "1 community".to_owned(),
-        _ => format!("{} communities", units::count(count)),
-    }
-}
-
-/// The error for values that are looked at, and are not in memory.
-fn not_held() -> Error {
-    Error::new(
-        Kind::Memory,
-        "find the largest values",
-        "the values of the vertices do not fit into memory",
-    )
-    .hint("leave --top out, or allow more with --memory")
-}
-
 /// The vertices with the largest values, and what they are called.
 struct Top {
     best: Vec<(usize, Value)>,
@@ -254,8 +256,8 @@ impl Top {
     fn of(job: &Job, (values, count): (&Computed, usize), names: Option<&Names>) -> Result<Self> {
         let best = match values {
             Computed::Held(values) => results::top(values, count),
-            Computed::Stored(_) if count == 0 => Vec::new(),
-            Computed::Stored(_) => return Err(not_held()),
+            // Components whose labels are looked at are held.
+            Computed::Stored(_) => Vec::new(),
         };
         let vertices = best.iter().map(|(vertex, _)| *vertex as u32).collect();
         let held = names.map(|names| names.held(job, vertices));
@@ -312,33 +314,38 @@ fn run_from<F: Into<Found>>(
     kernel: impl FnOnce(&Job, &Graph, Option<&Names>) -> Result<F>,
 ) -> Result<u8> {
     let started = Instant::now();
-    let output = args.output.as_deref();
-    let output = output
-        .map(|name| context.files.output(name, args.force))
-        .transpose()?;
+    let top_count = args.top.unwrap_or(0) as usize;
+    let named = args.output.as_deref();
+    if top_count > 0 && named.is_some_and(is_stdout) {
+        let cause = "--top prints to standard output, which takes the values";
+        return Err(
+            Error::usage("read arguments", cause).hint("write the values to a file with -o")
+        );
+    }
+    let how = (args.force, args.names);
+    let output = named.map(|name| Destination::named(context, name, how));
+    let output = output.transpose()?;
     let graph_files = files_of(context, &args.graph)?;
-    let resources = resources::without_drives(&args.resources)?;
-    let files: Vec<PathBuf> = output.iter().map(|path| path.to_path_buf()).collect();
+    let resources = resources::without_drives(&args.resources)?.measuring(args.plan.explain);
+    let path = output.as_ref().and_then(Destination::path);
+    let files: Vec<PathBuf> = path.iter().map(|path| path.to_path_buf()).collect();
     let kept = Kept {
         files: &files,
         force: args.force,
         ..Kept::default()
     };
     let resources = context.start(resources, &args.record_io, kept)?;
-    if let Some(path) = output.as_deref() {
-        check_new(path, args.force)?;
-    }
     begin(
         context,
         &resources,
         (std::slice::from_ref(&args.graph), args.output.as_ref()),
     );
     let (job, graph) = open(&resources, graph_files)?;
-    let top_count = args.top.unwrap_or(0) as usize;
+    if args.plan.explain {
+        context.reporter.show_plans(&job.control);
+    }
     // Numbers take memory, which a kernel may need.
-    let is_csv = output
-        .as_deref()
-        .is_some_and(|path| path.extension().is_some_and(|end| end == "csv"));
+    let is_csv = path.is_some_and(|path| path.extension().is_some_and(|end| end == "csv"));
     let names = match args.names || is_csv || top_count > 0 || has_sources {
         true => graph.names(&job)?,
         false => None,
@@ -347,15 +354,16 @@ fn run_from<F: Into<Found>>(
     let (found, top) = watch(reporter, interrupt, &job.control, &[], || {
         let found: Found = kernel(&job, &graph, names.as_ref())?.into();
         let top = Top::of(&job, (&found.values, top_count), names.as_ref())?;
-        if let Some(path) = &output {
+        if let Some(output) = &output {
+            let to = output.open(&job)?;
             let options = WriteOptions {
                 replace: args.force,
                 names: names.as_ref(),
                 by_name: args.names,
             };
             match &found.values {
-                Computed::Held(values) => results::write(&job, path, values, options)?,
-                Computed::Stored(labels) => results::write_stored(&job, path, labels, options)?,
+                Computed::Held(values) => results::write(&job, to, values, options)?,
+                Computed::Stored(labels) => results::write_stored(&job, to, labels, options)?,
             };
         }
         Ok((found, top))
@@ -382,6 +390,7 @@ fn run_from<F: Into<Found>>(
         )
         .with("vertices", json!(graph.manifest().vertices))
         .with("edges", json!(graph.manifest().edges))
+        .with("phases", phases_json(&graph.phases()))
         .with("top", top.as_json());
     let summary = facts
         .into_iter()
@@ -395,10 +404,11 @@ fn run_from<F: Into<Found>>(
         reporter.human(&told);
     }
     reporter.human(&format!(
-        "{name} of {} vertices and {} edges in {}",
-        units::count(graph.manifest().vertices),
-        units::count(graph.manifest().edges),
+        "{name} of {} and {} in {}",
+        units::counted(graph.manifest().vertices, "vertex"),
+        units::counted(graph.manifest().edges, "edge"),
         units::seconds(seconds),
     ));
+    reporter.phases(&graph.phases(), args.plan.explain);
     Ok(0)
 }

@@ -83,8 +83,7 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
         units::counted(base.rows, "vector"),
         units::counted(found.row_counts.len() as u64, "cluster"),
         match args.batch {
-            Some(_) =>
-                units::counted(found.iterations.into(), "batch").replace("batchs", "batches"),
+            Some(_) => units::counted(found.iterations.into(), "batch"),
             None => units::counted(found.iterations.into(), "iteration"),
         },
         found.inertia,

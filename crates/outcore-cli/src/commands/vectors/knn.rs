@@ -82,7 +82,7 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     };
     context.reporter.summary(&summary);
     let (times, part) = (u64::from(found.passes), base.data_bytes());
-    let pass = units::counted(times, "pass").replace("passs", "passes");
+    let pass = units::counted(times, "pass");
     let how = match (&args.index, found.index_failed) {
         (None, _) => pass,
         (Some(_), true) => {
@@ -97,7 +97,7 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
         "found the {} nearest of {} for {} in {how} and {}: {}",
         found.k,
         units::counted(base.rows, "vector"),
-        units::counted(queries.rows, "query").replace("querys", "queries"),
+        units::counted(queries.rows, "query"),
         units::seconds(seconds),
         rate_text(part * times, seconds),
     ));

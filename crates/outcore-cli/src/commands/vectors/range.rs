@@ -130,7 +130,7 @@ fn tell(
     context.reporter.human(&format!(
         "found {what} within the radius, among {} in {} and {}: {}",
         units::counted(base.rows, "vector"),
-        units::counted(found.passes.into(), "pass").replace("passs", "passes"),
+        units::counted(found.passes.into(), "pass"),
         units::seconds(seconds),
         rate_text(found.read_bytes, seconds),
     ));

@@ -22,6 +22,7 @@ use super::propagation::call_by_smallest;
 use crate::format::NO_VERTEX;
 use crate::graph::frontier::VertexSet;
 use crate::graph::held::ListHolder;
+use crate::graph::plan::EdgeReads;
 use crate::graph::state::State;
 use crate::graph::{Direction, Graph};
 use adjacency::{Adjacency, Neighbours, Units};
@@ -74,7 +75,12 @@ pub fn louvain(job: &Job, graph: &Graph, options: LouvainOptions) -> Result<Part
     let vertices = graph.vertices();
     let set_bytes = vertices.div_ceil(8) as u64;
     let beside_bytes = ListHolder::bytes(graph, true) + set_bytes;
-    let _state = State::reserve(job, graph, KERNEL, (VERTEX_BYTES, beside_bytes))?;
+    let _state = State::planned(
+        job,
+        graph,
+        (KERNEL, EdgeReads::Lists),
+        (VERTEX_BYTES, beside_bytes),
+    )?;
     let _set = job.budget.reserve("vertices to look at", set_bytes)?;
     job.control.begin_phase("weights", graph.tile_bytes());
     let units = Units::of_graph(job, graph)?;
