@@ -7,6 +7,7 @@
 //!
 //! Bounds: one read of the file; memory is [`Scan::memory_bytes`] a thread, reserved under "pieces of vectors".
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -130,20 +131,39 @@ impl<'f> Scan<'f> {
         state: impl Fn() -> Result<S> + Sync,
         visit: impl Fn(&mut S, Piece<'_>) -> Result<()> + Sync,
     ) -> Result<Passed<S>> {
+        let all = 0..self.file.rows;
+        self.run_ranges(job, phase, std::slice::from_ref(&all), state, visit)
+    }
+
+    /// The same for some ranges of rows; a piece lies in one of them.
+    ///
+    /// # Errors
+    /// As [`Scan::run`].
+    pub(crate) fn run_ranges<S: Send>(
+        &self,
+        job: &Job,
+        phase: &str,
+        ranges: &[Range<u64>],
+        state: impl Fn() -> Result<S> + Sync,
+        visit: impl Fn(&mut S, Piece<'_>) -> Result<()> + Sync,
+    ) -> Result<Passed<S>> {
         let file = self.file;
+        let row_bytes = file.row_bytes() as u64;
         let volume = Volume::new(Arc::clone(&job.device), &[])?;
         let opened = volume.open(&file.path, Access::Read)?;
         if opened.facts.len_bytes < file.header_bytes + file.data_bytes() {
             return Err(changed(file));
         }
-        let part = InputPart {
+        let parts = ranges.iter().map(|range| InputPart {
             file: opened.clone(),
-            data_at_bytes: file.header_bytes,
-            data_len_bytes: file.data_bytes(),
-            first_position: file.first_row,
-        };
-        job.control.begin_phase(phase, file.data_bytes());
-        let blocks = Blocks::new(vec![part], file.row_bytes(), self.piece_bytes);
+            data_at_bytes: file.header_bytes + range.start * row_bytes,
+            data_len_bytes: (range.end - range.start) * row_bytes,
+            first_position: file.first_row + range.start,
+        });
+        let parts: Vec<InputPart> = parts.collect();
+        let planned_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
+        job.control.begin_phase(phase, planned_bytes);
+        let blocks = Blocks::new(parts, file.row_bytes(), self.piece_bytes);
         let stopped = AtomicBool::new(false);
         let check = || match stopped.load(Ordering::Relaxed) {
             true => Err(Error::interrupted()),

@@ -15,7 +15,7 @@ use outcore::primitives::{Batch, Summary};
 use outcore::{Error, Job, MakeHeader, Output, Result};
 use outcore_io::metadata::Owner;
 
-use super::{BaseFacts, FORM, HEADER_BYTES, IndexFile, NAME, input_of, record};
+use super::{BaseFacts, FORM, HEADER_BYTES, IndexFile, NAME, Noted, input_of, record};
 use crate::format::{Element, VectorFile};
 use crate::scan::strange;
 
@@ -36,7 +36,11 @@ pub struct Built {
 pub fn build(job: &Job, base: &VectorFile, (path, replace): (&Path, bool)) -> Result<Built> {
     check(base)?;
     let facts = BaseFacts::of(job, base)?;
-    let mut header = FORM.seal(Owner::of(NAME), &facts)?;
+    let noted = Noted {
+        base: facts.clone(),
+        lists: None,
+    };
+    let mut header = FORM.seal(Owner::of(NAME), &noted)?;
     header.resize(HEADER_BYTES, 0);
     let make: MakeHeader = Arc::new(move |_| header.clone());
     let output = Output::File {

@@ -38,6 +38,7 @@ use sums::Units;
 
 pub use batch::{Batches, partial_fit};
 pub use label::write_labels;
+pub(crate) use label::{LabelSpace, Labeller};
 
 /// Clusters, at most.
 const K_MAX: usize = 1 << 20;

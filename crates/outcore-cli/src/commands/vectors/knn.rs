@@ -7,7 +7,7 @@ use std::path::Path;
 
 use outcore::Result;
 use outcore_io::units;
-use outcore_vector::knn::{self, KnnOptions, Metric};
+use outcore_vector::knn::{self, KnnOptions, Metric, RECALL_QUERIES};
 use outcore_vector::results::{self, Array};
 use serde_json::json;
 
@@ -36,6 +36,13 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
         excludes_self: args.is_self,
         subset: args.subset.clone(),
         index: args.index.clone(),
+        probes: args
+            .nprobe
+            .map(|lists| usize::try_from(lists).unwrap_or(usize::MAX)),
+        recall_queries: match args.no_recall {
+            true => 0,
+            false => RECALL_QUERIES,
+        },
         ..KnnOptions::new(usize::try_from(args.k).unwrap_or(usize::MAX), metric)
     };
     let mut read: Vec<&Path> = vec![&base.path, &queries.path];
@@ -77,16 +84,30 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     let summary = match args.index {
         Some(_) => summary
             .with("gathered", json!(found.gathered))
-            .with("index_failed", json!(found.index_failed)),
+            .with("index_failed", json!(found.index_failed))
+            .with("lists_read", json!(found.lists_read))
+            .with("recall", json!(found.recall.map(|recall| recall.share)))
+            .with(
+                "recall_queries",
+                json!(found.recall.map(|recall| recall.queries)),
+            ),
         None => summary,
     };
     context.reporter.summary(&summary);
-    let (times, part) = (u64::from(found.passes), base.data_bytes());
+    let times = u64::from(found.passes);
+    let searched_bytes = match found.lists_read {
+        0 => base.data_bytes() * times,
+        _ => found.read_bytes,
+    };
     let pass = units::counted(times, "pass").replace("passs", "passes");
     let how = match (&args.index, found.index_failed) {
         (None, _) => pass,
         (Some(_), true) => {
             format!("{pass} over the base, since the index leaves out too few vectors")
+        }
+        (Some(_), false) if found.lists_read > 0 => {
+            let lists = units::counted(found.lists_read, "list");
+            format!("{lists} of the index")
         }
         (Some(_), false) => format!(
             "{pass} over the index, {} read from the base",
@@ -99,7 +120,14 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
         units::counted(base.rows, "vector"),
         units::counted(queries.rows, "query").replace("querys", "queries"),
         units::seconds(seconds),
-        rate_text(part * times, seconds),
+        rate_text(searched_bytes, seconds),
     ));
+    if let Some(recall) = found.recall {
+        context.reporter.human(&format!(
+            "recall {:.4}: of the exact neighbours of {}, this part was found; more --nprobe finds more",
+            recall.share,
+            units::counted(recall.queries, "query").replace("querys", "queries"),
+        ));
+    }
     Ok(0)
 }

@@ -11,11 +11,14 @@ mod range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::{Error, Job, Result};
+use outcore::{Error, Job, Result, ScratchDrive};
 use outcore_front::inputs;
+use outcore_front::resources::default_scratch_dir;
+use outcore_io::output::parent_of;
 use outcore_vector::format::VectorFile;
 use serde_json::json;
 
+use crate::cli::DriveArgs;
 use crate::cli::vectors::VectorRunArgs;
 use crate::context::Context;
 use crate::measure::Summary;
@@ -39,6 +42,16 @@ impl<'a> Run<'a> {
     fn begin(
         context: &'a Context,
         args: &VectorRunArgs,
+        files: (&[&Path], &[&Path]),
+    ) -> Result<Self> {
+        Self::begin_on(context, args, None, files)
+    }
+
+    /// The same for a job that needs scratch: on the drives that are named, or beside its output.
+    fn begin_on(
+        context: &'a Context,
+        args: &VectorRunArgs,
+        drives: Option<&DriveArgs>,
         (read, written): (&[&Path], &[&Path]),
     ) -> Result<Self> {
         let started = Instant::now();
@@ -61,7 +74,10 @@ impl<'a> Run<'a> {
                 return Err(Error::usage("create output", cause).path(path).hint(hint));
             }
         }
-        let resources = resources::without_drives(&args.resources)?;
+        let resources = match drives {
+            Some(drives) => resources::load(&args.resources, drives, None, resources::SEED)?,
+            None => resources::without_drives(&args.resources)?,
+        };
         let files: Vec<PathBuf> = read
             .iter()
             .chain(written)
@@ -94,7 +110,17 @@ impl<'a> Run<'a> {
             .first()
             .or(read.first())
             .map_or(Path::new("."), |path| path);
-        let job = resources.job_at(Vec::new(), beside);
+        let job = match drives {
+            Some(_) => {
+                let mut scratch = resources.named_drives(0)?;
+                if scratch.is_empty() {
+                    let dir = default_scratch_dir(parent_of(beside))?;
+                    scratch.push(ScratchDrive::new(dir));
+                }
+                resources.planned_job(scratch, parent_of(beside))
+            }
+            None => resources.job_at(Vec::new(), beside),
+        };
         Ok(Run {
             context,
             started,
