@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
-use super::{DriveArgs, RecordArgs, ResourceArgs, parse_count};
+use super::{DriveArgs, PlanArgs, RecordArgs, ResourceArgs, parse_count};
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
@@ -180,6 +180,8 @@ pub(crate) struct VectorRunArgs {
     /// Replace existing outputs
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }

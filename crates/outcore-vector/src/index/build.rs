@@ -17,7 +17,7 @@ use outcore_io::metadata::Owner;
 
 use super::{BaseFacts, FORM, HEADER_BYTES, IndexFile, NAME, Noted, input_of, record};
 use crate::format::{Element, VectorFile};
-use crate::scan::strange;
+use crate::scan::{show_copy, strange};
 
 /// An index that was made.
 #[derive(Debug)]
@@ -48,6 +48,12 @@ pub fn build(job: &Job, base: &VectorFile, (path, replace): (&Path, bool)) -> Re
         header: Some(make),
     };
     let index = IndexFile::of(path, base, facts);
+    let records = index.records();
+    let moved = (
+        base.data_bytes(),
+        records.header_bytes + records.data_bytes(),
+    );
+    show_copy(job, "read -> codes of a byte -> write", moved);
     let summary = produce(
         job,
         &Records {

@@ -155,6 +155,7 @@ pub fn build_lists(
         header: Some(make),
     };
     let (mut read_bytes, passes) = (clustering.read_bytes, clustering.passes);
+    let mut phases = clustering.phases.clone();
     let grouped = Grouped {
         base,
         labeller: Labeller::new(job, base, &clustering)?,
@@ -169,6 +170,7 @@ pub fn build_lists(
     };
     let done = sort_made(job, &grouped, &output, &by_list, sort)?;
     read_bytes += done.read_bytes;
+    phases.extend(done.phases);
     if modified_ns(&base.path)? != facts.modified_ns {
         return Err(super::changed(&base.path));
     }
@@ -179,7 +181,7 @@ pub fn build_lists(
             passes: passes + done.passes,
             read_bytes,
             written_bytes: done.written_bytes,
-            phases: done.phases,
+            phases,
             drives: done.drives,
             ..Summary::default()
         },

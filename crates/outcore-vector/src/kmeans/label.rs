@@ -19,7 +19,7 @@ use super::centroids::{Centroids, Space};
 use super::{Clustering, scaled};
 use crate::format::{Container, Element, VectorFile};
 use crate::results::{Array, check_name};
-use crate::scan::{Piece, Tile};
+use crate::scan::{Piece, Tile, show_copy};
 
 /// Writes the number of its cluster for each row of `base`: i32 in `.npy`, `.ibin` or bare.
 ///
@@ -50,6 +50,12 @@ pub fn write_labels(
         to: &to,
         labeller: Labeller::new(job, base, clustering)?,
     };
+    let moved = (base.data_bytes(), to.header_bytes + to.data_bytes());
+    show_copy(
+        job,
+        "read -> the nearest centroid of each vector -> write",
+        moved,
+    );
     produce(job, &labels, &output, replace)
 }
 

@@ -9,7 +9,7 @@
 //! Bounds: one read of the union of the lists for each group of queries. Memory is that of the search of the base, the lists of each query (24 bytes
 //! a list), and a copy of the queries of a list for each thread.
 
-use outcore::{Error, Job, Result};
+use outcore::{Error, Job, Phase, PhasePlan, Result};
 
 use super::nearest;
 use super::queries::{Queries, zero_vector};
@@ -17,7 +17,7 @@ use super::{Group, KnnOptions, Metric, Neighbours, QUERIES_AT_ONCE, Searcher, cu
 use crate::format::VectorFile;
 use crate::index::lists::ListFile;
 use crate::product::Matrix;
-use crate::scan::{Piece, Scan, Tile};
+use crate::scan::{Piece, Scan, Tile, add_phase};
 
 /// What a search of a few lists has found of the exact neighbours.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,11 +51,25 @@ impl Recall {
             .map(|(exact, found)| exact.iter().filter(|id| found.contains(id)).count())
             .sum();
         found.read_bytes += exact.read_bytes;
+        add_phases(&mut found.phases, "measure recall", exact.phases);
         found.recall = Some(Recall {
             share: hits as f64 / exact.ids.len() as f64,
             queries: count as u64,
         });
         Ok(())
+    }
+}
+
+/// Adds the phases of a search that is part of another, under one name.
+fn add_phases(to: &mut Vec<Phase>, name: &'static str, phases: Vec<Phase>) {
+    for phase in phases {
+        let predicted = phase.predicted.map(|plan| PhasePlan { name, ..plan });
+        let renamed = Phase {
+            name,
+            predicted,
+            ..phase
+        };
+        add_phase(to, renamed);
     }
 }
 
@@ -97,6 +111,7 @@ impl Probes {
                 &KnnOptions::new(wanted, metric),
             )?;
             found.read_bytes += near.read_bytes;
+            add_phases(&mut found.phases, "find lists", near.phases);
             let mut queries_of = vec![Vec::new(); lists.count()];
             let mut has_enough = true;
             for (query, near) in (0..).zip(near.ids.chunks(wanted)) {
@@ -132,7 +147,7 @@ impl Group<'_> {
         &self,
         job: &Job,
         (lists, probes): (&ListFile, &Probes),
-        scan: &Scan<'_>,
+        (scan, steps): (&Scan<'_>, &str),
         found: &mut Neighbours,
     ) -> Result<()> {
         let (count, k) = (self.queries.count(), self.k);
@@ -148,10 +163,14 @@ impl Group<'_> {
             .filter(is_read)
             .map(|list| lists.places(list))
             .collect();
+        let rows: u64 = ranges.iter().map(|places| places.end - places.start).sum();
+        let read_bytes = rows * lists.rows.row_bytes() as u64;
+        scan.show(job, ("search", steps), read_bytes);
         let passed = scan.run_ranges(job, "search", &ranges, state, |state, piece| {
             self.visit_list(state, (lists, probes), piece)
         })?;
         lists.check_base()?;
+        add_phase(&mut found.phases, passed.phase(job, "search"));
         found.passes += 1;
         found.read_bytes += passed.read_bytes;
         found.lists_read += ranges.len() as u64;

@@ -27,13 +27,13 @@ mod subset;
 
 use std::path::PathBuf;
 
-use outcore::{Error, Job, Kind, Result};
+use outcore::{Error, Job, Kind, Phase, Result};
 use outcore_io::memory::Reservation;
 use outcore_io::units;
 
 use crate::format::{Element, VectorFile};
 use crate::index::AnyIndex;
-use crate::scan::{Piece, Scan, TILE_ROWS, Tile};
+use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase};
 
 use bits::Bits;
 use lists::Probes;
@@ -130,6 +130,8 @@ pub struct Neighbours {
     pub lists_read: u64,
     /// What was found of the exact neighbours, where not all lists were read.
     pub recall: Option<Recall>,
+    /// The phases of the search, beside what was planned of them.
+    pub phases: Vec<Phase>,
 }
 
 /// Queries that are multiplied at a time.
@@ -169,6 +171,7 @@ pub fn knn(
         index_failed: false,
         lists_read: 0,
         recall: None,
+        phases: Vec::new(),
     };
     let index = options.index.as_deref();
     let index = index
@@ -201,6 +204,14 @@ pub fn knn(
             (None, None) => base,
         };
         let (group, scan) = plan(job, read, count - from, memory)?;
+        let steps = format!(
+            "read {} -> the {k} nearest of {group} of {count} queries",
+            match (index, &lists) {
+                (Some(_), _) => "the index, then what it leaves of the base",
+                (None, Some(_)) => "the lists of the index that are nearest",
+                (None, None) => "the base",
+            }
+        );
         let part = queries.part(from as u64, group as u64);
         let found_probes = lists.as_ref().map(|lists| {
             let rows_min = k as u64 + u64::from(options.excludes_self);
@@ -215,6 +226,9 @@ pub fn knn(
             first_query: options.excludes_self.then_some(from as u64),
             k,
         };
+        if lists.is_none() {
+            scan.show(job, ("search", &steps), read.data_bytes());
+        }
         match index {
             Some(index) => {
                 if !group.search_index(job, (index, base), &scan, &mut found)? {
@@ -223,7 +237,7 @@ pub fn knn(
                 }
             }
             None => match lists.as_ref().zip(found_probes.as_ref()) {
-                Some(lists) => group.search_lists(job, lists, &scan, &mut found)?,
+                Some(lists) => group.search_lists(job, lists, (&scan, &steps), &mut found)?,
                 None => group.search(job, &scan, &mut found)?,
             },
         }
@@ -378,6 +392,7 @@ impl Group<'_> {
                 None => self.visit(state, piece),
             }
         })?;
+        add_phase(&mut found.phases, passed.phase(job, "search"));
         found.passes += 1;
         found.read_bytes += passed.read_bytes;
         found.measured += passed

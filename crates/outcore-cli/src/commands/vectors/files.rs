@@ -42,7 +42,7 @@ fn run_convert(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
     let run = Run::begin(context, &args.run, (&[&from.path], &[&args.output]))?;
     let output = (args.output.as_path(), args.run.force);
     let (to, done) = run.watch(|job| convert(job, &from, output, element))?;
-    let mut summary = run.summary(to.rows, done.read_bytes, 1);
+    let mut summary = run.summary(to.rows, done.read_bytes, 1, &done.phases);
     summary.written_bytes = done.written_bytes;
     let seconds = summary.seconds;
     context
@@ -56,6 +56,7 @@ fn run_convert(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
         units::seconds(seconds),
         rate_text(from.data_bytes(), seconds),
     ));
+    run.phases(&done.phases);
     Ok(0)
 }
 
@@ -77,7 +78,12 @@ fn run_index(context: &Context, args: &VectorIndexArgs) -> Result<u8> {
         }
     })?;
     let passes = built.summary.passes;
-    let mut summary = run.summary(base.rows, built.summary.read_bytes, passes);
+    let mut summary = run.summary(
+        base.rows,
+        built.summary.read_bytes,
+        passes,
+        &built.summary.phases,
+    );
     summary.written_bytes = built.summary.written_bytes;
     let seconds = summary.seconds;
     let summary = summary
@@ -96,6 +102,7 @@ fn run_index(context: &Context, args: &VectorIndexArgs) -> Result<u8> {
         units::seconds(seconds),
         rate_text(base.data_bytes(), seconds),
     ));
+    run.phases(&built.summary.phases);
     Ok(0)
 }
 

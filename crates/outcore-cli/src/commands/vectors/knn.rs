@@ -73,7 +73,7 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
         results::write(job, (&args.output, force), ids, Some(found.k))?;
         Ok(found)
     })?;
-    let summary = run.summary(queries.rows, found.read_bytes, found.passes);
+    let summary = run.summary(queries.rows, found.read_bytes, found.passes, &found.phases);
     let seconds = summary.seconds;
     let summary = summary
         .with("output", json!(args.output.display().to_string()))
@@ -124,10 +124,11 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     ));
     if let Some(recall) = found.recall {
         context.reporter.human(&format!(
-            "recall {:.4}: of the exact neighbours of {}, this part was found; more --nprobe finds more",
+            "recall {:.4}: this part of the exact neighbours of the first {} was found; more --nprobe finds more",
             recall.share,
             units::counted(recall.queries, "query").replace("querys", "queries"),
         ));
     }
+    run.phases(&found.phases);
     Ok(0)
 }

@@ -11,7 +11,7 @@ mod range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::{Error, Job, Result, ScratchDrive};
+use outcore::{Error, Job, Phase, Result, ScratchDrive};
 use outcore_front::inputs;
 use outcore_front::resources::default_scratch_dir;
 use outcore_io::output::parent_of;
@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::cli::DriveArgs;
 use crate::cli::vectors::VectorRunArgs;
 use crate::context::Context;
-use crate::measure::Summary;
+use crate::measure::{Summary, phases_json};
 use crate::progress::watch;
 use crate::recorder::Kept;
 use crate::resources;
@@ -35,6 +35,7 @@ struct Run<'a> {
     context: &'a Context,
     started: Instant,
     job: Job,
+    is_explained: bool,
 }
 
 impl<'a> Run<'a> {
@@ -88,6 +89,7 @@ impl<'a> Run<'a> {
             force: args.force,
             ..Kept::default()
         };
+        let resources = resources.measuring(args.plan.explain);
         let resources = context.start(resources, &args.record_io, kept)?;
         let names = |paths: &[&Path]| -> Vec<String> {
             paths
@@ -121,10 +123,14 @@ impl<'a> Run<'a> {
             }
             None => resources.job_at(Vec::new(), beside),
         };
+        if args.plan.explain {
+            context.reporter.show_plans(&job.control);
+        }
         Ok(Run {
             context,
             started,
             job,
+            is_explained: args.plan.explain,
         })
     }
 
@@ -136,15 +142,21 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Shows phases beside what was planned of them, to those who asked.
+    fn phases(&self, phases: &[Phase]) {
+        self.context.reporter.phases(phases, self.is_explained);
+    }
+
     /// What every command says of itself in the end.
-    fn summary(&self, records: u64, read_bytes: u64, passes: u32) -> Summary {
-        Summary {
+    fn summary(&self, records: u64, read_bytes: u64, passes: u32, phases: &[Phase]) -> Summary {
+        let summary = Summary {
             records,
             read_bytes,
             passes,
             seconds: self.started.elapsed().as_secs_f64(),
             ..Summary::default()
-        }
+        };
+        summary.with("phases", phases_json(phases))
     }
 }
 

@@ -118,7 +118,7 @@ fn tell(
     (output, base, queries): (&Path, &VectorFile, u64),
     (found, what): (&knn::Within, &str),
 ) {
-    let summary = run.summary(queries, found.read_bytes, found.passes);
+    let summary = run.summary(queries, found.read_bytes, found.passes, &found.phases);
     let seconds = summary.seconds;
     let summary = summary
         .with("output", json!(output.display().to_string()))
@@ -134,4 +134,5 @@ fn tell(
         units::seconds(seconds),
         rate_text(found.read_bytes, seconds),
     ));
+    run.phases(&found.phases);
 }
