@@ -1,14 +1,13 @@
 //! `outcore knn`: the exact nearest neighbours of vectors.
 //!
-//! Contract: as the folder's. Distances are written before rows, so that a file of rows is never without the distances
-//! that were asked for.
+//! Contract: as the folder's. Rows and distances appear together.
 
 use std::path::Path;
 
 use outcore::Result;
 use outcore_io::units;
 use outcore_vector::knn::{self, KnnOptions, Metric, RECALL_QUERIES};
-use outcore_vector::results::{self, Array};
+use outcore_vector::results::{self, Array, ResultFile};
 use serde_json::json;
 
 use super::{Run, open, range};
@@ -58,19 +57,17 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     }
     let found = run.watch(|job| {
         let found = knn::knn(job, &base, &queries, &options)?;
-        let force = args.run.force;
+        let (numbers, wide) = (&found.distances[..], false);
+        let file = |path, array| ResultFile {
+            path,
+            array,
+            dimension: Some(found.k),
+        };
+        let mut files = vec![file(&args.output, Array::Ids(&found.ids))];
         if let Some(path) = &args.distances {
-            let numbers = &found.distances;
-            let wide = false;
-            results::write(
-                job,
-                (path, force),
-                Array::Floats { numbers, wide },
-                Some(found.k),
-            )?;
+            files.push(file(path, Array::Floats { numbers, wide }));
         }
-        let ids = Array::Ids(&found.ids);
-        results::write(job, (&args.output, force), ids, Some(found.k))?;
+        results::write_all(job, &files, args.run.force)?;
         Ok(found)
     })?;
     let summary = run.summary(queries.rows, found.read_bytes, found.passes, &found.phases);
