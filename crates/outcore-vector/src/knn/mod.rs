@@ -205,7 +205,7 @@ pub fn knn(
         };
         let (group, scan) = plan(job, read, count - from, memory)?;
         let steps = format!(
-            "read {} -> the {k} nearest of {group} of {count} queries",
+            "read {} -> the {k} nearest rows of each query ({group} of {count} queries in this pass)",
             match (index, &lists) {
                 (Some(_), _) => "the index, then what it leaves of the base",
                 (None, Some(_)) => "the lists of the index that are nearest",

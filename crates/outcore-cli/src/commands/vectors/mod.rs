@@ -121,7 +121,7 @@ impl<'a> Run<'a> {
                 }
                 resources.planned_job(scratch, parent_of(beside))
             }
-            None => resources.job_at(Vec::new(), beside),
+            None => resources.job_at(Vec::new(), parent_of(beside)),
         };
         if args.plan.explain {
             context.reporter.show_plans(&job.control);
