@@ -88,8 +88,9 @@ def knn(
         index: A file that `index_vectors` has made of the base, which is read in its stead. The result is the same.
         nprobe: Of an index with lists, how many are read for each query. The result is exact among their vectors; without a
             number all are read.
-        facts: A dictionary that gets how the search went, such as `"read_bytes"`. With `nprobe`, the exact neighbours of the first
-            100 queries are then looked for, too, by one more read of the base, and `"recall"` is the part of them that was found.
+        facts: A dictionary that gets how the search went, such as `"read_bytes"`. With `nprobe`, the exact
+            neighbours of the first 100 queries are then looked for, too, by one more read of the base, and
+            `"recall"` is the part of them that was found.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
@@ -155,8 +156,8 @@ def index_vectors(
     The index has a byte for each number, and for each vector a proof of how far these bytes may be off; so it changes
     what is read, and no result. It belongs to the base as it is now: after a change, make it again.
 
-    With `nlist` it has the vectors themselves, grouped by the nearest of that many centroids (IVF), and takes as much space as the base.
-    A search of a few lists is exact among their vectors, and may miss others.
+    With `nlist` it has the vectors themselves, grouped by the nearest of that many centroids (IVF), and takes as
+    much space as the base. A search of a few lists is exact among their vectors, and may miss others.
 
     Args:
         base: A file of vectors of `float32`, `float16` or `float64`; with `nlist`, of `int8` or `uint8`, too.
@@ -167,7 +168,8 @@ def index_vectors(
         dtype: As in `knn`.
         force: Replace an existing file.
         memory, threads, io, progress: As in `knn`.
-        drives: Directories for scratch, one on each drive, where the vectors do not fit into memory; by default beside the output.
+        drives: Directories for scratch, one on each drive, where the vectors do not fit into memory; by default
+            beside the output.
 
     Returns:
         The bytes of the index.
