@@ -241,6 +241,19 @@ impl Bench<'_> {
         Ok((started.elapsed().as_secs_f64(), done))
     }
 
+    /// Bytes a second of the engine reading the vectors, and of copying them.
+    fn floors(&self, job: &Job, drives: usize, input: &[Input]) -> Result<(f64, f64)> {
+        let numbers = read::<u64>(input);
+        let (seconds, total) = self.time(job, || sum(job, &numbers))?;
+        std::hint::black_box(total);
+        let read_rate = (self.rows * VECTOR_BYTES) as f64 / seconds;
+        let copy = self.bench_dirs.output(drives, COPY);
+        let (seconds, copied) = self.time(job, || write(job, &numbers, &copy, true))?;
+        let copy_rate = (copied.read_bytes + copied.written_bytes) as f64 / seconds;
+        self.bench_dirs.remove(drives, COPY);
+        Ok((read_rate, copy_rate))
+    }
+
     /// Runs all jobs, and says what came out as numbers that are the same on any drives.
     fn measure(&self, job: &Job, drives: usize) -> Result<(Found, Vec<u64>)> {
         let (bench_dirs, threads) = (self.bench_dirs, job.options.threads);
@@ -266,17 +279,8 @@ impl Bench<'_> {
             header_bytes: 0,
             data_bytes: Some(data_bytes),
         }];
-        say("read");
-        let numbers = read::<u64>(&input);
-        let (seconds, total) = self.time(job, || sum(job, &numbers))?;
-        std::hint::black_box(total);
-        let read_rate = data_bytes as f64 / seconds;
-        say("copy");
-        let copy = bench_dirs.output(drives, COPY);
-        let (seconds, copied) = self.time(job, || write(job, &numbers, &copy, true))?;
-        let copy_rate = (copied.read_bytes + copied.written_bytes) as f64 / seconds;
-        bench_dirs.remove(drives, COPY);
-
+        say("read and copy");
+        let (read_rate, copy_rate) = self.floors(job, drives, &input)?;
         say("neighbours");
         let queries = VectorFile {
             rows: self.options.queries as u64,

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use outcore::Result;
 use outcore_io::units;
-use outcore_vector::knn::{self, KnnOptions, Metric, RECALL_QUERIES};
+use outcore_vector::format::VectorFile;
+use outcore_vector::knn::{self, KnnOptions, Metric, Neighbours, RECALL_QUERIES};
 use outcore_vector::results::{self, Array, ResultFile};
 use serde_json::json;
 
@@ -70,6 +71,18 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
         results::write_all(job, &files, args.run.force)?;
         Ok(found)
     })?;
+    tell(context, &run, args, (&base, &queries), &found);
+    Ok(0)
+}
+
+/// Says what was found, and how.
+fn tell(
+    context: &Context,
+    run: &Run<'_>,
+    args: &KnnArgs,
+    (base, queries): (&VectorFile, &VectorFile),
+    found: &Neighbours,
+) {
     let summary = run.summary(queries.rows, found.read_bytes, found.passes, &found.phases);
     let seconds = summary.seconds;
     let summary = summary
@@ -127,5 +140,4 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
         ));
     }
     run.phases(&found.phases);
-    Ok(0)
 }
