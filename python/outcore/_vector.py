@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _outcore
-from ._api import _SEED, Size, StrPath, _path, _resources
+from ._api import _SEED, Paths, Size, StrPath, _path, _resources
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._units import whole
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _METRICS = ("l2", "ip", "cos", "hamming")
 _STARTS = ("k-means++", "k-means||", "random")
+_RECALL_QUERIES = 100
 _KINDS = ("float16", "float32", "float64", "int8", "uint8")
 
 
@@ -62,6 +63,8 @@ def knn(
     dtype: str | None = None,
     subset: StrPath | None = None,
     index: StrPath | None = None,
+    nprobe: SupportsIndex | None = None,
+    facts: dict[str, Any] | None = None,
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
     io: str | None = None,
@@ -83,6 +86,11 @@ def knn(
         dtype: The type of raw numbers, such as `"f32x768"`.
         subset: A file with a byte for each row of the base: those with 0 are not neighbours.
         index: A file that `index_vectors` has made of the base, which is read in its stead. The result is the same.
+        nprobe: Of an index with lists, how many are read for each query. The result is exact among their vectors; without a
+            number all are read.
+        facts: A dictionary that gets how the search went, such as `"read_bytes"`. With `nprobe`, the exact
+            neighbours of the first 100 queries are then looked for, too, by one more read of the base, and
+            `"recall"` is the part of them that was found.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
@@ -108,10 +116,14 @@ def knn(
             metric=metric,
             subset=None if subset is None else _path(subset),
             index=None if index is None else _path(index),
+            nprobe=None if nprobe is None else whole("nprobe", nprobe),
+            recall_queries=0 if facts is None else _RECALL_QUERIES,
             resources=_resources(memory, threads, (), io, None, _SEED),
         )
         with telling(progress, ("search",)) as tell:
-            ids, distances, _ = _outcore.vector_knn(request, tell)
+            ids, distances, told = _outcore.vector_knn(request, tell)
+    if facts is not None:
+        facts.update(json.loads(told))
     shape = (-1, whole("k", k))
     return (
         numpy.frombuffer(distances, "<f8").reshape(shape),
@@ -123,27 +135,41 @@ def index_vectors(
     base: StrPath,
     output: StrPath,
     *,
+    nlist: SupportsIndex | None = None,
+    spherical: bool = False,
+    seed: SupportsIndex = 1,
     dtype: str | None = None,
     force: bool = False,
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
+    drives: Paths = (),
     io: str | None = None,
     progress: Watcher | bool | None = None,
 ) -> int:
-    """Makes an index of a file of vectors, with which `knn` reads a quarter as much.
+    """Makes an index of a file of vectors, with which `knn` reads a quarter as much, or a few lists.
 
         >>> outcore.index_vectors("base.fbin", "base.vindex")
         >>> distances, ids = outcore.knn("base.fbin", queries, index="base.vindex")
+        >>> outcore.index_vectors("base.fbin", "base.lists", nlist=1024)
+        >>> distances, ids = outcore.knn("base.fbin", queries, index="base.lists", nprobe=16)
 
     The index has a byte for each number, and for each vector a proof of how far these bytes may be off; so it changes
     what is read, and no result. It belongs to the base as it is now: after a change, make it again.
 
+    With `nlist` it has the vectors themselves, grouped by the nearest of that many centroids (IVF), and takes as
+    much space as the base. A search of a few lists is exact among their vectors, and may miss others.
+
     Args:
-        base: A file of vectors of `float32`, `float16` or `float64`.
+        base: A file of vectors of `float32`, `float16` or `float64`; with `nlist`, of `int8` or `uint8`, too.
         output: The index.
+        nlist: Lists, about the square root of the number of vectors, or a few times that.
+        spherical: Group by direction, for searches with `metric="cos"`.
+        seed: The seed of the first centroids.
         dtype: As in `knn`.
         force: Replace an existing file.
         memory, threads, io, progress: As in `knn`.
+        drives: Directories for scratch, one on each drive, where the vectors do not fit into memory; by default
+            beside the output.
 
     Returns:
         The bytes of the index.
@@ -155,8 +181,11 @@ def index_vectors(
         base=_path(base),
         type_name=dtype,
         output=_path(output),
+        nlist=None if nlist is None else whole("nlist", nlist),
+        spherical=spherical,
+        seed=whole("seed", seed),
         force=force,
-        resources=_resources(memory, threads, (), io, None, _SEED),
+        resources=_resources(memory, threads, drives, io, None, _SEED),
     )
     with telling(progress, ("write",)) as tell:
         return _outcore.vector_index(request, tell)

@@ -67,6 +67,8 @@ class KnnRequest(TypedDict):
     metric: str
     subset: str | None
     index: str | None
+    nprobe: int | None
+    recall_queries: int
     resources: ResourcesRequest
 
 
@@ -76,6 +78,9 @@ class IndexRequest(TypedDict):
     base: str
     type_name: str | None
     output: str
+    nlist: int | None
+    spherical: bool
+    seed: int
     force: bool
     resources: ResourcesRequest
 

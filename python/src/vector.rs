@@ -6,9 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
-use outcore::Result;
+use outcore::{Result, ScratchDrive};
+use outcore_front::resources::default_scratch_dir;
+use outcore_io::output::parent_of;
 use outcore_vector::format::VectorFile;
-use outcore_vector::index;
+use outcore_vector::index::{self, ListOptions};
 use outcore_vector::kmeans::{self, Batches, Clustering, Init, KmeansOptions};
 use outcore_vector::knn::{self, KnnOptions, Metric, RangeOptions};
 use outcore_vector::scan::load;
@@ -30,6 +32,8 @@ pub(crate) struct KnnRequest {
     metric: String,
     subset: Option<PathBuf>,
     index: Option<PathBuf>,
+    nprobe: Option<usize>,
+    recall_queries: usize,
     resources: Resources,
 }
 
@@ -40,15 +44,35 @@ pub(crate) struct IndexRequest {
     base: PathBuf,
     type_name: Option<String>,
     output: PathBuf,
+    /// None for an index without lists.
+    nlist: Option<usize>,
+    spherical: bool,
+    seed: u64,
     force: bool,
     resources: Resources,
 }
 
 /// Writes an index; its bytes.
 pub(crate) fn index(request: IndexRequest, run: &Run) -> Result<u64> {
-    let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
+    let resources = request.resources.load(&run.environment)?;
     let base = open(&request.base, request.type_name.as_deref())?;
-    let built = index::build(&job, &base, (&request.output, request.force))?;
+    let output = (request.output.as_path(), request.force);
+    let built = match request.nlist {
+        None => index::build(&run.job(&resources, Vec::new()), &base, output)?,
+        Some(lists) => {
+            let mut drives = resources.named_drives(0)?;
+            if drives.is_empty() {
+                let dir = default_scratch_dir(parent_of(output.0))?;
+                drives.push(ScratchDrive::new(dir));
+            }
+            let options = ListOptions {
+                lists,
+                is_spherical: request.spherical,
+                seed: request.seed,
+            };
+            index::build_lists(&run.job(&resources, drives), &base, output, &options)?
+        }
+    };
     Ok(built.index_bytes)
 }
 
@@ -111,6 +135,8 @@ pub(crate) fn knn(request: KnnRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8>, S
         excludes_self: request.queries.is_none(),
         subset: request.subset,
         index: request.index,
+        probes: request.nprobe,
+        recall_queries: request.recall_queries,
         ..KnnOptions::new(
             request.k,
             Metric::named(&request.metric).unwrap_or(Metric::L2),
@@ -127,6 +153,9 @@ pub(crate) fn knn(request: KnnRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8>, S
         "measured": found.measured,
         "gathered": found.gathered,
         "index_failed": found.index_failed,
+        "lists_read": found.lists_read,
+        "recall": found.recall.map(|recall| recall.share),
+        "recall_queries": found.recall.map(|recall| recall.queries),
     });
     Ok((ids, distances, facts.to_string()))
 }

@@ -48,6 +48,25 @@ def test_an_index_changes_no_result(here):
         outcore.knn("base.npy", queries, 6, index="base.vindex", **LIMITS)
 
 
+def test_lists_are_searched_in_part_and_the_recall_is_measured(here):
+    random = np.random.default_rng(5)
+    base = random.normal(size=(4000, 16)).astype("f4")
+    np.save("base.npy", base)
+    queries = random.normal(size=(8, 16)).astype("f4")
+    size = outcore.index_vectors("base.npy", "base.lists", nlist=20, **LIMITS)
+    assert size == Path("base.lists").stat().st_size
+    wanted = outcore.knn("base.npy", queries, 5, **LIMITS)
+    found = outcore.knn("base.npy", queries, 5, index="base.lists", **LIMITS)
+    assert all((a == b).all() for a, b in zip(wanted, found, strict=True))
+    facts: dict = {}
+    _, ids = outcore.knn("base.npy", queries, 5, index="base.lists", nprobe=3, facts=facts, **LIMITS)
+    hits = [len(set(a) & set(b)) for a, b in zip(ids.tolist(), wanted[1].tolist(), strict=True)]
+    assert facts["recall"] == pytest.approx(sum(hits) / 40)
+    assert facts["recall_queries"] == 8 and facts["lists_read"] <= 20
+    with pytest.raises(outcore.UsageError, match="the index has 20"):
+        outcore.knn("base.npy", queries, 5, index="base.lists", nprobe=21, **LIMITS)
+
+
 def test_a_row_is_not_its_own_neighbour_and_wrong_arguments_are_named(here):
     base = np.arange(30, dtype="f4").reshape(10, 3)
     distances, ids = outcore.knn(base, k=2, **LIMITS)

@@ -172,7 +172,7 @@ fn refuse_repeats(plans: &[ShardPlan]) -> Result<()> {
 }
 
 impl StagedOutput {
-    /// Stages the files of `plans`. `manifest` names the set, for several.
+    /// Stages the files of `plans`, which are published together. `manifest` names the set, where it is one.
     pub fn stage(
         volume: &Volume,
         plans: Vec<ShardPlan>,
@@ -280,7 +280,10 @@ impl StagedOutput {
         self.cut(volume, lens_bytes)?;
         if let Some(manifest) = self.manifest.clone() {
             let text = self.shards_text(volume, &manifest)?;
-            return self.publish_set(volume, &manifest, &text);
+            return self.publish_set(volume, Some((&manifest, &text)));
+        }
+        if self.shards.len() > 1 {
+            return self.publish_set(volume, None);
         }
         for shard in &self.shards {
             volume
@@ -311,7 +314,7 @@ impl StagedOutput {
     ) -> Result<()> {
         self.cut(volume, lens_bytes)?;
         match self.manifest.clone() {
-            Some(path) => self.publish_set(volume, &path, manifest),
+            Some(path) => self.publish_set(volume, Some((&path, manifest))),
             None => Err(Error::usage("publish output", "no manifest was staged")),
         }
     }
@@ -349,18 +352,20 @@ impl StagedOutput {
         Manifest { shards: shards? }.seal(path)
     }
 
-    fn publish_set(self, volume: &Volume, manifest_path: &Path, text: &[u8]) -> Result<()> {
+    /// Publishes several files at once, and the manifest that names them, if there is one.
+    fn publish_set(self, volume: &Volume, manifest: Option<(&Path, &[u8])>) -> Result<()> {
         let Some(first) = self.dirs.first() else {
             return Ok(());
         };
-        let staged_manifest = first.path().join("manifest");
-        first.write_file("manifest", text)?;
         let mut renames: Vec<(PathBuf, PathBuf)> = self
             .shards
             .iter()
             .map(|shard| (shard.staged_path.clone(), shard.plan.path.clone()))
             .collect();
-        renames.push((staged_manifest, manifest_path.to_path_buf()));
+        if let Some((path, text)) = manifest {
+            first.write_file("manifest", text)?;
+            renames.push((first.path().join("manifest"), path.to_path_buf()));
+        }
         PrivateDir::commit(&self.dirs, &renames, self.replace)?;
         // From here on the output exists: whoever finds the record finishes the renames.
         let rename = |(from, to): &(PathBuf, PathBuf)| {

@@ -16,6 +16,7 @@ use outcore::primitives::{Batch, Summary};
 use outcore::{Error, Input, Job, MakeHeader, Output, Result};
 
 use crate::format::{Element, VectorFile};
+use crate::scan::show_copy;
 
 /// Writes the vectors of `from` to `path`, whose name tells the format; bare numbers if it tells none. The kind of number is
 /// that of the name, or `element`, or that of `from`.
@@ -42,6 +43,8 @@ pub fn convert(
         header,
     };
     let rows = Converted { from, to: &to };
+    let moved = (from.data_bytes(), to.header_bytes + to.data_bytes());
+    show_copy(job, "read -> convert -> write", moved);
     let summary = produce(job, &rows, &output, replace)?;
     Ok((to, summary))
 }

@@ -1,16 +1,15 @@
 //! Small results as files: ids, distances, labels and centroids, in the formats that vectors have.
 //!
-//! Contract: a result is an array in memory and becomes one file, absent or whole, through the engine's writer. The name tells the
+//! Contract: a result is an array in memory and becomes one file, absent or whole, through the engine's writer; several results appear
+//! together. The name tells the
 //! format. Ids are written as the integers that the format has; one that does not fit is an error before anything is
 //! written.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use outcore::primitives::Summary;
-use outcore::primitives::gather::InMemory;
-use outcore::primitives::write::produce;
-use outcore::{Error, Job, MakeHeader, Output, Result};
+use outcore::primitives::write::write_together;
+use outcore::{Error, Job, Result};
 
 use crate::format::{Container, Element, VectorFile};
 
@@ -69,6 +68,56 @@ pub fn check_name(path: &Path, array: Array<'_>) -> Result<Element> {
     Ok(element)
 }
 
+/// An array and the file that it becomes.
+#[derive(Debug, Clone, Copy)]
+pub struct ResultFile<'a> {
+    /// Its name, which tells the format.
+    pub path: &'a Path,
+    /// What it holds.
+    pub array: Array<'a>,
+    /// Numbers of a row; none for an array of one dimension.
+    pub dimension: Option<usize>,
+}
+
+/// Writes several arrays to files that appear together: all or none.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_all(job: &Job, files: &[ResultFile<'_>], replace: bool) -> Result<Summary> {
+    let mut plans = Vec::new();
+    for ResultFile {
+        path,
+        array,
+        dimension,
+    } in files
+    {
+        let element = check_name(path, *array)?;
+        let columns = dimension.unwrap_or(1);
+        let rows = (array.len() / columns) as u64;
+        let file = VectorFile::to_write(path, element, columns, rows)?;
+        let header = match (file.container, dimension) {
+            (Container::Npy, None) => file.flat_header(),
+            _ => file.header(),
+        };
+        plans.push((file, header, *array));
+    }
+    let len_of = |(file, header, _): &(VectorFile, Vec<u8>, Array<'_>)| {
+        header.len() as u64 + file.data_bytes()
+    };
+    let held_bytes = plans.iter().map(len_of).sum::<u64>();
+    let _held = job.budget.reserve("results", held_bytes)?;
+    let mut bytes = Vec::with_capacity(held_bytes as usize);
+    for (file, header, array) in &plans {
+        bytes.extend_from_slice(header);
+        encode(file, *array, &mut bytes)?;
+    }
+    let files: Vec<(&Path, u64)> = plans
+        .iter()
+        .map(|plan| (plan.0.path.as_path(), len_of(plan)))
+        .collect();
+    write_together(job, &files, &bytes, replace)
+}
+
 /// Writes `array` to `path` in rows of `dimension`; as an array of one dimension where that is none.
 ///
 /// # Errors
@@ -80,34 +129,17 @@ pub fn write(
     array: Array<'_>,
     dimension: Option<usize>,
 ) -> Result<Summary> {
-    let element = check_name(path, array)?;
-    let columns = dimension.unwrap_or(1);
-    let rows = (array.len() / columns) as u64;
-    let file = VectorFile::to_write(path, element, columns, rows)?;
-    let _held = job.budget.reserve("results", file.data_bytes())?;
-    let bytes = encoded(&file, array)?;
-    let header = match (file.container, dimension) {
-        (Container::Npy, None) => file.flat_header(),
-        _ => file.header(),
+    let file = ResultFile {
+        path,
+        array,
+        dimension,
     };
-    let header: Option<MakeHeader> = match header.is_empty() {
-        true => None,
-        false => Some(Arc::new(move |_| header.clone())),
-    };
-    let output = Output::File {
-        path: path.to_path_buf(),
-        header,
-    };
-    let items = InMemory {
-        bytes: &bytes,
-        item_bytes: file.row_bytes(),
-    };
-    produce(job, &items, &output, replace)
+    write_all(job, &[file], replace)
 }
 
-fn encoded(file: &VectorFile, array: Array<'_>) -> Result<Vec<u8>> {
+/// Adds the rows of `array` to `bytes`.
+fn encode(file: &VectorFile, array: Array<'_>, bytes: &mut Vec<u8>) -> Result<()> {
     let lead = file.lead();
-    let mut bytes = Vec::with_capacity(file.data_bytes() as usize);
     let element_bytes = file.element.bytes();
     let mut number = [0; 8];
     for index in 0..array.len() {
@@ -133,7 +165,7 @@ fn encoded(file: &VectorFile, array: Array<'_>) -> Result<Vec<u8>> {
         }
         bytes.extend_from_slice(&number[..element_bytes]);
     }
-    Ok(bytes)
+    Ok(())
 }
 
 fn too_large(file: &VectorFile, id: u64) -> Error {

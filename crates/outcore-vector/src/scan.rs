@@ -7,11 +7,14 @@
 //!
 //! Bounds: one read of the file; memory is [`Scan::memory_bytes`] a thread, reserved under "pieces of vectors".
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
+use outcore::primitives::PassPlan;
 use outcore::read::source::{Blocks, InputPart};
-use outcore::{Error, Job, Kind, Result};
+use outcore::{Error, Forecast, Job, Kind, Phase, PhasePlan, Result};
 use outcore_io::drive::Access;
 use outcore_io::memory::Pool;
 use outcore_io::port::Volume;
@@ -104,6 +107,20 @@ impl<'f> Scan<'f> {
         self.file
     }
 
+    /// Shows the plan of a phase that reads so many bytes in this way: what is done with them, in words.
+    pub(crate) fn show(&self, job: &Job, (name, steps): (&'static str, &str), read_bytes: u64) {
+        job.control.show_plan(&PassPlan {
+            steps: steps.to_string(),
+            reads: 1,
+            data_bytes: read_bytes,
+            piece_bytes: self.piece_bytes as u64,
+            window: self.window,
+            threads: self.threads,
+            phases: vec![plan_phase(job, name, read_bytes)],
+            rates: job.options.rates,
+        });
+    }
+
     /// Threads that take part.
     pub fn threads(&self) -> usize {
         self.threads
@@ -130,20 +147,40 @@ impl<'f> Scan<'f> {
         state: impl Fn() -> Result<S> + Sync,
         visit: impl Fn(&mut S, Piece<'_>) -> Result<()> + Sync,
     ) -> Result<Passed<S>> {
+        let all = 0..self.file.rows;
+        self.run_ranges(job, phase, std::slice::from_ref(&all), state, visit)
+    }
+
+    /// The same for some ranges of rows; a piece lies in one of them.
+    ///
+    /// # Errors
+    /// As [`Scan::run`].
+    pub(crate) fn run_ranges<S: Send>(
+        &self,
+        job: &Job,
+        phase: &str,
+        ranges: &[Range<u64>],
+        state: impl Fn() -> Result<S> + Sync,
+        visit: impl Fn(&mut S, Piece<'_>) -> Result<()> + Sync,
+    ) -> Result<Passed<S>> {
         let file = self.file;
+        let row_bytes = file.row_bytes() as u64;
         let volume = Volume::new(Arc::clone(&job.device), &[])?;
         let opened = volume.open(&file.path, Access::Read)?;
         if opened.facts.len_bytes < file.header_bytes + file.data_bytes() {
             return Err(changed(file));
         }
-        let part = InputPart {
+        let parts = ranges.iter().map(|range| InputPart {
             file: opened.clone(),
-            data_at_bytes: file.header_bytes,
-            data_len_bytes: file.data_bytes(),
-            first_position: file.first_row,
-        };
-        job.control.begin_phase(phase, file.data_bytes());
-        let blocks = Blocks::new(vec![part], file.row_bytes(), self.piece_bytes);
+            data_at_bytes: file.header_bytes + range.start * row_bytes,
+            data_len_bytes: (range.end - range.start) * row_bytes,
+            first_position: file.first_row + range.start,
+        });
+        let parts: Vec<InputPart> = parts.collect();
+        let planned_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
+        let started = Instant::now();
+        job.control.begin_phase(phase, planned_bytes);
+        let blocks = Blocks::new(parts, file.row_bytes(), self.piece_bytes);
         let stopped = AtomicBool::new(false);
         let check = || match stopped.load(Ordering::Relaxed) {
             true => Err(Error::interrupted()),
@@ -174,7 +211,12 @@ impl<'f> Scan<'f> {
         volume.check_unchanged(&opened, false)?;
         let read_bytes = volume.traffic_bytes().0;
         volume.close(&opened);
-        Ok(Passed { states, read_bytes })
+        Ok(Passed {
+            states,
+            read_bytes,
+            seconds: started.elapsed().as_secs_f64(),
+            planned_bytes,
+        })
     }
 }
 
@@ -185,6 +227,68 @@ pub struct Passed<S> {
     pub states: Vec<S>,
     /// Bytes that were read.
     pub read_bytes: u64,
+    seconds: f64,
+    planned_bytes: u64,
+}
+
+impl<S> Passed<S> {
+    /// What it did, beside what was planned, as a phase of a job.
+    pub(crate) fn phase(&self, job: &Job, name: &'static str) -> Phase {
+        Phase {
+            name,
+            seconds: self.seconds,
+            read_bytes: self.read_bytes,
+            written_bytes: 0,
+            predicted: Some(plan_phase(job, name, self.planned_bytes)),
+        }
+    }
+}
+
+/// A phase that reads so much in pieces.
+fn plan_phase(job: &Job, name: &'static str, read_bytes: u64) -> PhasePlan {
+    let requests = read_bytes as f64 / PIECE_BYTES as f64;
+    let on = (&job.options.rates, 1);
+    PhasePlan::of_drives(name, (read_bytes.into(), Forecast::NOTHING), requests, on)
+}
+
+/// Shows the plan of a pass of the engine's writer, which reads and writes so much.
+pub(crate) fn show_copy(job: &Job, steps: &str, (read_bytes, written_bytes): (u64, u64)) {
+    let requests = (read_bytes + written_bytes) as f64 / PIECE_BYTES as f64;
+    let moved = (read_bytes.into(), written_bytes.into());
+    let on = (&job.options.rates, 1);
+    job.control.show_plan(&PassPlan {
+        steps: steps.to_string(),
+        reads: 1,
+        data_bytes: read_bytes,
+        piece_bytes: 0,
+        window: 0,
+        threads: job.options.threads,
+        phases: vec![PhasePlan::of_drives("write", moved, requests, on)],
+        rates: job.options.rates,
+    });
+}
+
+/// Adds a phase, to the last one if that has the same name.
+pub(crate) fn add_phase(phases: &mut Vec<Phase>, phase: Phase) {
+    let Some(last) = phases.last_mut().filter(|last| last.name == phase.name) else {
+        phases.push(phase);
+        return;
+    };
+    last.seconds += phase.seconds;
+    last.read_bytes += phase.read_bytes;
+    last.written_bytes += phase.written_bytes;
+    last.predicted = last.predicted.zip(phase.predicted).map(|(a, b)| {
+        let sum = |a: Forecast, b: Forecast| match a.bytes().zip(b.bytes()) {
+            Some((a, b)) => Forecast::About(a + b),
+            None => Forecast::Unknown,
+        };
+        PhasePlan {
+            read_bytes: sum(a.read_bytes, b.read_bytes),
+            written_bytes: sum(a.written_bytes, b.written_bytes),
+            seconds: a.seconds.zip(b.seconds).map(|(a, b)| a + b),
+            ..a
+        }
+    });
 }
 
 /// All results, or the failure that made the others stop.

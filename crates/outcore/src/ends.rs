@@ -148,7 +148,7 @@ pub struct PhasePlan {
 impl PhasePlan {
     /// A phase whose time only drives decide: it reads and writes these bytes in these requests on
     /// `drive_count` drives of these `rates`.
-    pub(crate) fn of_drives(
+    pub fn of_drives(
         name: &'static str,
         (read_bytes, written_bytes): (Forecast, Forecast),
         requests: f64,

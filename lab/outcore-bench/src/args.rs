@@ -18,6 +18,7 @@ use crate::io::{IoOptions, NamedLoad};
 use crate::primitives::PrimitivesOptions;
 use crate::replay::{FitTo, ReplayOptions, Speed};
 use crate::sort::SortBenchOptions;
+use crate::vectors::VectorsBenchOptions;
 use crate::view::ViewBenchOptions;
 
 /// About how long `--quick` takes.
@@ -62,6 +63,12 @@ pub enum BenchCommand {
     /// The figure of Falcon (ATC 2017) on these drives: time, rate and share of the floor. Everything is
     /// made in private directories there, and removed again.
     Graph(GraphBenchArgs),
+    /// Neighbours, clusters, sort and lookup of vectors, by threads and drives
+    ///
+    /// The figures of the LLNL poster "Threading Opportunities in High-Performance Flash-Memory Storage" on these drives:
+    /// each job on a file of vectors of 32 f32, with 1, 2, 4, ... threads and on 1, 2, 4, ... drives. Everything is made in
+    /// private directories there, and removed again.
+    Vectors(VectorsBenchArgs),
 }
 
 /// Where a report goes besides the terminal.
@@ -312,6 +319,57 @@ impl GraphBenchArgs {
             factor: self.factor,
             memory_bytes: self.memory_bytes,
             threads: self.threads.unwrap_or(all).max(1),
+            io: self.io,
+        }
+    }
+}
+
+const VECTORS_EXAMPLES: &str = "\
+Examples:
+  outcore bench vectors /mnt/nvme0 /mnt/nvme1 -o report.html
+  outcore bench vectors /mnt/nvme* --size 8GiB --threads 64 --memory 2GiB";
+
+/// The flags of `bench vectors`.
+#[derive(Debug, Args)]
+#[command(after_long_help = VECTORS_EXAMPLES)]
+pub struct VectorsBenchArgs {
+    /// A directory on each drive; needs twice the vectors on the first, and three times as much on all of them together
+    #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dirs: Vec<PathBuf>,
+    /// Size of the file of vectors
+    #[arg(long = "size", value_name = "SIZE", default_value = "256MiB", value_parser = units::parse_bytes)]
+    pub data_bytes: u64,
+    /// Vectors whose neighbours are looked for
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub queries: usize,
+    /// Keys that are looked up
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    pub keys: usize,
+    /// Memory to use
+    #[arg(long = "memory", value_name = "SIZE", default_value = "128MiB", value_parser = units::parse_bytes)]
+    pub memory_bytes: u64,
+    /// Measure with 1, 2, 4, ... and N threads. By default up to all processors
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// How files are read and written: auto, direct (past the page cache), buffered
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub io: IoMode,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+impl VectorsBenchArgs {
+    /// As [`crate::vectors::run`] wants it.
+    pub fn options(&self) -> VectorsBenchOptions {
+        let all = std::thread::available_parallelism().map_or(1, usize::from);
+        VectorsBenchOptions {
+            dirs: self.dirs.clone(),
+            data_bytes: self.data_bytes,
+            queries: self.queries,
+            keys: self.keys,
+            memory_bytes: self.memory_bytes,
+            threads_max: self.threads.unwrap_or(all).max(1),
             io: self.io,
         }
     }

@@ -11,14 +11,13 @@
 //! Bounds: space for the pairs of the edges, scratch, and twice the graph, of which one is on all drives together.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Instant;
 
 use outcore::job::Job;
 use outcore::key::RecordFormat;
 use outcore::{Error, Input, IoMode, Output, Result, primitives};
 use outcore_chart::{Axis, Chart, Scale, Series};
-use outcore_front::volumes::{self, Sealed};
+use outcore_front::volumes::Sealed;
 use outcore_gen::{Distribution, GenerateOptions, GenerateRequest, Generator, generate};
 use outcore_graph::convert::{ConvertOptions, convert};
 use outcore_graph::edges::ReadOptions;
@@ -26,21 +25,16 @@ use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::graph::Graph;
 use outcore_graph::graph::files::GraphFiles;
 use outcore_graph::kernels::{PageRankOptions, bfs, components, k_core, pagerank};
-use outcore_io::drive::queue::TAGS_DEFAULT;
-use outcore_io::memory::Budget;
 use outcore_io::units::{self, Unit};
-use outcore_store::dataset::device::DatasetDevice;
-use outcore_store::dataset::transfer::TransferResources;
-use outcore_store::dataset::{DatasetVolume, Named, VolumeDrive, Watch as TransferWatch};
 
-use crate::Watch;
 use crate::bench_dirs::{BenchDirs, DirOptions};
 use crate::report::{Cell, Report, Section, Table};
+use crate::striped::Striped;
+use crate::{Watch, powers_up_to};
 
 const OPERATION: &str = "measure graphs";
 /// Largest scale: vertices have four bytes.
 const SCALE_MAX: u32 = 31;
-const STRIPE_BYTES: u64 = 1 << 20;
 const PAGERANK_ITERATIONS: u32 = 10;
 const CORE_K: u32 = 16;
 const DATASET: &str = "@graph";
@@ -151,13 +145,7 @@ pub fn run(options: &GraphBenchOptions, watch: Watch<'_>) -> Result<Report> {
     let dir = bench.make_graph()?;
     let mut all: Vec<Found> = Vec::new();
     let mut results: Option<Vec<u64>> = None;
-    let count = bench_dirs.count();
-    let counts = (0..).map(|power| 1 << power);
-    let mut counts: Vec<usize> = counts.take_while(|drives| *drives <= count).collect();
-    if counts.last() != Some(&count) {
-        counts.push(count);
-    }
-    for drives in counts {
+    for drives in powers_up_to(bench_dirs.count()) {
         let (found, values) = bench.measure(&dir, drives)?;
         if *results.get_or_insert_with(|| values.clone()) != values {
             let cause = format!("results on {drives} drives differ from those on one");
@@ -235,27 +223,8 @@ impl Bench<'_> {
     fn measure(&self, dir: &std::path::Path, drives: usize) -> Result<(Found, Vec<u64>)> {
         let (bench_dirs, watch) = (self.bench_dirs, self.bench_dirs.watch);
         watch.say(&format!("{drives} drives: put the graph there"));
-        let places = bench_dirs.paths(drives, &drives.to_string());
-        let members = places.iter().enumerate().map(|(number, place)| {
-            let made = std::fs::create_dir(place);
-            made.map_err(|error| Error::io(OPERATION, &error).path(place))?;
-            Ok(VolumeDrive {
-                name: format!("d{number}"),
-                dir: place.clone(),
-                weight: 1.0,
-                limit_bytes: u64::MAX,
-                tags: TAGS_DEFAULT,
-                controller: None,
-            })
-        });
-        let members: Vec<VolumeDrive> = members.collect::<Result<_>>()?;
-        let device = bench_dirs.job(1).device;
-        let seed = volumes::fresh_seed();
-        let volume = DatasetVolume::create(Arc::clone(&device), members, STRIPE_BYTES, seed)?;
-        let name = volumes::named(DATASET.as_ref())?;
-        let budget = volumes::budget();
-        self.put(&volume, dir, &name, (&device, &budget))?;
-        let (sealed, index) = Sealed::packed(&volume, &name)?;
+        let striped = Striped::put((OPERATION, DATASET), bench_dirs, drives, dir)?;
+        let (sealed, index) = Sealed::packed(&striped.volume, &striped.name)?;
         let manifest = index.find(GraphFiles::MANIFEST)?;
         let manifest = sealed.read(manifest.offset_bytes, manifest.len_bytes as usize)?;
         let entries = index.listed();
@@ -264,8 +233,7 @@ impl Bench<'_> {
             (entry.text(), entry.offset_bytes..end_bytes)
         });
         let files = GraphFiles::packed(DATASET, manifest, stretches);
-        let mounted = DatasetDevice::new(device, volume.clone(), volumes::budget());
-        let mounted = Arc::new(mounted.with_input(DATASET, sealed.name()));
+        let mounted = striped.mount(&sealed);
         let options = bench_dirs.job(drives).options;
         let job = Job::on(options, mounted);
         let graph = Graph::open_files(&job, files)?;
@@ -292,11 +260,6 @@ impl Bench<'_> {
                 read_bytes: bytes_read().saturating_sub(before_bytes),
             });
         }
-        drop(graph);
-        for place in &places {
-            // What stays goes with the private directory.
-            let _ = std::fs::remove_dir_all(place);
-        }
         Ok((
             Found {
                 drives,
@@ -305,25 +268,6 @@ impl Bench<'_> {
             },
             values,
         ))
-    }
-
-    fn put(
-        &self,
-        volume: &DatasetVolume,
-        dir: &std::path::Path,
-        name: &Named,
-        (device, budget): (&Arc<dyn outcore::Device>, &Budget),
-    ) -> Result<()> {
-        let watch = self.bench_dirs.watch;
-        let resources = TransferResources {
-            device,
-            budget,
-            watch: TransferWatch {
-                check: &|| watch.check(),
-                advance: &|_| (),
-            },
-        };
-        volumes::put(volume, dir, name, false, resources).map(|_| ())
     }
 }
 

@@ -13,6 +13,7 @@
 //! | [`primitives`] | `bench primitives`: map, filter, reduce, scan, shuffle against size |
 //! | [`replay`] | `replay`: traces of requests on drives |
 //! | [`sort`] | `bench sort`: a sort larger than memory beside one in memory |
+//! | [`vectors`] | `bench vectors`: neighbours, clusters, sort and lookup of vectors, by threads and drives |
 //! | [`view`] | `bench view`: sorted views beside sorts that write their result |
 //! | [`report`] | tables, charts and findings, and how they are shown |
 #![forbid(unsafe_code)]
@@ -25,6 +26,8 @@ pub mod primitives;
 pub mod replay;
 pub mod report;
 pub mod sort;
+mod striped;
+pub mod vectors;
 pub mod view;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,6 +111,16 @@ pub(crate) fn in_threads<T: Send>(
     work: impl Fn(usize) -> Result<T> + Sync,
 ) -> Vec<Result<T>> {
     threads::together("outcore-bench", threads, work).unwrap_or_else(|error| vec![Err(error)])
+}
+
+/// 1, 2, 4, ... up to `count`, and `count`.
+pub(crate) fn powers_up_to(count: usize) -> Vec<usize> {
+    let powers = (0..usize::BITS).map(|power| 1 << power);
+    let mut powers: Vec<usize> = powers.take_while(|power| *power <= count).collect();
+    if powers.last() != Some(&count) {
+        powers.push(count);
+    }
+    powers
 }
 
 /// An empty histogram of latencies in nanoseconds: three digits, 0.1 us to 100 s (G. Tene's

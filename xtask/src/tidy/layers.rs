@@ -73,8 +73,9 @@ const ROOMS: [(&str, &[&[&str]]); 6] = [
         &[
             &["format", "exact", "product"],
             &["scan", "results", "convert"],
+            &["kmeans"],
             &["index"],
-            &["knn", "kmeans"],
+            &["knn"],
         ],
     ),
 ];

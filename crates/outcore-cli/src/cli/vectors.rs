@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
-use super::{RecordArgs, ResourceArgs, parse_count};
+use super::{DriveArgs, PlanArgs, RecordArgs, ResourceArgs, parse_count};
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
@@ -22,7 +22,9 @@ Examples:
 const INDEX_EXAMPLES: &str = "\
 Examples:
   outcore vector index embeddings.npy -o embeddings.vindex
-  outcore knn embeddings.npy queries.npy --index embeddings.vindex -k 10 -o ids.npy";
+  outcore knn embeddings.npy queries.npy --index embeddings.vindex -k 10 -o ids.npy
+  outcore vector index base.fbin -o base.vindex --nlist 1024
+  outcore knn base.fbin queries.fbin --index base.vindex --nprobe 16 -k 10 -o ids.ibin";
 
 const KNN_EXAMPLES: &str = "\
 Examples:
@@ -92,6 +94,10 @@ pub(crate) struct VectorInfoArgs {
 /// reads it instead of BASE, leaves out what cannot be near, and reads the few vectors that are left from
 /// BASE: the result is the same. It is worth it where the same base is searched several times. An index belongs to BASE as it is
 /// now: after a change, make it again. OUT appears whole or not at all.
+///
+/// With --nlist the index has the vectors themselves, grouped by the nearest of N centroids (IVF), and takes as much space as
+/// BASE. `knn --index --nprobe P` reads the P nearest lists of each query alone: it is exact within them, may miss
+/// neighbours in others, and says how many it missed.
 #[derive(Debug, Args)]
 #[command(after_long_help = INDEX_EXAMPLES)]
 pub(crate) struct VectorIndexArgs {
@@ -101,9 +107,20 @@ pub(crate) struct VectorIndexArgs {
     /// The index
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
+    /// Group the vectors into N lists by k-means; about the square root of their number, or a few times that
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) nlist: Option<u64>,
+    /// Group by direction, for searches with --metric cos
+    #[arg(long, requires = "nlist")]
+    pub(crate) spherical: bool,
+    /// Random seed of the first centroids
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "nlist")]
+    pub(crate) seed: u64,
     /// Type of bare numbers, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
     #[command(flatten)]
     pub(crate) run: VectorRunArgs,
 }
@@ -163,6 +180,8 @@ pub(crate) struct VectorRunArgs {
     /// Replace existing outputs
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }
@@ -231,6 +250,13 @@ pub(crate) struct KnnArgs {
     /// index`. The result is the same. Where it leaves out too little, the base is read as a whole
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "radius")]
     pub(crate) index: Option<PathBuf>,
+    /// Of an index with lists, read only the P lists nearest to each query. Without it all are read, and the result is exact
+    #[arg(long, value_name = "P", requires = "index", value_parser = parse_count)]
+    pub(crate) nprobe: Option<u64>,
+    /// Do not measure the recall: with --nprobe, the exact neighbours of the first 100 queries are looked for, too, which
+    /// reads the base once
+    #[arg(long, requires = "nprobe")]
+    pub(crate) no_recall: bool,
     /// Type of raw numbers in both files, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,

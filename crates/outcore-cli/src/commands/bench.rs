@@ -36,6 +36,9 @@ pub(crate) fn run(context: &Context, command: &BenchCommand) -> Result<u8> {
         BenchCommand::Graph(args) => report(context, &args.report, |watch| {
             outcore_bench::graph::run(&args.options(), watch)
         }),
+        BenchCommand::Vectors(args) => report(context, &args.report, |watch| {
+            outcore_bench::vectors::run(&args.options(), watch)
+        }),
     }
 }
 

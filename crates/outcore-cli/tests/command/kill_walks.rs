@@ -1,8 +1,8 @@
 //! SIGKILL in the middle of jobs on tables, graphs and vectors, and of lookups: each output is absent or whole, and nothing
 //! else is left once scratch is cleaned.
 //!
-//! Contract: as [`crate::kills`]; what is whole is said by a run that nobody kills. Outputs of one job may appear one after
-//! another.
+//! Contract: as [`crate::kills`]; what is whole is said by a run that nobody kills. Results of a search of vectors appear together; other
+//! outputs of one job may appear one after another.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -81,6 +81,12 @@ fn walk(place: &TestDir, command: &str) {
         let is_done = answer.code == Some(0);
         assert!(is_done || answer.code.is_none(), "{command} {answer:?}");
         clean(place);
+        let is_together = command.starts_with("knn") || command.starts_with("vector pairs");
+        let count = all(place).len();
+        assert!(
+            !is_together || [before.len(), whole.len()].contains(&count),
+            "{command} {when}: {count} files"
+        );
         for (path, bytes) in all(place) {
             let expected = whole.get(&path);
             assert!(
@@ -184,7 +190,11 @@ fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
     for command in [
         "knn base.f32 base.f32 -k 3 -o n.ibin --type f32x8",
         "vector index base.f32 -o base.vindex --type f32x8",
+        "vector index base.f32 -o base.vindex --nlist 5 --type f32x8",
+        "knn base.f32 base.f32 -k 3 -o n.ibin --distances n.fbin --type f32x8",
+        "knn base.f32 base.f32 --radius 3 -o n.ibin --limits l.npy --distances n.fbin --type f32x8",
         "vector pairs base.f32 --max-l2 4 -o p.npy --type f32x8",
+        "vector pairs base.f32 --max-l2 4 -o p.npy --distances d.npy --type f32x8",
         "kmeans base.f32 -k 4 -o c.npy --type f32x8",
         "kmeans base.f32 -k 4 --batch 50 --init parallel --max-iterations 3 -o c.npy --type f32x8",
         "lookup sorted --keys sorted -o ranks --type u64",

@@ -274,6 +274,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("bench view", Help(LONG)),
     ("bench primitives", Help(LONG)),
     ("bench graph", Help(LONG)),
+    ("bench vectors", Help(LONG)),
     (
         "replay",
         With(&["trace.iotrace --summary", "trace.iotrace --summary --json"]),

@@ -110,6 +110,72 @@ fn an_index_changes_no_result_and_says_what_was_read() {
 }
 
 #[test]
+fn lists_are_searched_in_part_and_say_their_recall_and_plans_are_shown() {
+    let place = TestDir::new();
+    let (base, queries) = (whole(6_000, 16, 1), whole(5, 16, 2));
+    place.write("base.fbin", &fbin(&base, 16));
+    place.write("queries.fbin", &fbin(&queries, 16));
+    let run = |words: &str| place.run(&words.split(' ').collect::<Vec<_>>());
+    run("knn base.fbin queries.fbin -k 5 -o plain.ibin").ok();
+    let built = run("vector index base.fbin -o base.lists --nlist 20 --json")
+        .ok()
+        .event("summary");
+    assert_eq!(built["index_bytes"], place.read("base.lists").len());
+    let knn = "knn base.fbin queries.fbin -k 5 --index base.lists --force -o n.ibin";
+    run(knn).ok();
+    assert_eq!(place.read("n.ibin"), place.read("plain.ibin"));
+    let found = run(&format!("{knn} --nprobe 4 --json"))
+        .ok()
+        .event("summary");
+    let recall = found["recall"].as_f64().unwrap();
+    let ids = |name: &str| place.read(name)[8..].as_chunks::<4>().0.to_vec();
+    let (some, exact) = (ids("n.ibin"), ids("plain.ibin"));
+    let each = some.chunks(5).zip(exact.chunks(5));
+    let hits: usize = each
+        .map(|(some, exact)| some.iter().filter(|id| exact.contains(id)).count())
+        .sum();
+    assert_eq!(
+        (recall, &found["recall_queries"]),
+        (hits as f64 / 25.0, &5.into())
+    );
+    let told = run(&format!("{knn} --nprobe 4")).ok();
+    assert!(
+        told.stderr.contains("of the first 5 queries"),
+        "{}",
+        told.stderr
+    );
+    let silent = run(&format!("{knn} --nprobe 4 --no-recall --json")).ok();
+    assert!(silent.event("summary")["recall"].is_null());
+    run(&format!("{knn} --nprobe 21")).fails(2, &["the index has 20"], "--nprobe");
+    run("vector index base.fbin -o x --nlist 6001").fails(2, &["6001 lists"], "--nlist");
+    assert!(!place.path("x").exists());
+    for command in [
+        "knn base.fbin queries.fbin -k 5 -o e.ibin",
+        "knn base.fbin queries.fbin --radius 3 -o r.ibin --limits l.npy",
+        "kmeans base.fbin -k 3 -o c.npy --labels labels.npy",
+        "vector pairs base.fbin --max-l2 0 -o p.npy",
+        "vector index base.fbin -o e.vindex",
+        "vector index base.fbin -o e.lists --nlist 3",
+        "vector convert base.fbin -o e.npy",
+    ] {
+        let told = run(&format!("{command} --explain")).ok();
+        assert!(
+            told.stderr.contains("predicted: reads"),
+            "{command}: {}",
+            told.stderr
+        );
+        let phases = &run(&format!("{command} --force --json"))
+            .ok()
+            .event("summary")["phases"];
+        let phases = phases.as_array().unwrap();
+        let predicted = phases
+            .iter()
+            .any(|phase| phase["predicted_read_bytes"].as_u64() > Some(0));
+        assert!(predicted, "{command}: {phases:?}");
+    }
+}
+
+#[test]
 fn near_pairs_and_rows_within_a_radius_are_those_of_all_pairs() {
     let place = TestDir::new();
     let base = whole(400, 3, 7);

@@ -28,6 +28,8 @@ pub(crate) const DIMENSION_MAX: usize = 1 << 20;
 const BIN_HEADER_BYTES: usize = 8;
 /// Bytes of the dimension before a row of texmex' files.
 const ROW_HEADER_BYTES: usize = 4;
+/// Bytes before a row of an index with lists: its number in the base, its list, and a checksum.
+pub(crate) const LIST_HEADER_BYTES: usize = 16;
 /// How much of a file is read to find its header.
 const PREFIX_BYTES: u64 = 64 << 10;
 
@@ -42,6 +44,8 @@ pub enum Container {
     Bin,
     /// Bare numbers.
     Raw,
+    /// Rows of an index, grouped by lists ([`crate::index`]).
+    Lists,
 }
 
 /// The endings of names: container and the kind of number that follows from them.
@@ -161,7 +165,7 @@ impl VectorFile {
                 let header_bytes = BIN_HEADER_BYTES as u64;
                 (header_bytes, dimension.into(), Some(u64::from(rows)))
             }
-            Container::Raw => {
+            Container::Raw | Container::Lists => {
                 let Some((kind, dimension)) = given else {
                     let cause = "its name and content do not tell what its vectors are";
                     return Err(Error::usage("read vectors", cause)
@@ -253,7 +257,8 @@ impl VectorFile {
     pub(crate) fn lead_bytes(&self) -> usize {
         match self.container {
             Container::Vecs => ROW_HEADER_BYTES,
-            _ => 0,
+            Container::Lists => LIST_HEADER_BYTES,
+            Container::Npy | Container::Bin | Container::Raw => 0,
         }
     }
 
@@ -328,7 +333,7 @@ impl VectorFile {
             Container::Bin => [self.rows as u32, self.dimension as u32]
                 .map(u32::to_le_bytes)
                 .concat(),
-            Container::Vecs | Container::Raw => Vec::new(),
+            Container::Vecs | Container::Raw | Container::Lists => Vec::new(),
         }
     }
 

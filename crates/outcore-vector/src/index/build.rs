@@ -15,9 +15,9 @@ use outcore::primitives::{Batch, Summary};
 use outcore::{Error, Job, MakeHeader, Output, Result};
 use outcore_io::metadata::Owner;
 
-use super::{BaseFacts, FORM, HEADER_BYTES, IndexFile, NAME, input_of, record};
+use super::{BaseFacts, FORM, HEADER_BYTES, IndexFile, NAME, Noted, input_of, record};
 use crate::format::{Element, VectorFile};
-use crate::scan::strange;
+use crate::scan::{show_copy, strange};
 
 /// An index that was made.
 #[derive(Debug)]
@@ -36,7 +36,11 @@ pub struct Built {
 pub fn build(job: &Job, base: &VectorFile, (path, replace): (&Path, bool)) -> Result<Built> {
     check(base)?;
     let facts = BaseFacts::of(job, base)?;
-    let mut header = FORM.seal(Owner::of(NAME), &facts)?;
+    let noted = Noted {
+        base: facts.clone(),
+        lists: None,
+    };
+    let mut header = FORM.seal(Owner::of(NAME), &noted)?;
     header.resize(HEADER_BYTES, 0);
     let make: MakeHeader = Arc::new(move |_| header.clone());
     let output = Output::File {
@@ -44,6 +48,12 @@ pub fn build(job: &Job, base: &VectorFile, (path, replace): (&Path, bool)) -> Re
         header: Some(make),
     };
     let index = IndexFile::of(path, base, facts);
+    let records = index.records();
+    let moved = (
+        base.data_bytes(),
+        records.header_bytes + records.data_bytes(),
+    );
+    show_copy(job, "read -> codes of a byte -> write", moved);
     let summary = produce(
         job,
         &Records {

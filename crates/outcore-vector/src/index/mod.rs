@@ -1,8 +1,11 @@
-//! An index of a file of vectors: a byte for each number, beside a proof of how far that may be off.
+//! An index of a file of vectors: a byte for each number, beside a proof of how far that may be off; or its rows in lists.
 //!
-//! Contract: an index has a record ([`record`]) for each row of its base, about a quarter of the row in f32. Whoever searches reads
+//! Contract: an index without lists has a record ([`record`]) for each row of its base, about a quarter of the row in f32. Whoever searches reads
 //! the records instead of the rows, leaves out what the proof leaves out, and reads the few rows that are left from the base;
 //! so an index changes what is read and never what is found. [`build`] writes it in one read of the base, absent or whole.
+//!
+//! An index with lists ([`lists`]) has the rows themselves, grouped by the nearest of some centroids. A search of a few lists may miss
+//! neighbours; a search of all misses none.
 //!
 //! An index belongs to one base, of which it notes type, length, time of change, and a checksum of rows spread over the file.
 //! [`IndexFile::open`] refuses a base that differs in any of them. Each record has a checksum over its bytes, its position and
@@ -11,6 +14,7 @@
 //! Layout: [metadata](outcore_io::metadata) with its checksum, filled up with zeros to [`HEADER_BYTES`]; then the records.
 
 mod build;
+pub(crate) mod lists;
 pub(crate) mod record;
 
 use std::fs::File;
@@ -29,6 +33,7 @@ use outcore_io::units;
 use crate::format::{Container, Element, VectorFile};
 
 pub use build::{Built, build};
+pub use lists::{ListOptions, build_lists};
 
 /// Bytes before the first record.
 const HEADER_BYTES: usize = 4096;
@@ -40,12 +45,21 @@ const AGAIN: &str = "make the index again: `outcore vector index`";
 
 const FORM: Form = Form {
     kind: NAME,
-    version: 1,
+    version: 2,
     operation: "open vector index",
     len_bytes_max: HEADER_BYTES as u64,
     remedy: AGAIN,
     upgrade: AGAIN,
 };
+
+/// What an index notes of itself.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Noted {
+    base: BaseFacts,
+    /// Of an index that has lists instead of records.
+    lists: Option<lists::ListFacts>,
+}
 
 /// What an index notes of its base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +97,14 @@ fn modified_ns(path: &Path) -> Result<i64> {
         .mtime()
         .saturating_mul(1_000_000_000)
         .saturating_add(facts.mtime_nsec()))
+}
+
+/// The error for a base that was changed while it was worked on.
+fn changed(base: &Path) -> Error {
+    let cause = "the file was changed while it was searched or indexed";
+    Error::corrupt("read vectors", cause)
+        .path(base)
+        .hint("work on a copy that nobody changes")
 }
 
 /// A checksum of rows from the first to the last.
@@ -135,58 +157,18 @@ impl IndexFile {
         }
     }
 
-    /// The index at `path` of `base`.
-    ///
-    /// # Errors
-    /// Usage: the base is not the one that was indexed, or has changed; a version that is not known. Corrupt: damage. What reading
-    /// fails with.
-    pub(crate) fn open(job: &Job, path: &Path, base: &VectorFile) -> Result<Self> {
-        let fault = |error: &std::io::Error| Error::io(FORM.operation, error).path(path);
-        let file = File::open(path).map_err(|error| fault(&error))?;
-        let len_bytes = file.metadata().map_err(|error| fault(&error))?.len();
-        let mut header = Vec::new();
-        file.take(HEADER_BYTES as u64)
-            .read_to_end(&mut header)
-            .map_err(|error| fault(&error))?;
-        let text_bytes = header.iter().rposition(|byte| *byte != 0);
-        header.truncate(text_bytes.map_or(0, |last| last + 1));
-        if !header.starts_with(b"{") {
-            let cause = "it is not an index of vectors";
-            return Err(Error::usage(FORM.operation, cause)
-                .path(path)
-                .hint("name a file that `outcore vector index` has made"));
-        }
-        let noted: BaseFacts = FORM.open(path, Owner::of(NAME), &header)?.body;
-        let found = BaseFacts::of(job, base)?;
-        if let Some(cause) = difference(&noted, &found) {
-            return Err(Error::usage(FORM.operation, cause).path(path).hint(
-                "name the base that was indexed, or make the index again: `outcore vector index`",
-            ));
-        }
-        let index = Self::of(path, base, found);
-        let wanted_bytes = index.records.header_bytes + index.records.data_bytes();
-        match len_bytes == wanted_bytes {
-            true => Ok(index),
-            false => Err(FORM
-                .damage(format!(
-                    "it has {} bytes, not {}",
-                    units::bytes_exact(len_bytes),
-                    units::bytes_exact(wanted_bytes)
-                ))
-                .path(path)),
-        }
+    /// An index without lists.
+    fn checked(path: &Path, base: &VectorFile, facts: BaseFacts, len_bytes: u64) -> Result<Self> {
+        let index = Self::of(path, base, facts);
+        check_len(path, &index.records, len_bytes)?;
+        Ok(index)
     }
 
     /// Fails if the base was changed since the index was opened.
     pub(crate) fn check_base(&self) -> Result<()> {
         match modified_ns(&self.base)? == self.facts.modified_ns {
             true => Ok(()),
-            false => Err(Error::corrupt(
-                "read vectors",
-                "the file was changed while it was searched",
-            )
-            .path(&self.base)
-            .hint("work on a copy that nobody changes")),
+            false => Err(changed(&self.base)),
         }
     }
 
@@ -225,6 +207,69 @@ impl IndexFile {
             }
         });
         Ok(())
+    }
+}
+
+/// An index that was opened, of either kind.
+#[derive(Debug)]
+pub(crate) enum AnyIndex {
+    /// Records, which change no result.
+    Records(IndexFile),
+    /// Lists, of which a search reads some.
+    Lists(lists::ListFile),
+}
+
+impl AnyIndex {
+    /// The index at `path` of `base`.
+    ///
+    /// # Errors
+    /// Usage: the base is not the one that was indexed, or has changed; a version that is not known. Corrupt: damage. What reading
+    /// fails with.
+    pub(crate) fn open(job: &Job, path: &Path, base: &VectorFile) -> Result<Self> {
+        let fault = |error: &std::io::Error| Error::io(FORM.operation, error).path(path);
+        let file = File::open(path).map_err(|error| fault(&error))?;
+        let len_bytes = file.metadata().map_err(|error| fault(&error))?.len();
+        let mut header = Vec::new();
+        file.take(HEADER_BYTES as u64)
+            .read_to_end(&mut header)
+            .map_err(|error| fault(&error))?;
+        let text_bytes = header.iter().rposition(|byte| *byte != 0);
+        header.truncate(text_bytes.map_or(0, |last| last + 1));
+        if !header.starts_with(b"{") {
+            let cause = "it is not an index of vectors";
+            return Err(Error::usage(FORM.operation, cause)
+                .path(path)
+                .hint("name a file that `outcore vector index` has made"));
+        }
+        let noted: Noted = FORM.open(path, Owner::of(NAME), &header)?.body;
+        let found = BaseFacts::of(job, base)?;
+        if let Some(cause) = difference(&noted.base, &found) {
+            return Err(Error::usage(FORM.operation, cause).path(path).hint(
+                "name the base that was indexed, or make the index again: `outcore vector index`",
+            ));
+        }
+        Ok(match noted.lists {
+            None => AnyIndex::Records(IndexFile::checked(path, base, found, len_bytes)?),
+            Some(lists) => {
+                let opened = lists::ListFile::open(job, (path, len_bytes), base, (found, lists))?;
+                AnyIndex::Lists(opened)
+            }
+        })
+    }
+}
+
+/// Fails unless the file at `path` ends where `rows` end.
+fn check_len(path: &Path, rows: &VectorFile, len_bytes: u64) -> Result<()> {
+    let wanted_bytes = rows.header_bytes + rows.data_bytes();
+    match len_bytes == wanted_bytes {
+        true => Ok(()),
+        false => Err(FORM
+            .damage(format!(
+                "it has {} bytes, not {}",
+                units::bytes_exact(len_bytes),
+                units::bytes_exact(wanted_bytes)
+            ))
+            .path(path)),
     }
 }
 

@@ -84,6 +84,7 @@ pub fn partial_fit(
         is_spherical: options.is_spherical,
         passes: run.passes,
         read_bytes: run.read_bytes,
+        phases: run.phases,
     })
 }
 

@@ -13,12 +13,13 @@ use outcore::primitives::producer::{Emit, Produced, Producer};
 use outcore::primitives::write::produce;
 use outcore::primitives::{Batch, Summary};
 use outcore::{Input, Job, MakeHeader, Output, Result};
+use outcore_io::memory::Reservation;
 
 use super::centroids::{Centroids, Space};
 use super::{Clustering, scaled};
 use crate::format::{Container, Element, VectorFile};
 use crate::results::{Array, check_name};
-use crate::scan::{Piece, Tile};
+use crate::scan::{Piece, Tile, show_copy};
 
 /// Writes the number of its cluster for each row of `base`: i32 in `.npy`, `.ibin` or bare.
 ///
@@ -45,37 +46,103 @@ pub fn write_labels(
         path: path.to_path_buf(),
         header,
     };
-    let (numbers, dimension) = (clustering.centroids.clone(), base.dimension);
-    let held_bytes = Centroids::memory_bytes(clustering.row_counts.len(), dimension);
-    let _held = job.budget.reserve("centroids", held_bytes)?;
     let labels = Labels {
-        base,
         to: &to,
-        centroids: Centroids::new(numbers, dimension, clustering.is_spherical),
-        is_spherical: clustering.is_spherical,
+        labeller: Labeller::new(job, base, clustering)?,
     };
+    let moved = (base.data_bytes(), to.header_bytes + to.data_bytes());
+    show_copy(
+        job,
+        "read -> the nearest centroid of each vector -> write",
+        moved,
+    );
     produce(job, &labels, &output, replace)
+}
+
+/// Finds the nearest centroid of rows.
+pub(crate) struct Labeller<'a> {
+    base: &'a VectorFile,
+    centroids: Centroids,
+    is_spherical: bool,
+    _held: Reservation,
+}
+
+/// What a thread labels rows with.
+pub(crate) struct LabelSpace {
+    tile: Tile,
+    space: Space,
+}
+
+impl<'a> Labeller<'a> {
+    /// For rows of `base`, by the centroids of `clustering`.
+    ///
+    /// # Errors
+    /// Memory: the centroids do not fit.
+    pub(crate) fn new(job: &Job, base: &'a VectorFile, clustering: &Clustering) -> Result<Self> {
+        let (numbers, dimension) = (clustering.centroids.clone(), base.dimension);
+        let held_bytes = Centroids::memory_bytes(clustering.row_counts.len(), dimension);
+        Ok(Labeller {
+            _held: job.budget.reserve("centroids", held_bytes)?,
+            base,
+            centroids: Centroids::new(numbers, dimension, clustering.is_spherical),
+            is_spherical: clustering.is_spherical,
+        })
+    }
+
+    pub(crate) fn space(&self) -> LabelSpace {
+        LabelSpace {
+            tile: Tile::new(self.base),
+            space: Space::new(self.centroids.count()),
+        }
+    }
+
+    pub(crate) fn space_bytes(&self) -> usize {
+        (Tile::memory_bytes(self.base) + Space::memory_bytes(self.centroids.count())) as usize
+    }
+
+    /// Calls `each` with the cluster of each of the rows `bytes`, the first of which is row `first`, in order.
+    ///
+    /// # Errors
+    /// Usage: a number that is none or infinite, a zero vector where the clusters are spherical. Corrupt: a row of another dimension.
+    pub(crate) fn label(
+        &self,
+        LabelSpace { tile, space }: &mut LabelSpace,
+        (first, bytes): (u64, &[u8]),
+        mut each: impl FnMut(usize),
+    ) -> Result<()> {
+        let piece = Piece {
+            file: self.base,
+            first,
+            bytes,
+        };
+        tile.each(piece, |rows, wide| {
+            let scale = scaled(self.base, rows.first, self.is_spherical);
+            let each = |_: usize, cluster: usize, _: f64, _: &[f64]| {
+                each(cluster);
+                Ok(())
+            };
+            self.centroids.nearest(&rows, space, each, (wide, scale))
+        })
+    }
 }
 
 /// Rows as labels.
 struct Labels<'a> {
-    base: &'a VectorFile,
     to: &'a VectorFile,
-    centroids: Centroids,
-    is_spherical: bool,
+    labeller: Labeller<'a>,
 }
 
 impl Producer for Labels<'_> {
-    type Space = (Tile, Space);
+    type Space = LabelSpace;
 
     fn leaves(&self) -> Vec<Leaf> {
         vec![Leaf {
             inputs: vec![Input {
-                path: self.base.path.clone(),
-                header_bytes: self.base.header_bytes,
-                data_bytes: Some(self.base.data_bytes()),
+                path: self.labeller.base.path.clone(),
+                header_bytes: self.labeller.base.header_bytes,
+                data_bytes: Some(self.labeller.base.data_bytes()),
             }],
-            element_bytes: self.base.row_bytes(),
+            element_bytes: self.labeller.base.row_bytes(),
             align_bytes: 1,
             count: 0,
         }]
@@ -93,17 +160,17 @@ impl Producer for Labels<'_> {
         1
     }
 
-    fn space(&self) -> (Tile, Space) {
-        (Tile::new(self.base), Space::new(self.centroids.count()))
+    fn space(&self) -> LabelSpace {
+        self.labeller.space()
     }
 
     fn space_bytes(&self) -> usize {
-        (Tile::memory_bytes(self.base) + Space::memory_bytes(self.centroids.count())) as usize
+        self.labeller.space_bytes()
     }
 
     fn produce(
         &self,
-        (tile, space): &mut (Tile, Space),
+        space: &mut LabelSpace,
         batch: Batch<'_>,
         out: &mut Emit<'_>,
     ) -> Result<Produced> {
@@ -112,28 +179,18 @@ impl Producer for Labels<'_> {
             return Ok(Produced::Overflow);
         }
         let lead = self.to.lead();
-        let piece = Piece {
-            file: self.base,
-            first: batch.first,
-            bytes: batch.bytes(0),
-        };
         let mut places = out.free()[..batch.count * item_bytes].chunks_exact_mut(item_bytes);
-        tile.each(piece, |rows, wide| {
-            let first = rows.first;
-            let each = |_: usize, cluster: usize, _: f64, _: &[f64]| {
-                if let Some(place) = places.next() {
-                    let (before, place) = place.split_at_mut(lead.len());
-                    before.copy_from_slice(&lead);
-                    // At most 2^20 clusters.
-                    match self.to.element {
-                        Element::I64 => place.copy_from_slice(&(cluster as i64).to_le_bytes()),
-                        _ => place.copy_from_slice(&(cluster as i32).to_le_bytes()),
-                    }
+        let rows = (batch.first, batch.bytes(0));
+        self.labeller.label(space, rows, |cluster| {
+            if let Some(place) = places.next() {
+                let (before, place) = place.split_at_mut(lead.len());
+                before.copy_from_slice(&lead);
+                // At most 2^20 clusters.
+                match self.to.element {
+                    Element::I64 => place.copy_from_slice(&(cluster as i64).to_le_bytes()),
+                    _ => place.copy_from_slice(&(cluster as i32).to_le_bytes()),
                 }
-                Ok(())
-            };
-            let scale = scaled(self.base, first, self.is_spherical);
-            self.centroids.nearest(&rows, space, each, (wide, scale))
+            }
         })?;
         out.filled(batch.count * item_bytes);
         Ok(Produced::All)

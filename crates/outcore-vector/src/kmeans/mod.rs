@@ -22,13 +22,15 @@ mod parallel;
 mod seed;
 mod sums;
 
-use outcore::{Error, Job, Result};
+use std::time::Instant;
+
+use outcore::{Error, Job, Phase, Result};
 use outcore_io::memory::Reservation;
 use outcore_io::units;
 
 use crate::exact::{dot, squared_distance};
 use crate::format::VectorFile;
-use crate::scan::{Piece, Scan, Tile, load};
+use crate::scan::{Piece, Scan, Tile, add_phase, load};
 
 use centroids::{Centroids, Space};
 use found::Found;
@@ -38,6 +40,7 @@ use sums::Units;
 
 pub use batch::{Batches, partial_fit};
 pub use label::write_labels;
+pub(crate) use label::{LabelSpace, Labeller};
 
 /// Clusters, at most.
 const K_MAX: usize = 1 << 20;
@@ -114,6 +117,8 @@ pub struct Clustering {
     pub passes: u32,
     /// Bytes that were read.
     pub read_bytes: u64,
+    /// The phases of all runs, beside what was planned of them.
+    pub phases: Vec<Phase>,
 }
 
 impl Clustering {
@@ -144,6 +149,7 @@ impl Clustering {
             is_spherical,
             passes: 0,
             read_bytes: 0,
+            phases: Vec::new(),
         })
     }
 }
@@ -156,16 +162,17 @@ impl Clustering {
 pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<Clustering> {
     check(base, options, true)?;
     let mut best: Option<Clustering> = None;
-    let (mut passes, mut read_bytes) = (0, 0);
+    let (mut passes, mut read_bytes, mut phases) = (0, 0, Vec::new());
     for run in 0..options.runs.max(1) {
         let seed = outcore::read::sample::random(options.seed, u64::from(run));
         let started = Run::start(job, base, options, seed)?;
-        let found = match options.batches {
+        let mut found = match options.batches {
             Some(batches) => started.finish_batches(batches, seed)?,
             None => started.finish()?,
         };
         passes += found.passes;
         read_bytes += found.read_bytes;
+        phases.append(&mut found.phases);
         if best
             .as_ref()
             .is_none_or(|best| found.inertia < best.inertia)
@@ -181,6 +188,7 @@ pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<C
     Ok(Clustering {
         passes,
         read_bytes,
+        phases,
         ..best
     })
 }
@@ -227,6 +235,7 @@ struct Run<'a> {
     largest: f64,
     passes: u32,
     read_bytes: u64,
+    phases: Vec<Phase>,
     _held: Reservation,
 }
 
@@ -238,6 +247,7 @@ impl<'a> Run<'a> {
         seed: u64,
     ) -> Result<Self> {
         let (k, dimension) = (options.k, base.dimension);
+        let started = Instant::now();
         // While they move, there are the old ones and the new ones.
         let held_bytes = 2 * Centroids::memory_bytes(k, dimension);
         let held = job.budget.reserve("centroids", held_bytes)?;
@@ -286,6 +296,13 @@ impl<'a> Run<'a> {
             largest,
             passes: reads.0,
             read_bytes: reads.1,
+            phases: vec![Phase {
+                name: "choose starts",
+                seconds: started.elapsed().as_secs_f64(),
+                read_bytes: reads.1,
+                written_bytes: 0,
+                predicted: None,
+            }],
             _held: held,
         })
     }
@@ -335,6 +352,7 @@ impl<'a> Run<'a> {
             is_spherical: self.options.is_spherical,
             passes: self.passes,
             read_bytes: self.read_bytes,
+            phases: self.phases,
             centroids: self.centroids.into_numbers(),
         })
     }
@@ -343,9 +361,10 @@ impl<'a> Run<'a> {
     fn pass(&mut self, phase: &str) -> Result<Found> {
         loop {
             let units = self.units()?;
-            let (found, read_bytes) = self.pass_with(phase, units)?;
+            let (found, phase) = self.pass_with(phase, units)?;
             self.passes += 1;
-            self.read_bytes += read_bytes;
+            self.read_bytes += phase.read_bytes;
+            add_phase(&mut self.phases, phase);
             if found.largest <= units.0.largest() {
                 return Ok(found);
             }
@@ -359,10 +378,24 @@ impl<'a> Run<'a> {
         units.ok_or_else(|| too_large(self.base, self.largest))
     }
 
-    fn pass_with(&self, phase: &str, units: (Units, Units)) -> Result<(Found, u64)> {
+    fn pass_with(&self, phase: &str, units: (Units, Units)) -> Result<(Found, Phase)> {
         let (k, dimension) = (self.centroids.count(), self.base.dimension);
         let beside_bytes = Worker::memory_bytes(k, self.base);
         let scan = Scan::plan(self.job, self.base, (beside_bytes, 0))?;
+        if self.passes == 0 {
+            let most = match self.options.batches {
+                Some(_) => "once, at the end".to_string(),
+                None => {
+                    let iterations = u64::from(self.options.max_iterations);
+                    format!(
+                        "in each of at most {}, and once at the end",
+                        units::counted(iterations, "iteration")
+                    )
+                }
+            };
+            let steps = format!("read the base -> the nearest of {k} centroids, {most}");
+            scan.show(self.job, ("a pass", &steps), self.base.data_bytes());
+        }
         let state = || {
             Ok(Worker {
                 _held: self.job.budget.reserve("clusters", beside_bytes)?,
@@ -373,10 +406,11 @@ impl<'a> Run<'a> {
         };
         let visit = |worker: &mut Worker, piece: Piece<'_>| self.visit(worker, piece, &units);
         let passed = scan.run(self.job, phase, state, visit)?;
+        let phase = passed.phase(self.job, "passes");
         let mut each = passed.states.into_iter().map(|worker| worker.found);
         let mut found = each.next().unwrap_or_else(|| Found::new(k, dimension));
         each.for_each(|other| found.merge(other));
-        Ok((found, passed.read_bytes))
+        Ok((found, phase))
     }
 
     fn visit(&self, worker: &mut Worker, piece: Piece<'_>, units: &(Units, Units)) -> Result<()> {

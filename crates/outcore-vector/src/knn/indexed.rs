@@ -11,7 +11,7 @@
 //! Bounds: one read of the index for each group of queries, and a block or two for each candidate. Memory is that of the other
 //! search, and 24 bytes for each candidate.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use outcore::primitives::gather::gather;
 use outcore::{Error, Job, Kind, Result};
@@ -25,7 +25,7 @@ use crate::format::VectorFile;
 use crate::index::record::Facts;
 use crate::index::{IndexFile, input_of};
 use crate::product::{Matrix, products};
-use crate::scan::{Piece, Scan, TILE_ROWS, Tile, strange};
+use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase, strange};
 
 /// So many candidates are never too many, if the memory holds them.
 const CANDIDATES_FEW: u64 = 4096;
@@ -121,7 +121,10 @@ impl Group<'_> {
             })
         };
         let are_too_many = AtomicBool::new(false);
+        // A scan that is given up says nothing of what it has read.
+        let seen_bytes = AtomicU64::new(0);
         let passed = scan.run(job, "search", state, |state, piece| {
+            seen_bytes.fetch_add(piece.bytes.len() as u64, Ordering::Relaxed);
             match self.visit_records(state, (index, base), piece)? {
                 true => Ok(()),
                 false => {
@@ -134,12 +137,16 @@ impl Group<'_> {
             Err(error) if error.kind() == Kind::Interrupted => {
                 job.control.check()?;
                 return match are_too_many.into_inner() {
-                    true => Ok(false),
+                    true => {
+                        found.read_bytes += seen_bytes.into_inner();
+                        Ok(false)
+                    }
                     false => Err(error),
                 };
             }
             passed => passed?,
         };
+        add_phase(&mut found.phases, passed.phase(job, "search"));
         found.passes += 1;
         found.read_bytes += passed.read_bytes;
         let kept: usize = passed
@@ -300,6 +307,9 @@ impl Group<'_> {
             let positions: Vec<u64> = rows.iter().map(|pairs| pairs[0].0).collect();
             let (bytes, summary) = gather(job, &[input_of(base)], row_bytes, &positions)?;
             found.read_bytes += summary.read_bytes;
+            for phase in summary.phases {
+                add_phase(&mut found.phases, phase);
+            }
             found.gathered += positions.len() as u64;
             for (pairs, bytes) in rows.iter().zip(bytes.chunks_exact(row_bytes)) {
                 let row = pairs[0].0;

@@ -6,7 +6,8 @@
 //! are left, some `k ln(N / k)` a query, are measured in f64 at once, while they are in memory. Threads tell each other the
 //! distance of their `k`th best, which only ever leaves out more.
 //!
-//! Through an index ([`indexed`]), a quarter as much is read, and the result is the same.
+//! Through an index ([`indexed`]), a quarter as much is read, and the result is the same. Through one with lists ([`lists`]), some of the
+//! rows are read, and the result is exact among them.
 //!
 //! Distances: the square of the Euclidean distance; the inner product, the largest being nearest; one minus the cosine; the
 //! number of bits that differ, which is counted for every row ([`bits`]).
@@ -18,6 +19,7 @@ mod bits;
 mod cut;
 mod hits;
 mod indexed;
+mod lists;
 mod nearest;
 mod queries;
 mod range;
@@ -25,19 +27,21 @@ mod subset;
 
 use std::path::PathBuf;
 
-use outcore::{Error, Job, Kind, Result};
+use outcore::{Error, Job, Kind, Phase, Result};
 use outcore_io::memory::Reservation;
 use outcore_io::units;
 
 use crate::format::{Element, VectorFile};
-use crate::index::IndexFile;
-use crate::scan::{Piece, Scan, TILE_ROWS, Tile};
+use crate::index::AnyIndex;
+use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase};
 
 use bits::Bits;
+use lists::Probes;
 use nearest::{Nearest, Worst};
 use queries::Queries;
 use subset::Subset;
 
+pub use lists::Recall;
 pub use range::{RangeOptions, Within, pairs, range_search};
 
 /// What is near.
@@ -77,9 +81,16 @@ pub struct KnnOptions {
     pub excludes_self: bool,
     /// A file with a byte for each row of the base (an array of u8 or bool): those with 0 are not neighbours.
     pub subset: Option<PathBuf>,
-    /// An index of the base ([`crate::index`]), to be read in its stead. It changes no result.
+    /// An index of the base ([`crate::index`]), to be read in its stead. It changes no result, unless `probes` are fewer than its lists.
     pub index: Option<PathBuf>,
+    /// Of an index with lists, how many are read for each query; all without a number.
+    pub probes: Option<usize>,
+    /// Of so many queries the recall is measured, where not all lists are read.
+    pub recall_queries: usize,
 }
+
+/// The recall is measured of so many queries, unless another number is asked for.
+pub const RECALL_QUERIES: usize = 100;
 
 impl KnnOptions {
     /// The `k` nearest of all rows.
@@ -90,6 +101,8 @@ impl KnnOptions {
             excludes_self: false,
             subset: None,
             index: None,
+            probes: None,
+            recall_queries: RECALL_QUERIES,
         }
     }
 }
@@ -113,6 +126,12 @@ pub struct Neighbours {
     pub gathered: u64,
     /// Whether an index left out so little that the base was read as a whole.
     pub index_failed: bool,
+    /// Lists that were read, for each group of queries.
+    pub lists_read: u64,
+    /// What was found of the exact neighbours, where not all lists were read.
+    pub recall: Option<Recall>,
+    /// The phases of the search, beside what was planned of them.
+    pub phases: Vec<Phase>,
 }
 
 /// Queries that are multiplied at a time.
@@ -150,25 +169,56 @@ pub fn knn(
         measured: 0,
         gathered: 0,
         index_failed: false,
+        lists_read: 0,
+        recall: None,
+        phases: Vec::new(),
     };
     let index = options.index.as_deref();
     let index = index
-        .map(|path| IndexFile::open(job, path, base))
+        .map(|path| AnyIndex::open(job, path, base))
         .transpose()?;
+    let (index, lists) = match index {
+        Some(AnyIndex::Records(index)) => (Some(index), None),
+        Some(AnyIndex::Lists(lists)) => (None, Some(lists)),
+        None => (None, None),
+    };
+    let probes = lists::check(options, lists.as_ref())?;
     let mut from = 0;
     while from < count {
         let index = index.as_ref().filter(|_| !found.index_failed);
         let memory = |group: usize| {
             let shared_bytes = Queries::memory_bytes(queries, options.metric, group);
-            let thread_bytes = match index {
-                Some(_) => indexed::memory_bytes(job, base, group, k),
-                None => Searcher::memory_bytes(group, k),
-            };
-            (thread_bytes, shared_bytes)
+            match (index, &lists) {
+                (Some(_), _) => (indexed::memory_bytes(job, base, group, k), shared_bytes),
+                (None, Some(lists)) => {
+                    let (thread, shared) = Probes::memory_bytes((lists, probes), group);
+                    let thread_bytes = Searcher::memory_bytes(group, k) + thread;
+                    (thread_bytes, shared_bytes + shared)
+                }
+                (None, None) => (Searcher::memory_bytes(group, k), shared_bytes),
+            }
         };
-        let read = index.map_or(base, IndexFile::records);
+        let read = match (index, &lists) {
+            (Some(index), _) => index.records(),
+            (None, Some(lists)) => &lists.rows,
+            (None, None) => base,
+        };
         let (group, scan) = plan(job, read, count - from, memory)?;
+        let steps = format!(
+            "read {} -> the {k} nearest rows of each query ({group} of {count} queries in this pass)",
+            match (index, &lists) {
+                (Some(_), _) => "the index, then what it leaves of the base",
+                (None, Some(_)) => "the lists of the index that are nearest",
+                (None, None) => "the base",
+            }
+        );
         let part = queries.part(from as u64, group as u64);
+        let found_probes = lists.as_ref().map(|lists| {
+            let rows_min = k as u64 + u64::from(options.excludes_self);
+            let queries = (&part, options.metric);
+            Probes::find(job, lists, queries, (probes, rows_min), &mut found)
+        });
+        let found_probes = found_probes.transpose()?;
         let group = Group {
             queries: Queries::load(job, &part, options.metric)?,
             worst: Worst::new(group),
@@ -176,6 +226,9 @@ pub fn knn(
             first_query: options.excludes_self.then_some(from as u64),
             k,
         };
+        if lists.is_none() {
+            scan.show(job, ("search", &steps), read.data_bytes());
+        }
         match index {
             Some(index) => {
                 if !group.search_index(job, (index, base), &scan, &mut found)? {
@@ -183,9 +236,15 @@ pub fn knn(
                     continue;
                 }
             }
-            None => group.search(job, &scan, &mut found)?,
+            None => match lists.as_ref().zip(found_probes.as_ref()) {
+                Some(lists) => group.search_lists(job, lists, (&scan, &steps), &mut found)?,
+                None => group.search(job, &scan, &mut found)?,
+            },
         }
         from += group.queries.count();
+    }
+    if lists.is_some_and(|lists| probes < lists.count()) {
+        lists::Recall::measure(job, (base, queries), options, &mut found)?;
     }
     Ok(found)
 }
@@ -306,20 +365,26 @@ impl Searcher {
 }
 
 impl Group<'_> {
+    /// What a thread searches rows of `file` with.
+    fn searcher(&self, file: &VectorFile, held: Reservation) -> Searcher {
+        let count = self.queries.count();
+        Searcher {
+            tile: Tile::new(file),
+            scores: vec![0.0; QUERIES_AT_ONCE.min(count) * TILE_ROWS],
+            nearest: Nearest::new(&self.queries, self.k),
+            bounds: vec![(0.0, 0.0); TILE_ROWS],
+            words: Vec::new(),
+            differing: vec![0; count],
+            measured: 0,
+            _held: held,
+        }
+    }
+
     fn search(&self, job: &Job, scan: &Scan<'_>, found: &mut Neighbours) -> Result<()> {
         let (count, k) = (self.queries.count(), self.k);
         let state = || {
             let held_bytes = Searcher::memory_bytes(count, k) + Tile::memory_bytes(scan.file());
-            Ok(Searcher {
-                _held: job.budget.reserve("search", held_bytes)?,
-                tile: Tile::new(scan.file()),
-                scores: vec![0.0; QUERIES_AT_ONCE.min(count) * TILE_ROWS],
-                nearest: Nearest::new(&self.queries, k),
-                bounds: vec![(0.0, 0.0); TILE_ROWS],
-                words: Vec::new(),
-                differing: vec![0; count],
-                measured: 0,
-            })
+            Ok(self.searcher(scan.file(), job.budget.reserve("search", held_bytes)?))
         };
         let passed = scan.run(job, "search", state, |state, piece| {
             match &self.queries.bits {
@@ -327,6 +392,7 @@ impl Group<'_> {
                 None => self.visit(state, piece),
             }
         })?;
+        add_phase(&mut found.phases, passed.phase(job, "search"));
         found.passes += 1;
         found.read_bytes += passed.read_bytes;
         found.measured += passed

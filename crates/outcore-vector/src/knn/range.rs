@@ -10,7 +10,7 @@
 
 use std::path::PathBuf;
 
-use outcore::{Error, Job, Result};
+use outcore::{Error, Job, Phase, Result};
 use outcore_io::memory::Reservation;
 
 use super::bits::{self, Bits};
@@ -21,7 +21,7 @@ use super::subset::Subset;
 use super::{Metric, QUERIES_AT_ONCE, check_files, plan};
 use crate::format::VectorFile;
 use crate::product::products;
-use crate::scan::{Piece, Scan, TILE_ROWS, Tile};
+use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase};
 
 /// What is looked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +77,8 @@ pub struct Within {
     pub read_bytes: u64,
     /// Distances that were measured in f64.
     pub measured: u64,
+    /// The phases of the search, beside what was planned of them.
+    pub phases: Vec<Phase>,
     held: Vec<Reservation>,
 }
 
@@ -159,6 +161,7 @@ fn search(
         passes: 0,
         read_bytes: 0,
         measured: 0,
+        phases: Vec::new(),
         held: Vec::new(),
     };
     let limits_bytes = queries.rows.saturating_mul(size_of::<u64>() as u64);
@@ -180,6 +183,11 @@ fn search(
             LeavesOut::Nothing | LeavesOut::Itself => base.clone(),
         };
         let (count, scan) = plan(job, &behind, left, memory)?;
+        let steps = format!(
+            "read the base -> all rows within the radius of {count} of {} queries",
+            queries.rows
+        );
+        scan.show(job, ("search", &steps), behind.data_bytes());
         let part = queries.part(from, count as u64);
         let queries = Queries::load(job, &part, options.metric)?;
         let cuts = (0..count).map(|query| {
@@ -261,6 +269,7 @@ impl Group<'_> {
             visited.map_err(|error| too_many(error, known + finder.hits.len() as u64))
         })?;
         found.passes += 1;
+        add_phase(&mut found.phases, passed.phase(job, "search"));
         found.read_bytes += passed.read_bytes;
         found.measured += passed
             .states

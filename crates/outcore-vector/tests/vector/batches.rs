@@ -11,7 +11,10 @@ use crate::common::{Place, bytes_of, job, vectors};
 const MEMORY: u64 = 64 << 20;
 
 fn run(base: &VectorFile, options: &KmeansOptions, (memory, threads): (u64, usize)) -> Clustering {
-    kmeans(&job(memory, threads), base, options).unwrap()
+    let mut found = kmeans(&job(memory, threads), base, options).unwrap();
+    // They have times.
+    assert!(!std::mem::take(&mut found.phases).is_empty());
+    found
 }
 
 #[test]

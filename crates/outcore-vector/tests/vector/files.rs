@@ -155,3 +155,46 @@ fn ids_are_written_as_their_format_has_them() {
     assert_eq!(written, [2_u32, 3, 4].map(u32::to_le_bytes).concat());
     assert_eq!(place.names(), ["a.npy", "b.ivecs"]);
 }
+
+#[test]
+fn several_results_appear_together_or_not_at_all() {
+    use outcore_vector::results::{ResultFile, write_all};
+    let place = Place::new();
+    let (ids, numbers) = ([5, 6, 7, 8], [0.5, 1.5, 2.5, 3.5]);
+    let (first, second) = (place.path("ids.ibin"), place.path("distances.npy"));
+    let distances = Array::Floats {
+        numbers: &numbers,
+        wide: true,
+    };
+    let files = [
+        ResultFile {
+            path: &first,
+            array: Array::Ids(&ids),
+            dimension: Some(2),
+        },
+        ResultFile {
+            path: &second,
+            array: distances,
+            dimension: None,
+        },
+    ];
+    std::fs::write(&second, b"mine").unwrap();
+    let job = job(64 << 20, 1);
+    let error = write_all(&job, &files, false).unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage);
+    assert_eq!(place.names(), ["distances.npy"]);
+    write_all(&job, &files, true).unwrap();
+    assert_eq!(place.names(), ["distances.npy", "ids.ibin"]);
+    let read = VectorFile::open(&first, None).unwrap();
+    assert_eq!((read.rows, read.dimension), (2, 2));
+    let words: Vec<u8> = [2_u32, 2, 5, 6, 7, 8].map(u32::to_le_bytes).concat();
+    assert_eq!(std::fs::read(&first).unwrap(), words);
+    let read = VectorFile::open(&second, None).unwrap();
+    assert_eq!((read.rows, read.dimension), (4, 1));
+    let bytes = std::fs::read(&second).unwrap();
+    assert_eq!(
+        bytes[bytes.len() - 32..],
+        numbers.map(f64::to_le_bytes).concat()
+    );
+    assert_eq!(job.budget.used_bytes(), 0);
+}

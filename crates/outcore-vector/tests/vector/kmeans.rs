@@ -63,7 +63,10 @@ fn given(place: &Place, k: usize, base: &[f32], dimension: usize) -> Init {
 }
 
 fn run(base: &VectorFile, options: &KmeansOptions, (memory, threads): (u64, usize)) -> Clustering {
-    kmeans(&job(memory, threads), base, options).unwrap()
+    let mut found = kmeans(&job(memory, threads), base, options).unwrap();
+    // They have times.
+    assert!(!std::mem::take(&mut found.phases).is_empty());
+    found
 }
 
 #[test]

@@ -11,4 +11,5 @@ mod fuzzed;
 mod index;
 mod kmeans;
 mod knn;
+mod lists;
 mod range;

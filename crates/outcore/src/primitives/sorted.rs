@@ -68,8 +68,15 @@ pub(crate) fn can_sort(yields: Yield, options: SortOptions, is_piped: bool) -> b
     !options.stable && !options.delete_input && (is_piped || yields != Yield::Any)
 }
 
-/// The same for what a producer makes; see [`can_sort_made`].
-pub(crate) fn sort_made<P: Producer>(
+/// The same for what a producer makes, whose records are as long as its items.
+///
+/// # Errors
+/// As [`crate::sort::sort`]; what the producer fails with.
+///
+/// # Panics
+/// For options that need a file first ([`SortOptions::stable`], [`SortOptions::delete_input`]), and for a producer that makes any number of
+/// items of a position, unless the output is a pipe.
+pub fn sort_made<P: Producer>(
     job: &Job,
     producer: &P,
     output: &Output,

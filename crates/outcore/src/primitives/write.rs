@@ -10,11 +10,14 @@
 //!
 //! Bounds: I/O is one read of the sources and one write of the result.
 
+use std::path::Path;
+
 use bytemuck::Pod;
 
 use super::ahead::Run;
 use super::append::{self, Appender, At, InSequence, Placing, areas_for};
 use super::batch::{Sequence, Yield};
+use super::gather::InMemory;
 use super::pass::{BESIDE, Demand, Geometry, Pass, RESULTS, shield};
 use super::pieces::{Lanes, Sources};
 use super::producer::{Emit, Producer, Typed};
@@ -24,10 +27,10 @@ use crate::ends::{Forecast, MakeHeader, Output};
 use crate::job::Job;
 use crate::partition::task::write_in_place;
 use crate::writer::Writer;
-use outcore_io::Result;
 use outcore_io::memory::{BLOCK_BYTES, Pool};
-use outcore_io::output::{Room, StagedOutput};
+use outcore_io::output::{Room, ShardPlan, StagedOutput};
 use outcore_io::port::Volume;
+use outcore_io::{Error, Result};
 
 /// Areas for results a thread: one being filled, some in flight.
 const AREAS: usize = 4;
@@ -184,7 +187,6 @@ pub(crate) fn write_placed<P: Producer>(
         thread_bytes: producer.space_bytes() as u64,
     };
     let item_bytes = producer.item_bytes();
-    let align_bytes = producer.align_bytes();
     let leaves = producer.leaves();
     let lanes = match leaves.iter().all(|leaf| leaf.element_bytes == 0) {
         // Nothing is read: the drives of the outputs are those to keep busy.
@@ -205,6 +207,68 @@ pub(crate) fn write_placed<P: Producer>(
     let Some(staged) = staged else {
         return write_appended(job, producer, output, replace);
     };
+    write_staged(pass, producer, staged, (Some(output), direction))
+}
+
+/// Writes the files at `paths`, whose bytes lie one after another in `bytes`: so many for each. They appear together: all or none.
+///
+/// # Errors
+/// [`crate::Kind::Usage`] for a file that exists, unless `replace`; what writing fails with. Nothing is left behind.
+///
+/// # Panics
+/// Where the lengths are not those of `bytes` together.
+pub fn write_together(
+    job: &Job,
+    files: &[(&Path, u64)],
+    bytes: &[u8],
+    replace: bool,
+) -> Result<Summary> {
+    assert_eq!(
+        files.iter().map(|(_, len)| len).sum::<u64>(),
+        bytes.len() as u64
+    );
+    if let Some((path, _)) = files.iter().find(|(path, _)| !replace && path.exists()) {
+        return Err(Error::usage("create output", "it exists already")
+            .path(path)
+            .hint("allow overwriting with --force"));
+    }
+    let items = InMemory {
+        bytes,
+        item_bytes: 1,
+    };
+    let demand = Demand {
+        out_bytes: 1,
+        areas: AREAS,
+        fixed_bytes: (EDGE_SLOTS * BLOCK_BYTES) as u64,
+        thread_bytes: 0,
+    };
+    let pass = Pass::open(job, &items.leaves(), Lanes::Stretches(1), demand)?;
+    let mut start_bytes = 0;
+    let plans = files.iter().map(|(path, len_bytes)| {
+        let plan = ShardPlan {
+            path: path.to_path_buf(),
+            header: Vec::new(),
+            start_bytes,
+            len_bytes: *len_bytes,
+        };
+        start_bytes += len_bytes;
+        plan
+    });
+    let plans = plans.collect();
+    let staged = StagedOutput::stage(&pass.volume, plans, None, replace, Room::Exactly)?;
+    write_staged(pass, &items, staged, (None, Direction::Forward))
+}
+
+/// Writes what `producer` makes in `pass` to files that are staged, and publishes them.
+fn write_staged<P: Producer>(
+    pass: Pass<'_>,
+    producer: &P,
+    staged: StagedOutput,
+    (output, direction): (Option<&Output>, Direction),
+) -> Result<Summary> {
+    let (item_bytes, align_bytes) = (producer.item_bytes(), producer.align_bytes());
+    let count = pass.count();
+    let data_bytes = count * item_bytes as u64;
     pass.begin_phase(producer.phase(), data_bytes.into());
     let edge_pool = Pool::new(&pass.budget, BESIDE, BLOCK_BYTES, EDGE_SLOTS)?;
     let writer = Writer::new(&staged, edge_pool);
@@ -244,7 +308,9 @@ pub(crate) fn write_placed<P: Producer>(
         |_, _| Ok(()),
     )?;
     let mut port = pass.volume.port()?;
-    write_header(&writer, &mut port, &staged, output, count);
+    if let Some(output) = output {
+        write_header(&writer, &mut port, &staged, output, count);
+    }
     writer.finish(&mut port, data_bytes)?;
     pass.check_sources()?;
     pass.publish(|volume| staged.publish(volume, data_bytes))?;

@@ -2,11 +2,13 @@
 //!
 //! Contract: as the folder's; `info` reads nothing but the header.
 
+use std::path::Path;
+
 use outcore::{Error, Result};
 use outcore_io::units;
 use outcore_vector::convert::convert;
 use outcore_vector::format::{Container, Element, VectorFile};
-use outcore_vector::index;
+use outcore_vector::index::{self, ListOptions};
 use serde_json::json;
 
 use super::range::pairs;
@@ -40,7 +42,7 @@ fn run_convert(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
     let run = Run::begin(context, &args.run, (&[&from.path], &[&args.output]))?;
     let output = (args.output.as_path(), args.run.force);
     let (to, done) = run.watch(|job| convert(job, &from, output, element))?;
-    let mut summary = run.summary(to.rows, done.read_bytes, 1);
+    let mut summary = run.summary(to.rows, done.read_bytes, 1, &done.phases);
     summary.written_bytes = done.written_bytes;
     let seconds = summary.seconds;
     context
@@ -54,29 +56,53 @@ fn run_convert(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
         units::seconds(seconds),
         rate_text(from.data_bytes(), seconds),
     ));
+    run.phases(&done.phases);
     Ok(0)
 }
 
 fn run_index(context: &Context, args: &VectorIndexArgs) -> Result<u8> {
     let base = open(&args.base, args.type_name.as_deref())?;
-    let run = Run::begin(context, &args.run, (&[&base.path], &[&args.output]))?;
+    let drives = args.nlist.map(|_| &args.drives);
+    let files: (&[&Path], &[&Path]) = (&[&base.path], &[&args.output]);
+    let run = Run::begin_on(context, &args.run, drives, files)?;
     let output = (args.output.as_path(), args.run.force);
-    let built = run.watch(|job| index::build(job, &base, output))?;
-    let mut summary = run.summary(base.rows, built.summary.read_bytes, 1);
+    let built = run.watch(|job| match args.nlist {
+        None => index::build(job, &base, output),
+        Some(lists) => {
+            let options = ListOptions {
+                lists: usize::try_from(lists).unwrap_or(usize::MAX),
+                is_spherical: args.spherical,
+                seed: args.seed,
+            };
+            index::build_lists(job, &base, output, &options)
+        }
+    })?;
+    let passes = built.summary.passes;
+    let mut summary = run.summary(
+        base.rows,
+        built.summary.read_bytes,
+        passes,
+        &built.summary.phases,
+    );
     summary.written_bytes = built.summary.written_bytes;
     let seconds = summary.seconds;
     let summary = summary
         .with("type", json!(base.type_name()))
+        .with("nlist", json!(args.nlist))
         .with("index_bytes", json!(built.index_bytes));
     context.reporter.summary(&summary);
     context.reporter.human(&format!(
-        "indexed {} of {} in {} and {}: {}",
+        "indexed {} of {}{} in {} and {}: {}",
         units::counted(base.rows, "vector"),
         base.type_name(),
+        args.nlist.map_or(String::new(), |lists| {
+            format!(" by {}", units::counted(lists, "list"))
+        }),
         units::bytes(built.index_bytes),
         units::seconds(seconds),
         rate_text(base.data_bytes(), seconds),
     ));
+    run.phases(&built.summary.phases);
     Ok(0)
 }
 
@@ -87,6 +113,7 @@ fn info(context: &Context, args: &VectorInfoArgs) -> Result<u8> {
         Container::Vecs => "vecs",
         Container::Bin => "bin",
         Container::Raw => "raw",
+        Container::Lists => "lists",
     };
     context.reporter.data(&format!(
         "{} of {} ({format}), {} of numbers after a header of {} bytes\n",

@@ -53,17 +53,19 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
     }
     let force = args.run.force;
     let (found, read_bytes) = run.watch(|job| {
-        let found = kmeans::kmeans(job, &base, &options)?;
+        let mut found = kmeans::kmeans(job, &base, &options)?;
         let mut read_bytes = found.read_bytes;
         if let Some(path) = &args.labels {
-            read_bytes += kmeans::write_labels(job, &base, &found, (path, force))?.read_bytes;
+            let done = kmeans::write_labels(job, &base, &found, (path, force))?;
+            read_bytes += done.read_bytes;
+            found.phases.extend(done.phases);
         }
         let numbers = centroids(&found.centroids, wide);
         results::write(job, (&args.output, force), numbers, Some(base.dimension))?;
         Ok((found, read_bytes))
     })?;
     let passes = found.passes + u32::from(args.labels.is_some());
-    let summary = run.summary(base.rows, read_bytes, passes);
+    let summary = run.summary(base.rows, read_bytes, passes, &found.phases);
     let seconds = summary.seconds;
     let summary = summary
         .with("output", json!(args.output.display().to_string()))
@@ -90,6 +92,7 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
         units::seconds(seconds),
         rate_text(read_bytes, seconds),
     ));
+    run.phases(&found.phases);
     Ok(0)
 }
 

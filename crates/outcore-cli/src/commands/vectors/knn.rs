@@ -1,14 +1,14 @@
 //! `outcore knn`: the exact nearest neighbours of vectors.
 //!
-//! Contract: as the folder's. Distances are written before rows, so that a file of rows is never without the distances
-//! that were asked for.
+//! Contract: as the folder's. Rows and distances appear together.
 
 use std::path::Path;
 
 use outcore::Result;
 use outcore_io::units;
-use outcore_vector::knn::{self, KnnOptions, Metric};
-use outcore_vector::results::{self, Array};
+use outcore_vector::format::VectorFile;
+use outcore_vector::knn::{self, KnnOptions, Metric, Neighbours, RECALL_QUERIES};
+use outcore_vector::results::{self, Array, ResultFile};
 use serde_json::json;
 
 use super::{Run, open, range};
@@ -36,6 +36,13 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
         excludes_self: args.is_self,
         subset: args.subset.clone(),
         index: args.index.clone(),
+        probes: args
+            .nprobe
+            .map(|lists| usize::try_from(lists).unwrap_or(usize::MAX)),
+        recall_queries: match args.no_recall {
+            true => 0,
+            false => RECALL_QUERIES,
+        },
         ..KnnOptions::new(usize::try_from(args.k).unwrap_or(usize::MAX), metric)
     };
     let mut read: Vec<&Path> = vec![&base.path, &queries.path];
@@ -51,22 +58,32 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     }
     let found = run.watch(|job| {
         let found = knn::knn(job, &base, &queries, &options)?;
-        let force = args.run.force;
+        let (numbers, wide) = (&found.distances[..], false);
+        let file = |path, array| ResultFile {
+            path,
+            array,
+            dimension: Some(found.k),
+        };
+        let mut files = vec![file(&args.output, Array::Ids(&found.ids))];
         if let Some(path) = &args.distances {
-            let numbers = &found.distances;
-            let wide = false;
-            results::write(
-                job,
-                (path, force),
-                Array::Floats { numbers, wide },
-                Some(found.k),
-            )?;
+            files.push(file(path, Array::Floats { numbers, wide }));
         }
-        let ids = Array::Ids(&found.ids);
-        results::write(job, (&args.output, force), ids, Some(found.k))?;
+        results::write_all(job, &files, args.run.force)?;
         Ok(found)
     })?;
-    let summary = run.summary(queries.rows, found.read_bytes, found.passes);
+    tell(context, &run, args, (&base, &queries), &found);
+    Ok(0)
+}
+
+/// Says what was found, and how.
+fn tell(
+    context: &Context,
+    run: &Run<'_>,
+    args: &KnnArgs,
+    (base, queries): (&VectorFile, &VectorFile),
+    found: &Neighbours,
+) {
+    let summary = run.summary(queries.rows, found.read_bytes, found.passes, &found.phases);
     let seconds = summary.seconds;
     let summary = summary
         .with("output", json!(args.output.display().to_string()))
@@ -77,16 +94,30 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     let summary = match args.index {
         Some(_) => summary
             .with("gathered", json!(found.gathered))
-            .with("index_failed", json!(found.index_failed)),
+            .with("index_failed", json!(found.index_failed))
+            .with("lists_read", json!(found.lists_read))
+            .with("recall", json!(found.recall.map(|recall| recall.share)))
+            .with(
+                "recall_queries",
+                json!(found.recall.map(|recall| recall.queries)),
+            ),
         None => summary,
     };
     context.reporter.summary(&summary);
-    let (times, part) = (u64::from(found.passes), base.data_bytes());
+    let times = u64::from(found.passes);
+    let searched_bytes = match found.lists_read {
+        0 => base.data_bytes() * times,
+        _ => found.read_bytes,
+    };
     let pass = units::counted(times, "pass");
     let how = match (&args.index, found.index_failed) {
         (None, _) => pass,
         (Some(_), true) => {
             format!("{pass} over the base, since the index leaves out too few vectors")
+        }
+        (Some(_), false) if found.lists_read > 0 => {
+            let lists = units::counted(found.lists_read, "list");
+            format!("{lists} of the index")
         }
         (Some(_), false) => format!(
             "{pass} over the index, {} read from the base",
@@ -99,7 +130,14 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
         units::counted(base.rows, "vector"),
         units::counted(queries.rows, "query"),
         units::seconds(seconds),
-        rate_text(part * times, seconds),
+        rate_text(searched_bytes, seconds),
     ));
-    Ok(0)
+    if let Some(recall) = found.recall {
+        context.reporter.human(&format!(
+            "recall {:.4}: this part of the exact neighbours of the first {} was found; more --nprobe finds more",
+            recall.share,
+            units::counted(recall.queries, "query").replace("querys", "queries"),
+        ));
+    }
+    run.phases(&found.phases);
 }

@@ -11,14 +11,17 @@ mod range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outcore::{Error, Job, Result};
+use outcore::{Error, Job, Phase, Result, ScratchDrive};
 use outcore_front::inputs;
+use outcore_front::resources::default_scratch_dir;
+use outcore_io::output::parent_of;
 use outcore_vector::format::VectorFile;
 use serde_json::json;
 
+use crate::cli::DriveArgs;
 use crate::cli::vectors::VectorRunArgs;
 use crate::context::Context;
-use crate::measure::Summary;
+use crate::measure::{Summary, phases_json};
 use crate::progress::watch;
 use crate::recorder::Kept;
 use crate::resources;
@@ -32,6 +35,7 @@ struct Run<'a> {
     context: &'a Context,
     started: Instant,
     job: Job,
+    is_explained: bool,
 }
 
 impl<'a> Run<'a> {
@@ -39,6 +43,16 @@ impl<'a> Run<'a> {
     fn begin(
         context: &'a Context,
         args: &VectorRunArgs,
+        files: (&[&Path], &[&Path]),
+    ) -> Result<Self> {
+        Self::begin_on(context, args, None, files)
+    }
+
+    /// The same for a job that needs scratch: on the drives that are named, or beside its output.
+    fn begin_on(
+        context: &'a Context,
+        args: &VectorRunArgs,
+        drives: Option<&DriveArgs>,
         (read, written): (&[&Path], &[&Path]),
     ) -> Result<Self> {
         let started = Instant::now();
@@ -61,7 +75,10 @@ impl<'a> Run<'a> {
                 return Err(Error::usage("create output", cause).path(path).hint(hint));
             }
         }
-        let resources = resources::without_drives(&args.resources)?;
+        let resources = match drives {
+            Some(drives) => resources::load(&args.resources, drives, None, resources::SEED)?,
+            None => resources::without_drives(&args.resources)?,
+        };
         let files: Vec<PathBuf> = read
             .iter()
             .chain(written)
@@ -72,6 +89,7 @@ impl<'a> Run<'a> {
             force: args.force,
             ..Kept::default()
         };
+        let resources = resources.measuring(args.plan.explain);
         let resources = context.start(resources, &args.record_io, kept)?;
         let names = |paths: &[&Path]| -> Vec<String> {
             paths
@@ -94,11 +112,25 @@ impl<'a> Run<'a> {
             .first()
             .or(read.first())
             .map_or(Path::new("."), |path| path);
-        let job = resources.job_at(Vec::new(), beside);
+        let job = match drives {
+            Some(_) => {
+                let mut scratch = resources.named_drives(0)?;
+                if scratch.is_empty() {
+                    let dir = default_scratch_dir(parent_of(beside))?;
+                    scratch.push(ScratchDrive::new(dir));
+                }
+                resources.planned_job(scratch, parent_of(beside))
+            }
+            None => resources.job_at(Vec::new(), parent_of(beside)),
+        };
+        if args.plan.explain {
+            context.reporter.show_plans(&job.control);
+        }
         Ok(Run {
             context,
             started,
             job,
+            is_explained: args.plan.explain,
         })
     }
 
@@ -110,15 +142,21 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Shows phases beside what was planned of them, to those who asked.
+    fn phases(&self, phases: &[Phase]) {
+        self.context.reporter.phases(phases, self.is_explained);
+    }
+
     /// What every command says of itself in the end.
-    fn summary(&self, records: u64, read_bytes: u64, passes: u32) -> Summary {
-        Summary {
+    fn summary(&self, records: u64, read_bytes: u64, passes: u32, phases: &[Phase]) -> Summary {
+        let summary = Summary {
             records,
             read_bytes,
             passes,
             seconds: self.started.elapsed().as_secs_f64(),
             ..Summary::default()
-        }
+        };
+        summary.with("phases", phases_json(phases))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `outcore vector pairs`, and `outcore knn --radius`: all vectors that are near.
 //!
-//! Contract: as the folder's. What `-o` names is written last, so that it is never without the files that belong to it.
+//! Contract: as the folder's. All files of a result appear together.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use outcore::{Error, Result};
 use outcore_io::units;
 use outcore_vector::format::VectorFile;
 use outcore_vector::knn::{self, Metric, RangeOptions};
-use outcore_vector::results::{self, Array};
+use outcore_vector::results::{self, Array, ResultFile};
 use serde_json::json;
 
 use super::{Run, open};
@@ -43,11 +43,14 @@ pub(crate) fn pairs(context: &Context, args: &PairsArgs) -> Result<u8> {
     let force = args.run.force;
     let found = run.watch(|job| {
         let mut found = knn::pairs(job, &base, &options)?;
-        if let Some(path) = &args.distances {
-            write_distances(job, (path, force), &found.distances)?;
-        }
         let pairs = found.pairs(job)?;
-        results::write(job, (&args.output, force), Array::Ids(&pairs), Some(2))?;
+        let mut files = vec![ResultFile {
+            path: &args.output,
+            array: Array::Ids(&pairs),
+            dimension: Some(2),
+        }];
+        files.extend(distances_to(args.distances.as_deref(), &found.distances));
+        results::write_all(job, &files, force)?;
         Ok(found)
     })?;
     let what = units::counted(found.ids.len() as u64, "pair");
@@ -90,11 +93,14 @@ pub(super) fn radius(
     let force = args.run.force;
     let found = run.watch(|job| {
         let found = knn::range_search(job, base, queries, &options)?;
-        if let Some(path) = &args.distances {
-            write_distances(job, (path, force), &found.distances)?;
-        }
-        results::write(job, (limits, force), Array::Ids(&found.limits), None)?;
-        results::write(job, (&args.output, force), Array::Ids(&found.ids), None)?;
+        let flat = |path, ids| ResultFile {
+            path,
+            array: Array::Ids(ids),
+            dimension: None,
+        };
+        let mut files = vec![flat(&args.output, &found.ids), flat(limits, &found.limits)];
+        files.extend(distances_to(args.distances.as_deref(), &found.distances));
+        results::write_all(job, &files, force)?;
         Ok(found)
     })?;
     let what = units::counted(found.ids.len() as u64, "vector");
@@ -107,9 +113,16 @@ pub(super) fn radius(
     Ok(0)
 }
 
-fn write_distances(job: &outcore::Job, output: (&Path, bool), numbers: &[f64]) -> Result<()> {
-    let wide = false;
-    results::write(job, output, Array::Floats { numbers, wide }, None).map(|_| ())
+/// The file of distances, if one is asked for.
+fn distances_to<'a>(path: Option<&'a Path>, numbers: &'a [f64]) -> Option<ResultFile<'a>> {
+    path.map(|path| ResultFile {
+        path,
+        array: Array::Floats {
+            numbers,
+            wide: false,
+        },
+        dimension: None,
+    })
 }
 
 fn tell(
@@ -118,7 +131,7 @@ fn tell(
     (output, base, queries): (&Path, &VectorFile, u64),
     (found, what): (&knn::Within, &str),
 ) {
-    let summary = run.summary(queries, found.read_bytes, found.passes);
+    let summary = run.summary(queries, found.read_bytes, found.passes, &found.phases);
     let seconds = summary.seconds;
     let summary = summary
         .with("output", json!(output.display().to_string()))
@@ -134,4 +147,5 @@ fn tell(
         units::seconds(seconds),
         rate_text(found.read_bytes, seconds),
     ));
+    run.phases(&found.phases);
 }

@@ -1,0 +1,388 @@
+//! An index with lists: the rows of a base grouped by the nearest of some centroids, so that a search reads a part of them.
+//!
+//! Contract (IVF: Sivic and Zisserman, "Video Google", ICCV 2003; Jégou, Douze, Schmid, "Product Quantization for Nearest Neighbor Search",
+//! PAMI 2011): each row of the base is in the list of its nearest centroid, as it is in the base, with its number there.
+//! [`build_lists`] clusters the base by [`kmeans`](mod@crate::kmeans), then groups its rows by one sort of the engine's, within the
+//! memory of the job; the index is absent or whole, and its bytes depend on the base and the options alone. Rows ascend within a list.
+//!
+//! N.B. The rows are kept whole, not as codes of a byte: a list is read in one piece, and measured at once in f64. Codes would
+//! be a quarter to read, and each row that they cannot leave out a random read of the base.
+//!
+//! Layout: the header of [`super`]; the centroids as f64; the first row of each list and the end of the last as u64; zeros up to a multiple of
+//! 4096 bytes; then the rows. In front of each are its number (u64), its list (u32), and a checksum (u32) of the row, seeded by both and by the
+//! base.
+//!
+//! Bounds: the passes of k-means, one more read of the base, and what a sort of rows takes. An index is as long as the base and 16 bytes a
+//! row.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use outcore::key::RecordFormat;
+use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::producer::{Emit, Produced, Producer};
+use outcore::primitives::sorted::sort_made;
+use outcore::primitives::{Batch, Summary};
+use outcore::sort::SortOptions;
+use outcore::{Error, Job, MakeHeader, Output, Result};
+use outcore_io::checksum::{BlockLocation, block_checksum, bytes_checksum};
+use outcore_io::memory::Reservation;
+use outcore_io::metadata::Owner;
+use outcore_io::units;
+
+use super::{BaseFacts, Built, FORM, HEADER_BYTES, NAME, Noted, input_of, modified_ns};
+use crate::format::{Container, Element, LIST_HEADER_BYTES, VectorFile};
+use crate::kmeans::{Batches, KmeansOptions, LabelSpace, Labeller, kmeans};
+
+/// Lists, at most.
+const LISTS_MAX: usize = 1 << 16;
+/// A base with more rows a list is clustered by batches.
+const ROWS_A_LIST: u64 = 1024;
+/// Passes over a base with fewer.
+const ITERATIONS_MAX: u32 = 20;
+/// Batches of a base with more, and the rows of one.
+const BATCHES_MAX: u32 = 100;
+const BATCH_ROWS: usize = 1 << 14;
+const BATCH_ROWS_A_LIST: usize = 16;
+const OPERATION: &str = "index vectors";
+
+/// How rows are grouped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListOptions {
+    /// Lists.
+    pub lists: usize,
+    /// Rows are grouped by their directions, as suits searches under the cosine.
+    pub is_spherical: bool,
+    /// What the first centroids are drawn with.
+    pub seed: u64,
+}
+
+impl ListOptions {
+    /// So many lists by the Euclidean distance.
+    pub fn new(lists: usize) -> Self {
+        ListOptions {
+            lists,
+            is_spherical: false,
+            seed: 1,
+        }
+    }
+}
+
+/// What an index with lists notes of them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListFacts {
+    lists: usize,
+    is_spherical: bool,
+    /// The checksum of the centroids and of where lists begin.
+    tables_checksum: u64,
+}
+
+/// Bytes of the tables of so many lists, filled up.
+fn tables_bytes(lists: usize, dimension: usize) -> u64 {
+    let numbers = lists as u64 * dimension as u64 + lists as u64 + 1;
+    (numbers * size_of::<f64>() as u64).next_multiple_of(HEADER_BYTES as u64)
+}
+
+/// Writes an index with lists of `base` to `path`.
+///
+/// # Errors
+/// Usage: more lists than rows, ids instead of vectors, a number that is infinite or not a number, a zero vector where lists are spherical, an
+/// output that exists and may not be replaced. Memory: the centroids do not fit. No space. What reading and writing fail with.
+pub fn build_lists(
+    job: &Job,
+    base: &VectorFile,
+    (path, replace): (&Path, bool),
+    options: &ListOptions,
+) -> Result<Built> {
+    let lists = options.lists;
+    if lists == 0 || lists > LISTS_MAX || lists as u64 > base.rows {
+        let rows = units::counted(base.rows, "row");
+        let cause = format!("{lists} lists were asked for, and there are {rows}");
+        return Err(Error::usage(OPERATION, cause)
+            .path(&base.path)
+            .hint("choose --nlist between 1 and the number of rows, at most 65536"));
+    }
+    let facts = BaseFacts::of(job, base)?;
+    let has_many_rows = base.rows / lists as u64 > ROWS_A_LIST;
+    let clusters = KmeansOptions {
+        batches: has_many_rows.then(|| Batches::new(BATCH_ROWS.max(BATCH_ROWS_A_LIST * lists))),
+        max_iterations: match has_many_rows {
+            true => BATCHES_MAX,
+            false => ITERATIONS_MAX,
+        },
+        seed: options.seed,
+        is_spherical: options.is_spherical,
+        ..KmeansOptions::new(lists)
+    };
+    let clustering = kmeans(job, base, &clusters)?;
+    let held_bytes = 2 * tables_bytes(lists, base.dimension);
+    let _held = job.budget.reserve("lists", held_bytes)?;
+    let mut tables: Vec<u8> = Vec::new();
+    tables.extend(clustering.centroids.iter().flat_map(|x| x.to_le_bytes()));
+    let mut end = 0_u64;
+    tables.extend_from_slice(&end.to_le_bytes());
+    for rows in &clustering.row_counts {
+        end += rows;
+        tables.extend_from_slice(&end.to_le_bytes());
+    }
+    let fingerprint = facts.fingerprint;
+    let noted = Noted {
+        base: facts.clone(),
+        lists: Some(ListFacts {
+            lists,
+            is_spherical: options.is_spherical,
+            tables_checksum: bytes_checksum(&tables),
+        }),
+    };
+    let mut header = FORM.seal(Owner::of(NAME), &noted)?;
+    header.resize(HEADER_BYTES, 0);
+    header.extend_from_slice(&tables);
+    header.resize(
+        HEADER_BYTES + tables_bytes(lists, base.dimension) as usize,
+        0,
+    );
+    drop(tables);
+    let header_bytes = header.len() as u64;
+    let make: MakeHeader = Arc::new(move |_| header.clone());
+    let output = Output::File {
+        path: path.to_path_buf(),
+        header: Some(make),
+    };
+    let (mut read_bytes, passes) = (clustering.read_bytes, clustering.passes);
+    let mut phases = clustering.phases.clone();
+    let grouped = Grouped {
+        base,
+        labeller: Labeller::new(job, base, &clustering)?,
+        fingerprint,
+    };
+    drop(clustering);
+    let item_bytes = grouped.item_bytes();
+    let by_list = RecordFormat::new(item_bytes, vec!["8:4:u32".parse()?, "0:8:u64".parse()?])?;
+    let sort = SortOptions {
+        replace,
+        ..SortOptions::default()
+    };
+    let done = sort_made(job, &grouped, &output, &by_list, sort)?;
+    read_bytes += done.read_bytes;
+    phases.extend(done.phases);
+    if modified_ns(&base.path)? != facts.modified_ns {
+        return Err(super::changed(&base.path));
+    }
+    Ok(Built {
+        summary: Summary {
+            records_in: base.rows,
+            records: done.records,
+            passes: passes + done.passes,
+            read_bytes,
+            written_bytes: done.written_bytes,
+            phases,
+            drives: done.drives,
+            ..Summary::default()
+        },
+        index_bytes: header_bytes + base.rows * item_bytes as u64,
+    })
+}
+
+/// Rows with their lists in front.
+struct Grouped<'b> {
+    base: &'b VectorFile,
+    labeller: Labeller<'b>,
+    fingerprint: u64,
+}
+
+/// The checksum of a row.
+fn checksum((row, list): (u64, u32), numbers: &[u8], fingerprint: u64) -> u32 {
+    let place = BlockLocation {
+        drive: list,
+        address_bytes: row,
+        run: fingerprint,
+    };
+    block_checksum(place, numbers) as u32
+}
+
+impl Producer for Grouped<'_> {
+    type Space = (LabelSpace, Vec<u32>);
+
+    fn leaves(&self) -> Vec<Leaf> {
+        vec![Leaf {
+            inputs: vec![input_of(self.base)],
+            element_bytes: self.base.row_bytes(),
+            align_bytes: 1,
+            count: 0,
+        }]
+    }
+
+    fn yields(&self) -> Yield {
+        Yield::One
+    }
+
+    fn item_bytes(&self) -> usize {
+        LIST_HEADER_BYTES + self.base.dimension * self.base.element.bytes()
+    }
+
+    fn align_bytes(&self) -> usize {
+        1
+    }
+
+    fn space(&self) -> (LabelSpace, Vec<u32>) {
+        (self.labeller.space(), Vec::new())
+    }
+
+    fn space_bytes(&self) -> usize {
+        // Labels of a batch take less than its rows, of which there is a window.
+        self.labeller.space_bytes() + (1 << 20)
+    }
+
+    fn produce(
+        &self,
+        (space, labels): &mut (LabelSpace, Vec<u32>),
+        batch: Batch<'_>,
+        out: &mut Emit<'_>,
+    ) -> Result<Produced> {
+        let item_bytes = self.item_bytes();
+        labels.clear();
+        let rows = (batch.first, batch.bytes(0));
+        self.labeller
+            .label(space, rows, |list| labels.push(list as u32))?;
+        let rows = batch.bytes(0).chunks_exact(self.base.row_bytes());
+        for ((row, bytes), list) in (batch.first..).zip(rows).zip(&*labels) {
+            if !out.reserve(item_bytes)? {
+                return Ok(Produced::Overflow);
+            }
+            let numbers = self.base.numbers(row, bytes)?;
+            let place = &mut out.free()[..item_bytes];
+            place[..8].copy_from_slice(&row.to_le_bytes());
+            place[8..12].copy_from_slice(&list.to_le_bytes());
+            let sum = checksum((row, *list), numbers, self.fingerprint);
+            place[12..16].copy_from_slice(&sum.to_le_bytes());
+            place[16..].copy_from_slice(numbers);
+            out.filled(item_bytes);
+        }
+        Ok(Produced::All)
+    }
+
+    fn steps(&self) -> String {
+        "read -> nearest centroid".to_string()
+    }
+}
+
+/// An index with lists that fits its base.
+#[derive(Debug)]
+pub(crate) struct ListFile {
+    facts: BaseFacts,
+    base: PathBuf,
+    /// Whether centroids are directions.
+    pub(crate) is_spherical: bool,
+    /// The centroids, as a file of vectors.
+    pub(crate) centroids: VectorFile,
+    /// All rows, list after list.
+    pub(crate) rows: VectorFile,
+    limits: Vec<u64>,
+    _held: Reservation,
+}
+
+impl ListFile {
+    /// The index at `path`, of so many bytes, which notes `lists` of a base whose facts are `facts`.
+    pub(super) fn open(
+        job: &Job,
+        (path, len_bytes): (&Path, u64),
+        base: &VectorFile,
+        (facts, lists): (BaseFacts, ListFacts),
+    ) -> Result<Self> {
+        let damage = |cause: &str| FORM.damage(cause.to_string()).path(path);
+        let (count, dimension) = (lists.lists, base.dimension);
+        if !(1..=LISTS_MAX).contains(&count) {
+            return Err(damage("it has an impossible number of lists"));
+        }
+        let filled_bytes = tables_bytes(count, dimension);
+        let part = |container, element, rows, header_bytes| VectorFile {
+            path: path.to_path_buf(),
+            container,
+            element,
+            dimension,
+            rows,
+            header_bytes,
+            first_row: 0,
+        };
+        let header_bytes = HEADER_BYTES as u64;
+        let centroids = part(Container::Raw, Element::F64, count as u64, header_bytes);
+        let rows_at = header_bytes + filled_bytes;
+        let rows = part(Container::Lists, base.element, base.rows, rows_at);
+        super::check_len(path, &rows, len_bytes)?;
+        let held = job.budget.reserve("lists", (count as u64 + 1) * 8)?;
+        let _read = job.budget.reserve("lists", filled_bytes)?;
+        let fault = |error: &std::io::Error| Error::io(FORM.operation, error).path(path);
+        let mut tables = vec![0; centroids.data_bytes() as usize + (count + 1) * 8];
+        let mut file = File::open(path).map_err(|error| fault(&error))?;
+        file.seek(SeekFrom::Start(header_bytes))
+            .and_then(|_| file.read_exact(&mut tables))
+            .map_err(|error| fault(&error))?;
+        if bytes_checksum(&tables) != lists.tables_checksum {
+            return Err(damage("its centroids are not what was written"));
+        }
+        let (limits, _) = tables[centroids.data_bytes() as usize..].as_chunks::<8>();
+        let limits: Vec<u64> = limits
+            .iter()
+            .map(|word| u64::from_le_bytes(*word))
+            .collect();
+        if limits.last() != Some(&base.rows) || !limits.is_sorted() {
+            return Err(damage("its lists are not all rows of the base"));
+        }
+        Ok(ListFile {
+            facts,
+            base: base.path.clone(),
+            is_spherical: lists.is_spherical,
+            centroids,
+            rows,
+            limits,
+            _held: held,
+        })
+    }
+
+    /// How many lists there are.
+    pub(crate) fn count(&self) -> usize {
+        self.limits.len() - 1
+    }
+
+    /// The places of the rows of a list.
+    pub(crate) fn places(&self, list: usize) -> Range<u64> {
+        self.limits[list]..self.limits[list + 1]
+    }
+
+    /// The list that the row at a place is in.
+    pub(crate) fn list_at(&self, place: u64) -> usize {
+        self.limits.partition_point(|limit| *limit <= place) - 1
+    }
+
+    /// The number in the base of a row of `list`, whose place begins with `lead`.
+    ///
+    /// # Errors
+    /// Corrupt: it is not what was written.
+    pub(crate) fn row_of(&self, list: usize, bytes: &[u8]) -> Result<u64> {
+        let (lead, numbers) = bytes.split_at(LIST_HEADER_BYTES);
+        let (words, _) = lead.as_chunks::<4>();
+        let word = |at: usize| u32::from_le_bytes(words[at]);
+        let row = u64::from(word(1)) << 32 | u64::from(word(0));
+        let sum = checksum((row, list as u32), numbers, self.facts.fingerprint);
+        match word(2) as usize == list && row < self.facts.rows && word(3) == sum {
+            true => Ok(row),
+            false => Err(FORM
+                .damage(format!("a row of list {list} is not what was written"))
+                .path(&self.rows.path)),
+        }
+    }
+
+    /// Fails if the base was changed since the index was opened.
+    pub(crate) fn check_base(&self) -> Result<()> {
+        match modified_ns(&self.base)? == self.facts.modified_ns {
+            true => Ok(()),
+            false => Err(super::changed(&self.base)),
+        }
+    }
+}

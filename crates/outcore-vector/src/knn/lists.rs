@@ -1,0 +1,290 @@
+//! A search through an index with lists: of each query, the lists whose centroids are nearest are read, and nothing else.
+//!
+//! Contract: the nearest lists of a query are those that a search among the centroids finds, by the metric of the search. The result is
+//! exact within the lists that are read: distances in f64, equal ones by row of the base. A query whose lists have fewer than `k` rows
+//! reads further lists until they have as many. A search of all lists finds what a search of the base finds.
+//!
+//! What lists leave out is told by [`Recall`], measured and not guessed: the part of the exact neighbours of some queries that was found.
+//!
+//! Bounds: one read of the union of the lists for each group of queries. Memory is that of the search of the base, the lists of each query (24 bytes
+//! a list), and a copy of the queries of a list for each thread.
+
+use outcore::{Error, Job, Phase, PhasePlan, Result};
+
+use super::nearest;
+use super::queries::{Queries, zero_vector};
+use super::{Group, KnnOptions, Metric, Neighbours, QUERIES_AT_ONCE, Searcher, cut, knn};
+use crate::format::VectorFile;
+use crate::index::lists::ListFile;
+use crate::product::Matrix;
+use crate::scan::{Piece, Scan, Tile, add_phase};
+
+/// What a search of a few lists has found of the exact neighbours.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Recall {
+    /// The part of the exact neighbours that was found.
+    pub share: f64,
+    /// The queries of which this was measured, from the first on.
+    pub queries: u64,
+}
+
+impl Recall {
+    /// Searches the base for the neighbours of the first queries, as many as `options` says.
+    pub(super) fn measure(
+        job: &Job,
+        (base, queries): (&VectorFile, &VectorFile),
+        options: &KnnOptions,
+        found: &mut Neighbours,
+    ) -> Result<()> {
+        let count = options.recall_queries.min(queries.rows as usize);
+        if count == 0 {
+            return Ok(());
+        }
+        let exact = KnnOptions {
+            index: None,
+            probes: None,
+            ..options.clone()
+        };
+        let exact = knn(job, base, &queries.part(0, count as u64), &exact)?;
+        let each = || exact.ids.chunks(options.k).zip(found.ids.chunks(options.k));
+        let hits: usize = each()
+            .map(|(exact, found)| exact.iter().filter(|id| found.contains(id)).count())
+            .sum();
+        found.read_bytes += exact.read_bytes;
+        add_phases(&mut found.phases, "measure recall", exact.phases);
+        found.recall = Some(Recall {
+            share: hits as f64 / exact.ids.len() as f64,
+            queries: count as u64,
+        });
+        Ok(())
+    }
+}
+
+/// Adds the phases of a search that is part of another, under one name.
+fn add_phases(to: &mut Vec<Phase>, name: &'static str, phases: Vec<Phase>) {
+    for phase in phases {
+        let predicted = phase.predicted.map(|plan| PhasePlan { name, ..plan });
+        let renamed = Phase {
+            name,
+            predicted,
+            ..phase
+        };
+        add_phase(to, renamed);
+    }
+}
+
+/// Which lists are read for which queries.
+pub(super) struct Probes {
+    /// Of each list, the queries that it is read for.
+    queries_of: Vec<Vec<u32>>,
+}
+
+impl Probes {
+    /// What the lists of `count` queries take for all threads together, and a copy of some queries for each.
+    pub(super) fn memory_bytes((lists, probes): (&ListFile, usize), count: usize) -> (u64, u64) {
+        let dimension = lists.centroids.dimension;
+        let each_thread = count.min(QUERIES_AT_ONCE) * dimension * size_of::<f32>();
+        let of_queries = count as u64 * probes as u64 * 24;
+        let of_lists = lists.count() * size_of::<Vec<u32>>();
+        (each_thread as u64, of_queries + of_lists as u64)
+    }
+
+    /// The lists of each query: so many, and further ones where these have fewer than `rows_min` rows.
+    pub(super) fn find(
+        job: &Job,
+        lists: &ListFile,
+        (queries, metric): (&VectorFile, Metric),
+        (probes, rows_min): (usize, u64),
+        found: &mut Neighbours,
+    ) -> Result<Self> {
+        // Centroids of norm 1 have the same order by product and by cosine.
+        let metric = match metric {
+            Metric::Cos if lists.is_spherical => Metric::Ip,
+            metric => metric,
+        };
+        let mut wanted = probes;
+        loop {
+            let near = knn(
+                job,
+                &lists.centroids,
+                queries,
+                &KnnOptions::new(wanted, metric),
+            )?;
+            found.read_bytes += near.read_bytes;
+            add_phases(&mut found.phases, "find lists", near.phases);
+            let mut queries_of = vec![Vec::new(); lists.count()];
+            let mut has_enough = true;
+            for (query, near) in (0..).zip(near.ids.chunks(wanted)) {
+                let mut rows = 0;
+                for (at, list) in near.iter().enumerate() {
+                    if at >= probes && rows >= rows_min {
+                        break;
+                    }
+                    let places = lists.places(*list as usize);
+                    rows += places.end - places.start;
+                    queries_of[*list as usize].push(query);
+                }
+                has_enough &= rows >= rows_min;
+            }
+            if has_enough || wanted == lists.count() {
+                return Ok(Probes { queries_of });
+            }
+            wanted = (2 * wanted).min(lists.count());
+        }
+    }
+}
+
+/// What a thread searches lists with.
+struct ListSearcher {
+    searcher: Searcher,
+    /// Some of the queries of a list, to be multiplied.
+    narrow: Vec<f32>,
+}
+
+impl Group<'_> {
+    /// Searches the lists of each query.
+    pub(super) fn search_lists(
+        &self,
+        job: &Job,
+        (lists, probes): (&ListFile, &Probes),
+        (scan, steps): (&Scan<'_>, &str),
+        found: &mut Neighbours,
+    ) -> Result<()> {
+        let (count, k) = (self.queries.count(), self.k);
+        let state = || {
+            let held_bytes = Searcher::memory_bytes(count, k) + Tile::memory_bytes(scan.file());
+            Ok(ListSearcher {
+                searcher: self.searcher(scan.file(), job.budget.reserve("search", held_bytes)?),
+                narrow: Vec::new(),
+            })
+        };
+        let is_read = |list: &usize| !probes.queries_of[*list].is_empty();
+        let ranges: Vec<_> = (0..lists.count())
+            .filter(is_read)
+            .map(|list| lists.places(list))
+            .collect();
+        let rows: u64 = ranges.iter().map(|places| places.end - places.start).sum();
+        let read_bytes = rows * lists.rows.row_bytes() as u64;
+        scan.show(job, ("search", steps), read_bytes);
+        let passed = scan.run_ranges(job, "search", &ranges, state, |state, piece| {
+            self.visit_list(state, (lists, probes), piece)
+        })?;
+        lists.check_base()?;
+        add_phase(&mut found.phases, passed.phase(job, "search"));
+        found.passes += 1;
+        found.read_bytes += passed.read_bytes;
+        found.lists_read += ranges.len() as u64;
+        let searchers = || passed.states.iter().map(|state| &state.searcher);
+        found.measured += searchers().map(|state| state.measured).sum::<u64>();
+        let each = passed
+            .states
+            .into_iter()
+            .map(|state| state.searcher.nearest);
+        nearest::merge(each.collect(), &self.queries, k, found);
+        Ok(())
+    }
+
+    /// Searches rows of one list for the queries that it is read for.
+    fn visit_list(
+        &self,
+        ListSearcher { searcher, narrow }: &mut ListSearcher,
+        (lists, probes): (&ListFile, &Probes),
+        piece: Piece<'_>,
+    ) -> Result<()> {
+        let Searcher {
+            tile,
+            scores,
+            nearest,
+            bounds,
+            measured,
+            ..
+        } = searcher;
+        nearest.learn(&self.queries, &self.worst);
+        let list = lists.list_at(piece.first);
+        let row_bytes = piece.file.row_bytes();
+        let ids = piece.bytes.chunks_exact(row_bytes);
+        let ids: Vec<u64> = ids
+            .map(|row| lists.row_of(list, row))
+            .collect::<Result<_>>()?;
+        tile.each(piece, |rows, wide| {
+            let (metric, dimension) = (self.queries.metric, rows.matrix.dimension);
+            let count = rows.matrix.rows;
+            let ids = &ids[(rows.first - piece.first) as usize..][..count];
+            cut::bound_rows(metric, dimension, rows.squares, bounds);
+            if metric == Metric::Cos {
+                for at in (0..count).filter(|at| rows.squares[*at] == 0.0) {
+                    rows.exact(at, wide);
+                    if wide.iter().all(|number| *number == 0.0) {
+                        return Err(zero_vector(ids[at], piece.file));
+                    }
+                }
+            }
+            for queries in probes.queries_of[list].chunks(QUERIES_AT_ONCE) {
+                self.queries.copy(queries, narrow);
+                let block = Matrix::dense(narrow, dimension);
+                let scores = &mut scores[..block.rows * count];
+                crate::product::products(block, rows.matrix, scores);
+                for (row, products) in scores.chunks_exact(block.rows).enumerate() {
+                    let mut is_exact = false;
+                    for (query, product) in queries.iter().zip(products) {
+                        let query = *query as usize;
+                        if !nearest.may_take(query, *product, bounds[row])
+                            || self.is_left_out(query, ids[row])
+                        {
+                            continue;
+                        }
+                        if !is_exact {
+                            rows.exact(row, wide);
+                            is_exact = true;
+                        }
+                        *measured += 1;
+                        let distance = self.queries.distance(query, wide);
+                        nearest.offer((query, distance, ids[row]), &self.queries, &self.worst);
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// What cannot be asked of an index with lists, or only of one.
+pub(super) fn check(options: &KnnOptions, lists: Option<&ListFile>) -> Result<usize> {
+    let refused = |cause: &str, hint: &str| {
+        let error = Error::usage("search neighbours", cause.to_string());
+        let error = match &options.index {
+            Some(path) => error.path(path),
+            None => error,
+        };
+        Err(error.hint(hint))
+    };
+    match (lists, options.probes) {
+        (None, Some(_)) => refused(
+            "only an index with lists can be searched in part",
+            "make one with `outcore vector index BASE -o OUT --nlist N`, or leave --nprobe out",
+        ),
+        (Some(_), _) if options.subset.is_some() => refused(
+            "an index with lists does not know which of its rows are in a subset",
+            "search the subset without an index, or with one that has no lists",
+        ),
+        (Some(lists), Some(probes)) if probes == 0 || probes > lists.count() => refused(
+            &format!(
+                "{probes} lists were asked for, and the index has {}",
+                lists.count()
+            ),
+            "choose --nprobe between 1 and the number of lists",
+        ),
+        (Some(lists), probes) => Ok(probes.unwrap_or(lists.count())),
+        (None, None) => Ok(0),
+    }
+}
+
+impl Queries {
+    /// Some of the queries, to be multiplied, one after another.
+    fn copy(&self, queries: &[u32], out: &mut Vec<f32>) {
+        out.clear();
+        for query in queries {
+            out.extend_from_slice(self.block(*query as usize, 1).row(0));
+        }
+    }
+}
