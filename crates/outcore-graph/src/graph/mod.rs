@@ -115,7 +115,7 @@ impl Graph {
     }
 
     /// Bytes of its lists, of both directions where there are two.
-    pub fn list_bytes(&self) -> u64 {
+    pub(crate) fn list_bytes(&self) -> u64 {
         let lists = std::iter::once(&self.manifest.out).chain(&self.manifest.sources);
         let blocks: u64 = lists.map(|lists| lists.blocks).sum();
         blocks * LIST_BLOCK_BYTES as u64

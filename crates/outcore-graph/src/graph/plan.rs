@@ -1,6 +1,6 @@
 //! What a kernel will keep in memory and read, said before it starts, and what it has read, beside it.
 //!
-//! Contract: a [`KernelPlan`] is made from the graph and the job alone and goes to whoever asked for plans
+//! Contract: a plan is made from the graph and the job alone and goes to whoever asked for plans
 //! ([`outcore::job::Control::on_plan`]). How many passes a kernel takes depends on the edges for most of them, so a
 //! plan says what one pass reads and how long the drive takes for it. [`Graph::phases`] says what was read so far: passes
 //! over the tiles, each beside what was planned of it, and reads of lists, of which nobody knows before.
@@ -72,22 +72,22 @@ impl fmt::Display for EdgeReads {
 }
 
 /// What a kernel will do; see the module.
-pub struct KernelPlan<'g> {
+pub(crate) struct KernelPlan<'g> {
     /// The algorithm's name.
-    pub kernel: &'g str,
+    pub(crate) kernel: &'g str,
     /// Memory that it keeps.
-    pub state_bytes: u64,
+    pub(crate) state_bytes: u64,
     /// Memory that it reads edges with.
-    pub beside_bytes: u64,
+    pub(crate) beside_bytes: u64,
     /// What it reads.
-    pub reads: EdgeReads,
+    pub(crate) reads: EdgeReads,
     graph: &'g Graph,
     job: &'g Job,
 }
 
 impl<'g> KernelPlan<'g> {
     /// The plan of `kernel`, with so much memory for vertices and beside them.
-    pub fn new(
+    pub(crate) fn new(
         (job, graph): (&'g Job, &'g Graph),
         kernel: &'g str,
         (state_bytes, beside_bytes): (u64, u64),
@@ -104,7 +104,7 @@ impl<'g> KernelPlan<'g> {
     }
 
     /// Shows it to whoever asked for plans.
-    pub fn show(&self) {
+    pub(crate) fn show(&self) {
         self.job.control.show_plan(self);
     }
 }
