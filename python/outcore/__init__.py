@@ -46,6 +46,7 @@ from ._summary import (
     VerifyReport,
     WriteSummary,
 )
+from ._shuffled_table import ShuffledTable
 from ._table import Table, TableSummary, convert, dedup, table
 from ._vector import KMeans, MiniBatchKMeans, ground_truth, index_vectors, knn, pairs, range_search
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
@@ -82,6 +83,7 @@ __all__ = [
     "Rates",
     "ShuffleSummary",
     "Shuffled",
+    "ShuffledTable",
     "SortSummary",
     "Table",
     "TableSummary",
