@@ -272,13 +272,18 @@ class ShuffledTableDataset(ShuffledDataset):
 
     @staticmethod
     def _tensors(batch: Any) -> Any:
+        from pyarrow import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
         made = {}
         for name in batch.column_names:
             column = batch[name]
-            array = column.to_numpy() if not column.null_count else None
-            is_plain = array is not None and array.dtype.kind in "biuf"
-            # A copy: what Arrow holds may not be written to.
-            made[name] = torch.from_numpy(array.copy()) if is_plain else column.to_pylist()
+            kind = column.type
+            is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+            if is_number and not column.null_count:
+                # A copy: what Arrow holds may not be written to.
+                made[name] = torch.from_numpy(column.to_numpy().copy())
+            else:
+                made[name] = column.to_pylist()
         return made
 
     def _batches(self, places: tuple[int, int], start: int) -> Iterator[Any]:
