@@ -46,7 +46,9 @@ from ._summary import (
     VerifyReport,
     WriteSummary,
 )
+from ._shuffled_table import ShuffledTable
 from ._table import Table, TableSummary, convert, dedup, table
+from ._table_jobs import count_by, merge, shuffle_table, unique
 from ._vector import KMeans, MiniBatchKMeans, ground_truth, index_vectors, knn, pairs, range_search
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
 from ._view import LineView, View, sort_view
@@ -82,6 +84,7 @@ __all__ = [
     "Rates",
     "ShuffleSummary",
     "Shuffled",
+    "ShuffledTable",
     "SortSummary",
     "Table",
     "TableSummary",
@@ -93,6 +96,7 @@ __all__ = [
     "__version__",
     "col",
     "convert",
+    "count_by",
     "dedup",
     "gen",
     "ground_truth",
@@ -100,16 +104,19 @@ __all__ = [
     "index_vectors",
     "knn",
     "lookup",
+    "merge",
     "open",
     "pairs",
     "plan",
     "range_search",
     "shuffle",
+    "shuffle_table",
     "shuffled",
     "sort",
     "sort_view",
     "table",
     "tabulate",
+    "unique",
     "verify",
     "x",
 ]

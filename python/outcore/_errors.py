@@ -142,6 +142,21 @@ def usage(operation: str, cause: str, hint: str) -> UsageError:
     return error
 
 
+def failed(
+    operation: str, kind: str, cause: str, path: str, *, hint: str, errno: int | None = None
+) -> BaseException:
+    """A failure on a file that is read without the engine, as the engine would report it."""
+    return from_engine(
+        kind=kind,
+        text=f"{operation}: {cause} ({path}); {hint}",
+        operation=operation,
+        cause=cause,
+        path=path,
+        errno=errno,
+        hint=hint,
+    )
+
+
 def too_large(operation: str, cause: str, hint: str) -> MemoryBudgetError:
     """More memory wanted than is allowed, seen before the engine is asked."""
     error = MemoryBudgetError(f"{operation}: {cause}; {hint}")

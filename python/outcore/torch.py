@@ -1,4 +1,4 @@
-"""For PyTorch: a dataset that gives batches of a shuffled file, to each rank and worker its own.
+"""For PyTorch: datasets that give batches of shuffled files or tables, to each rank and worker its own.
 
     >>> from outcore.torch import ShuffledDataset
     >>> data = ShuffledDataset("train.npy", batch_size=1024, seed=7)
@@ -7,6 +7,10 @@
     ...     data.set_epoch(epoch)
     ...     for batch in loader:
     ...         ...
+
+`ShuffledTableDataset` does the same for a set of Parquet files:
+
+    >>> data = ShuffledTableDataset("shuffled/", batch_size=1024, columns=["text"])
 
 Nothing is written: each worker fetches its part of the order straight from the files. Every rank has
 equally many batches of equal sizes, and `len(loader)` of them, whatever the number of workers.
@@ -27,9 +31,10 @@ from torch.utils.data import (  # type: ignore[import-not-found, unused-ignore]
 from ._errors import UsageError, usage
 from ._parts import Part, resumed
 from ._shuffle import Batches, Shuffled, shuffled
+from ._shuffled_table import ShuffledTable
 from ._units import whole
 
-__all__ = ["ShuffledDataset"]
+__all__ = ["ShuffledDataset", "ShuffledTableDataset"]
 
 _STATE = "restore state"
 #: Numbers that all workers share, by their place: the epoch; how many batches were taken before the
@@ -70,8 +75,8 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         **options: Any,
     ) -> None:
         super().__init__()
-        self._source: Shuffled = shuffled(src, **options)
-        self._transform = transform or torch.from_numpy
+        self._source: Shuffled | ShuffledTable = self._open(src, options)
+        self._transform = transform or self._tensors
         self._ranks = _given(rank, world_size)
         self._batch_size = whole("batch_size", batch_size)
         self._drop_last = bool(drop_last)
@@ -81,6 +86,18 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         self._shared[_EPOCH] = _epoch(self._source.epoch)
         self._running: _Stream | None = None
         self._restored: tuple[int, int] | None = None
+
+    @staticmethod
+    def _open(src: Any, options: dict[str, Any]) -> Shuffled | ShuffledTable:
+        return shuffled(src, **options)
+
+    @staticmethod
+    def _tensors(batch: Any) -> Any:
+        return torch.from_numpy(batch)
+
+    def _batches(self, places: tuple[int, int], start: int) -> Iterator[Any]:
+        assert isinstance(self._source, Shuffled)
+        return Batches(self._source, self._batch_size, places, start, False)
 
     def __getstate__(self) -> dict[str, Any]:
         # What is being read in this process goes on here, not in a worker that is spawned; that
@@ -134,8 +151,7 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         part = self._part
         places = part.places(part.share(share, workers))
         start = min(given * part.batch_size, places[1] - places[0])
-        batches = Batches(self._source, part.batch_size, places, start, False)
-        self._running = _Stream(batches, self._transform, share, given)
+        self._running = _Stream(self._batches(places, start), self._transform, share, given)
         return self._running
 
     def _begin(self, worker: int, workers: int) -> tuple[int, int]:
@@ -237,11 +253,50 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         self._shared[_WORKERS] = 0
 
 
+class ShuffledTableDataset(ShuffledDataset):
+    """Batches of the rows of a Parquet set in a random order, as dictionaries of tensors.
+
+    Each column of numbers or booleans without nulls becomes a tensor, and any other one a list. Ranks, workers,
+    epochs and restarts are those of `ShuffledDataset`.
+
+    Args:
+        src: Parquet files or directories, as `outcore.ShuffledTable` takes them.
+        batch_size, rank, world_size, drop_last: As in `ShuffledDataset`.
+        transform: Called with the `pyarrow.Table` of a batch instead.
+        options: `seed`, `epoch` and `columns`, as `outcore.ShuffledTable` takes them. Each worker holds one row group.
+    """
+
+    @staticmethod
+    def _open(src: Any, options: dict[str, Any]) -> Shuffled | ShuffledTable:
+        return ShuffledTable(src, **options)
+
+    @staticmethod
+    def _tensors(batch: Any) -> Any:
+        from pyarrow import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+        made = {}
+        for name in batch.column_names:
+            column = batch[name]
+            kind = column.type
+            is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+            if is_number and not column.null_count:
+                # A copy: what Arrow holds may not be written to.
+                made[name] = torch.from_numpy(column.to_numpy().copy())
+            else:
+                made[name] = column.to_pylist()
+        return made
+
+    def _batches(self, places: tuple[int, int], start: int) -> Iterator[Any]:
+        assert isinstance(self._source, ShuffledTable)
+        first, last = places
+        return self._source._between(self._batch_size, first + start, last, False)
+
+
 class _Stream(Iterator[Any]):
     """The batches of a share, counted."""
 
     def __init__(
-        self, batches: Batches, transform: Callable[[Any], Any], share: int, given: int
+        self, batches: Iterator[Any], transform: Callable[[Any], Any], share: int, given: int
     ) -> None:
         self._batches = batches
         self._transform = transform

@@ -1,0 +1,117 @@
+"""Jobs on tables as functions: each reads tables and writes one, or gives a `Table` if no file is named.
+
+    >>> outcore.unique("events/*.parquet", "users.parquet", by="user")
+    >>> table = outcore.count_by(frame, by="country", by_count=True)
+
+All of them take what `table` takes: names of files, and tables of pyarrow, Polars, pandas and DuckDB. Their `options` are those
+of `table`: `columns`, `union`, `schema`, `memory`, `threads`, `drives` and so on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, SupportsIndex
+
+from . import _api as api
+from ._table import Table, TableSource, TableSummary, _texts, table
+
+#: What is done, and how: the name of a job and what it is asked.
+_Job = tuple[str, dict[str, Any]]
+
+
+def unique(
+    src: TableSource,
+    dst: api.StrPath | None = None,
+    by: api.Keys = (),
+    *,
+    codec: str | None = None,
+    force: bool = False,
+    **options: Any,
+) -> TableSummary | Table:
+    """One row of each key, in the order of the keys; `dedup` keeps the order of the input.
+
+    Args:
+        src: As in `table`.
+        dst: The file to write, as in `Table.write`; without it a `Table` is returned.
+        by: The columns of the key; all if none is named.
+        codec, force: As in `Table.write`.
+        options: As in `table`.
+
+    Raises: What `sort` raises.
+    """
+    return _done(table(src, **options), ("unique", {"by": _texts("by", by)}), dst, codec, force)
+
+
+def merge(
+    src: TableSource,
+    dst: api.StrPath | None = None,
+    by: api.Keys = (),
+    *,
+    descending: bool = False,
+    codec: str | None = None,
+    force: bool = False,
+    **options: Any,
+) -> TableSummary | Table:
+    """The rows of files that are in the order of columns already, in that order: one read and one write.
+
+    Args:
+        src: Files, each of which is in order.
+        descending: Columns are largest first.
+        dst, by, codec, force, options: As in `unique`.
+
+    Raises: What `sort` raises; CorruptError: a file is not in order.
+    """
+    job = ("merge", {"by": _texts("by", by), "descending": bool(descending)})
+    return _done(table(src, **options), job, dst, codec, force)
+
+
+def count_by(
+    src: TableSource,
+    dst: api.StrPath | None = None,
+    by: api.Keys = (),
+    *,
+    by_count: bool = False,
+    codec: str | None = None,
+    force: bool = False,
+    **options: Any,
+) -> TableSummary | Table:
+    """How often each value of columns occurs: the columns, and behind them `count`.
+
+    Args:
+        by_count: The most frequent first, not in the order of the values.
+        src, dst, by, codec, force, options: As in `unique`.
+
+    Raises: What `sort` raises.
+    """
+    job = ("count_by", {"by": _texts("by", by), "descending": bool(by_count)})
+    return _done(table(src, **options), job, dst, codec, force)
+
+
+def shuffle_table(
+    src: TableSource,
+    dst: api.StrPath | None = None,
+    *,
+    seed: SupportsIndex = 1,
+    epoch: SupportsIndex = 0,
+    codec: str | None = None,
+    force: bool = False,
+    **options: Any,
+) -> TableSummary | Table:
+    """All rows in a random order, which depends on `seed` and `epoch` alone: `ShuffledTable` reads what this writes.
+
+    Args:
+        seed, epoch: Choose the order.
+        src, dst, codec, force, options: As in `unique`.
+
+    Raises: What `sort` raises.
+    """
+    job = ("shuffle", {"seed": api._number("seed", seed), "epoch": api._number("epoch", epoch)})
+    return _done(table(src, **options), job, dst, codec, force)
+
+
+def _done(
+    opened: Table, job: _Job, dst: api.StrPath | None, codec: str | None, force: bool
+) -> TableSummary | Table:
+    name, asked = job
+    if dst is None:
+        return opened._step(name, **asked)
+    return opened._run(name, api._path(dst), codec=codec, force=bool(force), **asked)

@@ -1,0 +1,77 @@
+"""Jobs on tables as functions, from and to each library that is there; one that is missing is a test skipped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import outcore
+import pytest
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+
+COUNT = 3000
+
+
+def rows() -> Any:
+    return pa.table({"name": [f"n{number * 7 % 40}" for number in range(COUNT)], "x": list(range(COUNT))})
+
+
+def forms(kind: str, table: Any) -> tuple[Any, Any]:
+    """A table as a library holds it, and what makes a pyarrow table of ours with that library."""
+    if kind == "pyarrow":
+        return table, pa.table
+    if kind == "reader":
+        return table.to_reader(), lambda made: made.reader().read_all()
+    if kind == "dataset":
+        return pytest.importorskip("pyarrow.dataset").dataset(table), pa.table
+    if kind == "polars":
+        polars = pytest.importorskip("polars", reason="Polars is not installed")
+        return polars.from_arrow(table), lambda made: polars.DataFrame(made).to_arrow()
+    if kind == "pandas":
+        pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+        return table.to_pandas(), lambda made: pa.table(pandas.DataFrame.from_arrow(made))
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
+
+    def through(made: Any) -> Any:
+        reader = made.reader()  # DuckDB finds it by its name.
+        return duckdb.sql("select * from reader").to_arrow_table()
+
+    return duckdb.from_arrow(table), through
+
+
+@pytest.mark.parametrize("kind", ["pyarrow", "reader", "dataset", "polars", "pandas", "duckdb"])
+def test_tables_of_each_library_come_in_and_go_out(here: Path, kind: str) -> None:
+    table = rows()
+    given, back = forms(kind, table)
+    made = outcore.count_by(given, by="name", drives=here)
+    found = back(made)
+    counts = Counter(table["name"].to_pylist())
+    assert found["name"].to_pylist() == sorted(counts)
+    assert dict(zip(found["name"].to_pylist(), found["count"].to_pylist())) == counts
+
+
+def test_functions_give_a_table_or_write_a_file(here: Path) -> None:
+    table = rows()
+    pq.write_table(table, "t.parquet")
+    names = sorted(set(table["name"].to_pylist()))
+    assert pa.table(outcore.unique("t.parquet", by="name"))["name"].to_pylist() == names
+    done = outcore.unique("t.parquet", "u.parquet", by="name", columns=["name"], codec="snappy")
+    assert isinstance(done, outcore.TableSummary) and done.rows_out == len(names)
+    assert pq.read_table("u.parquet").column_names == ["name"]
+    with pytest.raises(outcore.UsageError, match="exists"):
+        outcore.unique("t.parquet", "u.parquet", by="name")
+    for part, piece in (("a", table.slice(0, 1000)), ("b", table.slice(1000))):
+        pq.write_table(piece.sort_by("name"), f"{part}.parquet")
+    outcore.merge(["a.parquet", "b.parquet"], "m.parquet", by="name")
+    merged = pq.read_table("m.parquet")
+    assert merged["name"].to_pylist() == sorted(table["name"].to_pylist())
+    assert sorted(merged["x"].to_pylist()) == list(range(COUNT))
+    with pytest.raises(outcore.CorruptError, match="t.parquet"):
+        outcore.merge("t.parquet", "n.parquet", by="name")
+    orders = [pa.table(outcore.shuffle_table("t.parquet", seed=7, epoch=epoch)) for epoch in (0, 0, 1)]
+    assert orders[0].equals(orders[1]) and not orders[0].equals(orders[2])
+    assert sorted(orders[2]["x"].to_pylist()) == list(range(COUNT))
+    assert not (here / "n.parquet").exists()
