@@ -158,7 +158,7 @@ class ShuffledTable:
         shares = [(shard, count) for shard in range(count)]
         return datasets.IterableDataset.from_generator(_rows_of, gen_kwargs={"rows": self, "shares": shares})
 
-    def _between(self, size: int, first: int, last: int, drop_last: bool) -> Iterator[Any]:
+    def _between(self, size_rows: int, first: int, last: int, drop_last: bool) -> Iterator[Any]:
         """Batches of the places from `first` to `last`; behind the last place of the order comes the first again."""
         import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
@@ -172,10 +172,10 @@ class ShuffledTable:
             stop = min(len(group), at + last - first)
             first += stop - at
             while at < stop:
-                here = min(size - count, stop - at)
+                here = min(size_rows - count, stop - at)
                 held.append(group.slice(at, here))
                 at, count = at + here, count + here
-                if count == size:
+                if count == size_rows:
                     yield pyarrow.concat_tables(held)
                     held, count = [], 0
         if held and not drop_last:

@@ -88,6 +88,33 @@ fn bits(found: &Neighbours) -> Vec<u64> {
         .collect()
 }
 
+/// The list of each row: that of the nearest centroid.
+fn lists_of(rows: &[Vec<f64>], centroids: &[Vec<f64>], is_spherical: bool) -> Vec<u64> {
+    let list_of = |row: &Vec<f64>| {
+        let norm = match is_spherical {
+            true => dot(row, row).sqrt(),
+            false => 1.0,
+        };
+        let row: Vec<f64> = row.iter().map(|number| number / norm).collect();
+        let all = (0..).zip(centroids.iter().cloned());
+        nearest(Metric::L2, &row, all, 1)[0].0
+    };
+    rows.iter().map(list_of).collect()
+}
+
+/// The first `probes` of `lists`, and further ones until there are `k` rows.
+fn lists_read(lists: &[(u64, f64)], list_of: &[u64], (probes, k): (usize, usize)) -> Vec<u64> {
+    let (mut read, mut count) = (Vec::new(), 0);
+    for (list, _) in lists {
+        if read.len() >= probes && count >= k {
+            break;
+        }
+        count += list_of.iter().filter(|of| *of == list).count();
+        read.push(*list);
+    }
+    read
+}
+
 #[test]
 fn a_search_of_lists_finds_what_a_naive_search_of_them_finds_and_measures_its_recall() {
     const LISTS: usize = 12;
@@ -107,19 +134,7 @@ fn a_search_of_lists_finds_what_a_naive_search_of_them_finds_and_measures_its_re
             let queries = place.fbin("queries.fbin", &queries, dimension);
             let index = listed(&place, &base, LISTS, is_spherical);
             let centroids = centroids(&index, LISTS, dimension);
-            let list_of: Vec<u64> = rows
-                .iter()
-                .map(|row| {
-                    let norm = if is_spherical {
-                        dot(row, row).sqrt()
-                    } else {
-                        1.0
-                    };
-                    let row: Vec<f64> = row.iter().map(|number| number / norm).collect();
-                    let all = (0..).zip(centroids.iter().cloned());
-                    nearest(Metric::L2, &row, all, 1)[0].0
-                })
-                .collect();
+            let list_of = lists_of(&rows, &centroids, is_spherical);
             for (metric, probes) in METRICS
                 .into_iter()
                 .flat_map(|metric| [1, 3, LISTS].map(|p| (metric, p)))
@@ -157,14 +172,7 @@ fn a_search_of_lists_finds_what_a_naive_search_of_them_finds_and_measures_its_re
                 let mut hits = 0;
                 for (at, query) in wanted.iter().enumerate() {
                     let lists = nearest(by, query, (0..).zip(centroids.iter().cloned()), LISTS);
-                    let (mut read, mut count) = (Vec::new(), 0);
-                    for (list, _) in lists {
-                        if read.len() >= probes && count >= K {
-                            break;
-                        }
-                        count += list_of.iter().filter(|of| **of == list).count();
-                        read.push(list);
-                    }
+                    let read = lists_read(&lists, &list_of, (probes, K));
                     let among = (0..)
                         .zip(&rows)
                         .filter(|(id, _)| read.contains(&list_of[*id as usize]));
