@@ -84,11 +84,14 @@ impl DatasetDevice {
         outputs.find(|(output, _)| path.starts_with(parent_of(output)))
     }
 
-    /// The output that the file at `path` will be.
+    /// The output that the file at `path` will be: one in a private directory beside it. Where a directory becomes the
+    /// dataset, its files are staged inside, and are files like any other.
     fn output_at(&self, path: &Path) -> Option<&(PathBuf, NewDataset)> {
         let name = path.file_name().and_then(|name| name.to_str());
         let is_staged = name.is_some_and(|name| name.starts_with(STAGED_PREFIX));
-        self.output_below(path).filter(|_| is_staged)
+        let beside = parent_of(parent_of(path));
+        let mut outputs = self.outputs.iter();
+        outputs.find(|(output, _)| is_staged && parent_of(output) == beside)
     }
 
     fn open_input(&self, path: &Path, name: &str) -> Result<FileId> {
