@@ -58,6 +58,12 @@ BENCH_DIR ?= .
 bench-fio: build
 	$(BENCH_PYTHON) benches/io/against_fio.py $(BENCH_DIR) --outcore $(COMMAND) $(BENCH_ARGS)
 
+# How far outcore is from what bounds it: drives, memory, the start of a process; and beside DuckDB and Miller on CSV and JSON lines.
+# BENCH_PYTHON needs numpy and duckdb; root. About 15 minutes, 30 GiB of disk, 9 GiB of memory for the drives' images.
+.PHONY: bench-limits
+bench-limits: build
+	$(BENCH_PYTHON) benches/peers/bench_limits.py --outcore $(COMMAND) --dir $(BENCH_DIR) $(BENCH_ARGS)
+
 .PHONY: bench-graph
 
 # Graph kernels beside a plain C prototype over the same tiles; about 3 minutes, 7 GiB of disk.

@@ -12,9 +12,9 @@ use std::path::Path;
 use outcore::Result;
 use outcore::dataset::{Context, Summary};
 
-/// One of so many rows is sampled.
+/// One row in this many is sampled.
 const RATE: u64 = 256;
-/// Keys that are sampled so often are heavy, and so many of them at most.
+/// Keys that are sampled at least this often are heavy; the second number limits how many there are.
 const HEAVY_SAMPLES: usize = 16;
 const HEAVY_MAX: usize = 256;
 

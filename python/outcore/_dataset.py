@@ -283,7 +283,7 @@ class Dataset(Lazy):
 
     def windows(self, length: SupportsIndex) -> Dataset:
         """Each item with those behind it, side by side as `zip` has them: `length` in all, 2 to 8.
-        The items are read so many times, side by side."""
+        The items are read this many times, side by side."""
         step = WindowsStep(window=whole("length", length))
         return Dataset(self._with(step), self._side_by_side([self._dtype] * whole("length", length)))
 

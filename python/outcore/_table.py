@@ -250,7 +250,7 @@ class Table:
 
         Args:
             column: The column of the text.
-            length: Text of at least so many bytes that occurs before, in an earlier row or earlier in its own, is cut. The first
+            length: Text of at least this many bytes that occurs before, in an earlier row or earlier in its own, is cut. The first
                 occurrence stays, and so do all rows.
             removed: A file that says what was cut: `row`, `start` and `length` in bytes, `first_row`, where its beginning occurs
                 before, and `text`.
@@ -281,7 +281,7 @@ class Table:
             by: The columns of the groups; with none all rows are one group.
             functions: What is added; the functions are those of `outcore window --help`.
             order: The columns that order the rows of a group; the order of the table without any.
-            first: Only so many of the first rows of each group are kept.
+            first: How many of the first rows of each group are kept; all if not given.
             named: What is added, by the name of the column that it gets.
 
         Rows come in the order of `by`, and those of a group in that of `order`.
@@ -365,7 +365,7 @@ class Table:
         return self._step("head", rows=api._number("rows", rows))
 
     def sample(self, rows: SupportsIndex, *, seed: SupportsIndex = _SEED) -> Table:
-        """Rows that are drawn, in the order of the input; each set of so many is as likely as any other."""
+        """Rows that are drawn, in the order of the input; each set of this size is as likely as any other."""
         number = api._number("rows", rows)
         return self._step("sample", rows=number, seed=api._number("seed", seed))
 

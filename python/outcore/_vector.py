@@ -555,7 +555,7 @@ class MiniBatchKMeans(KMeans):
         max_iter: Batches have this many times the rows of the file in all, at most.
         batch_size: Rows of a batch; at most those of the file.
         tol: As in `KMeans`, for the moves of one batch; by default it ends nothing.
-        max_no_improvement: The run ends when so many batches in turn have not improved the smoothed
+        max_no_improvement: The run ends when this many batches in a row have not improved the smoothed
             distance; `None` for never.
         random_state: Seed of the start and the batches; the same result each time if it is `None`, too.
         spherical: As in `KMeans`.

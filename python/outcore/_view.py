@@ -106,7 +106,7 @@ class _Sorted:
         return self._info["runs"]
 
     def split(self: _V, parts: SupportsIndex) -> list[_V]:
-        """Views of equal parts, one after another, for so many workers."""
+        """Views of equal parts, one after another, one for each worker."""
         count = whole("parts", parts)
         if count < 1:
             raise usage("split view", f"{count} parts", "give at least 1")

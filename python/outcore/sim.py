@@ -122,7 +122,7 @@ class Result:
         return times
 
     def percentile_ns(self, percent: float, flow: int | None = None) -> float:
-        """The response time that so many percent of the requests do not exceed, of one flow or all.
+        """The response time that this percentage of the requests does not exceed, of one flow or all.
 
         It is one of the times that were seen; the summary's percentiles are of three digits.
         """

@@ -33,7 +33,7 @@ impl FilePass {
     }
 
     /// Shows what a pass over `files` of elements of `element_bytes` will take: the steps for people, the name of its
-    /// phase, and what `moved` says of reads and writes where the files have so many bytes. None for `files` are
+    /// phase, and what `moved` says of reads and writes where the files have this many bytes. None for `files` are
     /// streams or compressed.
     pub(crate) fn plan(
         context: &Context,
@@ -60,7 +60,7 @@ impl FilePass {
         })
     }
 
-    /// The pass is over and moved so many bytes.
+    /// The pass is over and moved this many bytes.
     pub(crate) fn end(&self, (read_bytes, written_bytes): (u64, u64)) -> Vec<Phase> {
         let mut phases = vec![Phase {
             name: self.name,

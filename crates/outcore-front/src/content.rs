@@ -15,7 +15,7 @@ use outcore_io::units;
 
 use crate::text::compress::Compression;
 
-/// So many first bytes are looked at.
+/// How many of the first bytes are looked at.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
 const CONVERT: &str =

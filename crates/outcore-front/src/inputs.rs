@@ -36,7 +36,7 @@ const OPEN: &str = "open input";
 const CHECK_PATH: &str = "check the path";
 /// The command's words; Python has the output as an argument of its own.
 const PERHAPS_OUTPUT: &str = "check the path; to write the result there, name it with -o";
-/// So many bytes tell what a stream holds, but for archives of tar.
+/// How many bytes tell what a stream holds, but for archives of tar.
 const TELLING_BYTES: usize = 64;
 /// The longest wait for a stream before the next look for a cancellation.
 const WAIT: Timespec = Timespec {

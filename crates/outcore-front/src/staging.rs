@@ -236,7 +236,7 @@ impl Staging {
     }
 }
 
-/// A directory in a dataset: a file of the job's device, in which its files are one behind the other.
+/// A directory in a dataset: a file of the job's device, in which its files are one after the other.
 pub struct PackedDirectory {
     /// The path by which the job reads the dataset.
     pub path: PathBuf,

@@ -318,7 +318,7 @@ impl Sealed {
         (volume, bytes_checksum(self.manifest.id.as_bytes()))
     }
 
-    /// So many bytes from `from_bytes` on, or as many as there are.
+    /// This many bytes from `from_bytes` on, or as many as there are.
     ///
     /// # Errors
     /// A read that fails; damage.

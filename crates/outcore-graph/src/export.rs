@@ -3,7 +3,7 @@
 //! Contract: [`export_npz`] writes one file, absent or whole: a matrix by rows (csr) with an entry for each edge from its row to
 //! its column, parallel ones each; undirected edges in both directions. Entries are the weights as `float32`, or 1. Columns
 //! ascend in each row. Indices are `int32` where that is enough, else `int64`, as SciPy chooses. The archive is not compressed;
-//! its members have checksums behind them, so it is written from front to back (PKWARE's APPNOTE, sections 4.3.9 and 4.5.3).
+//! its members have checksums after them, so it is written from front to back (PKWARE's APPNOTE, sections 4.3.9 and 4.5.3).
 //!
 //! Bounds: eight bytes a vertex and lists of half a million neighbours; the lists are read once, and once more with weights.
 
@@ -61,7 +61,7 @@ impl Archive {
     ) -> Result<()> {
         let at_bytes = self.len_bytes;
         let mut head = b"PK\x03\x04".to_vec();
-        // Version 4.5, checksum and lengths behind, stored; no time.
+        // Version 4.5, checksum and lengths after the data, stored; no time.
         push_all(&mut head, &[45, 8, 0, 0, 33]);
         head.extend_from_slice(&[0; 4]);
         head.extend_from_slice(&[0xFF; 8]);

@@ -370,8 +370,8 @@ impl StagedOutput {
         // From here on the output exists: whoever finds the record finishes the renames.
         let rename = |(from, to): &(PathBuf, PathBuf)| {
             let device = volume.device();
-            let first = device.rename(from, to, self.replace);
-            first.or_else(|_| device.rename(from, to, self.replace))
+            let again = |first| device.rename(from, to, self.replace).map_err(|_| first);
+            device.rename(from, to, self.replace).or_else(again)
         };
         // One that fails does not hold up the others.
         let failures: Vec<Error> = renames

@@ -1,7 +1,7 @@
 //! Merged blocks: made by a few threads with a reader each, kept for all who read.
 //!
 //! Contract: the sorted file is cut into blocks of [`BLOCK_BYTES`]. Who wants one that is not here
-//! waits while a thread merges it; who asks for the block behind one that is here is taken to read on,
+//! waits while a thread merges it; who asks for the block after one that is here is taken to read on,
 //! and the next ones are merged ahead. A block goes to the thread whose reader stands in front of it.
 //! What is merged ahead goes by *lanes* of neighbouring blocks: those of one lane stay with one thread,
 //! which seeks once for them, and the next lane goes to another one. Where records are long, copying
@@ -31,13 +31,13 @@ const BLOCK_BYTES: usize = 1 << 20;
 const AHEAD: u64 = 6;
 /// Records from that size on are merged by one thread for each stream.
 const LONG_RECORD_BYTES: usize = 256;
-/// A lane has so many blocks of each run at least: a seek reads one or two of them.
+/// A lane has this many blocks of each run at least: a seek reads one or two of them.
 const LANE_RUN_BLOCKS: u64 = 20;
 /// Blocks that are kept at least.
 const KEPT_MIN: usize = 8;
 /// Blocks that are kept until one of those that went is wanted again.
 const KEPT_FIRST: usize = 64;
-/// Room for so many more blocks is made each time.
+/// Room for this many more blocks is made each time.
 const KEPT_MORE: usize = 16;
 
 /// What became of a block.
@@ -68,7 +68,7 @@ struct MergeAhead {
 }
 
 impl MergeAhead {
-    /// Lanes for so many threads, with at most `ahead_max` blocks ahead.
+    /// Lanes for this many threads, with at most `ahead_max` blocks ahead.
     fn new(view: &SortedView, threads: usize, ahead_max: u64) -> Self {
         let info = view.info();
         let seek_bytes = info.block_bytes as u64 * info.runs.len() as u64;
@@ -298,7 +298,7 @@ impl Shared {
         state.blocks.insert(number, block);
     }
 
-    /// Wants the blocks behind one if that is being read on to.
+    /// Wants the blocks after one if that is being read on to.
     fn read_ahead(&self, state: &mut State, number: u64) {
         let is_here = |number: u64| {
             let block = state.blocks.get(&number);

@@ -37,7 +37,7 @@ pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Resu
         && names.contains(&column)
     {
         let hint = format!(
-            "`{order}` is not an order of `{column}`: write desc, asc, nulls-first or nulls-last behind the colon"
+            "`{order}` is not an order of `{column}`: write desc, asc, nulls-first or nulls-last after the colon"
         );
         return Err(error.hint(hint));
     }

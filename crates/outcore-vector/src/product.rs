@@ -10,7 +10,7 @@
 use gemm_common::Parallelism;
 use gemm_f32::gemm::f32::get_gemm_fn;
 
-/// Vectors one after another, each `stride` numbers behind the one before.
+/// Vectors one after another, each `stride` numbers after the one before.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a> {
     /// All numbers, from the first one of the first vector.

@@ -64,7 +64,7 @@ impl<'f> Scan<'f> {
         job.options.threads.min(useful).max(1)
     }
 
-    /// A pass over `file` beside which so much memory is needed for each thread, and so much for all together.
+    /// A pass over `file` beside which this much memory is needed for each thread, and this much for all together.
     ///
     /// # Errors
     /// Memory: not even small pieces fit.
@@ -107,7 +107,7 @@ impl<'f> Scan<'f> {
         self.file
     }
 
-    /// Shows the plan of a phase that reads so many bytes in this way: what is done with them, in words.
+    /// Shows the plan of a phase that reads this many bytes in this way: what is done with them, in words.
     pub(crate) fn show(&self, job: &Job, (name, steps): (&'static str, &str), read_bytes: u64) {
         job.control.show_plan(&PassPlan {
             steps: steps.to_string(),
@@ -244,14 +244,14 @@ impl<S> Passed<S> {
     }
 }
 
-/// A phase that reads so much in pieces.
+/// A phase that reads this much in pieces.
 fn plan_phase(job: &Job, name: &'static str, read_bytes: u64) -> PhasePlan {
     let requests = read_bytes as f64 / PIECE_BYTES as f64;
     let on = (&job.options.rates, 1);
     PhasePlan::of_drives(name, (read_bytes.into(), Forecast::NOTHING), requests, on)
 }
 
-/// Shows the plan of a pass of the engine's writer, which reads and writes so much.
+/// Shows the plan of a pass of the engine's writer, which reads and writes this much.
 pub(crate) fn show_copy(job: &Job, steps: &str, (read_bytes, written_bytes): (u64, u64)) {
     let requests = (read_bytes + written_bytes) as f64 / PIECE_BYTES as f64;
     let moved = (read_bytes.into(), written_bytes.into());

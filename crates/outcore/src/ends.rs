@@ -81,9 +81,9 @@ impl From<&Path> for Output {
 /// What a plan says of a number of bytes before they are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forecast {
-    /// So many, but for blocks on borders and what a sample cannot tell.
+    /// This number, but for blocks on borders and what a sample cannot tell.
     About(u64),
-    /// So many at most: how many it is depends on the data.
+    /// At most this number: the data decide.
     AtMost(u64),
     /// It depends on what nobody knows before.
     Unknown,

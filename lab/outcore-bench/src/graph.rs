@@ -49,7 +49,7 @@ pub struct GraphBenchOptions {
     pub dirs: Vec<PathBuf>,
     /// The graph has 2 to the power of this vertices,
     pub scale: u32,
-    /// and so many edges a vertex.
+    /// and this many edges a vertex.
     pub factor: u64,
     /// Memory of each job.
     pub memory_bytes: u64,

@@ -118,7 +118,7 @@ struct Time {
     floor_rate: f64,
 }
 
-/// What was found with so many threads on so many drives.
+/// What was found with this many threads on this many drives.
 struct Found {
     drives: usize,
     threads: usize,
@@ -228,7 +228,7 @@ impl Bench<'_> {
         Ok(path)
     }
 
-    /// So many vectors from all over the file.
+    /// This many vectors from all over the file.
     fn places(&self, count: usize) -> Vec<u64> {
         let draw = |at: usize| outcore::read::sample::random(7, at as u64) % self.rows;
         (0..count).map(draw).collect()

@@ -92,7 +92,7 @@ pub(crate) struct DedupArgs {
         help_heading = "Near duplicates"
     )]
     pub(crate) seed: u64,
-    /// Cut text of at least so many bytes that occurs before; 50 is usual
+    /// Cut passages of at least this many bytes that occur before; 50 is usual
     #[arg(
         long,
         value_name = "BYTES",

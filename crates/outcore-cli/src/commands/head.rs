@@ -142,7 +142,7 @@ fn prepare(
 struct Wanted {
     /// The command, and its phase.
     name: &'static str,
-    /// So many records at most.
+    /// The largest number of records.
     records: u64,
     /// Whether all of the input is read, and not only as far as the last of these.
     reads_all: bool,

@@ -33,7 +33,7 @@ pub(super) struct Placed {
 }
 
 impl KeyShape {
-    /// For so many vertices.
+    /// For this many vertices.
     pub(super) fn of(vertices: u64, is_weighted: bool) -> Self {
         let largest = vertices.saturating_sub(1).max(1);
         KeyShape {

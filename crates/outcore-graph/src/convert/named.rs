@@ -2,7 +2,7 @@
 //!
 //! Contract: as [`super::relabel`], with the engine's sort of rows in place of that of numbers. Each end of an edge is a row:
 //! its name, a zero byte, which is in no name, and its place (twice where its line begins, and one more for the target),
-//! with the edge's weight behind. Rows are their own keys, so all ends of a name are neighbours in the sorted rows: it gets the
+//! with the edge's weight after it. Rows are their own keys, so all ends of a name are neighbours in the sorted rows: it gets the
 //! next number, and its name is appended to the names. Pairs of place and number then take the way of numbers.
 //!
 //! Bounds: one read of the text; a sort of a row an end; then a sort of 16 bytes an end.
@@ -431,7 +431,7 @@ impl RowPart for NumberingPart<'_, '_> {
     }
 }
 
-/// A part that is given up ends the numbering: those behind it would wait for ever.
+/// A part that is given up ends the numbering: later ones would wait for ever.
 impl Drop for NumberingPart<'_, '_> {
     fn drop(&mut self) {
         if !self.is_finished {

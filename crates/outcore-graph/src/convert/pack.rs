@@ -75,7 +75,7 @@ impl Sizes {
         file.part != Part::In || self.is_directed
     }
 
-    /// About how long the file will be, of so many edges.
+    /// About how long the file will be, of this many edges.
     pub(super) fn about_bytes(&self, file: &GraphFile, edges: u64) -> u64 {
         let directions = match (file.part, self.is_directed) {
             (Part::Out, false) => 2,

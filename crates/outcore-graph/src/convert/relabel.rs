@@ -35,7 +35,7 @@ pub(super) struct Relabelled {
 pub(super) enum NamesFile {
     /// Eight bytes each.
     Numbers(PathBuf),
-    /// A length of two bytes and so many bytes.
+    /// A length of two bytes and this many bytes.
     Text(PathBuf),
 }
 
@@ -140,7 +140,7 @@ fn written(summary: &Summary) -> u64 {
 }
 
 impl Relabelled {
-    /// Puts the weights of `edges` behind the new numbers, edge by edge.
+    /// Puts the weights of `edges` after the new numbers, edge by edge.
     fn add_weights(&mut self, job: &Job, edges: &EdgeFiles) -> Result<()> {
         let context = Context::of_job(job);
         let numbers = context.read_inputs::<[u32; 2]>(&self.inputs);

@@ -95,7 +95,7 @@ pub(super) fn members_of(job: &Job, path: &Path) -> Result<Vec<Member>> {
         .checked_add(len_bytes)
         .is_some_and(|end| end <= found.len());
     if !is_inside || len_bytes > DIRECTORY_BYTES_MAX {
-        return Err(corrupt(path, "its directory does not lie inside of it"));
+        return Err(corrupt(path, "its directory does not lie inside the file"));
     }
     let entries = bytes_of(job, path, (at_bytes, len_bytes))?;
     let (mut members, mut at) = (Vec::new(), 0);
@@ -109,7 +109,7 @@ pub(super) fn members_of(job: &Job, path: &Path) -> Result<Vec<Member>> {
         if !is_inside {
             return Err(corrupt(
                 path,
-                format!("`{}` does not lie inside of it", member.name),
+                format!("`{}` does not lie inside the file", member.name),
             ));
         }
         members.push(member);

@@ -1,7 +1,7 @@
 //! Lines of a text that is read in pieces, and those that the borders of pieces cut.
 //!
 //! Contract: pieces come in any order and on any threads. [`Borders::whole`] gives the lines that lie whole in a piece,
-//! and keeps what is in front of its first end of a line and behind its last; [`Borders::each_cut`] puts these together when all
+//! and keeps what is in front of its first end of a line and after its last; [`Borders::each_cut`] puts these together when all
 //! pieces have come. A piece that comes twice counts once.
 //!
 //! Bounds: parts of two lines a piece are in memory.

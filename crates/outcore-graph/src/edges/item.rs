@@ -1,7 +1,7 @@
 //! Pairs of numbers: an edge in memory, whatever a file has of it.
 //!
-//! Contract: an item is two ids of four or eight bytes, and behind them, if edges have weights, a float of four bytes
-//! (padded to eight behind ids of eight); or Graph500's twelve bytes. [`Edges`] is what a pass reads of such files.
+//! Contract: an item is two ids of four or eight bytes, and after them, if edges have weights, a float of four bytes
+//! (padded to eight after ids of eight); or Graph500's twelve bytes. [`Edges`] is what a pass reads of such files.
 
 use bytemuck::Pod;
 use outcore::primitives::batch::{Leaf, Yield};

@@ -1,6 +1,6 @@
 //! Edges as users have them: which files there are, and edges of one shape out of all of them.
 //!
-//! Contract: [`read_edges`] gives files of pairs of numbers, with a weight behind where there is one. What is such a
+//! Contract: [`read_edges`] gives files of pairs of numbers, with a weight after them where there is one. What is such a
 //! file already is read where it is; all else is parsed once, in parallel, into files in a private directory that goes
 //! when [`EdgeFiles`] is dropped. A line that is not an edge, an id beyond the limit, a weight that is not a number and a
 //! file that is cut short are errors that say where.

@@ -141,7 +141,7 @@ impl Syntax {
                     field = next()?;
                 }
                 match field {
-                    // What networkx writes: all of it is behind the names.
+                    // What networkx writes: all of it follows the names.
                     Some(field) if self.delimiter.is_none() && field.starts_with(b"{") => {
                         weight_of(attribute(line))?
                     }
@@ -203,7 +203,7 @@ fn delimited<'l>(
     *rest = match behind.split_first() {
         None => None,
         Some((first, behind)) if *first == delimiter => Some(behind),
-        Some(_) => return Err(Fault("text stands behind a closing quote".to_owned())),
+        Some(_) => return Err(Fault("text follows a closing quote".to_owned())),
     };
     let field = &quoted[..end];
     Ok(Some(match has_quotes {
@@ -296,7 +296,7 @@ mod tests {
         );
         assert_eq!(
             edge(csv, "\"a\"x,b,1"),
-            Err("text stands behind a closing quote".into())
+            Err("text follows a closing quote".into())
         );
         assert_eq!(
             edge(csv, "a\0,b,1"),

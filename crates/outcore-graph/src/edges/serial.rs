@@ -2,7 +2,7 @@
 //!
 //! Contract: a byte that says whether edges have a direction, the numbers of edges and vertices (i64), where each
 //! vertex's list begins (i64, one more than there are vertices), and the lists (i32 each; in `.wsg` a weight of i32
-//! behind each). Lists of sources follow where edges are directed; they say nothing new and are not read. Of undirected
+//! after each). Lists of sources follow where edges are directed; they say nothing new and are not read. Of undirected
 //! edges, which stand in both lists, that from the larger end is taken. Offsets that do not ascend or lie outside of the
 //! lists, neighbours that are not vertices, and a length that does not fit are errors of corrupt data.
 //!

@@ -143,7 +143,7 @@ fn unquoted(field: &[u8]) -> &[u8] {
         .unwrap_or(field)
 }
 
-/// The weight in a dictionary of Python's, as networkx writes it behind an edge: `{'weight': 0.5}`.
+/// The weight in a dictionary of Python's, as networkx writes it after an edge: `{'weight': 0.5}`.
 pub(super) fn attribute(dictionary: &[u8]) -> &[u8] {
     const KEYS: [&[u8]; 2] = [b"'weight'", b"\"weight\""];
     let behind = |key: &&[u8]| {
@@ -179,7 +179,7 @@ struct Lines<'a, T> {
 }
 
 impl<T: Item> Lines<'_, T> {
-    /// The items of whole lines, the first of which begins `at_bytes` behind the header.
+    /// The items of whole lines, the first of which begins `at_bytes` after the header.
     fn items(&self, text: &[u8], at_bytes: u64) -> Vec<T> {
         let mut items = Vec::with_capacity(text.len() / 12);
         let (mut largest, mut from) = (0, 0);
@@ -254,7 +254,7 @@ pub(crate) fn not_an_edge(fault: &Fault, path: &Path, at_bytes: u64) -> Error {
             "number ids that are names with --relabel (--relabel=text, if the first ids are numbers)"
         }
         false => {
-            "correct or remove the line; an edge is `source target`, with a weight behind if --weights is given"
+            "correct or remove the line; an edge is `source target`, followed by a weight if --weights is given"
         }
     };
     Error::corrupt(READ, line)

@@ -86,7 +86,7 @@ impl ListPacker {
         alone_max(self.is_weighted)
     }
 
-    /// Adds a pair, behind those before it in order.
+    /// Adds a pair, after those before it in order.
     pub(crate) fn push(
         &mut self,
         (vertex, neighbour, weight): (u32, u32, f32),
@@ -107,7 +107,7 @@ impl ListPacker {
         Ok(())
     }
 
-    /// Ends the last block, of a graph of so many vertices; gives the number of blocks.
+    /// Ends the last block, of a graph of this many vertices; gives the number of blocks.
     pub(crate) fn finish(&mut self, vertices: u32, files: &mut dyn ListFiles) -> Result<u64> {
         self.end_list(files)?;
         self.end_block(files)?;
@@ -129,7 +129,7 @@ impl ListPacker {
         while self.counted < self.vertex {
             self.count(0, files)?;
         }
-        // Parallel edges beyond that are counted as so many.
+        // Parallel edges beyond that are counted as this many.
         self.count(u32::try_from(self.degree).unwrap_or(u32::MAX), files)?;
         self.degree = 0;
         let used = self.entries.len() * ENTRY_BYTES + self.neighbours.len() * self.item_bytes();
@@ -192,7 +192,7 @@ pub struct List<'a> {
     pub weights: &'a [f32],
 }
 
-/// Neighbours of one vertex that a block holds at most: so many are in each block but the last of a list longer than a block.
+/// Neighbours of one vertex that a block holds at most: this many are in each block but the last of a list longer than a block.
 pub(crate) fn alone_max(is_weighted: bool) -> usize {
     (LIST_BLOCK_BYTES - HEAD_BYTES - ENTRY_BYTES) / (WORD_BYTES << usize::from(is_weighted))
 }

@@ -16,7 +16,7 @@ pub(crate) const NAME_BLOCK_BYTES: usize = 64 << 10;
 
 const HEAD_BYTES: usize = SUM_BYTES + 8;
 const LEN_BYTES: usize = 2;
-/// The number of the file in checksums, behind those of edges.
+/// The number of the file in checksums, after those of edges.
 const FILE: u32 = 3;
 
 /// Makes blocks of names that come in order.

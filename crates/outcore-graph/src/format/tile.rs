@@ -60,7 +60,7 @@ impl TilePacker {
         }
     }
 
-    /// Adds an edge, behind those before it in the order of tiles.
+    /// Adds an edge, after those before it in the order of tiles.
     pub(crate) fn push(
         &mut self,
         (row, column, weight): (u32, u32, f32),

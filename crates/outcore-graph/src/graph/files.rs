@@ -1,4 +1,4 @@
-//! Where the files of a graph are: in a directory, or one behind the other in one file of the job's device, which is how
+//! Where the files of a graph are: in a directory, or one after the other in one file of the job's device, which is how
 //! a dataset has a directory that is packed in it.
 //!
 //! Contract: kernels read files by name, as stretches of whichever file has them, so a graph on many drives is read

@@ -16,7 +16,7 @@ use super::lists::ListReader;
 use super::{Direction, Graph};
 use crate::format::list::LIST_BLOCK_BYTES;
 
-/// A byte that is read here and there takes as long as so many that are read in a row.
+/// How many bytes can be read in a row in the time that one takes that is read alone.
 const SCATTERED_COST: u64 = 3;
 
 /// A set of vertices, a bit each.
@@ -24,7 +24,7 @@ const SCATTERED_COST: u64 = 3;
 pub(crate) struct VertexSet(Vec<AtomicU64>);
 
 impl VertexSet {
-    /// An empty one of so many vertices.
+    /// An empty one of this many vertices.
     pub(crate) fn new(vertices: usize) -> Self {
         VertexSet(
             (0..vertices.div_ceil(64))
@@ -78,7 +78,7 @@ impl<'g> Frontiers<'g> {
         })
     }
 
-    /// Memory that one takes for a graph of so many vertices.
+    /// Memory that one takes for a graph of this many vertices.
     pub(crate) fn bytes(vertices: usize) -> u64 {
         ListReader::BYTES + vertices.div_ceil(8) as u64
     }

@@ -1,4 +1,4 @@
-//! The lists of some vertices, held in memory one behind the other.
+//! The lists of some vertices, held in memory one after the other.
 //!
 //! Contract: [`HeldLists::read`] reads the whole lists of given vertices, whatever blocks these are cut into, and gives them
 //! in the order of the vertices. [`runs`] cuts vertices into runs whose lists are held together. Both depend on the graph and

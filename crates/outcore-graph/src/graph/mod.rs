@@ -205,7 +205,7 @@ fn damaged(path: &Path, cause: impl Into<String>) -> Error {
     FORM.damage(cause).path(path)
 }
 
-/// A file of so many numbers, with that checksum.
+/// A file of this many numbers, with that checksum.
 fn load_numbers(
     job: &Job,
     (files, name): (&GraphFiles, &str),

@@ -28,11 +28,11 @@ const REQUEST_BYTES: u64 = 4 << 20;
 pub enum EdgeReads {
     /// Nothing: degrees are beside them.
     Nothing,
-    /// So many passes over the tiles.
+    /// A number of passes over the tiles.
     Passes(u32),
-    /// A pass over the tiles, after which edges are on scratch, taken out of the graph in so many bundles of vertices.
+    /// A pass over the tiles, after which edges are on scratch, taken out of the graph in this many bundles of vertices.
     Bundles(u64),
-    /// So many passes an iteration, of which there are at most so many.
+    /// This many passes an iteration, of which there are at most this many.
     EachIteration(u32, u32),
     /// A pass over the tiles a round where many vertices take part, and the lists of these where they are few.
     Frontiers,
@@ -86,7 +86,7 @@ pub(crate) struct KernelPlan<'g> {
 }
 
 impl<'g> KernelPlan<'g> {
-    /// The plan of `kernel`, with so much memory for vertices and beside them.
+    /// The plan of `kernel`, with this much memory for vertices and beside them.
     pub(crate) fn new(
         (job, graph): (&'g Job, &'g Graph),
         kernel: &'g str,

@@ -83,7 +83,7 @@ fn bundle_vertices(job: &Job, vertices: u64) -> Result<u64> {
     }
 }
 
-/// The smallest vertex of each vertex's component, with bundles in memory and all else in `scratch`; bundles have so many
+/// The smallest vertex of each vertex's component, with bundles in memory and all else in `scratch`; bundles have this many
 /// vertices, or as many as fit.
 ///
 /// # Errors

@@ -47,7 +47,7 @@ pub struct Communities {
     pub is_stable: bool,
 }
 
-/// Communities by at most so many rounds.
+/// Communities by at most this many rounds.
 ///
 /// # Errors
 /// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.

@@ -90,7 +90,7 @@ impl<'g> Sampler<'g> {
         }
     }
 
-    /// Neighbours around `vertices`: of each, and of those that are drawn, so many a hop as `fanouts` says; all of them
+    /// Neighbours around `vertices`: of each, and of those that are drawn, this many a hop as `fanouts` says; all of them
     /// where it says none.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ impl<'g> Sampler<'g> {
         Ok(sample)
     }
 
-    /// A walk of `steps` from each of `starts`: its vertices one after another, `steps + 1` of them, behind a dead end
+    /// A walk of `steps` from each of `starts`: its vertices one after another, `steps + 1` of them, after a dead end
     /// [`NO_VERTEX`]. Walks from one start differ.
     ///
     /// # Errors
@@ -204,7 +204,7 @@ impl Draw {
     }
 }
 
-/// So many numbers below `end`, each once, in ascending order.
+/// A given number of numbers below `end`, each once, in ascending order.
 fn without_repeats(draw: &mut Draw, end: u32, count: u32) -> Vec<u32> {
     if count >= end {
         return (0..end).collect();

@@ -86,7 +86,7 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
     Ok(counts.into_iter().map(AtomicU64::into_inner).collect())
 }
 
-/// Vertices from `from` on with so many neighbours at most, but one at least.
+/// Vertices from `from` on with this many neighbours at most, but one at least.
 fn part_of(degrees: &[u32], from: usize, neighbours_max: u64) -> Range<usize> {
     let mut neighbours = 0;
     let mut end = from;

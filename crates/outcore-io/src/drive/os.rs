@@ -27,7 +27,7 @@ use crate::config::IoMode;
 use crate::error::{Error, Result};
 use crate::memory::Buf;
 
-/// Inputs of so many bytes at most are read through the page cache: who looked at what they hold has put them there, and
+/// Inputs of this many bytes at most are read through the page cache: who looked at what they hold has put them there, and
 /// the read that tries direct I/O would cost as much as the file itself.
 const CACHED_BYTES_MAX: u64 = 64 << 10;
 

@@ -59,7 +59,7 @@ impl DatasetDevice {
         }
     }
 
-    /// The dataset `name` is the file `path`; where a directory is packed in it, its files are one behind the other there.
+    /// The dataset `name` is the file `path`; where a directory is packed in it, its files are one after the other there.
     #[must_use]
     pub fn with_input(mut self, path: impl Into<PathBuf>, name: &str) -> Self {
         self.inputs.push((path.into(), name.to_string()));

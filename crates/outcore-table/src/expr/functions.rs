@@ -153,7 +153,7 @@ fn as_text(name: &str, value: &Value) -> Result<Value> {
     match value.data_type() {
         kind if is_text(kind) || *kind == DataType::Null => value.cast(&DataType::LargeUtf8),
         kind => Err(wrong(format!("`{name}` works on text, and this is {kind}"))
-            .hint("make a text of it with text(...)")),
+            .hint("convert it with text(...)")),
     }
 }
 

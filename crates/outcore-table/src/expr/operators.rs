@@ -31,7 +31,7 @@ pub(super) fn truth(value: Value) -> Result<Value> {
     }
 }
 
-/// One behind the other with `and` or `or`.
+/// One after the other with `and` or `or`.
 pub(super) fn connected(operator: Operator, one: Value, other: Value) -> Result<Value> {
     let is_scalar = one.is_scalar && other.is_scalar;
     let rows_count = match one.is_scalar {
@@ -297,7 +297,7 @@ fn divided(operator: Operator, one: &Value, other: &Value) -> Value {
     Value::computed(Arc::new(made), one.is_scalar && other.is_scalar)
 }
 
-/// Two texts, one behind the other.
+/// Two texts, one after the other.
 fn joined(one: &Value, other: &Value) -> Result<Value> {
     let is_scalar = one.is_scalar && other.is_scalar;
     let rows_count = match one.is_scalar {

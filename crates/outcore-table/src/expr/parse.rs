@@ -143,7 +143,7 @@ impl<'a> Parser<'a> {
         Ok(left)
     }
 
-    /// `is null`, `in (...)` and their opposites, behind an operand.
+    /// `is null`, `in (...)` and their opposites, after an operand.
     fn test(&mut self, left: &Node) -> Result<Option<Node>> {
         let of = || Box::new(left.clone());
         if self.cursor.take_word("is") {

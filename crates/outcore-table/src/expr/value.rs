@@ -155,7 +155,7 @@ impl Value {
         self.cast(data_type).is_ok()
     }
 
-    /// Digits behind the point, of what can be a decimal.
+    /// Digits after the point, of what can be a decimal.
     fn scale(&self) -> Option<i8> {
         match (&self.origin, self.data_type()) {
             (Origin::Number(text), _) => {

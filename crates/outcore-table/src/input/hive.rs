@@ -76,7 +76,7 @@ pub(super) fn field_of<'a>(name: &str, values: impl Iterator<Item = Option<&'a s
     Arc::new(Field::new(name, data_type, is_nullable))
 }
 
-/// The column of `field` for so many rows of one file.
+/// The column of `field` for this many rows of one file.
 pub(super) fn column(field: &Field, value: Option<&str>, rows_count: usize) -> ArrayRef {
     if field.data_type() == &DataType::Int64 {
         let value = value.and_then(|value| value.parse::<i64>().ok());

@@ -365,7 +365,7 @@ fn metadata_at(
     file.read_with(transfers, &range, || Ok(())).map(Some)
 }
 
-/// Metadata behind the continuation and the length, or the length alone, as old writers had it.
+/// Metadata after the continuation and the length, or the length alone, as old writers had it.
 fn without_prefix(metadata: &[u8]) -> &[u8] {
     let skip = if metadata.starts_with(&CONTINUATION) {
         8

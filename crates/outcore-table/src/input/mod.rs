@@ -9,7 +9,7 @@
 //!
 //! Files of one input have the same columns, in any order, or an error names file, column and both types; with
 //! [`InputOptions::is_union`] a column that a file lacks is null there. Directories called `key=value` are
-//! columns behind those of the files ([`hive`]). [`InputOptions::columns`] chooses columns, which then are all that is
+//! columns after those of the files ([`hive`]). [`InputOptions::columns`] chooses columns, which then are all that is
 //! read; [`InputOptions::predicates`] leave out row groups ([`predicate`]) and whole directories.
 //!
 //! Everything unusable is a named error: other formats, encryption, damaged footers and pages, names that are not
@@ -58,7 +58,7 @@ use text::{TextFile, TextReader, settle};
 const READ: &str = "read tables";
 /// What a reader reserves, by its name in a ledger.
 const READER: &str = "row groups being read";
-/// So many first bytes tell a format.
+/// How many of the first bytes tell a format.
 const HEAD_BYTES: u64 = 8;
 /// How names of files end that are looked for in directories.
 const ENDINGS: [&str; 7] = ["parquet", "pq", "parq", "arrow", "arrows", "feather", "ipc"];
@@ -613,7 +613,7 @@ fn open_all(
     Ok(files)
 }
 
-/// The columns of all files, and behind them those that directories name.
+/// The columns of all files, and after them those that directories name.
 fn full_schema(files: &[TableFile], is_union: bool) -> Result<SchemaRef> {
     let Some(first) = files.first() else {
         return Err(

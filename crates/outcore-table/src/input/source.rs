@@ -28,7 +28,7 @@ use parquet::file::reader::{ChunkReader, Length};
 const REQUEST_BYTES: usize = 2 << 20;
 /// What is read of a column at least, where it is read by stretches.
 const WINDOW_BYTES: u64 = 256 << 10;
-/// More than any header of a page: so much is there when one is read, or the column ends.
+/// More than any header of a page: this much is there when one is read, or the column ends.
 const HEADER_BYTES: u64 = 32 << 10;
 const READ: &str = "read table";
 /// What is read ahead where a file is read from its begin to its end.

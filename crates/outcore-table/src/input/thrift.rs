@@ -59,7 +59,7 @@ impl Walk<'_> {
         None
     }
 
-    /// The next field of a struct, behind the field `before`: its number and type. Nothing at the end.
+    /// The next field of a struct, after the field `before`: its number and type. Nothing at the end.
     fn field(&mut self, before: i64) -> Option<(i64, u8)> {
         let head = self.byte().filter(|&head| head != 0)?;
         let id = match head >> 4 {

@@ -217,7 +217,7 @@ pub(super) struct PassPlan<'a> {
 }
 
 impl<'a> PassPlan<'a> {
-    /// For an output of a schema and so many rows, if that is known; `name` is that of the job and of its phase.
+    /// For an output of a schema and this many rows, if that is known; `name` is that of the job and of its phase.
     pub(super) fn of(
         job: &'a Job,
         name: &'static str,

@@ -35,7 +35,7 @@ const MERGE: &str = "merge tables";
 /// Rows that are put together at once.
 const ROWS_AT_ONCE: usize = 2048;
 
-/// Strings of bytes, one behind another.
+/// Strings of bytes, one after another.
 #[derive(Default)]
 struct Strings {
     bytes: Vec<u8>,
@@ -83,7 +83,7 @@ impl Block {
 /// Merges the files of `ends`, each of which is in the order of `order`.
 ///
 /// # Errors
-/// As [`super::sort`]; corrupt: a file that is not in order; memory for so many files.
+/// As [`super::sort`]; corrupt: a file that is not in order; memory for this many files.
 pub fn merge(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<TableSummary> {
     let started = Instant::now();
     let input = open(job, ends)?;

@@ -18,7 +18,7 @@
 //! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place | - |
 //!
 //! [`merge`](fn@merge) takes tables that are sorted already, and reads them side by side instead. [`count_by`] is a group-by with
-//! a sort behind it, and [`diff`](fn@diff) two sorts, the results of which are read side by side.
+//! a sort after it, and [`diff`](fn@diff) two sorts, the results of which are read side by side.
 //!
 //! Decoding and encoding, the greater part of the work, are done by all threads: pieces of the input side by side, and
 //! parts of the output side by side ([`outcore::sort::lines::rows`]).

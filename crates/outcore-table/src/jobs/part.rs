@@ -45,7 +45,7 @@ pub fn head(job: &Job, ends: &TableEnds<'_>, rows_count: u64) -> Result<TableSum
     copy_changed(job, &input, to, &first)?.publish()
 }
 
-/// Of each piece so many of its first rows.
+/// Of each piece this many of its first rows.
 struct First(Vec<u64>);
 
 impl Change for First {
@@ -164,7 +164,7 @@ impl Drawn {
         Ok(drawn)
     }
 
-    /// Whether a row is drawn, where so many before it were.
+    /// Whether a row is drawn, where this many before it were.
     fn is_next(&self, row: u64, taken: u64) -> bool {
         let number = XxHash3_64::oneshot_with_seed(self.seed, &row.to_le_bytes());
         let place = (u128::from(number) * u128::from(self.rows_count - row)) >> 64;

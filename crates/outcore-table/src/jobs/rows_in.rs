@@ -35,7 +35,7 @@ const LEN_ROWS: usize = 4096;
 const KEY_BYTES_MAX: usize = 256;
 /// Rows that the engine is shown at once in a sample.
 const SHOWN_ROWS: usize = 32;
-/// A row's position is its place in its piece, and above so many bits the number of the piece.
+/// A row's position is its place in its piece, and above this many bits the number of the piece.
 const PLACE_BITS: u32 = 40;
 /// Rows that are encoded at once, at most.
 pub(super) const ROWS_AT_ONCE: usize = 2048;
@@ -47,10 +47,10 @@ pub(super) enum RowKeys<'k> {
     Columns,
     /// A random number that the seed and the row's position give.
     Random { seed: u64 },
-    /// The columns of the codec's order, and behind them nothing but the row's position, and of the key the front that this
+    /// The columns of the codec's order, and after them nothing but the row's position, and of the key the front that this
     /// other codec makes.
     Places { group: &'k RowCodec },
-    /// Columns of groups, and behind them columns of an order and the row's position, which decide between the rows of one.
+    /// Columns of groups, and after them columns of an order and the row's position, which decide between the rows of one.
     Window { plan: &'k WindowPlan },
 }
 
@@ -347,7 +347,7 @@ impl RowSource for RowsIn<'_> {
     }
 }
 
-/// A batch in parts of so many rows at most.
+/// A batch in parts of this many rows at most.
 pub(super) fn parts_of(
     batch: &RecordBatch,
     rows_at_once: usize,

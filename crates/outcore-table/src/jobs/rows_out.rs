@@ -77,7 +77,7 @@ pub(super) fn part_bytes(
 }
 
 impl<'a> RowsOut<'a> {
-    /// For about `data_bytes` of rows, of `row_bytes` each on average, which become so much of a file.
+    /// For about `data_bytes` of rows, of `row_bytes` each on average, which become this much of a file.
     pub(super) fn new(
         output: &'a TableOutput,
         (codec, columns): (&'a RowCodec, Option<&'a [usize]>),

@@ -1,7 +1,7 @@
 //! Some rows of a table, with other columns.
 //!
 //! Contract: [`select`] copies the rows for which all conditions are true, with columns that are computed of the input's:
-//! one of a name that there is takes its place, others come behind. Conditions and computed columns see the columns of
+//! one of a name that there is takes its place, others come last. Conditions and computed columns see the columns of
 //! the input alone. Row groups that the conditions rule out by their statistics, and directories by their names, are not
 //! read, nor are columns that nobody asks for. Rows keep their order.
 //!

@@ -146,7 +146,7 @@ pub(super) struct Rows<'a> {
     pub(super) tie: Tie,
     /// One row a key.
     pub(super) is_unique: bool,
-    /// So many of the first of them are written, if not all.
+    /// How many of the first rows are written; all if not given.
     pub(super) first: Option<u64>,
     /// The columns that are written, by their places, if not all.
     pub(super) columns: Option<&'a [usize]>,
@@ -264,7 +264,7 @@ pub(super) fn shapes(
     (reads, writes)
 }
 
-/// Sorts rows of which none is left out, on so many threads; scratch goes to `dir` where the job names no drives.
+/// Sorts rows of which none is left out, on this many threads; scratch goes to `dir` where the job names no drives.
 ///
 /// # Errors
 /// As [`sort_rows`].

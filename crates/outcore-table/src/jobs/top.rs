@@ -1,7 +1,7 @@
 //! The filter in front of a sort of which only the first rows are wanted, and the end of its output.
 //!
 //! Contract: no row that is among the first is left out. A thread that reads knows the least keys that it has met so far, as many as
-//! rows are wanted. A row behind all of these is none of the first, and is left out before it is sorted. Of rows in a random order
+//! rows are wanted. A row after all of these is none of the first, and is left out before it is sorted. Of rows in a random order
 //! hardly more than those wanted times ln(n / wanted) are sorted; of rows that come in the opposite order all of them are,
 //! and go through scratch.
 //!
@@ -19,7 +19,7 @@ use super::rows_in::RowsIn;
 use super::rows_out::RowsOut;
 use crate::rows::key_of;
 
-/// The keys that are known take so much of the memory, one part in this many.
+/// The keys that are known take this much of the memory, one part in this many.
 const KEYS_SHARE: u64 = 8;
 /// Bytes of a key that is known, beside its own.
 const KEPT_BYTES: u64 = 64;
@@ -35,7 +35,7 @@ pub(super) struct TopIn<'a> {
     readers_count: usize,
     /// Memory of a reader for keys.
     keys_bytes: u64,
-    /// Readers that have begun, of which only so many get rows.
+    /// Readers that have begun, of which only this many get rows.
     begun: AtomicUsize,
 }
 
@@ -124,7 +124,7 @@ impl RowSource for TopIn<'_> {
                     some.push(row)?;
                 }
             }
-            // Rows keep their order, and the next batch begins behind all of this one.
+            // Rows keep their order, and the next batch begins after all of this one.
             match some.is_empty() {
                 true => Ok(()),
                 false => take(&some, position),
@@ -216,7 +216,7 @@ impl RowSink for TopOut<'_> {
     fn begin(&self, number: usize, rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
         let before = rows_before.unwrap_or(0);
         Ok(Box::new(TopPart {
-            // Rows behind the first ones are not written, wherever that would be.
+            // Rows after the first ones are not written, wherever that would be.
             part: self.rows.begin(number, Some(before.min(self.wanted)))?,
             left: self.wanted.saturating_sub(before),
         }))

@@ -8,7 +8,7 @@
 //! open always gets on. [`TableOutput::publish`] writes the footers and makes the files appear, by
 //! the engine's staged output; dropped before, nothing is left.
 //!
-//! Row groups end after so many rows, so many encoded bytes, with their section, and with their file. Output
+//! Row groups end after this many rows, this many encoded bytes, with their section, and with their file. Output
 //! depends on the rows, on where sections begin and on options alone, not on threads or time; the memory of a
 //! writer is an option here. Parquet: the files say what they are sorted by, have page indexes and statistics, and
 //! keep the schema's metadata; dictionary columns are written by dictionary, and read back as they were; times in seconds,
@@ -588,7 +588,7 @@ impl Section<'_> {
     }
 }
 
-/// A section that is given up ends the output: those behind it would wait for ever.
+/// A section that is given up ends the output: later ones would wait for ever.
 impl Drop for Section<'_> {
     fn drop(&mut self) {
         if !self.is_finished {

@@ -61,7 +61,7 @@ impl Codec {
         }
     }
 
-    /// As people write it: a name, and for some a level behind a colon, as in `zstd:9`.
+    /// As people write it: a name, and for some a level after a colon, as in `zstd:9`.
     ///
     /// # Errors
     /// Usage: another name; a level that is not a number or where there is none.
@@ -144,7 +144,7 @@ pub enum FileRows {
     /// All the same number, about.
     #[default]
     Equal,
-    /// Each so many, but the last.
+    /// Each this many, but the last.
     Each(u64),
     /// The first ends in front of the first of these rows, and so on; the last takes what is left.
     Ends(Vec<u64>),
@@ -314,7 +314,7 @@ impl OutputOptions {
         })
     }
 
-    /// The columns of the order as far as they are plain ones; those behind a nested one cannot be named.
+    /// The columns of the order as far as they are plain ones; those after a nested one cannot be named.
     fn sorting_columns(&self, schema: &Schema) -> Result<Option<Vec<SortingColumn>>> {
         let mut columns = Vec::new();
         for key in &self.sorted_by {

@@ -86,8 +86,8 @@ impl KeyColumn {
         self
     }
 
-    /// A column as people write it: its name, and behind colons `desc` or `asc` (`r` is `desc`, too) and `nulls-first` or
-    /// `nulls-last`. A name that ends like that itself gets a colon behind it.
+    /// A column as people write it: its name, and after colons `desc` or `asc` (`r` is `desc`, too) and `nulls-first` or
+    /// `nulls-last`. A name that ends like that itself gets a colon at its end.
     ///
     /// # Errors
     /// Usage: no name.

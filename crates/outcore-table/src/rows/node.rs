@@ -27,11 +27,11 @@ pub(super) enum Form {
     Null,
     /// A bit each, the first in the lowest.
     Bool,
-    /// So many bytes each, as in Arrow's buffer.
+    /// Of this many bytes each, as in Arrow's buffer.
     Fixed { width_bytes: usize },
     /// A length and the bytes, each.
     Bytes,
-    /// A length each; behind them the elements of all of them.
+    /// A length each; after them the elements of all of them.
     List { child: Box<Node> },
     /// The elements of all, those of nulls included.
     FixedList { child: Box<Node>, count: usize },

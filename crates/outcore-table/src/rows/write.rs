@@ -226,7 +226,7 @@ impl Column {
         }
     }
 
-    /// Writes each row's values at its cursor, which moves behind them.
+    /// Writes each row's values at its cursor, which moves past them.
     pub(super) fn write(&self, spans: impl Spans, out: &mut [u8], cursors: &mut [usize]) {
         if self.has_bits {
             self.write_bits(spans, out, cursors);

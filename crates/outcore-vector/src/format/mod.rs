@@ -284,10 +284,10 @@ impl VectorFile {
         Ok(numbers)
     }
 
-    /// The file that `path` becomes for so many rows, as its name tells; of bare numbers if it tells nothing.
+    /// The file that `path` becomes for this many rows, as its name tells; of bare numbers if it tells nothing.
     ///
     /// # Errors
-    /// Usage: the name tells another kind of number, or the format has no room for so many rows.
+    /// Usage: the name tells another kind of number, or the format has no room for this many rows.
     pub(crate) fn to_write(
         path: &Path,
         element: Element,

@@ -76,7 +76,7 @@ fn check(base: &VectorFile) -> Result<()> {
     let (cause, hint) = match base.element {
         Element::F32 | Element::F64 | Element::F16 => return Ok(()),
         Element::I8 | Element::U8 => (
-            "an index of it would be no smaller than it",
+            "an index of it would not be smaller than the file itself",
             "search it without one",
         ),
         Element::I32 | Element::I64 => (

@@ -63,7 +63,7 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// So many lists by the Euclidean distance.
+    /// This many lists by the Euclidean distance.
     pub fn new(lists: usize) -> Self {
         ListOptions {
             lists,
@@ -83,7 +83,7 @@ pub(super) struct ListFacts {
     tables_checksum: u64,
 }
 
-/// Bytes of the tables of so many lists, filled up.
+/// Bytes of the tables of this many lists, filled up.
 fn tables_bytes(lists: usize, dimension: usize) -> u64 {
     let numbers = lists as u64 * dimension as u64 + lists as u64 + 1;
     (numbers * size_of::<f64>() as u64).next_multiple_of(HEADER_BYTES as u64)
@@ -288,7 +288,7 @@ pub(crate) struct ListFile {
 }
 
 impl ListFile {
-    /// The index at `path`, of so many bytes, which notes `lists` of a base whose facts are `facts`.
+    /// The index at `path`, of this many bytes, which notes `lists` of a base whose facts are `facts`.
     pub(super) fn open(
         job: &Job,
         (path, len_bytes): (&Path, u64),

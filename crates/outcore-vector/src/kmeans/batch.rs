@@ -42,12 +42,12 @@ const MOVES: u64 = 3;
 pub struct Batches {
     /// Rows of a batch.
     pub rows: usize,
-    /// The run ends when so many batches in turn have not improved the smoothed distance; never, if there is none.
+    /// The run ends when this many batches in turn have not improved the smoothed distance; never, if there is none.
     pub patience: Option<u32>,
 }
 
 impl Batches {
-    /// Batches of so many rows, ten of which may pass without improvement, as in scikit-learn.
+    /// Batches of this many rows, ten of which may pass without improvement, as in scikit-learn.
     pub fn new(rows: usize) -> Self {
         Batches {
             rows,

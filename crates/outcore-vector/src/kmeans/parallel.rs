@@ -3,7 +3,7 @@
 //! Contract: k-means|| (Bahmani, Moseley, Vattani, Kumar and Vassilvitskii, "Scalable K-Means++", PVLDB 2012, algorithm 2).
 //! From one random row on, each of [`ROUNDS`] passes draws twice as many rows as there are centroids, with a probability in proportion
 //! to the square of their distance from those drawn before. A last pass counts the rows of the base that are nearest to
-//! each, and a k-means++ with these weights chooses the centroids among them. A pass draws exactly so many rows by
+//! each, and a k-means++ with these weights chooses the centroids among them. A pass draws exactly this many rows by
 //! Ohlsson's sequential Poisson sampling (Journal of Official Statistics 1998): those with the least random number divided by
 //! their weight; a row's random number is a function of seed, round and row. So the start depends on base and seed alone.
 //!
@@ -98,7 +98,7 @@ impl Seeding<'_> {
         Ok(vectors)
     }
 
-    /// Draws rows that are far from the centroids; fewer, where not so many have any distance.
+    /// Draws rows that are far from the centroids; fewer, where not this many have any distance.
     fn draw(
         &self,
         (round, rows): (u64, usize),

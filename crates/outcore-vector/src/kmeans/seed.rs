@@ -18,7 +18,7 @@ use crate::exact::squared_distance;
 use crate::format::VectorFile;
 use crate::product::vectorized;
 
-/// Rows of a sample, at least, where the base has so many.
+/// Rows of a sample, at least, where the base has this many.
 const SAMPLE_ROWS_MIN: u64 = 4096;
 /// Rows of a sample for each centroid.
 const SAMPLE_ROWS_EACH: u64 = 8;

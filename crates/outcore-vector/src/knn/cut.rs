@@ -24,7 +24,7 @@ use crate::product::vectorized;
 
 /// Queries with a larger norm are beyond what f32 can tell.
 const NORM_MAX: f64 = 1e15;
-/// A square that is less than so many times what may underflow in it says too little about a norm: 2^26.
+/// A square that is less than this many times what may underflow in it says too little about a norm: 2^26.
 const BLURRED: f32 = 67_108_864.0;
 /// The unit roundoff of f32.
 const UNIT: f64 = 1.0 / 16_777_216.0;

@@ -27,7 +27,7 @@ use crate::index::{IndexFile, input_of};
 use crate::product::{Matrix, products};
 use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase, strange};
 
-/// So many candidates are never too many, if the memory holds them.
+/// A number of candidates that is never too large, if the memory holds them.
 const CANDIDATES_FEW: u64 = 4096;
 /// Candidates are read in blocks of this size.
 const BLOCK_BYTES: u64 = 4096;
@@ -89,7 +89,7 @@ impl Scanner {
     }
 }
 
-/// What a thread of a search through an index needs, for so many queries.
+/// What a thread of a search through an index needs, for this many queries.
 pub(super) fn memory_bytes(job: &Job, base: &VectorFile, count: usize, k: usize) -> u64 {
     let each = candidates_max(job, base).div_ceil(Scan::threads_wanted(job, base));
     Scanner::memory_bytes(count, k, each)

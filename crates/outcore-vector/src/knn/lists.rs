@@ -89,7 +89,7 @@ impl Probes {
         (each_thread as u64, of_queries + of_lists as u64)
     }
 
-    /// The lists of each query: so many, and further ones where these have fewer than `rows_min` rows.
+    /// The lists of each query: this many, and further ones where these have fewer than `rows_min` rows.
     pub(super) fn find(
         job: &Job,
         lists: &ListFile,

@@ -85,11 +85,11 @@ pub struct KnnOptions {
     pub index: Option<PathBuf>,
     /// Of an index with lists, how many are read for each query; all without a number.
     pub probes: Option<usize>,
-    /// Of so many queries the recall is measured, where not all lists are read.
+    /// Of this many queries the recall is measured, where not all lists are read.
     pub recall_queries: usize,
 }
 
-/// The recall is measured of so many queries, unless another number is asked for.
+/// The recall is measured of this many queries, unless another number is asked for.
 pub const RECALL_QUERIES: usize = 100;
 
 impl KnnOptions {
@@ -250,7 +250,7 @@ pub fn knn(
 }
 
 /// The queries of the next pass, and that pass: as many as leave memory for all threads, but no fewer than [`GROUP_MIN`]
-/// for their sake. `memory` is what so many need for each thread, and for all together.
+/// for their sake. `memory` is what this many need for each thread, and for all together.
 fn plan<'b>(
     job: &Job,
     base: &'b VectorFile,

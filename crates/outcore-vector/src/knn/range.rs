@@ -279,7 +279,7 @@ impl Group<'_> {
         self.add(job, passed.states, found)
     }
 
-    /// Puts the results of all threads in order, behind those that are known.
+    /// Puts the results of all threads in order, after those that are known.
     fn add(&self, job: &Job, finders: Vec<Finder>, found: &mut Within) -> Result<()> {
         let hits = || finders.iter().flat_map(|finder| finder.hits.iter());
         let mut starts = vec![0; self.queries.count() + 1];

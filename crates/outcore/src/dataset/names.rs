@@ -14,7 +14,7 @@ use outcore_io::output::parent_of;
 use outcore_io::{Error, Result};
 
 const OPEN: &str = "open input";
-/// So many bytes of a file say how long its header is.
+/// How many bytes of a file say how long its header is.
 const PREFIX_BYTES: u64 = 16;
 
 /// The files of a name.

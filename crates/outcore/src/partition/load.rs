@@ -161,7 +161,7 @@ impl Load {
         Ok(area)
     }
 
-    /// Copies segments that stayed in memory behind what was loaded.
+    /// Copies segments that stayed in memory after what was loaded.
     ///
     /// # Panics
     /// If the area is too short.

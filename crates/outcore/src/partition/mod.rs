@@ -177,7 +177,7 @@ impl<'a> Partition<'a> {
         Spill::new(self, spilling, bucket_count)
     }
 
-    /// So many segments fewer may stay in memory.
+    /// Lowers the number of segments that may stay in memory by this many.
     pub(crate) fn take_resident(&self, segments: usize) {
         let left = &self.resident_left;
         left.fetch_sub(segments as i64, Ordering::Relaxed);

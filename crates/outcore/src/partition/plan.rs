@@ -289,7 +289,7 @@ impl PartitionPlan {
     }
 
     /// The same, with what is read where it is read in order: blocks, and lines across them, of which a thread may have
-    /// so many long ones at once.
+    /// this many long ones at once.
     pub(crate) fn with_regions(&self, ledger: Ledger, long_lines: usize) -> Ledger {
         let (threads, sizes) = (self.job.threads, self.region_sizes());
         let reads_bytes = Pool::total_bytes(sizes.slot_bytes(), sizes.slots() * threads);
@@ -439,7 +439,7 @@ impl PartitionPlan {
         self.predicted_written_bytes = written.sum();
     }
 
-    /// The plan for people: `what` is done, `notes` on the distribution and what comes behind it, the ledger.
+    /// The plan for people: `what` is done, `notes` on the distribution and what comes after it, the ledger.
     pub(crate) fn describe(
         &self,
         f: &mut fmt::Formatter<'_>,

@@ -13,7 +13,7 @@ use outcore_io::Result;
 /// A reference to a string in an area.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ref {
-    /// Bytes at the depth that is sorted by, zeros behind the string's end.
+    /// Bytes at the depth that is sorted by, zeros past the string's end.
     pub(crate) word: u64,
     /// Where the string begins in its area.
     pub(crate) at: u32,

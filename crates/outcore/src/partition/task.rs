@@ -49,18 +49,18 @@ pub(crate) enum Sink<'a> {
 pub(crate) struct Tasks<'a, K> {
     list: Vec<Mutex<Option<BucketTask<K>>>>,
     next: AtomicUsize,
-    /// Tasks at this and behind are not taken now.
+    /// Tasks from this one on are not taken now.
     end: AtomicUsize,
-    /// Ends of the ranges of tasks that one worker takes; of the tasks behind the last, each alone.
+    /// Ends of the ranges of tasks that one worker takes; of the tasks after the last, each alone.
     part_ends: Vec<usize>,
     sink: Sink<'a>,
-    /// Whether output lies behind that of the buckets before, whatever was left out of these.
+    /// Whether output lies after that of the buckets before, whatever was left out of these.
     is_appended: bool,
     sequencer: Sequencer,
 }
 
 impl<'a, K> Tasks<'a, K> {
-    /// Output of a task begins where its `start_bytes` says, or right behind what came of those before it if
+    /// Output of a task begins where its `start_bytes` says, or right after what came of those before it if
     /// `is_appended`.
     pub(crate) fn new(list: Vec<BucketTask<K>>, sink: Sink<'a>, is_appended: bool) -> Self {
         let end = AtomicUsize::new(list.len());
@@ -139,7 +139,7 @@ impl<'a, K> Tasks<'a, K> {
 
 /// What a kind of job does with a bucket.
 pub(crate) trait BucketWork<K> {
-    /// Where in its area a bucket is loaded: in front of the first whole block behind that byte.
+    /// Where in its area a bucket is loaded: in front of the first whole block after that byte.
     fn load_at(&self, _task: &BucketTask<K>) -> usize {
         0
     }
@@ -295,7 +295,7 @@ impl<'a, K> TaskWorker<'a, K> {
         Ok(())
     }
 
-    /// Where the output of a bucket goes: where that was planned, or behind the output of the buckets before
+    /// Where the output of a bucket goes: where that was planned, or after the output of the buckets before
     /// it, which it waits for. `bytes` says how long it is, and sees in its turn what the last item was that
     /// was kept before, to leave it out here.
     pub(crate) fn place(

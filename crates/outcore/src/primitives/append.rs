@@ -227,7 +227,7 @@ impl<'a> Appender<'a> {
         Ok(())
     }
 
-    /// Places what `lane` holds, and the lanes behind it as far as they are complete.
+    /// Places what `lane` holds, and what the lanes after it hold as far as they are complete.
     fn bring_to_front(
         &self,
         reader: &mut Reader<'_>,
@@ -401,7 +401,7 @@ pub(crate) struct Placing<'a> {
     pub(crate) arrange: &'a Arrange<'a>,
     /// In order.
     pub(crate) in_sequence: Option<&'a InSequence<'a>>,
-    /// Bytes of an area that results may fill; what is behind is for `arrange`.
+    /// Bytes of an area that results may fill; the rest of it is for `arrange`.
     pub(crate) fill_bytes: usize,
 }
 
@@ -587,7 +587,7 @@ impl<P: Producer> Worker<'_, '_, P> {
     }
 }
 
-/// Bytes of an area for a piece: what a streaming piece hands on is copied behind what it makes.
+/// Bytes of an area for a piece: what a streaming piece hands on is copied to the end of what it makes.
 pub(crate) fn areas_for(yields: Yield, is_arranged: bool) -> usize {
     1 + usize::from(yields == Yield::Any) + usize::from(is_arranged)
 }

@@ -1,4 +1,4 @@
-//! Neighbours with one key: `segmented_reduce`, and behind a sort `reduce_by_key`, `group_by_key`.
+//! Neighbours with one key: `segmented_reduce`, and after a sort `reduce_by_key`, `group_by_key`.
 //!
 //! Contract (ParlayLib, Blelloch, Anderson, Dhulipala, SPAA 2020: `reduce_by_key`, `group_by_key`; the
 //! sort that stands in front is that of [`sort`](mod@crate::sort)): [`segmented_reduce`] combines

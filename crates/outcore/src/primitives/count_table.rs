@@ -38,7 +38,7 @@ impl CountTable {
         1 << places.max(PLACES_MIN).ilog2()
     }
 
-    /// Distinct items that a table of so many places holds.
+    /// How many distinct items a table of this many slots holds.
     pub(super) fn items_max(places: usize) -> usize {
         places * LOAD_PERCENT / 100
     }

@@ -43,7 +43,7 @@ pub struct LoadedFile<'a> {
     pub index: usize,
     /// Its name.
     pub path: &'a Path,
-    /// Its data, what is behind its header.
+    /// Its data, which follow its header.
     pub bytes: &'a [u8],
 }
 
@@ -86,7 +86,7 @@ pub fn map_files<R: Send>(
     Ok((results, summary))
 }
 
-/// What `f` makes of each of `inputs`, with what `state` makes for the thread; and what is foretold of it, where so much
+/// What `f` makes of each of `inputs`, with what `state` makes for the thread; and what is foretold of it, where this much
 /// is `written`.
 pub(super) fn each_file<T, R: Send>(
     job: &Job,

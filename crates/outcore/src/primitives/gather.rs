@@ -29,7 +29,7 @@ const CHUNK_MIN: usize = 1 << 10;
 /// The elements of `element_bytes` at `positions` of `inputs`, one after another in the order asked.
 ///
 /// # Errors
-/// [`Kind::Usage`] for a position behind the end, [`Kind::Memory`] where the result does not fit,
+/// [`Kind::Usage`] for a position past the end, [`Kind::Memory`] where the result does not fit,
 /// what reading fails with.
 pub fn gather(
     job: &Job,

@@ -71,7 +71,7 @@ pub(crate) fn append_in_order<P: Producer>(
         (None, Output::Pipe(pipe)) => Appender::to_pipe(&pass, pipe),
         (None, _) => return Ok(pass.summary(0, 0)),
     };
-    // Of so many items there are no more results.
+    // Of this many items there are no more results.
     let most = match producer.yields() {
         Yield::Any => Forecast::Unknown,
         _ => Forecast::AtMost(pass.count() * result_bytes as u64),

@@ -44,7 +44,7 @@ const INPUT: &str = "pieces to read";
 pub(crate) const RESULTS: &str = "areas for results";
 pub(crate) const BESIDE: &str = "what is kept beside the pieces";
 
-/// So many bytes, wherever they begin, in whole blocks.
+/// This many bytes, wherever they begin, in whole blocks.
 fn with_borders(bytes: u64) -> u64 {
     block_ceil(bytes) + 2 * BLOCK_BYTES as u64
 }
@@ -90,7 +90,7 @@ pub(crate) struct Geometry {
     pub(crate) spare_bytes: u64,
 }
 
-/// A multiple of `grain` items of so many bytes that ends at a multiple of [`WRITE_ALIGN_BYTES`], unless that is
+/// A multiple of `grain` items of the given size that ends at a multiple of [`WRITE_ALIGN_BYTES`], unless that is
 /// longer than `bytes_max`.
 fn aligned_unit(grain: u64, item_bytes: u64, bytes_max: u64) -> u64 {
     let even_bits = (grain * item_bytes).trailing_zeros();
@@ -300,13 +300,13 @@ impl<'a> Pass<'a> {
         self.pieces.sources.count
     }
 
-    /// Begins a phase that takes each piece once and writes so much.
+    /// Begins a phase that takes each piece once and writes the given amount.
     pub(crate) fn begin_phase(&self, name: &'static str, written: Forecast) {
         let read_bytes = self.pieces.sources.read_bytes();
         self.begin_reading(name, (read_bytes.into(), written));
     }
 
-    /// Begins a phase that reads and writes so much.
+    /// Begins a phase that reads and writes the given amounts.
     pub(crate) fn begin_reading(&self, name: &'static str, moves: (Forecast, Forecast)) {
         // Positions are counted, whatever share of their bytes is read anew.
         let sources = &self.pieces.sources;
@@ -352,7 +352,7 @@ impl<'a> Pass<'a> {
             .try_for_each(|leaf| check_unchanged(&self.volume, &leaf.parts, false))
     }
 
-    /// What was done: so many results, of which so many bytes went to a pipe.
+    /// What was done: the number of results, and how many of their bytes went to a pipe.
     pub(crate) fn summary(&self, records: u64, piped_bytes: u64) -> Summary {
         let mut phases = self.phases();
         if let Some(name) = phases.current.take() {
@@ -417,7 +417,7 @@ struct Loading {
 /// One thread's reads.
 pub(crate) struct Reader<'a> {
     pass: &'a Pass<'a>,
-    /// Reads by slot and source; what is made of them is written behind.
+    /// Reads by slot and source; what is made of them is written after them.
     pub(crate) transfers: Transfers<(usize, usize)>,
     pools: Vec<Option<Pool>>,
     loading: Vec<Option<Loading>>,

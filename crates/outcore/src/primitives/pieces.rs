@@ -26,11 +26,11 @@ use outcore_io::memory::BLOCK_BYTES;
 use outcore_io::port::{Port, Volume};
 use outcore_io::{Error, Result};
 
-/// About so many bytes of all sources make a grain.
+/// The approximate size of a grain, summed over all sources.
 const GRAIN_BYTES: u64 = 64 << 10;
 /// Grains are whole blocks unless that would make them larger than this.
 const GRAIN_BYTES_MAX: u64 = 256 << 10;
-/// A generated element counts as so many bytes.
+/// The size that a generated element is counted with.
 const GENERATED_BYTES: u64 = 8;
 
 /// A source that is open.
@@ -77,9 +77,9 @@ pub(crate) struct Piece {
 pub(crate) enum Lanes {
     /// Drives work side by side; order does not matter.
     Drives,
-    /// So many stretches of the sequence side by side, each in order.
+    /// This many stretches of the sequence side by side, each in order.
     Stretches(usize),
-    /// So many stretches one after another, each in order.
+    /// This many stretches one after another, each in order.
     InOrder(usize),
 }
 
@@ -378,7 +378,7 @@ pub(crate) struct Pieces {
     pub(crate) sources: Sources,
     /// Positions in a piece.
     pub(crate) items: u64,
-    /// Of so many pieces of a segment one is handed out.
+    /// One of this many pieces of a segment is handed out.
     stride: u64,
     claims: Mutex<Claims>,
 }
@@ -504,7 +504,7 @@ impl Pieces {
         least.map(|(lane, _)| (lane, 0))
     }
 
-    /// Of each drive only the next lane counts: those behind it would take its allowance.
+    /// Only the next lane of each drive counts: later ones would take its allowance.
     fn choose_in_order(&self, claims: &Claims, port: &Port) -> Option<(usize, u64)> {
         let Ahead {
             free_bytes,

@@ -127,7 +127,7 @@ pub(crate) fn plan_scan<P: Producer>(job: &Job, producer: &P, outs: usize) -> Re
     plan_of(job, producer, "scan", fates)
 }
 
-/// Whether so many drives hold the data that reading all at once, twice, takes less time than one
+/// Whether the data lie on enough drives that reading all at once, twice, takes less time than one
 /// after another: what memory can hold need not wait.
 fn is_faster_read_twice(job: &Job, leaves: &[Leaf]) -> Result<bool> {
     let volume = Volume::new(Arc::clone(&job.device), &[])?;

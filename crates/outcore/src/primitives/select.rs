@@ -5,7 +5,7 @@
 //! equal ones in the order of the sequence; [`top_k_each`] more of them than the memory holds.
 //! [`histogram`] counts items by a number that a function gives each.
 //!
-//! Bounds: I/O is at most one read of the sources, of [`top_k_each`] one for each so many as the memory
+//! Bounds: I/O is at most one read of the sources, of [`top_k_each`] one for each this many as the memory
 //! selects; memory is twice `k` items and their places, or a counter a bin, a thread.
 
 use std::cmp::Ordering;
@@ -173,7 +173,7 @@ type Placed<T> = (T, (u64, u64));
 /// What a thread has kept.
 struct Best<T> {
     items: Vec<Placed<T>>,
-    /// The last of the first `k`, once there were so many.
+    /// The last of the first `k`, once there are that many.
     least: Option<Placed<T>>,
 }
 
@@ -273,7 +273,7 @@ where
         (self.compare)(&b.0, &a.0).then_with(|| a.1.cmp(&b.1))
     }
 
-    /// Hands out the first `k` that come behind `behind`, in order; gives the last of them.
+    /// Hands out the first `k` that come after `behind`, in order, and returns the last of them.
     fn pass(
         &self,
         pass: &Pass<'_>,

@@ -30,7 +30,7 @@ pub(crate) fn lengths_of(job: &Job, files: &[Input], element_bytes: usize) -> Re
 }
 
 /// How one read of `files` of elements of `element_bytes` would go about it: the `steps` for people, in one `phase`, of
-/// which `moved` says what is read and written where they have so many bytes of data. Nothing is read.
+/// which `moved` gives the reads and writes for files of this many bytes of data. Nothing is read.
 ///
 /// # Errors
 /// As for reading them.

@@ -41,7 +41,7 @@ pub struct PassPlan {
 }
 
 impl PassPlan {
-    /// How one read of files, or none, would go about it: a phase that reads and writes so much on the drives of
+    /// How one read of files, or none, would go about it: a phase that reads and writes these amounts on the drives of
     /// `volume`.
     pub(crate) fn of_files(
         job: &Job,
@@ -95,7 +95,7 @@ impl fmt::Display for PassPlan {
     }
 }
 
-/// What a phase that takes pieces of `items` positions is predicted to take on so many drives of these rates.
+/// The predicted time of a phase that takes pieces of `items` positions, on a number of drives of these rates.
 pub(crate) fn plan_phase(
     name: &'static str,
     sources: &Sources,
@@ -136,7 +136,7 @@ pub struct Summary {
 
 impl Summary {
     /// What one pass over the drives of `volume` did, with its `phases` beside what was `planned` of them: items in and
-    /// out, and so many bytes to a pipe.
+    /// out, and this many bytes to a pipe.
     pub(crate) fn of_pass(
         volume: &Volume,
         (phases, planned): (Phases, &[PhasePlan]),

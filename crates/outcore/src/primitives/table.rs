@@ -211,7 +211,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Each record behind its position, from 0, as records of `format` with the names of `schema`.
+    /// Each record with its position, from 0, in front, as records of `format` with the names of `schema`.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] where records were left out before, so that positions are not known.

@@ -22,7 +22,7 @@ use crate::key::expr::{BATCH_ROWS, Expr, Program, Rows};
 use crate::key::record::NumberType;
 use outcore_io::{Error, Result};
 
-/// Of so many numbers at once those that came from a sort are read back.
+/// How many numbers that came from a sort are read back at once.
 const TOP_CHUNK: u64 = 1 << 14;
 
 /// What prefixes are taken of.

@@ -1,7 +1,7 @@
 //! The same items in another arrangement: `reverse`, `windows`, `merge` of files that are in order.
 //!
 //! Contract: [`reverse`] writes the last item first. [`windows`] is a lazy sequence of the item at each
-//! position with those behind it. [`merge`] writes the records of files, each in order, in one order; of
+//! position with those after it. [`merge`] writes the records of files, each in order, in one order; of
 //! equal ones those of the earlier file come first. Files that are not in order give a result that is not.
 //!
 //! Bounds: `reverse` and `merge` are one read and one write, `windows` one read: neighbours come with what is read of the
@@ -91,7 +91,7 @@ pub(crate) fn reverse_items<P: Producer>(
     Ok(written.and(reversed).and(piped))
 }
 
-/// Each position of files with the `K - 1` behind it; see [`windows`].
+/// Each position of files with the `K - 1` that follow it; see [`windows`].
 #[derive(Debug, Clone)]
 pub struct Windows<T, const K: usize> {
     shifted: Vec<Vec<Input>>,
@@ -135,7 +135,7 @@ pub(crate) fn shifted(
     Ok((0..count as u64).map(part).collect())
 }
 
-/// The part of `inputs` of `len_bytes` that begins `from_bytes` behind their beginning.
+/// The part of `inputs` of `len_bytes` that begins `from_bytes` after their beginning.
 fn part_of(
     inputs: &[Input],
     lens_bytes: &[u64],

@@ -210,7 +210,7 @@ pub(crate) fn write_placed<P: Producer>(
     write_staged(pass, producer, staged, (Some(output), direction))
 }
 
-/// Writes the files at `paths`, whose bytes lie one after another in `bytes`: so many for each. They appear together: all or none.
+/// Writes the files at `paths`. Their contents lie one after another in `bytes`, with the given length for each. All of them appear, or none.
 ///
 /// # Errors
 /// [`crate::Kind::Usage`] for a file that exists, unless `replace`; what writing fails with. Nothing is left behind.

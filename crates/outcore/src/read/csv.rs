@@ -34,7 +34,7 @@ impl Framer {
     /// How many bytes at the front of `text` finish the record that was begun; none if it goes on.
     ///
     /// Quotes within quotes come in pairs, so that each but the first of a field ends quotes, or
-    /// begins them again right behind their end. One that stands inside a field that began without
+    /// begins them again right after their end. One that stands inside a field that began without
     /// is a byte like any other.
     pub fn end_of_record(&mut self, text: &[u8]) -> Option<usize> {
         let mut at = 0;
@@ -141,7 +141,7 @@ pub fn value<'a>(field: &'a [u8], unquoted: &'a mut Vec<u8>) -> Option<&'a [u8]>
                 rest = behind;
             }
             None => {
-                // What stands behind the quotes belongs to the field, as most readers have it.
+                // What follows the quotes belongs to the field, as most readers have it.
                 unquoted.extend_from_slice(rest);
                 return Some(unquoted);
             }

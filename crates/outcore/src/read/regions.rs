@@ -44,7 +44,7 @@ pub(crate) struct Region {
     pub at_bytes: u64,
     /// Bytes of the input that this is further than the region before; for progress.
     pub advance_bytes: u64,
-    /// Whether nothing of the chunk comes behind.
+    /// Whether nothing of the chunk comes later.
     pub ends_chunk: bool,
     head: Vec<u8>,
     buf: Option<Buf>,
@@ -311,7 +311,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             open_chunk.is_inside = found.is_some();
             begin = found.unwrap_or(bytes.len());
         }
-        // No record of the stretch begins at its end or behind.
+        // No record of the stretch begins at its end or later.
         let is_over = read.from + begin as u64 >= stretch.to && open_chunk.begun.is_empty();
         let mut end = None;
         if is_over {
@@ -345,7 +345,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         if !F::IS_SCANNED || is_last {
             return Some((stretch.to - read.from) as usize);
         }
-        // The first record that begins at the end or behind.
+        // The first record that begins at the end or later.
         let look_from = (stretch.to - 1).max(read.from) - read.from;
         let found = open_chunk.framing.next_begin(&bytes[look_from as usize..]);
         match found {

@@ -111,7 +111,7 @@ fn orders_of(what: &ViewType) -> impl Fn(&str) -> Result<SharedKey> {
 }
 
 /// Sorts `inputs` into further runs of the view in `dir`; its format and order stay. Equal records
-/// of a stable view come behind those that were there. Open views go on showing what they showed.
+/// of a stable view come after those that were there. Open views keep showing what they showed.
 ///
 /// # Errors
 /// As [`build`]; the view is as it was then.

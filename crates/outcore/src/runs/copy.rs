@@ -24,7 +24,7 @@ const BUFFERS: usize = 4;
 /// Longer records are merged by one thread: copying them costs more than comparing their keys, and who
 /// reads them one after another copies no faster.
 const SHORT_RECORD_BYTES: usize = 256;
-/// A segment has so many blocks of each run at least: one at either end is read twice.
+/// A segment has this many blocks of each run at least: one at either end is read twice.
 const SEGMENT_BLOCKS: u64 = 250;
 
 /// How a range is copied.

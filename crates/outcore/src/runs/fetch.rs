@@ -80,7 +80,7 @@ impl Fetcher {
         ((self.pool.slot_bytes() - slack_bytes) / shape.block_bytes()).max(1) as u64
     }
 
-    /// A stretch of so many blocks, or of fewer, down to one, so that it fits a slot.
+    /// A stretch of this many blocks, or of fewer, down to one, so that it fits a slot.
     pub(super) fn fit(&self, run: usize, first_block: u64, blocks: u64) -> Stretch {
         let mut blocks = blocks.max(1);
         loop {
@@ -228,7 +228,7 @@ pub(super) fn slot_bytes(set: &RunSet, blocks: usize) -> usize {
     bytes.next_multiple_of(BLOCK_BYTES)
 }
 
-/// Blocks of lines that are longer than so many are read to memory of their own.
+/// Blocks of lines that are longer than this are read into memory of their own.
 pub(super) const LONG_BLOCKS: usize = 2;
 
 /// Room in a slot beside the blocks, for reads that are widened to 4 KiB borders.

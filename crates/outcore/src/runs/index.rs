@@ -83,7 +83,7 @@ impl Index {
         self.ranks.get(block as usize).copied()
     }
 
-    /// The longest block of a run of lines of so many bytes.
+    /// The longest block of a run of lines of the given length.
     pub(crate) fn longest_bytes(&self, run_bytes: u64) -> u64 {
         let ends = self
             .starts
@@ -98,7 +98,7 @@ impl Index {
         self.prefixes.extend_from_slice(&prefix[..self.words]);
     }
 
-    /// Writes the entries to `out`, which is long enough, and zeros behind them.
+    /// Writes the entries to `out`, which is long enough, and fills the rest with zeros.
     pub(crate) fn write_to(&self, out: &mut [u8]) {
         let step = entry_bytes(self.words);
         let (entries, padding) = out.split_at_mut(self.blocks() * step);
@@ -231,7 +231,7 @@ impl<'a> Indexer<'a> {
                 }
                 continue;
             }
-            // The block ends behind the first terminator that lets a line begin in the next one.
+            // The block ends after the first terminator that lets a line begin in the next one.
             let skip = (next_bytes.saturating_sub(self.at_bytes + 1) as usize).min(rest.len());
             let end = memchr::memchr(terminator, &rest[skip..]).map(|end| skip + end + 1);
             let (here, behind) = rest.split_at(end.unwrap_or(rest.len()));

@@ -103,7 +103,7 @@ impl LevelRun {
 }
 
 impl Level {
-    /// Stages the files of runs of so many units, which are written in the order of `turns`: one for each if they
+    /// Stages the files of runs of these numbers of units, which are written in the order of `turns`: one for each if they
     /// are those of the view, else one a drive.
     pub(super) fn stage(
         places: &Places<'_>,
@@ -200,7 +200,7 @@ impl Level {
     }
 
     /// Makes the runs durable and gives them their names, together with a manifest that names them
-    /// behind `known` and says what it `replaces`.
+    /// after `known` and says what it `replaces`.
     pub(super) fn publish(
         self,
         dir: &Path,

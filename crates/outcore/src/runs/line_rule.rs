@@ -10,7 +10,7 @@ use crate::key::sort_key::Rank;
 
 /// Words of 16 bytes in a prefix: a record's has one, a line's all.
 pub(super) const PREFIX_WORDS: usize = 4;
-/// The first bytes of an order string, zeros behind its end: they order records as far as they differ.
+/// The first bytes of an order string, padded with zeros: they order records as far as they differ.
 pub(crate) type Prefix = [u128; PREFIX_WORDS];
 
 /// How lines are compared; they come without their terminators.

@@ -481,7 +481,7 @@ pub(super) fn read_range(
     Ok(all)
 }
 
-/// Reads so many bytes from a 4 KiB border on of each of some files, and gives them to `take` in order.
+/// Reads this many bytes from a 4 KiB border on of each of some files, and gives them to `take` in order.
 fn read_ranges(
     job: &Job,
     volume: &Volume,

@@ -190,7 +190,7 @@ impl SortedView {
         self.set.volume.traffic_bytes()
     }
 
-    /// What reading all runs is predicted to take, with so much written beside: units of which there are `units`.
+    /// What reading all `units` units of all runs is predicted to take, while the given amount is written.
     fn plan_phase(&self, name: &'static str, units: u64, written: Forecast) -> PhasePlan {
         let set = &self.set;
         let read_bytes = units * self.unit_bytes() as u64;
@@ -266,7 +266,7 @@ impl SortedView {
         self.readers_beside(readers, 0)
     }
 
-    /// The same, where each takes so much besides.
+    /// The same, where each takes this much more.
     fn readers_beside(&self, readers: usize, each_bytes: u64) -> usize {
         let needed_bytes = needed_bytes(&self.set) + each_bytes;
         let fit = self.reader_bytes(1) / needed_bytes.max(1);
@@ -386,7 +386,7 @@ impl ViewReader {
     }
 
     /// Goes to a range of ranks: [`ViewReader::read`] gives its records. Of a short range single
-    /// blocks are read; of a long one as much ahead as there is room for, and nothing behind its end.
+    /// blocks are read; of a long one as much ahead as there is room for, and nothing past its end.
     ///
     /// # Errors
     /// [`Kind::Usage`] for a range beyond the end; what reading fails with.
@@ -460,7 +460,7 @@ impl ViewReader {
         mut given: Vec<fetch::RunBlocks>,
         is_long: bool,
     ) -> Result<()> {
-        // Blocks behind the first would be out of turn.
+        // Blocks after the first would be out of turn.
         let set = Arc::clone(&self.set);
         given.retain(|piece| piece.stretch.first_block == set.block_of(from[piece.stretch.run]));
         self.since_seek = 0;
@@ -548,7 +548,7 @@ impl ViewReader {
         }
     }
 
-    /// The same behind the front.
+    /// The same after the front.
     fn read_data_at(&mut self, offset_bytes: u64, out: &mut [u8]) -> Result<usize> {
         let record_bytes = self.set.shape.unit_bytes;
         let total_bytes = self.set.units() * record_bytes as u64;

@@ -177,7 +177,7 @@ impl SortedView {
         BUFFER_BYTES.max(self.unit_bytes()) + BLOCK_BYTES
     }
 
-    /// The job with the memory of a merge of so many units into files, and its threads.
+    /// The job with the memory of a merge of this many units into files, and its threads.
     fn merging(&self, units: u64) -> Result<(Job, usize)> {
         let buffers_bytes = Pool::total_bytes(self.merged_bytes(), BUFFERS);
         let wanted = self.readers_beside(self.job.options.threads, buffers_bytes);
@@ -295,7 +295,7 @@ pub(super) fn chunk_bytes(shape: &Shape, bytes: usize) -> usize {
     (bytes / shape.block_bytes()).max(1) * shape.block_bytes()
 }
 
-/// Writes one run as its records come, and its index behind them.
+/// Writes one run as its records come, and its index after them.
 pub(super) struct RunWriter<'a> {
     job: &'a Job,
     level: &'a Level,

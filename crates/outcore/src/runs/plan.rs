@@ -41,12 +41,12 @@ pub(super) const INPUT_PIECES_MAX: usize = 64;
 const AREA_BYTES_MAX: u64 = 1 << 30;
 /// Shorter areas are not worth a run.
 const AREA_BYTES_MIN: u64 = 64 << 10;
-/// Blocks of lines hold so many lines of the mean length.
+/// How many lines of the mean length a block of lines holds.
 const BLOCK_LINES: u64 = 16;
 /// Buffers in which a thread puts sorted lines, and their size.
 pub(super) const LINE_BUFFERS: usize = 4;
 const LINE_BUFFER_BYTES_MAX: u64 = 1 << 20;
-/// The longest line is so much of the memory, as in a sort of lines.
+/// The share of the memory that the longest line may take, as in a sort of lines.
 const LINE_SHARE: u64 = 32;
 const LINE_BYTES_MIN: u64 = 64 << 10;
 /// Reservations by name.
@@ -166,7 +166,7 @@ impl Deref for ViewSize {
 }
 
 impl ViewSize {
-    /// Space that a sort of so many bytes needs beside them.
+    /// Space that a sort of this many bytes needs beside the data.
     pub(super) fn sort_space_bytes(&self, run_bytes: u64) -> u64 {
         match (&self.lines, self.is_scalar) {
             (Some(lines), _) => {
@@ -211,7 +211,7 @@ pub fn plan_view(size: ViewSize) -> Result<ViewPlan> {
     })
 }
 
-/// The plan for further runs of a view that has blocks of so many records.
+/// The plan for further runs of a view whose blocks have this many records.
 pub(super) fn plan_in_blocks(size: ViewSize, block_records: u64) -> Result<ViewPlan> {
     plan_with(size, |_| block_records)
 }
@@ -247,7 +247,7 @@ fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result
     })
 }
 
-/// The plan with so many threads that sort, and areas that keep so many drives busy.
+/// The plan for a number of threads that sort, and areas that keep a number of drives busy.
 fn plan_for(
     size: ViewSize,
     block_records: u64,
@@ -412,7 +412,7 @@ impl ViewPlan {
     /// Plans for the runs that the input's files really make.
     ///
     /// # Errors
-    /// [`Kind::Memory`] if so many cannot be merged.
+    /// [`Kind::Memory`] if this many cannot be merged.
     pub(super) fn set_runs(&mut self, runs: u64) -> Result<()> {
         let slot_bytes = slot_bytes(&self.size, self.block_records);
         self.runs = runs;

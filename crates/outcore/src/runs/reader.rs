@@ -43,7 +43,7 @@ struct RunState {
     /// Blocks from here to `end_block` have not been asked for.
     next_block: u64,
     end_block: u64,
-    /// The unit behind the last.
+    /// The unit after the last.
     end: u64,
     /// Blocks to ask for at once, the next time.
     step_blocks: u64,

@@ -64,7 +64,7 @@ impl RunSet {
         self.runs.iter().map(|run| run.units).sum()
     }
 
-    /// The unit at which a block begins; the run's end for the one behind the last.
+    /// The unit at which a block begins; the run's end for the one after the last.
     pub(crate) fn start(&self, run: usize, block: u64) -> u64 {
         let facts = &self.runs[run];
         match self.shape.rule {
@@ -87,7 +87,7 @@ impl RunSet {
         unit / self.shape.block_units
     }
 
-    /// The block behind the last in which a record before `to` begins.
+    /// The block after the last one in which a record before `to` begins.
     pub(crate) fn block_behind(&self, run: usize, to: u64) -> u64 {
         let mut block = self.shape.blocks_of(to);
         while block > 0 && self.start(run, block - 1) >= to {

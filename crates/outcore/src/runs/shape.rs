@@ -23,7 +23,7 @@ use outcore_io::memory::{BLOCK_BYTES, block_ceil};
 const CHECKSUM_BYTES: usize = 8;
 const PLACE_BYTES: usize = 16;
 
-/// Bytes of an index entry whose prefix has so many words.
+/// Bytes of an index entry whose prefix has this many words.
 pub(super) const fn entry_bytes(words: usize) -> usize {
     match words {
         1 => 16 + CHECKSUM_BYTES,
@@ -35,7 +35,7 @@ pub(super) const fn entry_bytes(words: usize) -> usize {
 const BLOCK_BYTES_MIN: u64 = 16 << 10;
 /// Blocks are at most so long, if records are not longer.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
-/// Blocks grow so that there are about so many.
+/// Blocks grow so that there are about this many.
 pub(super) const BLOCKS_WANTED: u64 = 1 << 19;
 
 /// How records are compared.
@@ -110,7 +110,7 @@ impl Shape {
         self.block_units as usize * self.unit_bytes
     }
 
-    /// Blocks of a run of so many units.
+    /// Blocks of a run of this many units.
     pub(crate) fn blocks_of(&self, units: u64) -> u64 {
         units.div_ceil(self.block_units)
     }
@@ -199,7 +199,7 @@ impl Shape {
         }
     }
 
-    /// Bytes of an index of so many blocks, in memory and as it is written.
+    /// Bytes of an index of this many blocks, in memory and as it is written.
     pub(crate) fn index_bytes(&self, blocks: u64) -> u64 {
         blocks * entry_bytes(self.prefix_words()) as u64
     }

@@ -1,9 +1,9 @@
 //! Runs of lines: where the input is cut, and how an area of lines is put in order.
 //!
-//! Contract: [`cut_lines`] cuts the input behind lines, so that each run fits its area, reading only
+//! Contract: [`cut_lines`] cuts the input between lines, so that each run fits its area, reading only
 //! what lies around the cuts. [`Passes`] gives the lines of an area in order, as references: all at once
 //! where their references, and keys where lines are not their own, fit the space that was planned from a
-//! sample; otherwise the first ones, then those behind them, in as many passes over the area as it takes
+//! sample; otherwise the first ones, then those after them, in as many passes over the area as it takes
 //! (selection by repeated partition: of a full space the later half is forgotten). So no input needs more
 //! memory than was planned.
 //!
@@ -104,7 +104,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Where the last line ends that begins at or behind `from` and ends at `to` at the latest, and not
+    /// Where the last line ends that begins at or after `from` and ends at `to` at the latest, and not
     /// further in front of it than `reach_bytes`.
     fn last_end(
         &self,
@@ -126,7 +126,7 @@ impl Look<'_> {
         Ok(None)
     }
 
-    /// Where the line ends that begins at `from` and goes on behind `to`.
+    /// Where the line ends that begins at `from` and goes on past `to`.
     fn next_end(&self, part: &InputPart, from: u64, to: u64) -> Result<u64> {
         let end_bytes = part.data_at_bytes + part.data_len_bytes;
         let last = end_bytes.min(from + self.sizes.line_bytes_max);
@@ -215,7 +215,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// The next lines, or none behind the last.
+    /// The next lines; none after the last.
     pub(super) fn next(&mut self) -> Result<Option<&[Ref]>> {
         if self.area.is_empty() || (self.is_begun && self.after.is_none()) {
             return Ok(None);
@@ -229,7 +229,7 @@ impl<'a> Passes<'a> {
         Ok(Some(&self.space.refs))
     }
 
-    /// References to all lines; false if there is no space for so many.
+    /// References to all lines; false if there is no space for them.
     fn collect_all(&mut self) -> Result<bool> {
         let LineSpace { refs, keys } = &mut *self.space;
         refs.clear();
@@ -264,7 +264,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// The first lines behind those that were given, as many as the space holds, or half of that.
+    /// The first lines after those that were given: as many as the space holds, or half of that.
     fn collect_next(&mut self) -> Result<()> {
         let (rule, area) = (self.rule, self.area);
         let LineSpace { refs, keys } = &mut *self.space;
@@ -309,7 +309,7 @@ impl<'a> Passes<'a> {
     }
 }
 
-/// Whether there is room for the key of a line of so many bytes.
+/// Whether there is room for the key of a line of this length.
 fn has_key_room(rule: &LineRule, keys: &mut Vec<u8>, line_bytes: usize, sizes: SpaceSizes) -> bool {
     if rule.is_whole {
         return true;

@@ -321,7 +321,7 @@ fn swap_out<T: Copy>(items: &mut [T], out: &mut [T], last: usize, other: u32) {
     }
 }
 
-/// The permutation by its definition: for chunks of so many elements, the places of all elements in
+/// The permutation by its definition: for chunks of this many elements, the places of all elements in
 /// the order of the output. The oracle of every faster way.
 #[cfg(test)]
 pub(crate) fn permutation(tree: Tree, chunk_counts: &[usize]) -> Vec<usize> {

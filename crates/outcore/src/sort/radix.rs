@@ -235,7 +235,7 @@ fn sort_part<T: Item>(
     if bits_left == 0 || insert(sorted) {
         return;
     }
-    // Many agree in all bits that were looked at: what tells these apart lies in the bits behind.
+    // Many agree in all bits that were looked at: what tells these apart lies in the bits after them.
     let agree = |a: &T, b: &T| a.word().cell(least, bits_left) == b.word().cell(least, bits_left);
     let mut from = 0;
     for group in sorted.chunk_by_mut(agree) {

@@ -31,7 +31,7 @@ pub(crate) struct Amount {
 }
 
 impl Amount {
-    /// So many bytes.
+    /// This many bytes.
     pub(crate) fn exactly(data_bytes: u64) -> Self {
         Amount {
             data_bytes,

@@ -59,7 +59,7 @@ pub enum Speed {
     /// As fast as the drives answer.
     #[default]
     Max,
-    /// So many times as fast as recorded.
+    /// This many times as fast as recorded.
     Times(f64),
 }
 

@@ -36,7 +36,7 @@ pub enum Loop {
         /// 1 is real time.
         speedup: f64,
     },
-    /// So many in flight.
+    /// This many in flight.
     Closed {
         /// At least 1.
         depth: u32,

@@ -16,7 +16,7 @@ pub(crate) fn join(context: &Context, args: &JoinArgs) -> Result<u8> {
     let inputs = [args.left.clone(), args.right.clone()];
     let no_table = (
         "join takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
-        "make a table of it first, or use `outcore zip` for sequences of equal length",
+        "convert it to a table first, or use `outcore zip` for sequences of equal length",
     );
     let flags_of_text = args.text.flags()?;
     for input in &inputs {

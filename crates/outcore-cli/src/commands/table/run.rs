@@ -33,7 +33,7 @@ pub(super) fn run(
     run_to(context, request, resources, one_file, work)
 }
 
-/// The same to several files in the place of the output, if there are some, with so many rows in each.
+/// The same to several files in the place of the output, if there are some, with this many rows in each.
 pub(super) fn run_to(
     context: &Context,
     request: &Request<'_>,

@@ -220,7 +220,7 @@ fn instant_of(text: &str, unit: TimeUnit, zones: &Zones) -> Option<i64> {
     };
     let time = string_to_datetime(&zone?, text).ok()?;
     let (seconds, nanoseconds) = (time.timestamp(), time.timestamp_subsec_nanos());
-    // Digits behind the ninth are not looked at by the library.
+    // Digits after the ninth are not looked at by the library.
     let fraction = text.rsplit_once('.').map_or("", |(_, fraction)| fraction);
     let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
     let (per_second, nanoseconds_of_unit) = match unit {

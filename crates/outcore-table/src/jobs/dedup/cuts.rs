@@ -45,7 +45,7 @@ impl Mark {
         })
     }
 
-    /// What is cut, where passages have at least `len_bytes`: all of it, or what is behind its first occurrence.
+    /// What is cut, where passages have at least `len_bytes`: all of it, or what follows its first occurrence.
     pub(super) fn cut(&self, len_bytes: usize) -> Cut {
         let row = |place: u64| (place >> ROW_BITS) as u32;
         let start = |place: u64| place as u32 >> EXTRA_BITS;
@@ -81,7 +81,7 @@ impl Cut {
 
 /// Adds a cut to those before it, with which it becomes one where they touch.
 pub(super) fn united(cuts: &mut Vec<Cut>, mut cut: Cut) {
-    // One that overlaps its first occurrence begins later than those of the passages behind it.
+    // One that overlaps its first occurrence begins later than those of the passages after it.
     while let Some(last) = cuts
         .last()
         .filter(|last| last.row == cut.row && last.end >= cut.start)

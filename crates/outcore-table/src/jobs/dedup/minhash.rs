@@ -28,9 +28,9 @@ const AREA_STEPS: usize = 1000;
 /// What a text is cut into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shingles {
-    /// So many words each.
+    /// Of this many words each.
     Words(usize),
-    /// So many characters each.
+    /// Of this many characters each.
     Chars(usize),
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Space {
 }
 
 impl MinHash {
-    /// For a threshold of similarity, with so many hashes at most.
+    /// For a threshold of similarity, with this many hashes at most.
     ///
     /// # Errors
     /// Usage: a similarity that is not between 0 and 1, no hashes or too many.
@@ -248,7 +248,7 @@ fn bands_for(jaccard: f64, hashes_count: usize) -> (usize, usize) {
     best.1
 }
 
-/// The area below the curve before the threshold, and above it behind.
+/// The area below the curve before the threshold, and above the curve after it.
 fn mistakes(jaccard: f64, (bands, rows): (usize, usize)) -> f64 {
     let step = 1.0 / AREA_STEPS as f64;
     let found = |similarity: f64| 1.0 - (1.0 - similarity.powi(rows as i32)).powi(bands as i32);
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn the_share_of_equal_minima_is_the_similarity() {
-        // A band of one hash each: so many of them are equal as the texts are similar.
+        // Bands of one hash each: the share of them that are equal is the similarity of the texts.
         let mut hash = MinHash::new(Shingles::Words(1), (0.8, 128), 7).unwrap();
         let count = 1024;
         let draw = |place: usize, what: u64| mixed(mixed(place as u64) ^ what) as u32;

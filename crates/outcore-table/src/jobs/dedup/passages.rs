@@ -1,7 +1,7 @@
 //! Passages of a length in texts: their hashes, one place after another, and which of them may occur twice.
 //!
-//! Contract: [`Passages::each`] gives every passage of a text that begins at a character and is the shortest one of at least so many
-//! bytes that ends behind one. Equal passages have equal hashes. Others have so with a probability of (b / 2^61)^2 for
+//! Contract: [`Passages::each`] gives every passage of a text that begins at a character and is the shortest one of at least this many
+//! bytes that ends after one. Equal passages have equal hashes. Others have so with a probability of (b / 2^61)^2 for
 //! passages of b bytes, over the choice of the two bases: of 2^32 passages of 50 bytes, two have with one of 2^-48. [`Repeats`]
 //! says of a passage that it occurs once only where that is certain.
 //!
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use twox_hash::XxHash3_64;
 
 const PRIME: u64 = (1 << 61) - 1;
-/// A character has so many bytes at most: a passage is longer by one less at most, and shorter by as much on its way.
+/// A character has this many bytes at most: a passage is longer by one less at most, and shorter by as much on its way.
 const CHAR_BYTES_MAX: usize = 4;
 /// Slots of a word.
 const SLOTS: u64 = 32;

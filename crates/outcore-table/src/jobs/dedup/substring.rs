@@ -2,7 +2,7 @@
 //!
 //! Contract: text that occurs before it in the same column, in an earlier row or earlier in its own, is cut where it has at least so
 //! many bytes; what is left of a text stands together. So each byte that is cut lies in a passage of that length that is
-//! found before, and the first occurrence of everything stays. A passage that overlaps its first occurrence is cut behind
+//! found before, and the first occurrence of everything stays. A passage that overlaps its first occurrence is cut after
 //! that. Characters stay whole. All rows are kept, those whose text becomes empty, too; nulls stay nulls. The result depends on
 //! the rows and the length alone.
 //!
@@ -45,7 +45,7 @@ const FILTER: &str = "passages that may repeat";
 const CUTS: &str = "stretches that are cut";
 /// Places have room for so long a text.
 const TEXT_BYTES_MAX: usize = 1 << 30;
-/// Of the memory: one part in so many.
+/// One part in this many of the memory.
 const CUTS_SHARE: u64 = 16;
 const FILTER_SHARE: u64 = 8;
 const FILTER_BYTES_MIN: u64 = 1 << 16;
@@ -65,7 +65,7 @@ const SHOWN_ITEMS: u64 = 1 << 10;
 pub struct Substring {
     /// The column of the text.
     pub column: String,
-    /// Passages have at least so many bytes.
+    /// Passages have at least this many bytes.
     pub len_bytes: usize,
 }
 
@@ -403,7 +403,7 @@ impl RowSource for PassagesIn<'_> {
     }
 }
 
-/// Items by so many of their first bytes.
+/// Items by this many of their first bytes.
 struct Front(usize);
 
 impl SortKey for Front {

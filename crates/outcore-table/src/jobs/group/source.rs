@@ -31,13 +31,13 @@ use crate::input::TableInput;
 use crate::jobs::rows_in::{LEN_PIECES, ReadShape, Sample, position_of, spread};
 use crate::rows::{RowCodec, key_of};
 
-/// The tables of a thread are emptied when they hold so much.
+/// The tables of a thread are emptied when they hold this much.
 const TABLE_BYTES: usize = 2 << 20;
-/// So many rows of a piece say whether tables are worth it.
+/// How many rows of a piece say whether tables are worth it.
 const PROBE_ROWS: usize = 8192;
 /// Beside what states hold of any length, what a group's state takes, about.
 const STATE_BYTES: usize = 32;
-/// Tables are looked at after so many rows at most, and so many bytes of rows, about: a number that the input alone gives.
+/// Tables are looked at after this many rows at most, and this many bytes of rows, about: a number that the input alone gives.
 const STEP_ROWS: usize = 2048;
 const STEP_BYTES: f64 = (256 << 10) as f64;
 /// Of sampled keys, where each occurs so often, nearly all keys are known.

@@ -75,7 +75,7 @@ impl States {
         }
     }
 
-    /// Has so many groups; those that are new have seen nothing.
+    /// Has this many groups; those that are new have seen nothing.
     pub(super) fn grow(&mut self, groups: usize) {
         match self {
             States::Count(counts) | States::Distinct(counts) => counts.resize(groups, 0),
@@ -347,7 +347,7 @@ impl States {
     }
 }
 
-/// Of so many values in order: the place in front of a quantile, and how far it lies on the way to the next.
+/// Of this many values in order: the place in front of a quantile, and how far it lies on the way to the next.
 pub(super) fn place_of_quantile(part: f64, count: i64) -> (i64, f64) {
     let place = part * (count - 1) as f64;
     let low = place.floor();

@@ -3,7 +3,7 @@
 //! Contract: parts of the groups are taken by several threads at the same time, each in order; the parts' numbers are the order
 //! of the whole.
 //!
-//! Bounds: [`Few`] holds so many groups as it is made for, and is an error beyond.
+//! Bounds: [`Few`] holds this many groups as it is made for, and is an error beyond.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -59,7 +59,7 @@ pub(super) struct Few {
 }
 
 impl Few {
-    /// Room for so many.
+    /// Room for this many.
     pub(super) fn new(groups_max: usize) -> Self {
         Few {
             groups_max,

@@ -1,6 +1,6 @@
 //! The right rows of the key that is being joined: each left row of the key goes through all of them.
 //!
-//! Contract: [`Held`] keeps rows in memory up to so many bytes, and puts those beyond into a private file on the first scratch
+//! Contract: [`Held`] keeps rows in memory up to this many bytes, and puts those beyond into a private file on the first scratch
 //! drive, which is read from its beginning for every left row: as much is read as rows of the output are made of it. The file
 //! is made when it is needed first, serves for all keys of a part, and is gone when the job ends.
 //!
@@ -134,7 +134,7 @@ impl<'s> Held<'s> {
         }
     }
 
-    /// Adds a row behind the others.
+    /// Adds a row after the others.
     ///
     /// # Errors
     /// What the drive fails with; no space.

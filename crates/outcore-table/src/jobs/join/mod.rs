@@ -7,7 +7,7 @@
 //!
 //! The output has the columns of the left table, then those of the right table without its key columns. It is in the order of
 //! the key, nulls last; rows of a key are in the order of the left input, the partners of a row in the order of the right
-//! input, and right rows without a partner behind them. A null is equal
+//! input, and right rows without a partner after them. A null is equal
 //! to nothing: of rows with one in the key, those of the right table come before those of the left one. So it depends on the inputs alone, not on memory or threads.
 //!
 //! One sort through the engine does it all (a sort-merge join: Graefe, "Query Evaluation Techniques for Large Databases", ACM
@@ -154,7 +154,7 @@ pub struct Join {
     pub kind: JoinKind,
     /// Partners by time.
     pub asof: Option<AsOf>,
-    /// What is put behind the name of a right column where the left table has a column of that name.
+    /// What is appended to the name of a right column where the left table has a column of that name.
     pub suffix: String,
     /// The columns of the output, of all that there would be.
     pub columns: Option<Vec<String>>,

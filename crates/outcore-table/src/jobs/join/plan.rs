@@ -56,7 +56,7 @@ pub(super) struct Plan {
     keys: Option<RowConverter>,
     /// Of the column of an as-of join.
     pub(super) asof: Option<AsOfPlan>,
-    /// Bytes of a row's key behind the columns of the key.
+    /// Bytes of a row's key after the columns of the key.
     pub(super) tail_bytes: usize,
     pub(super) outputs: Vec<OutputColumn>,
     pub(super) schema: SchemaRef,

@@ -1,6 +1,6 @@
 //! The columns that are computed, batch by batch.
 //!
-//! Contract: [`Columns::compute`] gets the rows of a part in order, with those before and behind that are looked at, and where
+//! Contract: [`Columns::compute`] gets the rows of a part in order, with those before and after that are looked at, and where
 //! each is in its group; sums go on from batch to batch. Floats are added one by one in the order of the rows.
 
 use std::ops::Range;

@@ -24,9 +24,9 @@ pub enum WindowFunction {
     Rank,
     /// As [`WindowFunction::Rank`], but counted in distinct values of these columns.
     DenseRank,
-    /// The value of a column so many rows before, of the same group; null if there is none.
+    /// The value of a column this many rows before, of the same group; null if there is none.
     Lag(String, usize),
-    /// The same, so many rows behind.
+    /// The same, this many rows after it.
     Lead(String, usize),
     /// The value of a column in the group's first row.
     First(String),

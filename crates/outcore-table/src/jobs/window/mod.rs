@@ -1,8 +1,8 @@
-//! Columns that depend on a row's place in its group: its number, its rank, the values of rows before and behind it.
+//! Columns that depend on a row's place in its group: its number, its rank, the values of rows before and after it.
 //!
 //! Contract: rows whose columns of the groups are equal are a group, as in [`group_by`](super::group_by): nulls are equal to
 //! each other, so are all NaNs, and 0.0 and -0.0. The rows of a group are in the order of further columns, and rows that
-//! are equal in these, too, in the order of the input. The output has all columns, and behind them one for each
+//! are equal in these, too, in the order of the input. The output has all columns, and after them one for each
 //! [`WindowFunction`]; it is in the order of the groups, then of their rows. It depends on the input and on nothing else: not
 //! on memory, not on threads.
 //!
@@ -51,7 +51,7 @@ pub struct Window {
     pub order: Vec<KeyColumn>,
     /// The columns that are computed, in the order in which they stand in the output.
     pub columns: Vec<WindowColumn>,
-    /// So many rows of each group are written, the first ones, if not all. What is computed is computed of all.
+    /// How many of the first rows of each group are written; all if not given. What is computed is computed of all rows.
     pub first: Option<u64>,
 }
 

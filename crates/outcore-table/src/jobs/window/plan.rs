@@ -13,7 +13,7 @@
 //! | 4 | `order_bytes`, little-endian |
 //!
 //! No order of columns is the beginning of another, so the position decides between rows that are equal in all of them, and
-//! what is behind it decides nothing. [`Placed::of`] takes such a row apart.
+//! what follows it decides nothing. [`Placed::of`] takes such a row apart.
 
 use std::sync::Arc;
 
@@ -226,7 +226,7 @@ impl Plan {
         Ok(())
     }
 
-    /// How many rows before a row, and how many behind it, are looked at.
+    /// How many rows before a row, and how many after it, are looked at.
     pub(super) fn reach(&self) -> (usize, usize) {
         let functions = self.columns.iter().map(|column| &column.function);
         functions.fold((0, 0), |(before, behind), function| match function {

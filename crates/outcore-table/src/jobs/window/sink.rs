@@ -1,7 +1,7 @@
 //! The rows of groups in order, on their way into a table with the columns that are computed of them.
 //!
 //! Contract: [`WindowSink`] takes the rows that [`super::plan`] makes, all of a group in one part. A part counts as it goes, and
-//! holds rows until those behind them that `lead` looks at have come, and as long as `lag` looks at them. A part is a
+//! holds rows until those after them that `lead` looks at have come, and as long as `lag` looks at them. A part is a
 //! section of the output.
 //!
 //! Bounds: the output's row groups; beside them, a thread, a batch of rows and those that are looked at, and the arrays that

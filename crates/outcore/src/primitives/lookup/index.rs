@@ -1,8 +1,8 @@
 //! An index of sorted files: the first element of each block, so that a key takes one read.
 //!
 //! Contract: an index has the first elements of the blocks in which [`super::lookup`] reads, in order; what lies in front of
-//! the first whole block of a file, and behind the last, is read when a lookup begins. The block with the rank of a key
-//! is the last one whose first element counts as before the key, and that rank is in it or right behind it. So ranks are those of a
+//! the first whole block of a file, and after the last, is read when a lookup begins. The block with the rank of a key
+//! is the last one whose first element counts as before the key, and that rank is in it or right after it. So ranks are those of a
 //! lookup without an index.
 //!
 //! An index belongs to its files as they are: their number, lengths and times of change, and the type of their elements. It is

@@ -51,7 +51,7 @@ pub enum Side {
     /// They do not: the rank of the first of them.
     #[default]
     Left,
-    /// They do: the rank behind the last of them.
+    /// They do: the rank after the last of them.
     Right,
 }
 
@@ -162,7 +162,7 @@ struct Wanted<'k> {
     word: u64,
     /// Both ends may be its rank.
     ranks: Range<u64>,
-    /// What the elements in front of these ranks and behind them begin with, as far as they were seen.
+    /// The first bytes of the elements before and after these ranks, as far as they were seen.
     words: (Option<u64>, Option<u64>),
 }
 
@@ -200,7 +200,7 @@ impl<'k> Wanted<'k> {
 struct Stretch {
     first_rank: u64,
     input: Input,
-    /// So many elements are read at once.
+    /// How many elements are read at once.
     block_elements: u64,
     /// All elements.
     count: u64,

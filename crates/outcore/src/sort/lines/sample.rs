@@ -91,7 +91,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// That of each of so many reads.
+    /// That of each of this many reads.
     pub(super) fn of(reads: usize, key_bytes_max: usize) -> Self {
         Share {
             bytes_max: SAMPLE_BYTES_MAX / reads.max(1),
