@@ -59,7 +59,7 @@ bench-fio: build
 	$(BENCH_PYTHON) benches/io/against_fio.py $(BENCH_DIR) --outcore $(COMMAND) $(BENCH_ARGS)
 
 # How far outcore is from what bounds it: drives, memory, the start of a process; and beside DuckDB and Miller on CSV and JSON lines.
-# BENCH_PYTHON needs numpy and duckdb; root. About 15 minutes, 30 GiB of disk, 9 GiB of memory for the drives' images.
+# BENCH_PYTHON needs numpy and duckdb; root. About 13 minutes, 30 GiB of disk, 9 GiB of memory for the drives' images.
 .PHONY: bench-limits
 bench-limits: build
 	$(BENCH_PYTHON) benches/peers/bench_limits.py --outcore $(COMMAND) --dir $(BENCH_DIR) $(BENCH_ARGS)

@@ -5,7 +5,7 @@ Each measure runs outcore and what it is compared with by turns, round after rou
 rounds' ratios. Caches are dropped before each run on the disk. Floors are those of peerbench/floor.py: fio with direct
 I/O, huge pages and new files, and the removal of scratch where a sort needs some.
 
-    bench_limits.py --outcore target/release/outcore --dir DISK              everything: about 12 minutes, 30 GiB of disk
+    bench_limits.py --outcore target/release/outcore --dir DISK              everything: about 13 minutes, 30 GiB of disk
     bench_limits.py --outcore ... --dir DISK --only tmpfs,passes --rounds 5
     bench_limits.py --outcore ... --dir DISK --quick                         1/16 of the sizes, once: does everything run?
 
@@ -383,7 +383,7 @@ def main() -> int:
     parser.add_argument("--outcore", type=Path, required=True)
     parser.add_argument("--dir", type=Path, required=True)
     parser.add_argument("--only", default=",".join(MEASURES), metavar="NAME,...")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
     if args.quick:

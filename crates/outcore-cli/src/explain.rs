@@ -2,7 +2,7 @@
 //!
 //! Contract: [`FilePass::plan`] shows how many bytes will be read and written and how long the drives take for that, at
 //! their measured rates, before anything is read; [`FilePass::end`] gives the phase that was done, beside what was
-//! planned of it. Of streams and compressed files nobody knows before how much they bring, and the plan says so.
+//! planned of it. The amount that streams and compressed files bring is not known in advance, and the plan says so.
 
 use std::path::Path;
 use std::time::Instant;
@@ -33,7 +33,7 @@ impl FilePass {
     }
 
     /// Shows what a pass over `files` of elements of `element_bytes` will take: the steps for people, the name of its
-    /// phase, and what `moved` says of reads and writes where the files have this many bytes. None for `files` are
+    /// phase, and what `moved` says of reads and writes where the files have this many bytes. There are no `files` where some are
     /// streams or compressed.
     pub(crate) fn plan(
         context: &Context,
@@ -49,7 +49,7 @@ impl FilePass {
                 Some(plan)
             }
             (None, _) => {
-                let unknown = "how much it brings is not known before";
+                let unknown = "the amount of input is not known in advance";
                 context.reporter.plan(&format!("{steps}\n  {unknown}"));
                 None
             }

@@ -32,7 +32,7 @@ pub fn settle_sort(
 ) -> Result<(Job, SortPlan)> {
     let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
     if let Some(target) = target.filter(|_| !options.unique) {
-        // How much --unique leaves is not known before.
+        // How much --unique leaves is not known in advance.
         check_room(resources.device().as_ref(), target, data_bytes)?;
     }
     let (mut job, beside, drive_count) = unplanned(resources, inputs, target)?;

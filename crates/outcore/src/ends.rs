@@ -127,7 +127,7 @@ impl fmt::Display for Forecast {
         match self {
             Forecast::About(bytes) => f.write_str(&units::bytes(*bytes)),
             Forecast::AtMost(bytes) => write!(f, "at most {}", units::bytes(*bytes)),
-            Forecast::Unknown => f.write_str("an amount that is not known before"),
+            Forecast::Unknown => f.write_str("an amount that is not known in advance"),
         }
     }
 }
@@ -201,7 +201,7 @@ pub fn predicted_text(
     let seconds = match all.seconds {
         Some(seconds) if all.is_bound() => format!("at most {}", units::seconds(seconds)),
         Some(seconds) => units::seconds(seconds),
-        None => "for a time that is not known before".to_string(),
+        None => "for a time that is not known in advance".to_string(),
     };
     let computing = match computing {
         None => "computing not counted".to_string(),

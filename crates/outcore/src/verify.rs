@@ -157,7 +157,7 @@ pub fn verify_stream(
     }
     let check = checker.finish()?;
     let seconds = started.elapsed().as_secs_f64();
-    // How much a pipe brings is not known before.
+    // How much a pipe brings is not known in advance.
     let phase = Phase {
         name: VERIFY,
         seconds,

@@ -161,7 +161,11 @@ pub fn run(options: &VectorsBenchOptions, watch: Watch<'_>) -> Result<Report> {
         watch.say(&format!("{drives} drives: put the vectors there"));
         let striped = Striped::put((OPERATION, DATASET), &bench_dirs, drives, &base)?;
         let sealed = Sealed::of(&striped.volume, &striped.name)?;
-        let sealed = sealed.ok_or_else(|| Error::corrupt(OPERATION, "the dataset is no file"))?;
+        let sealed = sealed.ok_or_else(|| {
+            Error::corrupt(OPERATION, "the dataset of vectors is not a single file").hint(
+                "measure again, and let nothing else change the datasets of these directories",
+            )
+        })?;
         for threads in powers_up_to(options.threads_max) {
             let mut job = bench_dirs.job(drives).options;
             job.threads = threads;

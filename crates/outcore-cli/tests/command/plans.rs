@@ -117,7 +117,7 @@ fn every_pass_is_planned_with_the_rates_of_the_drives() {
         ),
         (
             &["flat-map", "x,x", "in", "-o", "a"][..],
-            "not known before",
+            "not known in advance",
         ),
         (&["reduce", "sum", "in"][..], "reads 391 KiB, writes 0 B, "),
         (&["histogram", "in"][..], "reads 781 KiB, writes 0 B, "),
@@ -178,7 +178,7 @@ fn every_pass_is_planned_with_the_rates_of_the_drives() {
     let piped = place
         .run_with_input(&["head", "-n", "1", "--explain"], b"a\nb\n")
         .ok();
-    assert!(piped.stderr.contains("not known before"), "{piped:?}");
+    assert!(piped.stderr.contains("not known in advance"), "{piped:?}");
     assert_eq!(
         place.names(),
         [

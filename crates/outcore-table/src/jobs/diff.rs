@@ -134,7 +134,7 @@ pub fn diff(
     })
 }
 
-/// What reading both sorted tables side by side will take. How much differs is not known before.
+/// What reading both sorted tables side by side will take. How much differs is not known in advance.
 fn plan_compare(job: &Job, sides: &[TableInput; 2], outputs: &[PathBuf]) -> PhasePlan {
     let stored_bytes: u64 = sides.iter().map(TableInput::stored_bytes).sum();
     let pieces_count: usize = sides.iter().map(|side| side.pieces().len()).sum();

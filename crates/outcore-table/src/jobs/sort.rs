@@ -50,7 +50,7 @@ pub fn sort(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<Table
 /// Keeps one row of each key, the first that came, in the order of the keys; whether that is stable does not matter.
 ///
 /// # Errors
-/// As [`sort`]; usage for several outputs, since the number of rows is not known before.
+/// As [`sort`]; usage for several outputs, since the number of rows is not known in advance.
 pub fn unique(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<TableSummary> {
     let order = TableOrder {
         is_stable: true,

@@ -15,7 +15,7 @@ use outcore::primitives::{Batch, Summary};
 use outcore::{Error, Job, MakeHeader, Output, Result};
 use outcore_io::metadata::Owner;
 
-use super::{BaseFacts, FORM, HEADER_BYTES, IndexFile, NAME, Noted, input_of, record};
+use super::{BaseFacts, FORM, HEADER_BYTES, IndexFile, NAME, Noted, leaf_of, record};
 use crate::format::{Element, VectorFile};
 use crate::scan::{show_copy, strange};
 
@@ -100,12 +100,7 @@ impl Producer for Records<'_> {
     type Space = Vec<f64>;
 
     fn leaves(&self) -> Vec<Leaf> {
-        vec![Leaf {
-            inputs: vec![input_of(self.base)],
-            element_bytes: self.base.row_bytes(),
-            align_bytes: 1,
-            count: 0,
-        }]
+        vec![leaf_of(self.base)]
     }
 
     fn yields(&self) -> Yield {

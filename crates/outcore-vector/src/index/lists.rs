@@ -35,7 +35,7 @@ use outcore_io::memory::Reservation;
 use outcore_io::metadata::Owner;
 use outcore_io::units;
 
-use super::{BaseFacts, Built, FORM, HEADER_BYTES, NAME, Noted, input_of, modified_ns};
+use super::{BaseFacts, Built, FORM, HEADER_BYTES, NAME, Noted, leaf_of, modified_ns};
 use crate::format::{Container, Element, LIST_HEADER_BYTES, VectorFile};
 use crate::kmeans::{Batches, KmeansOptions, LabelSpace, Labeller, kmeans};
 
@@ -210,12 +210,7 @@ impl Producer for Grouped<'_> {
     type Space = (LabelSpace, Vec<u32>);
 
     fn leaves(&self) -> Vec<Leaf> {
-        vec![Leaf {
-            inputs: vec![input_of(self.base)],
-            element_bytes: self.base.row_bytes(),
-            align_bytes: 1,
-            count: 0,
-        }]
+        vec![leaf_of(self.base)]
     }
 
     fn yields(&self) -> Yield {

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use outcore::primitives::batch::Leaf;
 use outcore::primitives::gather::gather;
 use outcore::{Error, Input, Job, Result};
 use outcore_io::checksum::bytes_checksum;
@@ -125,6 +126,16 @@ pub(crate) fn input_of(file: &VectorFile) -> Input {
         path: file.path.clone(),
         header_bytes: file.header_bytes,
         data_bytes: Some(file.data_bytes()),
+    }
+}
+
+/// The same as the source of a pass.
+fn leaf_of(file: &VectorFile) -> Leaf {
+    Leaf {
+        inputs: vec![input_of(file)],
+        element_bytes: file.row_bytes(),
+        align_bytes: 1,
+        count: 0,
     }
 }
 

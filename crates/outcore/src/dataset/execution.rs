@@ -471,7 +471,7 @@ impl Execution {
             false => data_bytes_of(&job, &self.files(), format.record_bytes())?,
         };
         if !options.unique && !is_made {
-            // How much is left of others is not known before.
+            // How much is left of others is not known in advance.
             self.resources.check_room(files_of(output), data_bytes)?;
         }
         let beside = dir_of(output);

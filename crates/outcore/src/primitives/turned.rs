@@ -56,7 +56,7 @@ where
     reverse_items(job, &Typed(sequence), to)
 }
 
-/// [`reverse`] of what `producer` makes. Items whose number is not known before are written once more.
+/// [`reverse`] of what `producer` makes. Items whose number is not known in advance are written once more.
 ///
 /// # Errors
 /// As [`reverse`].

@@ -48,7 +48,7 @@ pub use aggregate::{Aggregate, AggregateKind};
 ///
 /// # Errors
 /// As [`sort`](super::sort()); usage: no key, an aggregate that a column's type does not have, a sum that its type does not
-/// hold, several outputs, since the number of rows is not known before.
+/// hold, several outputs, since the number of rows is not known in advance.
 pub fn group_by(
     job: &Job,
     ends: &TableEnds<'_>,

@@ -179,7 +179,7 @@ impl Default for Join {
 ///
 /// # Errors
 /// As [`sort`](super::sort()); usage: no such column, keys of types that cannot be compared, two columns of one name, an
-/// as-of join of a kind other than inner or left, several outputs, since the number of rows is not known before.
+/// as-of join of a kind other than inner or left, several outputs, since the number of rows is not known in advance.
 pub fn join(
     job: &Job,
     ends: &TableEnds<'_>,

@@ -309,5 +309,5 @@ fn plans_say_before_what_summaries_say_after() {
     let plan = plan_of(&job, &many, "write", &[Fate::Written]).unwrap();
     assert_eq!(plan.predicted().seconds, None);
     let text = plan.to_string();
-    assert!(text.contains("not known before"), "{text}");
+    assert!(text.contains("not known in advance"), "{text}");
 }
