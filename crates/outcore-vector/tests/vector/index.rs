@@ -218,7 +218,10 @@ fn what_cannot_be_indexed_is_named_and_nothing_is_left() {
     numbers[13] = f32::INFINITY;
     let base = place.fbin("base.fbin", &numbers, 4);
     let bytes = VectorFile::open(&place.write("codes", &[1, 2, 3, 4]), Some("u8x2")).unwrap();
-    for (base, cause) in [(&base, "row 3 has inf in column 1"), (&bytes, "not be smaller")] {
+    for (base, cause) in [
+        (&base, "row 3 has inf in column 1"),
+        (&bytes, "not be smaller"),
+    ] {
         let output = place.path("base.vindex");
         let error = build(&job(64 << 20, 2), base, (&output, false)).unwrap_err();
         assert_eq!(error.kind(), Kind::Usage);
