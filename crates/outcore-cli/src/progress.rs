@@ -1,8 +1,7 @@
 //! Watching a job while it runs: progress for people and programs, and the way to stop it.
 //!
-//! Contract: [`watch`] runs the work on the calling thread and one more thread beside it, which
-//! looks every 20 ms whether a signal came (then it cancels the job), draws a bar at 10 Hz where
-//! one is wanted, and prints a `progress` event a second with `--json`. It ends with the work. Where the
+//! Contract: [`watch`] runs the work on the calling thread; a signal cancels the job. Where progress is shown, one more thread beside it
+//! draws a bar at 10 Hz or, with `--json`, prints a `progress` event a second; it ends with the work. Where the
 //! system has no thread for it, a note says so and the work goes on. The
 //! estimate of the time left takes the phases' weights as given and the speed so far as constant.
 
@@ -19,7 +18,6 @@ use serde_json::json;
 use crate::report::Reporter;
 use crate::signals::Interrupt;
 
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 const EVENT_EVERY: Duration = Duration::from_secs(1);
 /// Rates are means over about this long.
@@ -42,15 +40,34 @@ pub(crate) fn watch<T>(
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     interrupt.check()?;
+    control.cancel_with(interrupt.flag());
+    let result = match reporter.shows_progress() || reporter.is_json() {
+        true => work_watched(reporter, control, weights, work),
+        false => work(),
+    };
+    // A write that was given up for the signal's sake failed in its own words.
+    match result {
+        Err(_) if control.is_cancelled() => Err(Error::interrupted()),
+        other => other,
+    }
+}
+
+/// Runs `work` with a thread beside it that shows how far it is.
+fn work_watched<T>(
+    reporter: &Reporter,
+    control: &Control,
+    weights: &[Weight],
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     let is_over = AtomicBool::new(false);
-    let result = std::thread::scope(|scope| {
-        let look = || Watcher::new(reporter, weights).run(control, interrupt, &is_over);
+    std::thread::scope(|scope| {
+        let look = || Watcher::new(reporter, weights).run(control, &is_over);
         let watcher = match spawn_scoped(scope, "outcore-watch", look) {
             Ok(watcher) => watcher,
             Err(error) => {
                 // The work needs no watching to be right.
                 reporter.note(&format!(
-                    "{}: {}; the job goes on without progress, and the second signal ends it",
+                    "{}: {}; the job goes on without progress",
                     error.operation(),
                     error.cause()
                 ));
@@ -61,12 +78,7 @@ pub(crate) fn watch<T>(
         let result = work();
         drop(over);
         result
-    });
-    // A write that was given up for the signal's sake failed in its own words.
-    match result {
-        Err(_) if control.is_cancelled() => Err(Error::interrupted()),
-        other => other,
-    }
+    })
 }
 
 /// Ends the watcher however the work ends.
@@ -99,15 +111,11 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    fn run(mut self, control: &Control, interrupt: &Interrupt, is_over: &AtomicBool) {
-        let (mut drawn, mut told) = (self.started, self.started);
+    fn run(mut self, control: &Control, is_over: &AtomicBool) {
+        let mut told = self.started;
         while !is_over.load(Ordering::Acquire) {
-            std::thread::park_timeout(LOOK_EVERY);
-            if interrupt.is_set() && !control.is_cancelled() {
-                control.cancel();
-            }
-            if self.bar.is_some() && drawn.elapsed() >= DRAW_EVERY {
-                drawn = Instant::now();
+            std::thread::park_timeout(DRAW_EVERY);
+            if self.bar.is_some() {
                 self.draw(&control.progress(), control.is_cancelled());
             }
             if self.reporter.is_json() && told.elapsed() >= EVENT_EVERY {

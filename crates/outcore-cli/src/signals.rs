@@ -1,8 +1,8 @@
 //! SIGINT, SIGTERM and SIGHUP: the first asks the job to stop and clean up, the second ends the
 //! process.
 //!
-//! Contract: a handler only sets a flag that whoever watches a job looks at (see
-//! [`crate::progress`]), within 20 ms. If the flag is set already, the handler ends the process at
+//! Contract: a handler only sets a flag, which jobs look at as often as whether they are cancelled (see
+//! [`crate::progress`]). If the flag is set already, the handler ends the process at
 //! once with 130; what is then left behind is swept by the next run. Where no handler can be
 //! installed the signals keep their usual effect, and those that whoever started the process had
 //! ignored (`nohup`, a shell's background jobs) stay so. SIGXFSZ ends nothing: the write that it comes
@@ -37,6 +37,11 @@ impl Interrupt {
     /// Whether a signal came.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// The flag that the handlers set.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
     }
 
     /// Fails with [`Kind::Interrupted`] once a signal came.

@@ -189,8 +189,7 @@ impl Resources {
     }
 
     /// How fast the drives of a job are: those named, or the one that holds `beside`.
-    fn rates(&self, beside: Option<&Path>) -> DriveRates {
-        let cache = self.rates_cache();
+    fn rates(&self, cache: &RatesCache, beside: Option<&Path>) -> DriveRates {
         let own = beside.filter(|dir| !dir.as_os_str().is_empty() && !is_in_memory(dir));
         let own = own.map(DriveSpec::from_dir);
         let specs = match self.specs() {
@@ -211,14 +210,16 @@ impl Resources {
 
     /// The same for a pass over data in `beside` or on the drives that are named, whose rates are known or measured.
     pub fn job_at(&self, drives: Vec<ScratchDrive>, beside: &Path) -> Job {
-        let costs = compute_costs(&self.rates_cache(), false);
-        self.job_with(drives, self.rates(Some(beside)), costs)
+        let cache = self.rates_cache();
+        let costs = compute_costs(&cache, false);
+        self.job_with(drives, self.rates(&cache, Some(beside)), costs)
     }
 
     /// The same for a job that is planned, with scratch beside an output in `beside` where no drive is named.
     pub fn planned_job(&self, drives: Vec<ScratchDrive>, beside: &Path) -> Job {
-        let costs = compute_costs(&self.rates_cache(), self.measures);
-        self.job_with(drives, self.rates(Some(beside)), costs)
+        let cache = self.rates_cache();
+        let costs = compute_costs(&cache, self.measures);
+        self.job_with(drives, self.rates(&cache, Some(beside)), costs)
     }
 
     fn job_with(&self, drives: Vec<ScratchDrive>, rates: DriveRates, costs: ComputeCosts) -> Job {

@@ -57,6 +57,8 @@ impl Default for JobOptions {
 #[derive(Debug, Default)]
 pub struct Control {
     cancel: AtomicBool,
+    /// A flag of somebody else's that cancels, too.
+    stop: OnceLock<Arc<AtomicBool>>,
     phase: Mutex<String>,
     done_bytes: AtomicU64,
     total_bytes: AtomicU64,
@@ -117,9 +119,15 @@ impl Control {
         self.cancel.store(true, Ordering::Relaxed);
     }
 
+    /// From now on the job stops once `flag` is set, too: a handler of signals can set one. Later calls change nothing.
+    pub fn cancel_with(&self, flag: Arc<AtomicBool>) {
+        let _ = self.stop.set(flag);
+    }
+
     /// Whether it has been asked to stop.
     pub fn is_cancelled(&self) -> bool {
-        self.cancel.load(Ordering::Relaxed)
+        let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        is_set(&self.cancel) || self.stop.get().is_some_and(|flag| is_set(flag))
     }
 
     /// Fails with [`crate::Kind::Interrupted`] once the job has been asked to stop.

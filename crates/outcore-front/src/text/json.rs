@@ -6,24 +6,15 @@
 //! points; arrays and objects by the text that they are written with. Of equal names in an object the
 //! last counts. A line that is not JSON, or has no such field, has no key. Lines are never changed.
 
-use std::borrow::Cow;
-
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::{Error, Result};
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::IgnoredAny;
 
+use super::json_scan::{PATHS_MAX, Step, find};
 use super::{FieldOrder, append_whole};
 use outcore::key::encode::{Decimal, append_decimal, append_string, complement, digits_len};
 
 const READ: &str = "read path";
-
-/// One step into a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
-    Name(String),
-    Index(usize),
-}
 
 /// A way to a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,91 +67,6 @@ impl Path {
             text: text.to_string(),
             steps,
         })
-    }
-}
-
-/// Walks along the steps that are left; nothing where they lead nowhere.
-struct Walk<'p>(&'p [Step]);
-
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn deserialize<D: Deserializer<'de>>(
-        self,
-        value: D,
-    ) -> std::result::Result<Self::Value, D::Error> {
-        match self.0 {
-            [] => serde::Deserialize::deserialize(value).map(Some),
-            steps => value.deserialize_any(Walk(steps)),
-        }
-    }
-}
-
-impl<'de> Visitor<'de> for Walk<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(
-        self,
-        mut map: A,
-    ) -> std::result::Result<Self::Value, A::Error> {
-        let mut found = None;
-        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
-            match &self.0[0] {
-                Step::Name(wanted) if *wanted == name => {
-                    found = map.next_value_seed(Walk(&self.0[1..]))?;
-                }
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(
-        self,
-        mut seq: A,
-    ) -> std::result::Result<Self::Value, A::Error> {
-        let (mut found, mut at) = (None, 0);
-        loop {
-            if self.0[0] == Step::Index(at) {
-                match seq.next_element_seed(Walk(&self.0[1..]))? {
-                    Some(value) => found = value,
-                    None => return Ok(found),
-                }
-            } else if seq.next_element::<IgnoredAny>()?.is_none() {
-                return Ok(found);
-            }
-            at += 1;
-        }
-    }
-
-    fn visit_unit<E>(self) -> std::result::Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> std::result::Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> std::result::Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> std::result::Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> std::result::Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_str<E>(self, _: &str) -> std::result::Result<Self::Value, E> {
-        Ok(None)
     }
 }
 
@@ -221,6 +127,12 @@ impl JsonFields {
 
 impl SortKey for JsonFields {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+        serde_json::from_slice::<IgnoredAny>(line)
+            .map_err(|error| NoKey(format!("it is not JSON: {error}")))?;
+        append_whole(key, |key| self.append_all(line, key))
+    }
+
+    fn append_key_again(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
         append_whole(key, |key| self.append_all(line, key))
     }
 
@@ -234,24 +146,39 @@ impl SortKey for JsonFields {
 }
 
 impl JsonFields {
+    /// Appends the keys of all fields of a line that is JSON.
     fn append_all(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
-        for field in &self.fields {
-            let path = &field.path;
-            let mut reader = serde_json::Deserializer::from_slice(line);
-            let found = Walk(&path.steps)
-                .deserialize(&mut reader)
-                .and_then(|found| reader.end().map(|()| found))
-                .map_err(|error| NoKey(format!("it is not JSON: {error}")))?;
-            let value = found
-                .ok_or_else(|| NoKey(format!("it has no field {}", path.text)))?
-                .get();
-            let is_null = value == "null";
-            field.order.append_null(is_null, self.is_descending, key);
-            let start = key.len();
-            append_value(value, key)?;
-            if field.is_turned {
-                complement(&mut key[start..]);
+        for fields in self.fields.chunks(PATHS_MAX) {
+            let mut paths: [&[Step]; PATHS_MAX] = [&[]; PATHS_MAX];
+            for (steps, field) in paths.iter_mut().zip(fields) {
+                *steps = &field.path.steps;
             }
+            let mut found = [None; PATHS_MAX];
+            let found = &mut found[..fields.len()];
+            find(line, &paths[..fields.len()], found);
+            for (field, value) in fields.iter().zip(found) {
+                self.append_field(field, *value, key)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn append_field(
+        &self,
+        field: &Field,
+        value: Option<&[u8]>,
+        key: &mut Vec<u8>,
+    ) -> std::result::Result<(), NoKey> {
+        let path = &field.path.text;
+        let value = value.ok_or_else(|| NoKey(format!("it has no field {path}")))?;
+        let value = std::str::from_utf8(value)
+            .map_err(|error| NoKey(format!("it is not JSON: {path} is not UTF-8: {error}")))?;
+        let is_null = value == "null";
+        field.order.append_null(is_null, self.is_descending, key);
+        let start = key.len();
+        append_value(value, key)?;
+        if field.is_turned {
+            complement(&mut key[start..]);
         }
         Ok(())
     }

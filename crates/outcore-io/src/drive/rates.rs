@@ -15,7 +15,7 @@
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -160,7 +160,7 @@ fn date(unix_s: u64) -> String {
 }
 
 /// What short probes have found, by file system.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Remembered {
     #[serde(rename = "file_system", default)]
     entries: Vec<Entry>,
@@ -189,15 +189,20 @@ struct Entry {
 }
 
 /// Where probes are remembered between runs.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct RatesCache {
     path: Option<PathBuf>,
+    /// What the file holds, once it has been read or written.
+    known: Mutex<Option<Remembered>>,
 }
 
 impl RatesCache {
     /// The cache in the file `path`; without one nothing is remembered.
     pub fn new(path: Option<PathBuf>) -> Self {
-        RatesCache { path }
+        RatesCache {
+            path,
+            known: Mutex::default(),
+        }
     }
 
     /// The rates of `drives`, each as the best source has them. Where `may_probe`, drives of which nothing
@@ -272,10 +277,13 @@ impl RatesCache {
 
     /// What is remembered and not too old.
     fn read(&self, now_s: u64) -> Remembered {
-        let text = self.path.as_ref().map(fs::read_to_string);
-        let mut remembered: Remembered = text
-            .and_then(|text| toml::from_str(&text.ok()?).ok())
-            .unwrap_or_default();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.get_or_insert_with(|| {
+            let text = self.path.as_ref().map(fs::read_to_string);
+            text.and_then(|text| toml::from_str(&text.ok()?).ok())
+                .unwrap_or_default()
+        });
+        let mut remembered = known.clone();
         let is_recent = |unix_s| now_s.saturating_sub(unix_s) < KEPT_DAYS * DAY_SECONDS;
         remembered
             .entries
@@ -293,6 +301,8 @@ impl RatesCache {
         entries.drain(..entries.len().saturating_sub(ENTRIES_MAX));
         let Some(path) = &self.path else { return };
         let _ = toml::to_string(remembered).map(|text| replace(path, &text));
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = Some(remembered.clone());
     }
 }
 

@@ -46,7 +46,9 @@ const FORM: Form = Form {
 /// The type of a view of lines.
 const LINES: &str = "lines";
 const READ_BYTES: usize = 1 << 20;
-const READS: usize = 4;
+const READS_MIN: usize = 4;
+/// As many reads of short indexes are in flight.
+const READS_MAX: usize = 16;
 const OPEN: &str = "open view";
 /// No view has larger blocks, or more data; within them no sum of sizes overflows.
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
@@ -491,7 +493,8 @@ fn read_ranges(
     let longest_bytes = ranges.iter().map(|(.., len_bytes)| *len_bytes).max();
     let slot_bytes = block_ceil(longest_bytes.unwrap_or(0)) as usize;
     let slot_bytes = slot_bytes.clamp(BLOCK_BYTES, READ_BYTES);
-    let pool = Pool::new(&job.budget, "reads of an index", slot_bytes, READS)?;
+    let reads = (READ_BYTES / slot_bytes).clamp(READS_MIN, READS_MAX);
+    let pool = Pool::new(&job.budget, "reads of an index", slot_bytes, reads)?;
     let parts_of = |number: usize| {
         let (.., len_bytes) = ranges[number];
         let parts = (0..len_bytes.max(1)).step_by(slot_bytes);

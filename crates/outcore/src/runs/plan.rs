@@ -1,8 +1,9 @@
 //! The plan of a view: runs, areas, blocks, merges beforehand, predicted traffic. Pure.
 //!
 //! Contract: [`plan_view`] turns sizes into a [`ViewPlan`] before anything is read; printing it is
-//! `--explain`. Every run fits an *area*. Each thread sorts one, and for each drive one is being filled and one
-//! written, unless so small areas made so many runs that they had to be merged beforehand; the sort's own space, the
+//! `--explain`. Every run fits an *area*. Each thread sorts one, for each drive one is being filled and one
+//! written, and as many again let none of them wait for another, unless so small areas made so many runs that they were
+//! hard to merge; the sort's own space, the
 //! index and, where the runs are kept in memory for a first read, a reader are counted too. Runs that are more than a reader with most of the memory, or
 //! a process with its open files, can merge are merged beforehand, in groups.
 //!
@@ -232,29 +233,58 @@ fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result
         let block_records = block_records(&size);
         let mut fewer = (1..=threads).rev();
         fewer.find_map(|threads| {
-            let plan = plan_for(size, block_records, (threads, 1))?;
+            let plan = plan_for(size, block_records, Busy::least(threads))?;
             // All drives are kept busy, or a half of them, and so on.
-            let mut drives = size.drive_count;
-            while drives > 1 {
-                let busy = plan_for(size, block_records, (threads, drives));
-                if let Some(busy) = busy.filter(|busy| busy.is_as_easily_read_as(&plan)) {
-                    return Some(busy);
-                }
-                drives /= 2;
-            }
-            Some(plan)
+            let halves = std::iter::successors(Some(size.drive_count), |&drives| {
+                (drives > 1).then_some(drives / 2)
+            });
+            // What fits the areas goes through each of them once.
+            let most = if plan.runs > plan.areas as u64 { 2 } else { 1 };
+            let mut better = halves.flat_map(|drives| {
+                (1..=most).rev().map(move |rounds| Busy {
+                    threads,
+                    drives,
+                    rounds,
+                })
+            });
+            let busy = better.find_map(|busy| {
+                plan_for(size, block_records, busy).filter(|busy| busy.is_as_easily_read_as(&plan))
+            });
+            busy.or(Some(plan))
         })
     })
 }
 
-/// The plan for a number of threads that sort, and areas that keep a number of drives busy.
-fn plan_for(
-    size: ViewSize,
-    block_records: u64,
-    (sort_threads, drives): (usize, usize),
-) -> Option<ViewPlan> {
+/// What areas keep busy.
+#[derive(Clone, Copy)]
+struct Busy {
+    /// Threads, with an area each.
+    threads: usize,
+    /// Drives, with one that is filled and one that is written each.
+    drives: usize,
+    /// How many times as many areas there are. With one round a drive idles while the thread that wrote its area sorts the next one:
+    /// a view of 2 GiB in 512 MiB took 4.1 s on 2 cores, 2.8 s with two rounds and 2.7 s with three.
+    rounds: u64,
+}
+
+impl Busy {
+    fn least(threads: usize) -> Self {
+        Busy {
+            threads,
+            drives: 1,
+            rounds: 1,
+        }
+    }
+
+    fn areas(&self) -> u64 {
+        self.rounds * (self.threads as u64 + 2 * self.drives as u64)
+    }
+}
+
+/// The plan for areas that keep threads and drives busy.
+fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> {
     let record_bytes = size.record_bytes as u64;
-    let threads = sort_threads as u64;
+    let threads = busy.threads as u64;
     let eighth_bytes = size.memory_bytes / 8;
     let block_bytes = block_records * record_bytes;
     let slot_bytes = slot_bytes(&size, block_records);
@@ -270,7 +300,7 @@ fn plan_for(
         }
         None => 0,
     };
-    let areas = threads + 2 * drives as u64;
+    let areas = busy.areas();
     // What the space takes, however short the run is.
     let least_space_bytes = size.sort_space_bytes(0);
     let space = |run_bytes: u64| size.sort_space_bytes(run_bytes) - least_space_bytes;
@@ -306,12 +336,12 @@ fn plan_for(
     let mut plan = ViewPlan {
         size,
         block_records,
-        sort_threads,
+        sort_threads: busy.threads,
         run_records,
         runs,
         area_bytes: area_bytes as usize,
         areas: areas as usize,
-        drives,
+        drives: busy.drives,
         merges,
         predicted_read_bytes: 0,
         predicted_written_bytes: 0,

@@ -335,7 +335,10 @@ fn reference(
     match rule.is_whole {
         true => Ok(line_ref(from, end)),
         false => {
-            let made = key_ref(&*rule.lines.order, area, (from, end), keys);
+            let order = &*rule.lines.order;
+            let made = key_ref(area, (from, end), keys, |line, keys| {
+                order.append_key(line, keys)
+            });
             made.map_err(|why| no_key(&why, from))
         }
     }

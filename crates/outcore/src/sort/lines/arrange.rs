@@ -10,20 +10,20 @@ use crate::key::sort_key::{NoKey, SortKey, Tie};
 /// Bytes in front of each key: where its line is.
 pub(super) const KEY_HEAD_BYTES: u64 = 8;
 
-/// Appends the key of the line `from..end` of `area` to `keys`; returns a reference to it.
+/// Appends the key of the line `from..end` of `area`, which `append_key` makes, to `keys`; returns a reference to it.
 ///
 /// # Errors
 /// The line has no key.
 pub(crate) fn key_ref(
-    order: &dyn SortKey,
     area: &[u8],
     (from, end): (usize, usize),
     keys: &mut Vec<u8>,
+    append_key: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), NoKey>,
 ) -> Result<Ref, NoKey> {
     keys.extend_from_slice(&(from as u32).to_ne_bytes());
     keys.extend_from_slice(&((end - from) as u32).to_ne_bytes());
     let at = keys.len();
-    order.append_key(&area[from..end], keys)?;
+    append_key(&area[from..end], keys)?;
     Ok(Ref {
         word: 0,
         at: at as u32,

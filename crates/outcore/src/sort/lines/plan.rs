@@ -41,6 +41,10 @@ const LINE_BYTES_MIN: usize = 64 << 10;
 const STRETCHES: usize = 16;
 /// Where a bucket's sort is fastest, keys and references included.
 const BUCKET_BYTES_BEST: u64 = 8 << 20;
+/// Halvings of it that are tried.
+const BUCKET_SHIFTS_TRIED: RangeInclusive<i32> = -6..=8;
+/// To search for the best plan takes longer than to sort so little, which stays in memory.
+const LITTLE_BYTES: u64 = 256 << 10;
 /// Bytes of references a line: one, and its copy in the radix sort.
 pub(crate) const REF_BYTES: u64 = 32;
 /// Bytes in front of each key: where its line is.
@@ -245,27 +249,37 @@ fn table_bytes(size: &LineSize) -> u64 {
 }
 
 fn best_plan(size: LineSize) -> Option<LinePlan> {
+    if size.data_bytes <= LITTLE_BYTES {
+        let plan = best_of(candidates(size, table_bytes(&size), 6..=6, 0..=0));
+        if plan.as_ref().is_some_and(|plan| plan.distributions == 0) {
+            return plan;
+        }
+    }
     // Longer segments only where there would be too many of them to remember.
     let shifts = [0..=6, -2..=-1];
     let tables = [table_bytes(&size), 0];
     let mut kinds = tables
         .into_iter()
         .flat_map(|table_bytes| shifts.clone().map(|shifts| (table_bytes, shifts)));
-    kinds.find_map(|(table_bytes, shifts)| best_of(candidates(size, table_bytes, shifts)))
+    kinds.find_map(|(table_bytes, shifts)| {
+        best_of(candidates(size, table_bytes, shifts, BUCKET_SHIFTS_TRIED))
+    })
 }
 
-/// Plans with segments of these halvings of the longest.
+/// Plans with segments of these halvings of the longest, and buckets of these of the best.
 fn candidates(
     size: LineSize,
     table_bytes: u64,
     segment_shifts: RangeInclusive<i32>,
+    bucket_shifts: RangeInclusive<i32>,
 ) -> impl Iterator<Item = LinePlan> {
     let segments = segment_shifts.map(|shift| {
         let segment_bytes = SEGMENT_BYTES_MAX as f64 * f64::from(-shift).exp2();
         (segment_bytes as usize).max(SEGMENT_BYTES_MIN)
     });
-    let averages = segments.flat_map(|segment_bytes| {
-        (-6..=8).map(move |bucket_shift: i32| (segment_bytes, f64::from(-bucket_shift).exp2()))
+    let averages = segments.flat_map(move |segment_bytes| {
+        let shares = bucket_shifts.clone();
+        shares.map(move |shift| (segment_bytes, f64::from(-shift).exp2()))
     });
     averages.flat_map(move |(segment_bytes, share)| {
         let best_bytes = BUCKET_BYTES_BEST as f64 / (1.0 + size.overhead());

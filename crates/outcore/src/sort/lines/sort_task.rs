@@ -384,13 +384,18 @@ impl<'a> Sorting<'a> {
         keys: &mut Vec<u8>,
     ) -> Result<()> {
         keys.clear();
+        let order = self.context.order;
         let mut keyless = None;
         for run in runs {
             let bytes = &area[..run.at + run.len_bytes];
             self.context
                 .framing
                 .find(bytes, run.at, usize::MAX, |from, end| {
-                    match key_ref(self.context.order, area, (from, end), keys) {
+                    // Every line had a key when it was distributed.
+                    let made = key_ref(area, (from, end), keys, |line, keys| {
+                        order.append_key_again(line, keys)
+                    });
+                    match made {
                         Ok(key) => refs.push(key),
                         Err(why) => keyless = Some(why),
                     }
