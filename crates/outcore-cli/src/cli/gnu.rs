@@ -57,6 +57,11 @@ pub(crate) fn read(words: Vec<OsString>) -> Result<Read> {
     if !is_gnu && !words.iter().any(|word| word == NAME) {
         return Ok(Read::Words(words, Vec::new()));
     }
+    // The flags need not be known where none is given.
+    let is_name = |word: &OsString| !matches!(word.as_bytes().first(), Some(b'-' | b'+'));
+    if !is_gnu && words[1] == NAME && words[2..].iter().all(is_name) {
+        return Ok(Read::Words(words, Vec::new()));
+    }
     let root = definition();
     let at = match is_gnu {
         true => 1,

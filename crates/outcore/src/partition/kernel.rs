@@ -57,6 +57,21 @@ pub(crate) fn fetch(area: &[u8], (at, len_bytes): (usize, usize)) {
     let _ = (area, at, len_bytes);
 }
 
+/// Prefetches all of `items`.
+#[inline(always)]
+pub(crate) fn fetch_all<T>(items: &[T]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    for at in (0..items.len()).step_by((LINE_BYTES / size_of::<T>().max(1)).max(1)) {
+        // SAFETY: the address is that of an item of a slice; what is asked for is not even read.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(&items[at]).cast());
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = items;
+}
+
 /// A full buffer was met after `consumed` elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full {

@@ -8,17 +8,21 @@
 //!
 //! Contract: [`sort`] orders items by their words and keeps the order of equal ones, in a space of the
 //! caller's that is kept from one call to the next. Digits are counted from the least word on: items of
-//! a bucket lie close together, but may straddle a power of two.
+//! a bucket lie close together, but may straddle a power of two. Parts of what is larger than the caches are
+//! prefetched with the room that they are sorted into.
 //!
 //! Bounds: the items once more and [`PART_MAX`] of them ([`space_len`]); nothing is allocated but for parts
-//! that no digit tells apart well. Every split narrows the words by a bit at least and mostly by ten, so
+//! that no digit tells apart well. Every split narrows the words by a bit at least and mostly by ten or more, so
 //! that the depth of the recursion is less than a word's bits.
 //!
 //! N.B. voracious_radix_sort takes 1.5 times as long on u64, rdst 1.9 times. Unchecked indices in
-//! the three loops that move items save 6 %, which is not worth `unsafe` (docs/decisions/0022).
+//! the three loops that move items save 6 %, which is not worth `unsafe`; splits by 10 bits at most and parts that are not
+//! prefetched take 1.2 times as long where the data fit the second-level cache, and 1.7 times beyond
+//! (docs/decisions/0022).
 
 use crate::partition::classify::Key;
 use crate::partition::kernel::bounds::{bounds_u32, bounds_u64};
+use crate::partition::kernel::fetch_all;
 
 /// What can be sorted: its word says where it belongs.
 pub(crate) trait Item: Copy {
@@ -77,7 +81,11 @@ const PART_MAX: usize = 2048;
 /// The number of items that a split aims at in a part is between half of this and this, as a power of two.
 const PART_LOG: u32 = 10;
 /// Bits that one split looks at, at most.
-const SPLIT_BITS_MAX: u32 = 10;
+const SPLIT_BITS_MAX: u32 = 13;
+/// Most splits look at no more.
+const SPLIT_BITS_FEW: u32 = 10;
+/// More bytes than the caches hold for sure: of them, the next part is prefetched while one is sorted.
+const FETCHED_BYTES_MIN: usize = 1 << 20;
 /// Values of a digit of a part's two passes.
 const DIGITS: usize = 256;
 /// Bits of a part's two passes.
@@ -131,9 +139,15 @@ fn sort_here<T: Item>(items: &mut [T], other: &mut [T], part: &mut [T]) {
     }
     let (least, most) = T::bounds(items);
     let bits = most.bits_above(least);
-    if items.len() <= part.len() || bits == 0 {
-        other.copy_from_slice(items);
-        return sort_part(other, items, part, (least, bits));
+    if bits == 0 {
+        return;
+    }
+    if items.len() <= part.len() {
+        let digits = Digits::of(items.len(), (least, bits));
+        let between = &mut part[..items.len()];
+        let places = digits.pass_low(items, between);
+        digits.pass_high(between, items, places);
+        return finish(items, other, part, digits);
     }
     split(items, other, (least, bits), |other, items, bits_left| {
         sort_over(other, items, part, (least, bits_left));
@@ -165,26 +179,51 @@ fn split<T: Item>(
     items: &mut [T],
     parts: &mut [T],
     (least, bits): (T::Word, u32),
-    mut each: impl FnMut(&mut [T], &mut [T], u32),
+    each: impl FnMut(&mut [T], &mut [T], u32),
 ) {
-    const MASK: usize = (1 << SPLIT_BITS_MAX) - 1;
     let wanted_bits = ceil_log(items.len()).saturating_sub(PART_LOG);
     let split_bits = wanted_bits.clamp(1, SPLIT_BITS_MAX).min(bits);
+    // Few of many bits take little room on the stack, however often parts are split again.
+    match split_bits <= SPLIT_BITS_FEW {
+        true => {
+            split_by::<T, { 1 << SPLIT_BITS_FEW }>(items, parts, (least, bits, split_bits), each)
+        }
+        false => {
+            split_by::<T, { 1 << SPLIT_BITS_MAX }>(items, parts, (least, bits, split_bits), each)
+        }
+    }
+}
+
+/// The same by `split_bits` of the bits, into `PARTS_MAX` parts at most, a power of two.
+fn split_by<T: Item, const PARTS_MAX: usize>(
+    items: &mut [T],
+    parts: &mut [T],
+    (least, bits, split_bits): (T::Word, u32, u32),
+    mut each: impl FnMut(&mut [T], &mut [T], u32),
+) {
     let bits_left = bits - split_bits;
     // An area has less than 2^32 items.
-    let mut places = [0u32; 1 << SPLIT_BITS_MAX];
+    let mut places = [0u32; PARTS_MAX];
+    let cell = |item: &T| item.word().cell(least, bits_left) & (PARTS_MAX - 1);
     for item in items.iter() {
-        places[item.word().cell(least, bits_left) & MASK] += 1;
+        places[cell(item)] += 1;
     }
     sum_up(&mut places);
     for item in items.iter() {
-        let place = &mut places[item.word().cell(least, bits_left) & MASK];
+        let place = &mut places[cell(item)];
         parts[*place as usize] = *item;
         *place += 1;
     }
+    let is_fetched = size_of_val(items) >= FETCHED_BYTES_MIN;
+    let ends = &places[..1 << split_bits];
     let mut from = 0;
-    for &end in places.iter().take(1 << split_bits) {
+    for (part, &end) in ends.iter().enumerate() {
         let end = end as usize;
+        if let (true, Some(&next_end)) = (is_fetched, ends.get(part + 1)) {
+            let next = end..(next_end as usize).min(end + PART_MAX);
+            fetch_all(&parts[next.clone()]);
+            fetch_all(&items[next]);
+        }
         if from < end {
             each(&mut parts[from..end], &mut items[from..end], bits_left);
         }
@@ -207,40 +246,94 @@ fn sort_part<T: Item>(
         }
         return;
     }
-    // With four bits more than count them, one item in sixteen agrees with another in all of them.
-    let used_bits = (ceil_log(items.len()) + 4).min(PASSES_BITS).min(bits);
-    let bits_left = bits - used_bits;
-    let low_bits = used_bits / 2;
-    let low_mask = (1 << low_bits) - 1;
-    let low = |item: &T| item.word().cell(least, bits_left) & low_mask & (DIGITS - 1);
-    let high = |item: &T| item.word().cell(least, bits_left + low_bits) & (DIGITS - 1);
-    let (mut low_places, mut high_places) = ([0u32; DIGITS], [0u32; DIGITS]);
-    for item in items.iter() {
-        low_places[low(item)] += 1;
-        high_places[high(item)] += 1;
-    }
-    sum_up(&mut low_places);
-    sum_up(&mut high_places);
+    let digits = Digits::of(items.len(), (least, bits));
     let between = &mut part[..items.len()];
-    for item in items.iter() {
-        let place = &mut low_places[low(item)];
-        between[*place as usize] = *item;
-        *place += 1;
+    let places = digits.pass_low(items, between);
+    digits.pass_high(between, sorted, places);
+    finish(sorted, items, part, digits);
+}
+
+/// The two digits that a part is sorted by.
+#[derive(Clone, Copy)]
+struct Digits<W> {
+    /// No word is less.
+    least: W,
+    /// Bits after both digits.
+    bits_left: u32,
+    low_bits: u32,
+}
+
+impl<W: Key> Digits<W> {
+    /// Those of so many items whose words differ in the lowest `bits` bits alone, from `least` on.
+    fn of(item_count: usize, (least, bits): (W, u32)) -> Self {
+        // With four bits more than count them, one item in sixteen agrees with another in all of them.
+        let used_bits = (ceil_log(item_count) + 4).min(PASSES_BITS).min(bits);
+        Digits {
+            least,
+            bits_left: bits - used_bits,
+            low_bits: used_bits / 2,
+        }
     }
-    for item in between.iter() {
-        let place = &mut high_places[high(item)];
-        sorted[*place as usize] = *item;
-        *place += 1;
+
+    /// Both digits.
+    #[inline(always)]
+    fn both(&self, word: W) -> usize {
+        word.cell(self.least, self.bits_left)
     }
-    if bits_left == 0 || insert(sorted) {
+
+    #[inline(always)]
+    fn low(&self, word: W) -> usize {
+        self.both(word) & ((1 << self.low_bits) - 1) & (DIGITS - 1)
+    }
+
+    #[inline(always)]
+    fn high(&self, word: W) -> usize {
+        word.cell(self.least, self.bits_left + self.low_bits) & (DIGITS - 1)
+    }
+
+    /// Sorts `items` into `between` by the low digit; where the first item of each high digit belongs.
+    fn pass_low<T: Item<Word = W>>(&self, items: &[T], between: &mut [T]) -> [u32; DIGITS] {
+        let (mut low_places, mut high_places) = ([0u32; DIGITS], [0u32; DIGITS]);
+        for item in items {
+            low_places[self.low(item.word())] += 1;
+            high_places[self.high(item.word())] += 1;
+        }
+        sum_up(&mut low_places);
+        sum_up(&mut high_places);
+        for item in items {
+            let place = &mut low_places[self.low(item.word())];
+            between[*place as usize] = *item;
+            *place += 1;
+        }
+        high_places
+    }
+
+    /// Sorts what lies `between` into `sorted` by the high digit.
+    fn pass_high<T: Item<Word = W>>(
+        &self,
+        between: &[T],
+        sorted: &mut [T],
+        mut places: [u32; DIGITS],
+    ) {
+        for item in between {
+            let place = &mut places[self.high(item.word())];
+            sorted[*place as usize] = *item;
+            *place += 1;
+        }
+    }
+}
+
+/// Puts items that are sorted by their digits in order by the bits after these; `other` is as long.
+fn finish<T: Item>(sorted: &mut [T], other: &mut [T], part: &mut [T], digits: Digits<T::Word>) {
+    if digits.bits_left == 0 || insert(sorted) {
         return;
     }
     // Many agree in all bits that were looked at: what tells these apart lies in the bits after them.
-    let agree = |a: &T, b: &T| a.word().cell(least, bits_left) == b.word().cell(least, bits_left);
+    let agree = |a: &T, b: &T| digits.both(a.word()) == digits.both(b.word());
     let mut from = 0;
     for group in sorted.chunk_by_mut(agree) {
         let end = from + group.len();
-        sort_here(group, &mut items[from..end], part);
+        sort_here(group, &mut other[from..end], part);
         from = end;
     }
 }
@@ -331,6 +424,17 @@ mod tests {
         let mut space = vec![T::default(); space_len(items.len())];
         sort(&mut items, &mut space);
         items
+    }
+
+    #[test]
+    fn what_is_larger_than_the_caches_is_split_finely() {
+        for spread in [0, 20] {
+            let word = |index: u32| (crate::partition::kernel::mix(index.into()) >> spread) as u32;
+            let words: Vec<u32> = (0..2_200_000).map(word).collect();
+            let mut expected = words.clone();
+            expected.sort_unstable();
+            assert!(sorted(words) == expected, "{spread}");
+        }
     }
 
     proptest! {
