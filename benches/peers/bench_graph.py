@@ -1,34 +1,53 @@
 #!/usr/bin/env python3
-"""Graph kernels beside a plain C prototype over the same tiles, and a conversion beside its floor.
+"""Graph kernels beside a plain C prototype over the same tiles, other systems and the drive, and a conversion beside its floor.
 
 Contract: makes the edges of an R-MAT graph, converts them, and runs each kernel by turns with
-`programs/graph_tiles.c`, round after round; prints a table of medians in Markdown. Reads are direct, so the page cache
-plays no part. The floor of a kernel is `dd` with direct I/O over the tiles. Everything lies in one directory, which goes
-at the end unless `--keep` is given.
+`programs/graph_tiles.c` and the other systems that are named, round after round; prints a table of medians in Markdown.
+outcore's time is that of the whole command, others' are those that they print of the kernel alone. Page caches are dropped
+before each run. Floors are those of peerbench/floor.py. Everything lies in one directory, which goes at the end unless
+`--keep` is given.
 
     benches/peers/bench_graph.py --outcore target/release/outcore --dir DIR [--scale 23] [--rounds 3]
+        [--gridgraph CHECKOUT]
+
+GridGraph (thu-pacman/GridGraph) is a checkout in which `make` was run with `-include functional`, and whose programs take
+the memory in MiB: `sed -i 's/1024l\\*1024l\\*1024l:/1024l*1024l:/' examples/*.cpp`. It finds components of undirected
+graphs only, so for these it gets every edge both ways. Of G-Store (the-data-lab/gstore) the kernels did not end on a machine with two
+cores (NUM_THDS 2), so it is not among the systems.
 """
 
 import argparse
 import json
 import os
+import random
+import re
 import resource
 import shutil
 import statistics
+import struct
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from peerbench import floor
+from peerbench.measure import drop_caches
+
 FACTOR = 16
+ROUNDS_OF_PAGERANK = 10
+SEEDS = 20_000
+FANOUT = 10
 HERE = Path(__file__).resolve().parent
+BLOCK_EDGES = 1 << 20
 
 
-def run(words):
+def run(words, cold=True):
     """Wall time, peak memory in bytes and output of a command."""
+    if cold:
+        drop_caches()
     started = time.monotonic()
     process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE)
-    output = process.stdout.read().decode()
+    output = process.stdout.read().decode(errors="replace")
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         sys.exit(f"{words} failed: {status}")
@@ -39,18 +58,171 @@ def prototype_seconds(words):
     return float(run(words)[2].split("\t")[2].split()[0])
 
 
+def printed_seconds(words, pattern):
+    """The seconds that a program prints: the first group of the pattern."""
+    output = run(words)[2]
+    found = re.search(pattern, output)
+    if not found:
+        sys.exit(f"{words} printed no time: {output[-300:]}")
+    return float(found.group(1))
+
+
+def sources_of(edges, count):
+    """Vertices that have edges: the sources of edges drawn at random."""
+    drawn = random.Random(1)
+    with open(edges, "rb") as file:
+        total = edges.stat().st_size // 8
+        found = []
+        while len(found) < count:
+            file.seek(8 * drawn.randrange(total))
+            found.append(struct.unpack("<I", file.read(4))[0])
+    return found
+
+
+def write_both_ways(edges, both):
+    """Every edge and its reverse."""
+    with open(edges, "rb") as source, open(both, "wb") as target:
+        while block := source.read(8 * BLOCK_EDGES):
+            ids = memoryview(block).cast("I")
+            turned = bytearray(len(block))
+            out = memoryview(turned).cast("I")
+            out[0::2], out[1::2] = ids[1::2], ids[0::2]
+            target.write(block)
+            target.write(turned)
+
+
+class Peers:
+    """Other systems over the same edges, each with a layout of its own."""
+
+    def __init__(self, args, edges, vertices):
+        self.args, self.edges, self.vertices = args, edges, vertices
+        self.memory_mib = {"MiB": 1, "GiB": 1024}[args.memory[-3:]] * int(args.memory[:-3])
+        self.both = args.dir / "both.u32"
+        self.made = {}
+
+    def layout(self, system, is_both):
+        """The edges as the system wants them, and the seconds that it took."""
+        key = (system, is_both)
+        if key not in self.made:
+            edges = self.edges
+            if is_both:
+                edges = self.both
+                if not edges.exists():
+                    write_both_ways(self.edges, edges)
+            name = self.args.dir / f"{system}-{'both' if is_both else 'once'}"
+            started = time.monotonic()
+            program = self.args.gridgraph / "bin" / "preprocess"
+            run([program, "-i", edges, "-o", name, "-v", self.vertices, "-p", 16, "-t", 0])
+            self.made[key] = (name, time.monotonic() - started)
+        return self.made[key]
+
+    def gridgraph(self, kernel, source):
+        bins = self.args.gridgraph / "bin"
+        grid, _ = self.layout("gridgraph", kernel == "cc")
+        words = {
+            "cc": [bins / "wcc", grid, self.memory_mib],
+            "bfs": [bins / "bfs", grid, source, self.memory_mib],
+            "pagerank": [bins / "pagerank", grid, ROUNDS_OF_PAGERANK, self.memory_mib],
+        }.get(kernel)
+        return words and printed_seconds(words, r"([\d.]+) seconds")
+
+    def systems(self):
+        return ["gridgraph"] if self.args.gridgraph else []
+
+
+def convert_row(args, edges, graph, vertices):
+    """A conversion beside its floor: edges read and 8 bytes an edge and direction written, those read and the layout written."""
+    convert = [args.outcore, "graph", "convert", edges, "-o", graph, "--drop-loops", "--memory", args.memory]
+    found, floors = [], []
+    for _ in range(args.rounds):
+        found.append(run([*convert, "--vertices", vertices, "--force", "--json"]))
+        scratch, copy = args.dir / "scratch.bin", args.dir / "floor.bin"
+        edge_bytes = edges.stat().st_size
+        both_bytes = 2 * edge_bytes
+        first = floor.pass_seconds(edges, copy, both_bytes)
+        # What was written, to be read again.
+        subprocess.run(["sh", "-c", f"cat {edges} {edges} > {scratch}"], check=True)
+        layout_bytes = sum(path.stat().st_size for path in graph.iterdir())
+        second = floor.pass_seconds(scratch, copy, layout_bytes)
+        started = time.monotonic()
+        scratch.unlink()
+        floors.append(first + second + time.monotonic() - started)
+    facts = json.loads(found[-1][2].splitlines()[-1])
+    seconds = [each[0] for each in found]
+    ratio = statistics.median(a / b for a, b in zip(seconds, floors))
+    peak = max(peak for _, peak, _ in found) >> 20
+    note = f"{ratio:.2f} of its floor, peak {peak} MiB, read {facts['read_bytes'] >> 20} MiB, wrote {facts['written_bytes'] >> 20} MiB"
+    return ("convert", f"{statistics.median(seconds):.2f}", "-", note)
+
+
+def sample_row(args, graph, vertices):
+    """Two hops of random neighbours beside fio's random reads of 4 KiB on the same file."""
+    seeds, drawn = args.dir / "seeds.txt", random.Random(2)
+    seeds.write_text("".join(f"{drawn.randrange(vertices)}\n" for _ in range(SEEDS)))
+    words = [args.outcore, "graph", "sample", graph, seeds, "--fanout", f"{FANOUT},{FANOUT}", "-o", args.dir / "sample.npy", "--force",
+             "--memory", args.memory, "--json"]
+    rates, reads, seconds, fio = [], [], [], []
+    for _ in range(args.rounds):
+        wall, _, output = run(words)
+        facts = json.loads(output.splitlines()[-1])
+        seconds.append(wall)
+        reads.append(facts.get("reads", facts["read_bytes"] // 4096))
+        rates.append(facts.get("reads", facts["read_bytes"] // 4096) / facts["seconds"])
+        best = max(reads[-1] / floor.random_seconds(graph / "adjacency", reads[-1]) for _ in range(2))
+        fio.append(best)
+    share = statistics.median(a / b for a, b in zip(rates, fio))
+    expanded = facts.get("vertices", 0)
+    note = f"{statistics.median(rates):,.0f} reads of 4 KiB a second, {share:.2f} of fio's; {reads[-1]:,} reads for {expanded:,} vertices"
+    return ("sample", f"{statistics.median(seconds):.2f}", "-", note)
+
+
+def kernel_row(args, name, ours, theirs, graphs, peers, program, info, sources):
+    """One kernel by turns with all that it is compared with."""
+    graph = graphs["undirected" if name == "triangles" else "directed"]
+    tiles = graph / "tiles"
+    times, others, floors, peaks = [], [], [], []
+    systems = {system: [] for system in peers.systems()}
+    many = sources if name == "bfs" else sources[:1] * args.rounds
+    for number, source in enumerate(many):
+        words = [args.outcore, "graph", ours[0], graph, *ours[1:], "--memory", args.memory, "-q"]
+        words += ["--source", source] if name in ("bfs", "sssp") else []
+        seconds, peak, _ = run(words)
+        times.append(seconds)
+        peaks.append(peak)
+        if theirs is not None:
+            argument = source if name == "bfs" else theirs
+            others.append(prototype_seconds([program, name, graph, info["vertices"], 1, argument]))
+        if number < args.rounds:
+            floors.append(floor.pass_seconds(tiles, args.dir / "floor.bin", 0))
+            for system, found in systems.items():
+                value = getattr(peers, system)(name, source)
+                if value:
+                    found.append(value)
+    ours_s = statistics.median(times)
+    note = f"one read of the tiles {statistics.median(floors):.2f} s, peak {max(peaks) >> 20} MiB"
+    if others:
+        note = f"{statistics.median(b / a for a, b in zip(times, others)):.2f} x the prototype's speed, {note}"
+    for system, found in systems.items():
+        if found:
+            note += f"; {system} {statistics.median(found):.2f} s, {statistics.median(found) / ours_s:.1f} x"
+    return (name, f"{ours_s:.2f}", f"{statistics.median(others):.2f}" if others else "-", note)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--outcore", type=Path, required=True)
     parser.add_argument("--dir", type=Path, required=True)
     parser.add_argument("--scale", type=int, default=23)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sources", type=int, default=16, help="sources of BFS")
     parser.add_argument("--memory", default="512MiB")
-    parser.add_argument("--only", default="convert,cc,bfs,pagerank,kcore,scc,sssp,triangles")
+    parser.add_argument("--only", default="convert,cc,bfs,pagerank,kcore,scc,sssp,triangles,sample")
+    parser.add_argument("--gridgraph", type=Path)
     parser.add_argument("--keep", action="store_true")
     args = parser.parse_args()
     args.dir.mkdir(exist_ok=True)
-    edges, graph, program = args.dir / "edges.u32", args.dir / "g.graph", args.dir / "graph_tiles"
+    edges, program = args.dir / "edges.u32", args.dir / "graph_tiles"
+    graphs = {"directed": args.dir / "g.graph", "undirected": args.dir / "u.graph"}
     source = HERE / "programs" / "graph_tiles.c"
     subprocess.run(["cc", "-O3", "-march=native", "-w", "-pthread", source, "-o", program], check=True)
     vertices = 1 << args.scale
@@ -59,48 +231,34 @@ def main():
         run([args.outcore, *make])
     rows = []
     wanted = args.only.split(",")
-    convert = [args.outcore, "graph", "convert", edges, "-o", graph, "--drop-loops", "--memory", args.memory]
-    if "convert" in wanted or not graph.exists():
-        found = [run([*convert, "--vertices", vertices, "--force", "--json"]) for _ in range(args.rounds)]
-        facts = json.loads(found[-1][2].splitlines()[-1])
-        seconds = statistics.median(seconds for seconds, _, _ in found)
-        peak = max(peak for _, peak, _ in found) >> 20
-        rows.append(("convert", f"{seconds:.2f}", "-", f"peak {peak} MiB, read {facts['read_bytes'] >> 20} MiB, "
-                     f"wrote {facts['written_bytes'] >> 20} MiB"))
-    info = json.loads(run([args.outcore, "graph", "info", graph, "--json"])[2].splitlines()[-1])
-    read = ["dd", f"if={graph}/tiles", "of=/dev/null", "bs=4M", "iflag=direct", "status=none"]
+    to = ["--drop-loops", "--memory", args.memory, "--vertices", vertices, "-q"]
+    if "convert" in wanted:
+        rows.append(convert_row(args, edges, graphs["directed"], vertices))
+    elif not graphs["directed"].exists():
+        run([args.outcore, "graph", "convert", edges, "-o", graphs["directed"], *to])
+    info = json.loads(run([args.outcore, "graph", "info", graphs["directed"], "--json"])[2].splitlines()[-1])
     kernels = {
-        "cc": (["cc"], ["cc", ""]),
-        "bfs": (["bfs", "--source", 1], ["bfs", 1]),
-        "pagerank": (["pagerank", "--iterations", 10, "--tolerance", 0], ["pagerank", 10]),
-        "kcore": (["kcore", "-k", 16], ["kcore", 16]),
+        "cc": (["cc"], ""),
+        "bfs": (["bfs"], ""),
+        "pagerank": (["pagerank", "--iterations", ROUNDS_OF_PAGERANK, "--tolerance", 0], ROUNDS_OF_PAGERANK),
+        "kcore": (["kcore", "-k", 16], 16),
         # Without a prototype to stand beside.
         "scc": (["scc"], None),
-        "sssp": (["sssp", "--source", 1], None),
+        "sssp": (["sssp"], None),
         "triangles": (["triangles"], None),
     }
-    undirected = args.dir / "u.graph"
-    if "triangles" in wanted and not undirected.exists():
-        run([args.outcore, "graph", "convert", edges, "-o", undirected, "--undirected", "--dedup", "--drop-loops", "--memory",
-             args.memory, "--vertices", vertices, "-q"])
+    if "triangles" in wanted and not graphs["undirected"].exists():
+        run([args.outcore, "graph", "convert", edges, "-o", graphs["undirected"], "--undirected", "--dedup", *to])
+    peers = Peers(args, edges, vertices)
+    sources = sources_of(edges, args.sources)
     for name, (ours, theirs) in kernels.items():
-        if name not in wanted:
-            continue
-        times, others, floors, peaks = [], [], [], []
-        for _ in range(args.rounds):
-            of = undirected if name == "triangles" else graph
-            seconds, peak, _ = run([args.outcore, "graph", ours[0], of, *ours[1:], "--memory", args.memory, "-q"])
-            times.append(seconds)
-            peaks.append(peak)
-            if theirs:
-                others.append(prototype_seconds([program, theirs[0], graph, info["vertices"], 1, theirs[1]]))
-            floors.append(run(read)[0])
-        ours_s = statistics.median(times)
-        note = f"one read of the tiles {statistics.median(floors):.2f} s, peak {max(peaks) >> 20} MiB"
-        if theirs:
-            theirs_s = statistics.median(others)
-            note = f"{theirs_s / ours_s:.2f} x the prototype's speed, {note}"
-        rows.append((name, f"{ours_s:.2f}", f"{theirs_s:.2f}" if theirs else "-", note))
+        if name in wanted:
+            rows.append(kernel_row(args, name, ours, theirs, graphs, peers, program, info, sources))
+            print(rows[-1], flush=True)
+    if "sample" in wanted:
+        rows.append(sample_row(args, graphs["directed"], vertices))
+    for (system, is_both), (_, seconds) in peers.made.items():
+        rows.append((f"convert, {system}", "-", "-", f"{seconds:.1f} s{', every edge both ways' if is_both else ''}"))
     print("| job | outcore, s | C prototype, s | |\n|---|---|---|---|")
     for row in rows:
         print("| " + " | ".join(row) + " |")

@@ -1,7 +1,8 @@
 //! The lists of some vertices, block by block.
 //!
 //! Contract: a [`ListReader`] reads the blocks that have the lists of given vertices, each once, neighbouring ones
-//! together, many at a time; and shows what each block has of them. It keeps the blocks that it read last, so that
+//! together, many at a time; and shows what each block has of them. Many blocks are shown as they arrive, by the threads that
+//! read them, and not kept; of few it keeps those that it read last, so that
 //! frontiers of a few vertices whose lists lie side by side cost no read each.
 //!
 //! Bounds: [`ListReader::BYTES`] of blocks; at most one read a block that is not kept.
@@ -10,7 +11,6 @@ use std::collections::HashMap;
 
 use outcore::{Job, Result, primitives};
 use outcore_io::memory::Reservation;
-use outcore_io::threads;
 
 use super::plan::LISTS;
 use super::{Direction, Graph, damaged};
@@ -19,8 +19,8 @@ use crate::format::{NO_VERTEX, Part};
 
 /// Blocks that are kept.
 const BLOCKS_KEPT: usize = 1024;
-/// Blocks that are worth another thread.
-const BLOCKS_A_THREAD: usize = 64;
+/// More blocks than this are shown as they arrive.
+const BLOCKS_FEW: usize = 64;
 
 /// One block of one of the files of lists.
 type BlockKey = (bool, usize);
@@ -84,26 +84,45 @@ impl<'g> ListReader<'g> {
         blocks: &[BlockKey],
         visit: &(impl Fn(List<'_>) -> Result<()> + Sync),
     ) -> Result<()> {
-        for batch in blocks.chunks(BLOCKS_KEPT) {
-            self.job.control.check()?;
-            self.load(batch)?;
-            let this = &*self;
-            let show = |key: &BlockKey| this.show(*key, visit);
-            let threads = this.job.options.threads.min(batch.len() / BLOCKS_A_THREAD);
-            if threads < 2 {
-                batch.iter().try_for_each(show)?;
+        if blocks.len() > BLOCKS_FEW {
+            return self
+                .stream(blocks, || (), |(), _, list| visit(list))
+                .map(drop);
+        }
+        self.load(blocks)?;
+        blocks.iter().try_for_each(|key| self.show(*key, visit))
+    }
+
+    /// Shows to `visit` all lists in `blocks` as these arrive, on all threads, each with the place of its block; gives what each thread has made with
+    /// a state of its own.
+    fn stream<S: Send>(
+        &self,
+        blocks: &[BlockKey],
+        state: impl Fn() -> S + Sync,
+        visit: impl Fn(&mut S, usize, List<'_>) -> Result<()> + Sync,
+    ) -> Result<Vec<S>> {
+        let mut states = Vec::new();
+        for is_source in [false, true] {
+            let of_part = blocks.iter().enumerate();
+            let of_part = of_part.filter(|(_, (part, _))| *part == is_source);
+            let (places, numbers): (Vec<usize>, Vec<u64>) = of_part
+                .map(|(place, (_, number))| (place, *number as u64))
+                .unzip();
+            if numbers.is_empty() {
                 continue;
             }
-            let share = batch.len().div_ceil(threads);
-            let work = |thread: usize| {
-                let from = (thread * share).min(batch.len());
-                let to = (from + share).min(batch.len());
-                batch[from..to].iter().try_for_each(show)
+            let input = self.graph.part_input(part_of(is_source));
+            let show = |state: &mut S, at: usize, bytes: &[u8]| {
+                let key = (is_source, numbers[at] as usize);
+                let visit = |list: List<'_>| visit(state, places[at], list);
+                self.show_bytes(key, bytes, visit)
             };
-            let done = threads::together("outcore-graph", threads, work)?;
-            done.into_iter().collect::<Result<Vec<()>>>()?;
+            let from = (&[input][..], LIST_BLOCK_BYTES);
+            let (made, done) = primitives::gather_each(self.job, from, &numbers, &state, show)?;
+            self.graph.note_read((LISTS, None), &done);
+            states.extend(made);
         }
-        Ok(())
+        Ok(states)
     }
 
     /// Shows to `visit` what each block has of the lists of `vertices`, which ascend.
@@ -147,41 +166,38 @@ impl<'g> ListReader<'g> {
         });
         let mut places: Vec<(usize, u32, usize, usize)> = places.collect();
         places.sort_unstable();
-        let mut found = vec![NO_VERTEX; wanted.len()];
-        let mut rest = &places[..];
-        while !rest.is_empty() {
-            self.job.control.check()?;
-            let mut keys: Vec<BlockKey> = Vec::new();
-            let mut count = 0;
-            for (block, ..) in rest {
-                let key = (part == Part::In, *block);
-                if keys.last() != Some(&key) {
-                    if keys.len() == BLOCKS_KEPT {
-                        break;
-                    }
-                    keys.push(key);
+        let mut keys: Vec<BlockKey> = Vec::new();
+        for (block, ..) in &places {
+            let key = (part == Part::In, *block);
+            if keys.last() != Some(&key) {
+                keys.push(key);
+            }
+        }
+        let find = |found: &mut Vec<(usize, u32)>, key: usize, list: List<'_>| {
+            let wanted = (keys[key].1, list.vertex);
+            let from = places.partition_point(|(block, vertex, ..)| (*block, *vertex) < wanted);
+            let here = places[from..].iter();
+            for (_, _, place, to) in here.take_while(|place| (place.0, place.1) == wanted) {
+                if let Some(neighbour) = list.neighbours.get(*place) {
+                    found.push((*to, *neighbour));
                 }
-                count += 1;
             }
-            self.load(&keys)?;
-            let mut here = &rest[..count];
-            for key in keys {
-                let in_block = here.partition_point(|(block, ..)| *block == key.1);
-                let mut left = &here[..in_block];
-                here = &here[in_block..];
-                self.show(key, |list: List<'_>| {
-                    while let Some(((_, vertex, place, to), behind)) = left.split_first()
-                        && *vertex == list.vertex
-                    {
-                        if let Some(neighbour) = list.neighbours.get(*place) {
-                            found[*to] = *neighbour;
-                        }
-                        left = behind;
-                    }
-                    Ok(())
-                })?;
+            Ok(())
+        };
+        let of_threads = match keys.len() > BLOCKS_FEW {
+            true => self.stream(&keys, Vec::new, find)?,
+            false => {
+                self.load(&keys)?;
+                let mut found = Vec::new();
+                for (at, key) in keys.iter().enumerate() {
+                    self.show(*key, |list| find(&mut found, at, list))?;
+                }
+                vec![found]
             }
-            rest = &rest[count..];
+        };
+        let mut found = vec![NO_VERTEX; wanted.len()];
+        for (to, neighbour) in of_threads.into_iter().flatten() {
+            found[to] = neighbour;
         }
         match found.contains(&NO_VERTEX) {
             false => Ok(found),
@@ -192,15 +208,25 @@ impl<'g> ListReader<'g> {
         }
     }
 
-    fn show(
+    /// Shows the lists of a block that is kept.
+    fn show(&self, key: BlockKey, visit: impl FnMut(List<'_>) -> Result<()>) -> Result<()> {
+        let words = self.kept.get(&key);
+        self.show_bytes(
+            key,
+            words.map_or(&[], |words| bytemuck::cast_slice(words)),
+            visit,
+        )
+    }
+
+    /// Shows the lists of a block.
+    fn show_bytes(
         &self,
         (is_source, number): BlockKey,
+        bytes: &[u8],
         visit: impl FnMut(List<'_>) -> Result<()>,
     ) -> Result<()> {
         let part = part_of(is_source);
         let manifest = &self.graph.manifest;
-        let words = self.kept.get(&(is_source, number));
-        let bytes: &[u8] = words.map_or(&[], |words| bytemuck::cast_slice(words));
         let what = (manifest.id, part, number as u64, manifest.weighted);
         match read_block(bytes, what, visit)? {
             true => Ok(()),
@@ -227,12 +253,19 @@ impl<'g> ListReader<'g> {
                 continue;
             }
             let input = self.graph.part_input(part_of(is_source));
-            let (bytes, done) = primitives::gather(self.job, &[input], LIST_BLOCK_BYTES, &numbers)?;
+            let keep = |kept: &mut Vec<(usize, Box<[u32]>)>, place: usize, block: &[u8]| {
+                kept.push((
+                    place,
+                    bytemuck::pod_collect_to_vec(block).into_boxed_slice(),
+                ));
+                Ok(())
+            };
+            let from = (&[input][..], LIST_BLOCK_BYTES);
+            let (kept, done) = primitives::gather_each(self.job, from, &numbers, Vec::new, keep)?;
             self.graph.note_read((LISTS, None), &done);
-            for (number, block) in numbers.iter().zip(bytes.chunks_exact(LIST_BLOCK_BYTES)) {
-                let words = bytemuck::pod_collect_to_vec::<u8, u32>(block);
+            for (place, words) in kept.into_iter().flatten() {
                 self.kept
-                    .insert((is_source, *number as usize), words.into_boxed_slice());
+                    .insert((is_source, numbers[place] as usize), words);
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Elements by position: `gather`, the random reader's use by all threads.
 //!
 //! Contract: the result has the elements at the wanted positions, in the order in which they were
-//! asked for; how they are read is [`crate::read::gather`]'s. Positions beyond the memory
+//! asked for; or each is visited as it arrives ([`gather_each`]). How they are read is [`crate::read::gather`]'s. Positions beyond the memory
 //! are gathered chunk by chunk.
 //!
 //! Bounds: I/O is at most a block a position; memory is the result, some 80 bytes a position of a
@@ -37,42 +37,115 @@ pub fn gather(
     element_bytes: usize,
     positions: &[u64],
 ) -> Result<(Vec<u8>, Summary)> {
-    let mut phases = Phases::start();
-    let volume = Volume::new(Arc::clone(&job.device), &[])?;
-    let parts = open_inputs(&volume, inputs, element_bytes, Access::Read)?;
     let result_bytes = positions.len() * element_bytes;
     let _result = job
         .budget
         .reserve("gathered elements", result_bytes as u64)?;
-    job.control.begin_phase("gather", result_bytes as u64);
-    let left_bytes = job.budget.free_bytes();
-    let each_bytes = GatherPlan::memory_bytes(1) + (element_bytes + size_of::<usize>()) as u64;
-    let chunk = (left_bytes / 4 * 3 / each_bytes) as usize;
-    if chunk < CHUNK_MIN.min(positions.len()) {
-        let cause = format!("{left_bytes} bytes are left beside the result of {result_bytes}");
-        return Err(Error::new(Kind::Memory, "plan gather", cause)
-            .hint("allow more with --memory, or gather in several runs"));
-    }
     let mut result = vec![0; result_bytes];
-    let (mut reads, mut planned_bytes) = (0, 0);
-    let chunks = positions.chunks(chunk.max(1));
-    for (positions, result) in chunks.zip(result.chunks_mut((chunk * element_bytes).max(1))) {
-        let plan_bytes = each_bytes * positions.len() as u64;
-        let _plan = job.budget.reserve("positions to gather", plan_bytes)?;
-        let plan = GatherPlan::new(&parts, element_bytes, positions.iter().copied())?;
-        reads += plan.reads();
-        planned_bytes += plan.read_bytes();
-        gather_chunk(job, &volume, &plan, element_bytes, result)?;
-    }
-    check_unchanged(&volume, &parts, false)?;
-    phases.end("gather", &volume);
-    let moves = (planned_bytes.into(), Forecast::NOTHING);
-    let on = (&job.options.rates, volume.drives().len());
-    let plan = PhasePlan::of_drives("gather", moves, reads as f64, on);
-    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
-    let records = (data_bytes / element_bytes as u64, positions.len() as u64);
-    let summary = Summary::of_pass(&volume, (phases, &[plan]), records, 0);
+    let found = |(places, bytes): &mut (Vec<usize>, Vec<u8>), place: usize, element: &[u8]| {
+        places.push(place);
+        bytes.extend_from_slice(element);
+        Ok(())
+    };
+    let put = |(places, bytes): (Vec<usize>, Vec<u8>)| {
+        for (place, element) in places.into_iter().zip(bytes.chunks_exact(element_bytes)) {
+            let at = place * element_bytes;
+            result[at..at + element_bytes].copy_from_slice(element);
+        }
+    };
+    let held_bytes = element_bytes + size_of::<usize>();
+    let wanted = Wanted {
+        inputs,
+        element_bytes,
+        positions,
+        held_bytes,
+    };
+    let summary = wanted.gather(job, Default::default, found, put)?;
     Ok((result, summary))
+}
+
+/// Gives `visit` the elements of `element_bytes` at `positions` of `inputs` as they arrive, each with its place among those that were asked
+/// for: in any order, and on any thread. `state` makes what each thread visits them with; all of these come back.
+///
+/// # Errors
+/// As [`gather`], and what `visit` fails with.
+pub fn gather_each<S: Send>(
+    job: &Job,
+    (inputs, element_bytes): (&[Input], usize),
+    positions: &[u64],
+    state: impl Fn() -> S + Sync,
+    visit: impl Fn(&mut S, usize, &[u8]) -> Result<()> + Sync,
+) -> Result<(Vec<S>, Summary)> {
+    let mut states = Vec::new();
+    let wanted = Wanted {
+        inputs,
+        element_bytes,
+        positions,
+        held_bytes: 0,
+    };
+    let summary = wanted.gather(job, state, visit, |state| states.push(state))?;
+    Ok((states, summary))
+}
+
+/// What is gathered.
+struct Wanted<'a> {
+    inputs: &'a [Input],
+    element_bytes: usize,
+    positions: &'a [u64],
+    /// What a thread's state holds of an element.
+    held_bytes: usize,
+}
+
+impl Wanted<'_> {
+    /// Gathers in chunks that the memory holds; after each, `take` gets the threads' states.
+    fn gather<S: Send>(
+        &self,
+        job: &Job,
+        state: impl Fn() -> S + Sync,
+        visit: impl Fn(&mut S, usize, &[u8]) -> Result<()> + Sync,
+        mut take: impl FnMut(S),
+    ) -> Result<Summary> {
+        let (element_bytes, positions) = (self.element_bytes, self.positions);
+        let mut phases = Phases::start();
+        let volume = Volume::new(Arc::clone(&job.device), &[])?;
+        let parts = open_inputs(&volume, self.inputs, element_bytes, Access::Read)?;
+        let all_bytes = positions.len() * element_bytes;
+        job.control.begin_phase("gather", all_bytes as u64);
+        let left_bytes = job.budget.free_bytes();
+        let each_bytes = GatherPlan::memory_bytes(1) + self.held_bytes as u64;
+        let chunk = (left_bytes / 4 * 3 / each_bytes) as usize;
+        if chunk < CHUNK_MIN.min(positions.len()) {
+            let cause = format!(
+                "{left_bytes} bytes are left for {} positions",
+                positions.len()
+            );
+            return Err(Error::new(Kind::Memory, "plan gather", cause)
+                .hint("allow more with --memory, or gather in several runs"));
+        }
+        let (mut reads, mut planned_bytes) = (0, 0);
+        for (number, positions) in positions.chunks(chunk.max(1)).enumerate() {
+            let plan_bytes = each_bytes * positions.len() as u64;
+            let _plan = job.budget.reserve("positions to gather", plan_bytes)?;
+            let plan = GatherPlan::new(&parts, element_bytes, positions.iter().copied())?;
+            reads += plan.reads();
+            planned_bytes += plan.read_bytes();
+            let first = number * chunk;
+            let visit =
+                |state: &mut S, place: usize, element: &[u8]| visit(state, first + place, element);
+            let states = gather_chunk(job, &volume, &plan, &state, visit)?;
+            job.control
+                .advance((positions.len() * element_bytes) as u64);
+            states.into_iter().for_each(&mut take);
+        }
+        check_unchanged(&volume, &parts, false)?;
+        phases.end("gather", &volume);
+        let moves = (planned_bytes.into(), Forecast::NOTHING);
+        let on = (&job.options.rates, volume.drives().len());
+        let plan = PhasePlan::of_drives("gather", moves, reads as f64, on);
+        let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+        let records = (data_bytes / element_bytes as u64, positions.len() as u64);
+        Ok(Summary::of_pass(&volume, (phases, &[plan]), records, 0))
+    }
 }
 
 /// The elements of `element_bytes` at `ranges` of positions of `inputs`, range after range in the order
@@ -102,40 +175,31 @@ pub fn gather_ranges(
     gather(job, inputs, element_bytes, &positions)
 }
 
-fn gather_chunk(
+/// Gathers what is in `plan`; what each thread made of it.
+fn gather_chunk<S: Send>(
     job: &Job,
     volume: &Volume,
     plan: &GatherPlan<'_>,
-    element_bytes: usize,
-    result: &mut [u8],
-) -> Result<()> {
+    state: impl Fn() -> S + Sync,
+    visit: impl Fn(&mut S, usize, &[u8]) -> Result<()> + Sync,
+) -> Result<Vec<S>> {
     let thread_group = ThreadGroup::new(job, plan.reads().div_ceil(64) as u64);
     let left_bytes = job.budget.free_bytes();
     let share_bytes = left_bytes / thread_group.threads() as u64;
-    let all = Mutex::new(Vec::new());
+    let states = Mutex::new(Vec::new());
     thread_group.run(|_| {
         let mut gatherer = Gatherer::new(plan, volume, &job.budget, share_bytes)?;
-        let (mut places, mut bytes) = (Vec::new(), Vec::new());
+        let mut state = state();
         let check = || {
             job.control.watch(volume);
             thread_group.check()
         };
-        gatherer.run(check, |place, element| {
-            places.push(place);
-            bytes.extend_from_slice(element);
-        })?;
-        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push((places, bytes));
+        gatherer.run(check, |place, element| visit(&mut state, place, element))?;
+        let mut states = states.lock().unwrap_or_else(PoisonError::into_inner);
+        states.push(state);
         Ok(())
     })?;
-    for (places, bytes) in all.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        job.control.advance(bytes.len() as u64);
-        for (place, element) in places.into_iter().zip(bytes.chunks_exact(element_bytes)) {
-            let at = place * element_bytes;
-            result[at..at + element_bytes].copy_from_slice(element);
-        }
-    }
-    Ok(())
+    Ok(states.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// All items of `sequence`, in order, in memory.

@@ -73,7 +73,7 @@ pub use by_index::{for_each_batch, histogram_by_index, reduce_by_index};
 pub use by_key::{group_by_key, reduce_by_key, segmented_reduce};
 pub use distribute::{BucketFiles, distribute, distribute_indexed, partition};
 pub use files::{LoadedFile, map_files};
-pub use gather::{collect, gather, gather_ranges};
+pub use gather::{collect, gather, gather_each, gather_ranges};
 pub use group::{GroupPlan, GroupSummary, GroupedBy, Grouping, count_by, unique};
 pub use lookup::{Side, build_index, lookup, lookup_indexed};
 pub use map_to::map_files_to;

@@ -159,7 +159,11 @@ impl<'a> GatherPlan<'a> {
     }
 
     /// Gives `found` the elements that a read serves.
-    fn serve(&self, read: &Arrival<Run>, found: &mut impl FnMut(usize, &[u8])) -> Result<()> {
+    fn serve(
+        &self,
+        read: &Arrival<Run>,
+        found: &mut impl FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
         let (run, element_bytes) = (&read.what, self.element_bytes);
         let part = &self.parts[run.part as usize];
         for (position, place) in &self.wanted[run.from..run.to] {
@@ -168,7 +172,7 @@ impl<'a> GatherPlan<'a> {
             if from + element_bytes > read.len_bytes {
                 return Err(became_shorter(part, at));
             }
-            found(*place, &read.buf[from..from + element_bytes]);
+            found(*place, &read.buf[from..from + element_bytes])?;
         }
         Ok(())
     }
@@ -205,11 +209,11 @@ impl<'a> Gatherer<'a> {
     /// element. `check` says when to stop.
     ///
     /// # Errors
-    /// What reading and `check` fail with; [`crate::Kind::Corrupt`] for a file that became shorter.
+    /// What reading, `check` and `found` fail with; [`crate::Kind::Corrupt`] for a file that became shorter.
     pub(crate) fn run(
         &mut self,
         check: impl Fn() -> Result<()>,
-        mut found: impl FnMut(usize, &[u8]),
+        mut found: impl FnMut(usize, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let plan = self.plan;
         let mut runs = VecDeque::new();

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use serde::{Deserialize, Serialize};
 
 use super::super::batch::{Batch, Leaf, Yield, read};
-use super::super::gather::{collect, gather};
+use super::super::gather::{collect, gather, gather_each};
 use super::super::producer::{Emit, Produced, Producer};
 use super::super::summary::Summary;
 use super::super::write::produce;
@@ -360,31 +360,34 @@ impl Sorted<'_> {
             .map(|stretch| stretch.input.clone())
             .collect();
         let block_bytes = self.block_elements() as usize * self.element_bytes;
-        let (bytes, done) = gather(self.job, &inputs, block_bytes, &blocks)?;
-        let read = || blocks.iter().zip(bytes.chunks_exact(block_bytes));
-        for (number, block) in read() {
+        let known: &[Wanted<'_>] = wanted;
+        let find = |ranks: &mut Vec<(usize, u64)>, place: usize, block: &[u8]| {
+            let number = blocks[place];
             let path = || {
                 let whole = index.numbers.iter().zip(&self.stretches);
                 let whole = whole.filter(|(_, stretch)| self.is_whole(stretch));
-                let last = whole.take_while(|(first, _)| *first <= number).last();
+                let last = whole.take_while(|(first, _)| **first <= number).last();
                 last.map(|(_, stretch)| stretch.input.path.clone())
                     .unwrap_or_default()
             };
             self.check_ascending(block)
                 .map_err(|error| error.path(path()))?;
             let first = &block[..self.element_bytes];
-            if self.compare(first, index.first(*number)).is_ne() {
+            if self.compare(first, index.first(number)).is_ne() {
                 let cause = "a block does not begin as its index says";
                 return Err(Error::usage(LOOKUP, cause).path(path()).hint(AGAIN));
             }
-        }
-        let mut read = read().peekable();
-        for (number, first_rank, place) in asked {
-            while read.next_if(|(known, _)| **known < number).is_some() {}
-            if let Some((_, block)) = read.peek() {
-                let rank = first_rank + self.rank_in(block, wanted[place].key);
-                wanted[place].ranks = rank..rank;
+            let from = asked.partition_point(|(asked, ..)| *asked < number);
+            let here = asked[from..].iter();
+            for &(_, first_rank, place) in here.take_while(|(asked, ..)| *asked == number) {
+                ranks.push((place, first_rank + self.rank_in(block, known[place].key)));
             }
+            Ok(())
+        };
+        let from = (&inputs[..], block_bytes);
+        let (ranks, done) = gather_each(self.job, from, &blocks, Vec::new, find)?;
+        for (place, rank) in ranks.into_iter().flatten() {
+            wanted[place].ranks = rank..rank;
         }
         Ok(done.read_bytes)
     }

@@ -9,11 +9,11 @@
 //! all keys are looked for at the same time, round by round: for each the block is read in which it should be if elements
 //! between those that are known were evenly spread (interpolation search: Perl, Itai, Avni, CACM 1978), and after some rounds
 //! every other time the block in the middle. What a round finds about a key narrows its neighbours, too. A round reads each block once, in the order of the file, with as many reads in
-//! flight as the drives want ([`gather`]).
+//! flight as the drives want ([`gather_each`]), and narrows its keys as soon as it has come.
 //!
 //! Bounds: two or three blocks of 4 KiB a key where elements are evenly spread, and twice the logarithm of the number of
-//! blocks at worst; a block twice as long where elements do not lie evenly in blocks of the file. Memory: 4 KiB and some 200
-//! bytes a key of those that are looked for at the same time, as many as the memory allows.
+//! blocks at worst; a block twice as long where elements do not lie evenly in blocks of the file. Memory: some 500
+//! bytes a key of those that are looked for at the same time, as many as half of the memory allows, and the reads in flight.
 
 mod index;
 
@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::gather::gather;
+use super::gather::gather_each;
 use super::summary::Summary;
 use crate::ends::{Forecast, Input, PhasePlan, Phases, open_inputs};
 use crate::job::Job;
@@ -40,8 +40,8 @@ pub use index::build_index;
 const LOOKUP: &str = "look up keys";
 /// Rounds in which places are only interpolated.
 const ROUNDS_INTERPOLATED: u32 = 4;
-/// Memory of a key that is being looked for, beside its block.
-const KEY_BYTES: u64 = 256;
+/// Memory of a key that is being looked for.
+const KEY_BYTES: u64 = 512;
 /// Keys that are looked for at the same time, at least.
 const KEYS_MIN: usize = 64;
 
@@ -107,8 +107,8 @@ fn find_ranks(
     let key = |place: u32| &keys[place as usize * element_bytes..][..element_bytes];
     let mut places: Vec<u32> = (0..count as u32).collect();
     places.sort_unstable_by(|a, b| sorted.compare(key(*a), key(*b)));
-    let each_bytes = 3 * sorted.block_bytes() as u64 + KEY_BYTES;
-    let at_once = (job.budget.free_bytes() / each_bytes) as usize;
+    // Half of the memory is for blocks on their way.
+    let at_once = (job.budget.free_bytes() / 2 / KEY_BYTES) as usize;
     if at_once < KEYS_MIN.min(count) {
         let cause = format!("{} bytes are left", job.budget.free_bytes());
         return Err(Error::new(Kind::Memory, LOOKUP, cause).hint("allow more with --memory"));
@@ -157,6 +157,7 @@ fn find_ranks(
 }
 
 /// A key, and between which ranks its own is.
+#[derive(Clone)]
 struct Wanted<'k> {
     key: &'k [u8],
     word: u64,
@@ -366,7 +367,7 @@ impl Sorted<'_> {
     }
 
     /// Narrows ranks down until all are found; the bytes that were read.
-    fn find(&self, wanted: &mut [Wanted<'_>]) -> Result<u64> {
+    fn find<'k>(&self, wanted: &mut [Wanted<'k>]) -> Result<u64> {
         let mut read_bytes = 0;
         let mut round = 0;
         loop {
@@ -395,17 +396,28 @@ impl Sorted<'_> {
                 }
                 let block_bytes = stretch.block_elements as usize * self.element_bytes;
                 let input = std::slice::from_ref(&stretch.input);
-                let (bytes, done) = gather(self.job, input, block_bytes, &blocks)?;
+                let known: &[Wanted<'k>] = wanted;
+                // A thread narrows the keys of a block as soon as it has come.
+                let narrow =
+                    |narrowed: &mut Vec<(usize, Wanted<'k>)>, place: usize, block: &[u8]| {
+                        let number = blocks[place];
+                        let first_rank = stretch.first_rank + number * stretch.block_elements;
+                        let from = asked.partition_point(|(block, _)| *block < number);
+                        let here = asked[from..].iter();
+                        for &(_, key) in here.take_while(|(block, _)| *block == number) {
+                            narrowed.push((key, self.narrow(&known[key], first_rank, block)?));
+                        }
+                        self.check_ascending(block)
+                    };
+                let narrow = |narrowed: &mut Vec<_>, place: usize, block: &[u8]| {
+                    let done = narrow(narrowed, place, block);
+                    done.map_err(|error| error.path(&stretch.input.path))
+                };
+                let from = (input, block_bytes);
+                let (narrowed, done) = gather_each(self.job, from, &blocks, Vec::new, narrow)?;
                 read_bytes += done.read_bytes;
-                for block in bytes.chunks(block_bytes) {
-                    self.check_ascending(block)
-                        .map_err(|error| error.path(&stretch.input.path))?;
-                }
-                for (block, place) in asked {
-                    let at = blocks.partition_point(|known| *known < block) * block_bytes;
-                    let first_rank = stretch.first_rank + block * stretch.block_elements;
-                    self.narrow(&mut wanted[place], first_rank, &bytes[at..at + block_bytes])
-                        .map_err(|error| error.path(&stretch.input.path))?;
+                for (place, key) in narrowed.into_iter().flatten() {
+                    wanted[place] = key;
                 }
             }
             share_bounds(wanted);
@@ -431,8 +443,9 @@ impl Sorted<'_> {
         })
     }
 
-    /// What a block, whose first element is at a rank, says of a key.
-    fn narrow(&self, wanted: &mut Wanted<'_>, first_rank: u64, block: &[u8]) -> Result<()> {
+    /// A key with what a block, whose first element is at a rank, says of it.
+    fn narrow<'k>(&self, wanted: &Wanted<'k>, first_rank: u64, block: &[u8]) -> Result<Wanted<'k>> {
+        let mut wanted = wanted.clone();
         let count = block.len() / self.element_bytes;
         let element = |at: usize| &block[at * self.element_bytes..][..self.element_bytes];
         let low = self.rank_in(block, wanted.key) as usize;
@@ -451,7 +464,7 @@ impl Sorted<'_> {
         }
         match wanted.ranks.start > wanted.ranks.end {
             true => Err(not_ascending()),
-            false => Ok(()),
+            false => Ok(wanted),
         }
     }
 
