@@ -1,7 +1,7 @@
-//! Every operation of a small conversion fails once, and every file of a graph is damaged once.
+//! Every operation of a small conversion and of each kernel fails once, and every file of a graph is damaged once.
 //!
-//! Contract: the number of the operation that fails runs from 1 until a conversion does with fewer; some dozen
-//! conversions of 4,000 edges.
+//! Contract: the number of the operation that fails runs from 1 until a conversion or kernel does with fewer; some dozen
+//! conversions of 4,000 edges, and some dozen runs of each kernel.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,11 @@ use outcore::{IoMode, Job, JobOptions, Kind, Result};
 use outcore_graph::convert::{ConvertOptions, convert};
 use outcore_graph::edges::{ReadOptions, Relabel};
 use outcore_graph::graph::{Direction, Graph};
-use outcore_graph::kernels::{bfs, components};
+use outcore_graph::kernels::{
+    HitsOptions, LouvainOptions, PageRankOptions, Sampler, bfs, components, core_numbers, hits,
+    k_core, label_propagation, louvain, pagerank, personalized_pagerank, shortest_paths,
+    strong_components, triangles,
+};
 use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::testing::FaultDevice;
 
@@ -78,6 +82,101 @@ fn each_failed_operation_of_a_conversion_is_a_named_error_and_leaves_nothing() {
         assert!(failed > 8, "{failed} of {nth}");
         let left = std::fs::read_dir(dir.path()).unwrap().count();
         assert!(left <= 2, "{left} entries are left");
+    }
+}
+
+/// What a kernel finds in a graph, as text.
+type Kernel = fn(&Job, &Graph) -> Result<String>;
+
+/// All kernels by name, but components by bundles, which have a walk of their own ([`crate::bundles`]).
+const KERNELS: &[(&str, Kernel)] = &[
+    ("degrees", |job, graph| {
+        shown(graph.degrees(job, Direction::Both))
+    }),
+    ("components", |job, graph| shown(components(job, graph))),
+    ("strong components", |job, graph| {
+        shown(strong_components(job, graph))
+    }),
+    ("bfs", |job, graph| shown(bfs(job, graph, 1))),
+    ("pagerank", |job, graph| {
+        shown(pagerank(job, graph, PageRankOptions::default()))
+    }),
+    ("personalized pagerank", |job, graph| {
+        let options = PageRankOptions::default();
+        shown(personalized_pagerank(job, graph, options, &[(1, 1.0)]))
+    }),
+    ("core numbers", |job, graph| shown(core_numbers(job, graph))),
+    ("k-core", |job, graph| shown(k_core(job, graph, 3))),
+    ("shortest paths", |job, graph| {
+        shown(shortest_paths(job, graph, 1))
+    }),
+    ("triangles", |job, graph| shown(triangles(job, graph))),
+    ("label propagation", |job, graph| {
+        shown(label_propagation(job, graph, 20))
+    }),
+    ("hits", |job, graph| {
+        shown(hits(job, graph, HitsOptions::default()))
+    }),
+    ("louvain", |job, graph| {
+        shown(louvain(job, graph, LouvainOptions::default()))
+    }),
+    ("sample", |job, graph| {
+        let degrees = graph.degrees(job, Direction::Out)?;
+        let mut sampler = Sampler::new(job, graph, (&degrees, Direction::Out))?;
+        shown(sampler.neighbours(&[1, 2], &[Some(3), None], 7))
+    }),
+    ("walk", |job, graph| {
+        let degrees = graph.degrees(job, Direction::Out)?;
+        let mut sampler = Sampler::new(job, graph, (&degrees, Direction::Out))?;
+        shown(sampler.walks(&[1, 2], 4, 7))
+    }),
+];
+
+fn shown<T: std::fmt::Debug>(result: Result<T>) -> Result<String> {
+    result.map(|found| format!("{found:?}"))
+}
+
+#[test]
+fn each_failed_operation_of_a_kernel_is_a_named_error_and_keeps_no_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let edges = rmat(9, 4, 3);
+    let make = |name: &str, is_undirected: bool| {
+        let options = ConvertOptions {
+            is_undirected,
+            drop_loops: true,
+            ..ConvertOptions::default()
+        };
+        let place = dir.path().join(name);
+        std::fs::create_dir(&place).unwrap();
+        made(&job(64 << 20, 2), &place, (1 << 9, &edges), &options).0
+    };
+    let (directed, undirected) = (make("directed", false), make("undirected", true));
+    for (name, kernel) in KERNELS {
+        let path = match *name {
+            "strong components" => &directed,
+            _ => &undirected,
+        };
+        let run = |job: &Job| kernel(job, &Graph::open(job, path)?);
+        let expected = run(&job(64 << 20, 2)).unwrap();
+        let (opening, device) = faulty("eio@1000000");
+        Graph::open(&opening, path).unwrap();
+        let opened = device.operations();
+        let (mut nth, mut failed, mut is_done) = (1, 0, false);
+        while !is_done {
+            let (job, device) = faulty(&format!("eio@{nth}"));
+            let result = run(&job);
+            is_done = device.operations() < nth;
+            match result {
+                Ok(found) => assert_eq!(found, expected, "{name}, operation {nth}"),
+                Err(error) => {
+                    failed += u64::from(nth > opened);
+                    assert!(!error.cause().is_empty(), "{name}, {nth}: {error}");
+                }
+            }
+            assert_eq!(job.budget.used_bytes(), 0, "{name}, operation {nth}");
+            nth += 1;
+        }
+        assert!(failed > 0, "{name}: no operation after opening failed");
     }
 }
 
