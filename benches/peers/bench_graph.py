@@ -59,12 +59,12 @@ def prototype_seconds(words):
 
 
 def printed_seconds(words, pattern):
-    """The seconds that a program prints: the first group of the pattern."""
+    """The seconds that a program prints last: the first group of the pattern."""
     output = run(words)[2]
-    found = re.search(pattern, output)
+    found = re.findall(pattern, output)
     if not found:
         sys.exit(f"{words} printed no time: {output[-300:]}")
-    return float(found.group(1))
+    return float(found[-1])
 
 
 def sources_of(edges, count):
@@ -166,13 +166,12 @@ def sample_row(args, graph, vertices):
         wall, _, output = run(words)
         facts = json.loads(output.splitlines()[-1])
         seconds.append(wall)
-        reads.append(facts.get("reads", facts["read_bytes"] // 4096))
-        rates.append(facts.get("reads", facts["read_bytes"] // 4096) / facts["seconds"])
-        best = max(reads[-1] / floor.random_seconds(graph / "adjacency", reads[-1]) for _ in range(2))
+        reads.append(sum(phase["read_bytes"] for phase in facts["phases"]) // 4096)
+        rates.append(reads[-1] / sum(phase["seconds"] for phase in facts["phases"]))
+        best = max(reads[-1] / floor.random_seconds(graph / "out", reads[-1]) for _ in range(2))
         fio.append(best)
     share = statistics.median(a / b for a, b in zip(rates, fio))
-    expanded = facts.get("vertices", 0)
-    note = f"{statistics.median(rates):,.0f} reads of 4 KiB a second, {share:.2f} of fio's; {reads[-1]:,} reads for {expanded:,} vertices"
+    note = f"{statistics.median(rates):,.0f} reads of 4 KiB a second, {share:.2f} of fio's; {reads[-1]:,} for {facts['vertices']:,} vertices"
     return ("sample", f"{statistics.median(seconds):.2f}", "-", note)
 
 
@@ -234,6 +233,7 @@ def main():
     to = ["--drop-loops", "--memory", args.memory, "--vertices", vertices, "-q"]
     if "convert" in wanted:
         rows.append(convert_row(args, edges, graphs["directed"], vertices))
+        print(rows[-1], flush=True)
     elif not graphs["directed"].exists():
         run([args.outcore, "graph", "convert", edges, "-o", graphs["directed"], *to])
     info = json.loads(run([args.outcore, "graph", "info", graphs["directed"], "--json"])[2].splitlines()[-1])

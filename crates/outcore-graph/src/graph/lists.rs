@@ -115,7 +115,14 @@ impl<'g> ListReader<'g> {
             let show = |state: &mut S, at: usize, bytes: &[u8]| {
                 let key = (is_source, numbers[at] as usize);
                 let visit = |list: List<'_>| visit(state, places[at], list);
-                self.show_bytes(key, bytes, visit)
+                // Packed beside other files it may lie at any byte.
+                match bytemuck::try_cast_slice::<u8, u32>(bytes) {
+                    Ok(_) => self.show_bytes(key, bytes, visit),
+                    Err(_) => {
+                        let words = bytemuck::pod_collect_to_vec::<u8, u32>(bytes);
+                        self.show_bytes(key, bytemuck::cast_slice(&words), visit)
+                    }
+                }
             };
             let from = (&[input][..], LIST_BLOCK_BYTES);
             let (made, done) = primitives::gather_each(self.job, from, &numbers, &state, show)?;

@@ -294,8 +294,9 @@ fn check_files(base: &VectorFile, queries: &VectorFile, metric: Metric) -> Resul
             "the base has {} dimensions, and the queries have {}",
             base.dimension, queries.dimension
         );
-        let error = Error::usage("search neighbours", cause);
-        return Err(error.hint("name queries that were made as the base was"));
+        return Err(Error::usage("search neighbours", cause)
+            .path(&queries.path)
+            .hint("name queries that were made as the base was"));
     }
     Ok(())
 }
@@ -326,6 +327,7 @@ fn check(
             units::counted(others, "row")
         );
         return Err(Error::usage("search neighbours", cause)
+            .path(&base.path)
             .hint("choose -k between 1 and the number of rows, at most 65536"));
     }
     Ok(())

@@ -100,6 +100,7 @@ pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
     let summary = Summary {
         records: edges_count,
         seconds,
+        read_bytes: graph.phases().iter().map(|phase| phase.read_bytes).sum(),
         ..Summary::default()
     };
     let summary = summary
