@@ -321,6 +321,29 @@ mod tests {
     }
 
     #[test]
+    fn more_fields_than_one_scan_leads_count_in_their_order() {
+        let count = 2 * PATHS_MAX + 3;
+        let paths: Vec<String> = (0..count).map(|field| format!(".f{field}")).collect();
+        let order = JsonFields::new(&paths, false, true).unwrap();
+        // All fields are alike but one, and those after it run the other way.
+        for differs in 0..count {
+            let line = |is_more: bool| {
+                let fields = (0..count).rev().map(|field| {
+                    let number = match field.cmp(&differs) {
+                        Ordering::Less => 5,
+                        Ordering::Equal => 5 + i32::from(is_more),
+                        Ordering::Greater => 5 - i32::from(is_more),
+                    };
+                    format!("\"f{field}\":{number}")
+                });
+                format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+            };
+            let compared = compare_items(&order, line(false).as_bytes(), line(true).as_bytes());
+            assert_eq!(compared, Ok(Ordering::Less), "{differs}");
+        }
+    }
+
+    #[test]
     fn directions_and_nulls_go_where_the_words_say() {
         let lines = ["{\"a\":1}", "{\"a\":null}", "{\"a\":2}"];
         for (by, wanted) in [
