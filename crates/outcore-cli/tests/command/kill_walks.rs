@@ -197,9 +197,24 @@ fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
         "vector pairs base.f32 --max-l2 4 -o p.npy --distances d.npy --type f32x8",
         "kmeans base.f32 -k 4 -o c.npy --type f32x8",
         "kmeans base.f32 -k 4 --batch 50 --init parallel --max-iterations 3 -o c.npy --type f32x8",
+        "kmeans base.f32 -k 4 -o c.npy --labels l.npy --type f32x8",
+        "knn base.f32 --self -k 3 -o n.npy --type f32x8",
+        "vector convert base.f32 -o o.fbin --type f32x8",
         "lookup sorted --keys sorted -o ranks --type u64",
         "lookup sorted --keys sorted -o ranks --type u64 --index i",
     ] {
         walk(&place, command);
+    }
+    let search = "knn base.f32 base.f32 -k 3 -o n.ibin --type f32x8 --index";
+    for (index, lists, flags) in [
+        ("whole.vindex", None, ""),
+        ("lists.vindex", Some("5"), " --nprobe 2"),
+    ] {
+        let mut build = vec![
+            "vector", "index", "base.f32", "-o", index, "--type", "f32x8",
+        ];
+        build.extend(lists.into_iter().flat_map(|count| ["--nlist", count]));
+        place.run(&build).ok();
+        walk(&place, &format!("{search} {index}{flags}"));
     }
 }
