@@ -459,6 +459,15 @@ fn a_kernel_tells_its_plan_and_what_it_read_beside_it() {
         (&pass["read_bytes"], &pass["predicted_read_bytes"]),
         (&json!(65536), &json!(65536))
     );
+    // Drawn lists are counted, and a conversion's layout belongs to the phase that writes it.
+    let events = run(&place, "graph sample d.graph --source 0 -o s.npy --json").ok();
+    assert!(events.event("summary")["read_bytes"].as_u64() >= Some(4096));
+    place.write("more.txt", b"0 1\n1 2\n2 0\n");
+    let events = run(&place, "graph convert more.txt -o more.graph --json").ok();
+    let summary = events.event("summary");
+    let phases = summary["phases"].as_array().unwrap();
+    let sorting = phases.iter().find(|phase| phase["name"] == "sort").unwrap();
+    assert!(sorting["written_bytes"].as_u64() > Some(65536), "{sorting}");
 }
 
 #[test]
