@@ -59,7 +59,8 @@ pub(crate) fn read(words: Vec<OsString>) -> Result<Read> {
     }
     // The flags need not be known where none is given.
     let is_name = |word: &OsString| !matches!(word.as_bytes().first(), Some(b'-' | b'+'));
-    if !is_gnu && words[1] == NAME && words[2..].iter().all(is_name) {
+    let is_first = words.get(1).is_some_and(|word| word == NAME);
+    if !is_gnu && is_first && words[2..].iter().all(is_name) {
         return Ok(Read::Words(words, Vec::new()));
     }
     let root = definition();

@@ -155,7 +155,9 @@ impl JsonFields {
             }
             let mut found = [None; PATHS_MAX];
             let found = &mut found[..fields.len()];
-            find(line, &paths[..fields.len()], found);
+            if !find(line, &paths[..fields.len()], found) {
+                return Err(NoKey("it is not JSON: a name is not UTF-8".to_owned()));
+            }
             for (field, value) in fields.iter().zip(found) {
                 self.append_field(field, *value, key)?;
             }
@@ -340,6 +342,16 @@ mod tests {
             };
             let compared = compare_items(&order, line(false).as_bytes(), line(true).as_bytes());
             assert_eq!(compared, Ok(Ordering::Less), "{differs}");
+        }
+    }
+
+    #[test]
+    fn names_and_values_that_are_looked_at_are_utf_8() {
+        for line in [&b"{\"\xff\":1,\"a\":2}"[..], b"{\"a\":\"\xff\"}"] {
+            let NoKey(why) = order(&[".a"])
+                .append_key(line, &mut Vec::new())
+                .unwrap_err();
+            assert!(why.contains("not JSON"), "{why}");
         }
     }
 

@@ -17,13 +17,19 @@ pub(super) enum Step {
 pub(super) const PATHS_MAX: usize = 8;
 
 /// Writes the text of the value that each of `paths` leads to into `found`, nothing for one that leads nowhere.
-/// Of both there are [`PATHS_MAX`] at most.
-pub(super) fn find<'a>(text: &'a [u8], paths: &[&[Step]], found: &mut [Option<&'a [u8]>]) {
+/// Of both there are [`PATHS_MAX`] at most. False if a name on the way is not UTF-8.
+pub(super) fn find<'a>(text: &'a [u8], paths: &[&[Step]], found: &mut [Option<&'a [u8]>]) -> bool {
     found.fill(None);
-    let mut scan = Scan { text, at: 0, found };
+    let mut scan = Scan {
+        text,
+        at: 0,
+        found,
+        has_good_names: true,
+    };
     scan.skip_space();
     let all = ((1_u16 << paths.len()) - 1) as u8;
     scan.value(paths, all, 0);
+    scan.has_good_names
 }
 
 /// Where a scan is.
@@ -31,6 +37,7 @@ struct Scan<'a, 'f> {
     text: &'a [u8],
     at: usize,
     found: &'f mut [Option<&'a [u8]>],
+    has_good_names: bool,
 }
 
 impl<'a> Scan<'a, '_> {
@@ -72,6 +79,7 @@ impl<'a> Scan<'a, '_> {
                     let name_at = self.at;
                     self.skip_string();
                     let name = &self.text[name_at..self.at.min(self.text.len())];
+                    self.has_good_names &= name.is_ascii() || std::str::from_utf8(name).is_ok();
                     self.skip_space();
                     self.at += usize::from(self.byte() == Some(b':'));
                     self.skip_space();
@@ -266,7 +274,7 @@ mod tests {
             let value: Value = serde_json::from_str(&text).unwrap();
             let steps: Vec<&[Step]> = paths.iter().map(Vec::as_slice).collect();
             let mut found = vec![None; paths.len()];
-            find(text.as_bytes(), &steps, &mut found);
+            prop_assert!(find(text.as_bytes(), &steps, &mut found));
             for (path, found) in paths.iter().zip(found) {
                 let found = found.map(|text| serde_json::from_slice::<Value>(text).unwrap());
                 prop_assert_eq!(found.as_ref(), led(&value, path), "{:?}", path);

@@ -17,7 +17,7 @@
 //!
 //! N.B. voracious_radix_sort takes 1.5 times as long on u64, rdst 1.9 times. Unchecked indices in
 //! the three loops that move items save 6 %, which is not worth `unsafe`; splits by 10 bits at most and parts that are not
-//! prefetched take 1.2 times as long where the data fit the second-level cache, and 1.7 times beyond
+//! prefetched take 1.1 times as long where the data fit the second-level cache, and 1.2 to 1.8 times beyond
 //! (docs/decisions/0022).
 
 use crate::partition::classify::Key;
