@@ -66,7 +66,7 @@ bench-limits: build
 
 .PHONY: bench-graph
 
-# Graph kernels beside a plain C prototype over the same tiles; about 3 minutes, 7 GiB of disk.
+# Graph kernels beside a plain C prototype over the same tiles; some ten minutes, 7 GiB of disk.
 bench-graph: build
 	$(BENCH_PYTHON) benches/peers/bench_graph.py --outcore $(COMMAND) --dir $(BENCH_DIR)/graph $(BENCH_ARGS)
 
