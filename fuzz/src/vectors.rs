@@ -4,6 +4,7 @@
 //! the file. It is refused by a named error, or its rows and their length account for no more than the file has.
 //! Tests of `outcore-vector` run this check too.
 
+use outcore::{IoMode, Job, JobOptions};
 use outcore_vector::format::VectorFile;
 
 const ENDINGS: [&str; 8] = [
@@ -21,7 +22,13 @@ pub fn open(data: &[u8]) {
     if std::fs::write(&path, bytes).is_err() {
         return;
     }
-    match VectorFile::open(&path, None) {
+    let options = JobOptions {
+        memory_bytes: 16 << 20,
+        threads: 1,
+        ..JobOptions::default()
+    };
+    let job = Job::new(options, IoMode::Buffered);
+    match VectorFile::open(&job, &path, None) {
         Ok(file) => {
             assert!(file.dimension > 0, "{file:?}");
             let data_bytes = u128::from(file.rows) * file.row_bytes() as u128;

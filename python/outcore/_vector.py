@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _outcore
 from ._api import _SEED, Paths, Size, StrPath, _path, _resources
-from ._errors import usage
+from ._errors import UsageError, usage
 from ._progress import Watcher, telling
 from ._units import whole
 from ._wire import IndexRequest, KmeansRequest, KnnRequest, LabelRequest, RangeRequest
@@ -30,6 +31,36 @@ _RECALL_QUERIES = 100
 _KINDS = ("float16", "float32", "float64", "int8", "uint8")
 
 
+def _rows_of(vectors: Any, name: str) -> npt.NDArray[Any]:
+    """An array whose rows are vectors, of numbers that a file of vectors can have."""
+    import numpy
+
+    operation = f"read {name}"
+    if hasattr(vectors, "toarray"):
+        raise usage(operation, "a sparse array is not supported", "give a dense one: .toarray()")
+    array = numpy.asarray(vectors)
+    if array.dtype.kind == "O":
+        # What is no number is NumPy's TypeError or ValueError.
+        array = array.astype(numpy.float64)
+    if array.dtype == bool:
+        array = array.astype(numpy.uint8)
+    if array.dtype.kind == "c":
+        hint = "give the real and the imaginary parts as columns"
+        raise usage(operation, "Complex data not supported", hint)
+    if array.dtype.kind not in "fiu":
+        raise usage(operation, f"an array of {array.dtype}", "give an array of numbers")
+    if array.dtype.name not in _KINDS:
+        array = array.astype(numpy.float64)
+    if array.ndim != 2:
+        hint = "Reshape your data to two dimensions: a row for each vector"
+        raise usage(operation, f"an array of shape {array.shape}", hint)
+    for what, count in zip(("sample", "feature"), array.shape, strict=True):
+        if count == 0:
+            cause = f"0 {what}(s) (shape={array.shape}) while a minimum of 1 is required."
+            raise usage(operation, cause, "give at least one vector of one number")
+    return numpy.ascontiguousarray(array)
+
+
 @contextlib.contextmanager
 def _file_of(vectors: Any, name: str) -> Iterator[str]:
     """The path of a file with these vectors: theirs, or a copy of an array for as long as it is needed."""
@@ -38,16 +69,7 @@ def _file_of(vectors: Any, name: str) -> Iterator[str]:
         return
     import numpy
 
-    array = numpy.asarray(vectors)
-    if array.dtype == bool:
-        array = array.astype(numpy.uint8)
-    if array.dtype.kind not in "fiu":
-        raise usage(f"read {name}", f"an array of {array.dtype}", "give an array of numbers")
-    if array.dtype.name not in _KINDS:
-        array = array.astype(numpy.float64)
-    if array.ndim != 2 or 0 in array.shape:
-        hint = "give an array of two dimensions: a row for each vector"
-        raise usage(f"read {name}", f"an array of shape {array.shape}", hint)
+    array = _rows_of(vectors, name)
     with tempfile.TemporaryDirectory(prefix="outcore-") as place:
         path = os.path.join(place, f"{name}.npy")
         numpy.save(path, array)
@@ -68,6 +90,7 @@ def knn(
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
     io: str | None = None,
+    volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Finds the exact nearest neighbours of vectors, by one pass over the base.
@@ -94,6 +117,7 @@ def knn(
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+        volume: The drives file of a volume, of which files may be datasets (`"@name"`); by default that of `OUTCORE_VOLUME`.
         progress: `True` for a bar, or a function that is called with a `Progress`.
 
     Returns:
@@ -118,7 +142,7 @@ def knn(
             index=None if index is None else _path(index),
             nprobe=None if nprobe is None else whole("nprobe", nprobe),
             recall_queries=0 if facts is None else _RECALL_QUERIES,
-            resources=_resources(memory, threads, (), io, None, _SEED),
+            resources=_resources(memory, threads, (), io, None, _SEED, volume),
         )
         with telling(progress, ("search",)) as tell:
             ids, distances, told = _outcore.vector_knn(request, tell)
@@ -144,6 +168,7 @@ def index_vectors(
     threads: SupportsIndex | None = None,
     drives: Paths = (),
     io: str | None = None,
+    volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> int:
     """Makes an index of a file of vectors, with which `knn` reads a quarter as much, or a few lists.
@@ -167,7 +192,7 @@ def index_vectors(
         seed: The seed of the first centroids.
         dtype: As in `knn`.
         force: Replace an existing file.
-        memory, threads, io, progress: As in `knn`.
+        memory, threads, io, volume, progress: As in `knn`.
         drives: Directories for scratch, one on each drive, where the vectors do not fit into memory; by default
             beside the output.
 
@@ -185,7 +210,7 @@ def index_vectors(
         spherical=spherical,
         seed=whole("seed", seed),
         force=force,
-        resources=_resources(memory, threads, drives, io, None, _SEED),
+        resources=_resources(memory, threads, drives, io, None, _SEED, volume),
     )
     with telling(progress, ("write",)) as tell:
         return _outcore.vector_index(request, tell)
@@ -202,6 +227,7 @@ def range_search(
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
     io: str | None = None,
+    volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Finds all vectors within a distance of queries, exactly.
@@ -220,6 +246,7 @@ def range_search(
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free. Results have to fit.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+        volume: The drives file of a volume, of which files may be datasets (`"@name"`); by default that of `OUTCORE_VOLUME`.
         progress: `True` for a bar, or a function that is called with a `Progress`.
 
     Returns:
@@ -230,7 +257,8 @@ def range_search(
         UsageError: Dimensions differ, or a number is NaN.
         MemoryBudgetError: The memory allowed is too little.
     """
-    return _range(base, queries, radius, False, metric, dtype, subset, (memory, threads, io), progress)
+    limits = (memory, threads, io, volume)
+    return _range(base, queries, radius, False, metric, dtype, subset, limits, progress)
 
 
 def pairs(
@@ -243,6 +271,7 @@ def pairs(
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
     io: str | None = None,
+    volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Finds all pairs of near vectors, exactly: near-duplicates.
@@ -260,6 +289,7 @@ def pairs(
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free. Pairs have to fit.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+        volume: The drives file of a volume, of which files may be datasets (`"@name"`); by default that of `OUTCORE_VOLUME`.
         progress: `True` for a bar, or a function that is called with a `Progress`.
 
     Returns:
@@ -273,7 +303,7 @@ def pairs(
         hint = "give min_cos, max_l2 or max_hamming"
         raise usage("find pairs", "one bound is needed", hint)
     [(metric, radius)] = given
-    limits = (memory, threads, io)
+    limits = (memory, threads, io, volume)
     _, distances, ids = _range(base, None, radius, True, metric, dtype, None, limits, progress)
     return ids.reshape(-1, 2), distances
 
@@ -286,14 +316,14 @@ def _range(
     metric: str,
     dtype: str | None,
     subset: StrPath | None,
-    limits: tuple[Size | None, SupportsIndex | None, str | None],
+    limits: tuple[Size | None, SupportsIndex | None, str | None, StrPath | None],
     progress: Watcher | bool | None,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     import numpy
 
     if metric not in _METRICS:
         raise usage("search within a radius", f"metric {metric!r} is unknown", "give l2, ip, cos or hamming")
-    memory, threads, io = limits
+    memory, threads, io, volume = limits
     with contextlib.ExitStack() as files:
         request = RangeRequest(
             base=files.enter_context(_file_of(base, "base")),
@@ -303,7 +333,7 @@ def _range(
             metric=metric,
             subset=None if subset is None else _path(subset),
             is_pairs=is_pairs,
-            resources=_resources(memory, threads, (), io, None, _SEED),
+            resources=_resources(memory, threads, (), io, None, _SEED, volume),
         )
         with telling(progress, ("search",)) as tell:
             begins, ids, distances = _outcore.vector_range(request, tell)
@@ -325,6 +355,7 @@ def ground_truth(
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
     io: str | None = None,
+    volume: StrPath | None = None,
     force: bool = False,
 ) -> None:
     """Writes the exact neighbours of queries as big-ann-benchmarks has them.
@@ -342,6 +373,7 @@ def ground_truth(
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+        volume: The drives file of a volume, of which files may be datasets (`"@name"`); by default that of `OUTCORE_VOLUME`.
         force: Replace a file that exists.
     """
     import numpy
@@ -349,7 +381,7 @@ def ground_truth(
     target = _path(path)
     if os.path.lexists(target) and not force:
         raise usage("create output", f"{target} exists", "give force=True, or another name")
-    limits = {"memory": memory, "threads": threads, "io": io}
+    limits = {"memory": memory, "threads": threads, "io": io, "volume": volume}
     distances, ids = knn(base, queries, k, metric=metric, dtype=dtype, **limits)  # type: ignore[arg-type]
     if ids.size and int(ids.max()) >= 1 << 32:
         raise usage("create output", "ids beyond 32 bits", "use knn, which has 64 bits")
@@ -366,6 +398,17 @@ def ground_truth(
         except BaseException:
             os.unlink(file.name)
             raise
+
+
+def _as_not_fitted(error: UsageError) -> UsageError:
+    """The error, which is also what scikit-learn raises in its place, where that is in use."""
+    exceptions: Any = sys.modules.get("sklearn.exceptions")
+    if exceptions is None:
+        return error
+    kind: Any = type("NotFittedError", (UsageError, exceptions.NotFittedError), {})
+    made: UsageError = kind(*error.args)
+    made.operation, made.cause, made.hint = error.operation, error.cause, error.hint
+    return made
 
 
 class KMeans:
@@ -388,6 +431,7 @@ class KMeans:
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+        volume: The drives file of a volume, of which files may be datasets (`"@name"`); by default that of `OUTCORE_VOLUME`.
 
     Attributes:
         cluster_centers_: Centroids, an array of `float64`.
@@ -410,6 +454,7 @@ class KMeans:
         memory: Size | None = None,
         threads: SupportsIndex | None = None,
         io: str | None = None,
+        volume: StrPath | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -422,12 +467,14 @@ class KMeans:
         self.memory = memory
         self.threads = threads
         self.io = io
+        self.volume = volume
 
+    cluster_centers_: npt.NDArray[np.float64]
     _labels: npt.NDArray[np.int32] | None
 
     _PARAMETERS: tuple[str, ...] = (
         "n_clusters", "init", "n_init", "max_iter", "tol", "random_state", "spherical", "dtype",
-        "memory", "threads", "io",
+        "memory", "threads", "io", "volume",
     )  # fmt: skip
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -442,6 +489,17 @@ class KMeans:
                 raise usage("set parameters", f"{name!r} is unknown", hint)
             setattr(self, name, value)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator; only scikit-learn calls this, so it is there."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="clusterer", target_tags=TargetTags(required=False), input_tags=InputTags()
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "cluster_centers_")
 
     def fit(self, X: Any, y: None = None) -> KMeans:
         """Clusters the vectors of a file or an array."""
@@ -458,14 +516,31 @@ class KMeans:
     def _run(
         self, X: Any, start: Any, row_counts: list[int] | None = None, *, is_partial: bool = False
     ) -> Any:
-        """Clusters vectors, and gives the facts of the run."""
+        """Clusters vectors, keeps what was found, and gives the facts of the run."""
+        centroids, found = self._cluster(X, start, row_counts, is_partial=is_partial)
+        self.cluster_centers_ = centroids
+        self.inertia_ = float(found["inertia"])
+        self.n_features_in_ = int(found["dimension"])
+        return found
+
+    def _cluster(
+        self,
+        X: Any,
+        start: Any,
+        row_counts: list[int] | None = None,
+        *,
+        is_partial: bool = False,
+        iterations: int | None = None,
+    ) -> tuple[npt.NDArray[np.float64], Any]:
+        """Clusters vectors: centroids and the facts of the run."""
         import numpy
 
         with contextlib.ExitStack() as files:
             base = files.enter_context(_file_of(X, "vectors"))
             is_named = isinstance(start, str) and start in _STARTS
             init = start if is_named else files.enter_context(_file_of(start, "centroids"))
-            batch_rows, patience = self._batches()
+            # Without iterations nothing moves, and there are no batches.
+            batch_rows, patience = (None, None) if iterations == 0 else self._batches()
             request = KmeansRequest(
                 base=base,
                 type_name=self.dtype,
@@ -475,7 +550,7 @@ class KMeans:
                 patience=patience,
                 row_counts=row_counts,
                 is_partial=is_partial,
-                iterations=whole("max_iter", self.max_iter),
+                iterations=whole("max_iter", self.max_iter if iterations is None else iterations),
                 tolerance=float(self.tol),
                 runs=whole("n_init", self.n_init),
                 seed=1 if self.random_state is None else whole("random_state", self.random_state),
@@ -484,12 +559,8 @@ class KMeans:
             )
             centroids, facts = _outcore.vector_kmeans(request, None)
         found = json.loads(facts)
-        self.cluster_centers_: npt.NDArray[np.float64] = numpy.frombuffer(centroids, "<f8").reshape(
-            -1, found["dimension"]
-        )
-        self.inertia_ = float(found["inertia"])
-        self.n_features_in_ = int(found["dimension"])
-        return found
+        numbers = numpy.frombuffer(centroids, "<f8")
+        return numbers.reshape(-1, found["dimension"]), found
 
     @property
     def labels_(self) -> npt.NDArray[np.int32]:
@@ -511,6 +582,7 @@ class KMeans:
     def label(self, X: Any, path: StrPath, *, force: bool = False) -> None:
         """Writes the nearest centroid of each vector to a file, whole or not at all."""
         self._check_fitted()
+        X = self._check_features(X)
         with contextlib.ExitStack() as files:
             request = LabelRequest(
                 base=files.enter_context(_file_of(X, "vectors")),
@@ -523,16 +595,36 @@ class KMeans:
             )
             _outcore.vector_label(request, None)
 
+    def score(self, X: Any, y: None = None) -> float:
+        """The negative of the sum of the squared distances of the vectors of a file or an array to their centroids."""
+        self._check_fitted()
+        _, found = self._cluster(self._check_features(X), self.cluster_centers_, iterations=0)
+        return -float(found["inertia"])
+
     def fit_predict(self, X: Any, y: None = None) -> npt.NDArray[np.int32]:
         """Clusters vectors, and gives the cluster of each."""
         return self.fit(X).labels_
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "cluster_centers_"):
-            raise usage("cluster vectors", "nothing has been clustered", "call fit first")
+            error = usage("cluster vectors", "nothing has been clustered", "call fit first")
+            raise _as_not_fitted(error)
+
+    def _check_features(self, X: Any) -> Any:
+        """The vectors, where they are an array, once it is known that they are like those that were clustered."""
+        if isinstance(X, (str, os.PathLike)):
+            return X
+        array = _rows_of(X, "vectors")
+        if array.shape[1] != self.n_features_in_:
+            cause = (
+                f"X has {array.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+            raise usage("cluster vectors", cause, "give vectors like those that were clustered")
+        return array
 
     def _limits(self) -> Any:
-        return _resources(self.memory, self.threads, (), self.io, None, _SEED)
+        return _resources(self.memory, self.threads, (), self.io, None, _SEED, self.volume)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n_clusters={self.n_clusters})"
@@ -563,6 +655,7 @@ class MiniBatchKMeans(KMeans):
         memory: As in `KMeans`.
         threads: As in `KMeans`.
         io: As in `KMeans`.
+        volume: As in `KMeans`.
 
     Attributes:
         cluster_centers_: Centroids, an array of `float64`.
@@ -589,10 +682,11 @@ class MiniBatchKMeans(KMeans):
         memory: Size | None = None,
         threads: SupportsIndex | None = None,
         io: str | None = None,
+        volume: StrPath | None = None,
     ) -> None:
         super().__init__(
             n_clusters, init=init, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state,
-            spherical=spherical, dtype=dtype, memory=memory, threads=threads, io=io,
+            spherical=spherical, dtype=dtype, memory=memory, threads=threads, io=io, volume=volume,
         )  # fmt: skip
         self.batch_size = batch_size
         self.max_no_improvement = max_no_improvement
@@ -616,6 +710,7 @@ class MiniBatchKMeans(KMeans):
     def partial_fit(self, X: Any, y: None = None) -> MiniBatchKMeans:
         """Takes the vectors of a file or an array as one batch."""
         is_first = not hasattr(self, "cluster_centers_")
+        X = X if is_first else self._check_features(X)
         start = self.init if is_first else self.cluster_centers_
         counts = None if is_first else [int(count) for count in self.counts_]
         self._take(X, self._run(X, start, counts, is_partial=True))

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use outcore::{Result, ScratchDrive};
+use outcore::{Job, Result, ScratchDrive};
 use outcore_front::resources::default_scratch_dir;
 use outcore_io::output::parent_of;
 use outcore_vector::format::VectorFile;
@@ -17,6 +17,7 @@ use outcore_vector::scan::load;
 use pyo3::FromPyObject;
 use serde_json::json;
 
+use crate::datasets::{Datasets, Use};
 use crate::request::Resources;
 use crate::run::Run;
 
@@ -53,14 +54,15 @@ pub(crate) struct IndexRequest {
 }
 
 /// Writes an index; its bytes.
-pub(crate) fn index(request: IndexRequest, run: &Run) -> Result<u64> {
-    let resources = request.resources.load(&run.environment)?;
-    let base = open(&request.base, request.type_name.as_deref())?;
+pub(crate) fn index(mut request: IndexRequest, run: &Run) -> Result<u64> {
+    let written = (&mut request.output, request.force);
+    let staged = Staged::begin(&request.resources, [&mut request.base], Some(written), run)?;
+    let base = staged.open(&request.base, request.type_name.as_deref())?;
     let output = (request.output.as_path(), request.force);
     let built = match request.nlist {
-        None => index::build(&run.job(&resources, Vec::new()), &base, output)?,
+        None => index::build(&staged.job, &base, output)?,
         Some(lists) => {
-            let mut drives = resources.named_drives(0)?;
+            let mut drives = staged.resources.named_drives(0)?;
             if drives.is_empty() {
                 let dir = default_scratch_dir(parent_of(output.0))?;
                 drives.push(ScratchDrive::new(dir));
@@ -70,10 +72,10 @@ pub(crate) fn index(request: IndexRequest, run: &Run) -> Result<u64> {
                 is_spherical: request.spherical,
                 seed: request.seed,
             };
-            index::build_lists(&run.job(&resources, drives), &base, output, &options)?
+            index::build_lists(&run.job(&staged.resources, drives), &base, output, &options)?
         }
     };
-    Ok(built.index_bytes)
+    staged.datasets.put(run).map(|()| built.index_bytes)
 }
 
 /// Vectors to cluster.
@@ -114,21 +116,52 @@ pub(crate) struct LabelRequest {
     resources: Resources,
 }
 
-/// Opens a file; a type is for those that do not tell theirs.
-fn open(path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
-    match VectorFile::open(path, None) {
-        Err(_) if type_name.is_some() => VectorFile::open(path, type_name),
-        opened => opened,
+/// A job and the datasets among its files.
+struct Staged {
+    datasets: Datasets,
+    resources: outcore_front::resources::Resources,
+    job: Job,
+}
+
+impl Staged {
+    /// For files that are read, and one that is written; each may name a dataset.
+    fn begin<'a>(
+        resources: &Resources,
+        read: impl IntoIterator<Item = &'a mut PathBuf>,
+        written: Option<(&'a mut PathBuf, bool)>,
+        run: &Run,
+    ) -> Result<Self> {
+        let force = written.as_ref().is_some_and(|(_, force)| *force);
+        let written = written.map(|(path, _)| path);
+        let datasets = Datasets::stage(resources, Use::of_engine(force), read, written, run)?;
+        let resources = datasets.resources(resources, true, run)?;
+        let job = run.job(&resources, Vec::new());
+        Ok(Staged {
+            datasets,
+            resources,
+            job,
+        })
+    }
+
+    /// Opens a file; a type is for those that do not tell theirs.
+    fn open(&self, path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
+        VectorFile::open_typed(&self.job, path, type_name)
     }
 }
 
 /// The rows and distances that are nearest, and how the search went.
-pub(crate) fn knn(request: KnnRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8>, String)> {
+pub(crate) fn knn(mut request: KnnRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8>, String)> {
+    let others = [
+        &mut request.queries,
+        &mut request.subset,
+        &mut request.index,
+    ];
+    let read = others.into_iter().flatten().chain([&mut request.base]);
+    let staged = Staged::begin(&request.resources, read, None, run)?;
     let type_name = request.type_name.as_deref();
-    let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
-    let base = open(&request.base, type_name)?;
+    let base = staged.open(&request.base, type_name)?;
     let queries = match &request.queries {
-        Some(path) => open(path, type_name)?,
+        Some(path) => staged.open(path, type_name)?,
         None => base.clone(),
     };
     let options = KnnOptions {
@@ -142,7 +175,7 @@ pub(crate) fn knn(request: KnnRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8>, S
             Metric::named(&request.metric).unwrap_or(Metric::L2),
         )
     };
-    let found = knn::knn(&job, &base, &queries, &options)?;
+    let found = knn::knn(&staged.job, &base, &queries, &options)?;
     let ids = found.ids.iter().flat_map(|id| id.to_le_bytes()).collect();
     let distances = found.distances.iter();
     let distances = distances.flat_map(|number| number.to_le_bytes()).collect();
@@ -177,10 +210,12 @@ pub(crate) struct RangeRequest {
 }
 
 /// Limits of the results of queries or pairs of rows, rows, and distances.
-pub(crate) fn range(request: RangeRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8>, Vec<u8>)> {
+pub(crate) fn range(mut request: RangeRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8>, Vec<u8>)> {
+    let others = [&mut request.queries, &mut request.subset];
+    let read = others.into_iter().flatten().chain([&mut request.base]);
+    let staged = Staged::begin(&request.resources, read, None, run)?;
     let type_name = request.type_name.as_deref();
-    let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
-    let base = open(&request.base, type_name)?;
+    let (job, base) = (&staged.job, staged.open(&request.base, type_name)?);
     let metric = Metric::named(&request.metric).unwrap_or(Metric::L2);
     let options = RangeOptions {
         excludes_self: request.queries.is_none(),
@@ -194,24 +229,28 @@ pub(crate) fn range(request: RangeRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8
             .collect()
     };
     let mut found = match (request.is_pairs, &request.queries) {
-        (true, _) => knn::pairs(&job, &base, &options)?,
-        (false, Some(path)) => knn::range_search(&job, &base, &open(path, type_name)?, &options)?,
-        (false, None) => knn::range_search(&job, &base, &base, &options)?,
+        (true, _) => knn::pairs(job, &base, &options)?,
+        (false, Some(path)) => {
+            knn::range_search(job, &base, &staged.open(path, type_name)?, &options)?
+        }
+        (false, None) => knn::range_search(job, &base, &base, &options)?,
     };
     let distances = found.distances.iter();
     let distances = distances.flat_map(|number| number.to_le_bytes()).collect();
     let ids = match request.is_pairs {
-        true => bytes(&found.pairs(&job)?),
+        true => bytes(&found.pairs(job)?),
         false => bytes(&found.ids),
     };
     Ok((bytes(&found.limits), ids, distances))
 }
 
 /// Centroids and what belongs to them.
-pub(crate) fn kmeans(request: KmeansRequest, run: &Run) -> Result<(Vec<u8>, String)> {
+pub(crate) fn kmeans(mut request: KmeansRequest, run: &Run) -> Result<(Vec<u8>, String)> {
+    let mut init = PathBuf::from(&request.init);
+    let read = [&mut request.base, &mut init];
+    let staged = Staged::begin(&request.resources, read, None, run)?;
     let type_name = request.type_name.as_deref();
-    let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
-    let base = open(&request.base, type_name)?;
+    let (job, base) = (&staged.job, staged.open(&request.base, type_name)?);
     let all_rows = usize::try_from(base.rows).unwrap_or(usize::MAX);
     let batch_rows = request.batch_rows.map(|rows| rows.min(all_rows));
     let options = KmeansOptions {
@@ -220,7 +259,7 @@ pub(crate) fn kmeans(request: KmeansRequest, run: &Run) -> Result<(Vec<u8>, Stri
             "k-means++" => Init::FarRows,
             "k-means||" => Init::ParallelRows,
             "random" => Init::RandomRows,
-            path => Init::Given(open(Path::new(path), type_name)?),
+            _ => Init::Given(staged.open(&init, type_name)?),
         },
         batches: batch_rows.map(|rows| Batches {
             rows,
@@ -240,8 +279,8 @@ pub(crate) fn kmeans(request: KmeansRequest, run: &Run) -> Result<(Vec<u8>, Stri
         is_spherical: request.spherical,
     };
     let found = match request.is_partial {
-        true => kmeans::partial_fit(&job, &base, &options, request.row_counts.as_deref())?,
-        false => kmeans::kmeans(&job, &base, &options)?,
+        true => kmeans::partial_fit(job, &base, &options, request.row_counts.as_deref())?,
+        false => kmeans::kmeans(job, &base, &options)?,
     };
     let centroids = found.centroids.iter();
     let centroids = centroids.flat_map(|number| number.to_le_bytes()).collect();
@@ -259,15 +298,17 @@ pub(crate) fn kmeans(request: KmeansRequest, run: &Run) -> Result<(Vec<u8>, Stri
 }
 
 /// Writes the number of the nearest centroid for each row.
-pub(crate) fn label(request: LabelRequest, run: &Run) -> Result<()> {
-    let job = run.job(&request.resources.load(&run.environment)?, Vec::new());
-    let base = open(&request.base, request.type_name.as_deref())?;
-    let centroids = VectorFile::open(&request.centroids, None)?;
+pub(crate) fn label(mut request: LabelRequest, run: &Run) -> Result<()> {
+    let written = (&mut request.output, request.force);
+    let staged = Staged::begin(&request.resources, [&mut request.base], Some(written), run)?;
+    let base = staged.open(&request.base, request.type_name.as_deref())?;
+    let centroids = staged.open(&request.centroids, None)?;
     let clustering = Clustering::of_centroids(
-        load(&job, &centroids)?,
+        load(&staged.job, &centroids)?,
         (centroids.dimension, &base),
         request.spherical,
     )?;
     let output = (request.output.as_path(), request.force);
-    kmeans::write_labels(&job, &base, &clustering, output).map(|_| ())
+    kmeans::write_labels(&staged.job, &base, &clustering, output, &[])?;
+    staged.datasets.put(run)
 }

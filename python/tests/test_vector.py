@@ -135,8 +135,78 @@ def test_a_model_has_parameters_and_says_what_is_wrong(here):
         model.fit(np.ones((1, 2)))
     model.fit(np.array([[0.0, 0], [0, 1], [9, 9], [9, 8]]))
     assert sorted(np.bincount(model.labels_)) == [2, 2] and model.inertia_ == 1
-    with pytest.raises(outcore.UsageError, match="have 3 dimensions"):
+    with pytest.raises(outcore.UsageError, match="X has 3 features, but KMeans is expecting 2"):
         model.predict(np.ones((2, 3)))
+    np.save("wide.npy", np.ones((2, 3)))
+    with pytest.raises(outcore.UsageError, match="have 3 dimensions"):
+        model.predict("wide.npy")
+
+
+def test_any_array_of_numbers_is_taken_and_others_are_named(here):
+    rows = np.arange(24.0).reshape(8, 3)
+    wanted = outcore.knn(rows, rows, 2, **LIMITS)
+    for same in (np.asfortranarray(rows), rows.astype(object), rows.tolist(), rows[::-1][::-1]):
+        found = outcore.knn(same, same, 2, **LIMITS)
+        assert all((a == b).all() for a, b in zip(found, wanted, strict=True))
+    with pytest.raises(outcore.UsageError, match="Complex"):
+        outcore.knn(rows * 1j, rows, 2)
+    with pytest.raises(outcore.UsageError, match="minimum of 1"):
+        outcore.knn(rows[:, :0], rows, 2)
+
+
+@pytest.mark.parametrize("model", [outcore.KMeans, outcore.MiniBatchKMeans])
+@pytest.mark.filterwarnings("ignore")
+def test_models_pass_the_checks_of_scikit_learn(here, model):
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    found = checks.check_estimator(model(3, **LIMITS), on_fail=None, on_skip=None)
+    failed = [result["check_name"] for result in found if result["status"] == "failed"]
+    assert not failed and len(found) > 30
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("f8", 1e-6), ("f4", 1e-4)])
+def test_inertia_is_that_of_scikit_learn_from_the_same_start(here, dtype, error):
+    cluster = pytest.importorskip("sklearn.cluster")
+    random = np.random.default_rng(21)
+    centres = random.normal(size=(20, 12)) * 4
+    for rows in (
+        random.normal(size=(3000, 12)).astype(dtype),
+        (centres[random.integers(0, 20, 3000)] + random.normal(size=(3000, 12))).astype(dtype),
+    ):
+        start = rows[:20].copy()
+        ours = outcore.KMeans(20, init=start, max_iter=30, tol=0, **LIMITS).fit(rows)
+        theirs = cluster.KMeans(20, init=start, n_init=1, max_iter=30, tol=0).fit(rows)
+        assert abs(ours.inertia_ - theirs.inertia_) <= error * theirs.inertia_
+        assert ours.score(rows) == -ours.inertia_
+        batches = outcore.MiniBatchKMeans(20, init=start, batch_size=500, **LIMITS).fit(rows)
+        assert batches.score(rows) == -batches.inertia_
+
+
+def test_vectors_are_datasets_on_the_drives_of_a_volume(here):
+    drives = "drives.toml"
+    text = "".join(f'[[drive]]\ndir = "{here}/d{n}"\n' for n in range(3))
+    for number in range(3):
+        Path(f"d{number}").mkdir()
+    Path(drives).write_text(text)
+    volume = outcore.Volume.create(drives, stripe="64KiB")
+    random = np.random.default_rng(22)
+    base = random.normal(size=(9000, 16)).astype("f4")
+    np.save("base.npy", base)
+    volume.put("base.npy", "@base.npy")
+    queries, limits = base[:5] + 1, {**LIMITS, "volume": drives}
+    wanted = outcore.knn("base.npy", queries, 4, **LIMITS)
+    found = outcore.knn("@base.npy", queries, 4, **limits)
+    assert all((a == b).all() for a, b in zip(found, wanted, strict=True))
+    outcore.index_vectors("@base.npy", "@base.vindex", **limits)
+    found = outcore.knn("@base.npy", queries, 4, index="@base.vindex", **limits)
+    assert all((a == b).all() for a, b in zip(found, wanted, strict=True))
+    model = outcore.KMeans(4, **limits).fit("@base.npy")
+    model.label("@base.npy", "@labels.npy")
+    volume.get("@labels.npy", "labels.npy")
+    assert (np.load("labels.npy") == model.predict(base)).all()
+    with pytest.raises(outcore.UsageError, match="there is a @labels.npy"):
+        model.label("@base.npy", "@labels.npy")
+    with pytest.raises(outcore.OutcoreError, match="nothing.npy"):
+        outcore.knn("@nothing.npy", queries, 4, **limits)
 
 
 def test_batches_are_means_so_far_and_start_anywhere(here):

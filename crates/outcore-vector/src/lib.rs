@@ -28,8 +28,8 @@
 //! #     .and_then(|()| std::fs::write(&queries, [3.0_f32, 0.0].map(f32::to_le_bytes).concat()))
 //! #     .map_err(|e| outcore::Error::io("write input", &e))?;
 //! let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
-//! let base = VectorFile::open(&base, Some("f32x2"))?;
-//! let queries = VectorFile::open(&queries, Some("f32x2"))?;
+//! let base = VectorFile::open(&job, &base, Some("f32x2"))?;
+//! let queries = VectorFile::open(&job, &queries, Some("f32x2"))?;
 //! let found = knn(&job, &base, &queries, &KnnOptions::new(2, Metric::L2))?;
 //! assert_eq!((found.ids, found.distances), (vec![0, 1], vec![9.0, 16.0]));
 //! # Ok(())

@@ -10,6 +10,7 @@ use std::path::Path;
 use outcore::primitives::Summary;
 use outcore::primitives::write::write_together;
 use outcore::{Error, Job, Result};
+use outcore_io::memory::Reservation;
 
 use crate::format::{Container, Element, VectorFile};
 
@@ -84,38 +85,66 @@ pub struct ResultFile<'a> {
 /// # Errors
 /// As [`write`].
 pub fn write_all(job: &Job, files: &[ResultFile<'_>], replace: bool) -> Result<Summary> {
-    let mut plans = Vec::new();
-    for ResultFile {
-        path,
-        array,
-        dimension,
-    } in files
-    {
-        let element = check_name(path, *array)?;
-        let columns = dimension.unwrap_or(1);
-        let rows = (array.len() / columns) as u64;
-        let file = VectorFile::to_write(path, element, columns, rows)?;
-        let header = match (file.container, dimension) {
-            (Container::Npy, None) => file.flat_header(),
-            _ => file.header(),
+    let encoded = Encoded::of(job, files)?;
+    write_together(job, &encoded.files(), replace)
+}
+
+/// Arrays as the bytes of their files.
+pub(crate) struct Encoded<'a> {
+    paths: Vec<&'a Path>,
+    bytes: Vec<Vec<u8>>,
+    _held: Reservation,
+}
+
+impl<'a> Encoded<'a> {
+    /// Of these arrays.
+    ///
+    /// # Errors
+    /// Usage: a name whose format is for other numbers, ids that do not fit. Memory.
+    pub(crate) fn of(job: &Job, files: &[ResultFile<'a>]) -> Result<Self> {
+        let mut plans = Vec::new();
+        for ResultFile {
+            path,
+            array,
+            dimension,
+        } in files
+        {
+            let element = check_name(path, *array)?;
+            let columns = dimension.unwrap_or(1);
+            let rows = (array.len() / columns) as u64;
+            let file = VectorFile::to_write(path, element, columns, rows)?;
+            let header = match (file.container, dimension) {
+                (Container::Npy, None) => file.flat_header(),
+                _ => file.header(),
+            };
+            plans.push((file, header, *array));
+        }
+        let len_of = |(file, header, _): &(VectorFile, Vec<u8>, Array<'_>)| {
+            header.len() as u64 + file.data_bytes()
         };
-        plans.push((file, header, *array));
+        let held = job
+            .budget
+            .reserve("results", plans.iter().map(len_of).sum())?;
+        let mut bytes = Vec::with_capacity(plans.len());
+        for plan in plans {
+            let len_bytes = len_of(&plan) as usize;
+            let (file, mut encoded, array) = plan;
+            encoded.reserve_exact(len_bytes - encoded.len());
+            encode(&file, array, &mut encoded)?;
+            bytes.push(encoded);
+        }
+        Ok(Encoded {
+            paths: files.iter().map(|file| file.path).collect(),
+            bytes,
+            _held: held,
+        })
     }
-    let len_of = |(file, header, _): &(VectorFile, Vec<u8>, Array<'_>)| {
-        header.len() as u64 + file.data_bytes()
-    };
-    let held_bytes = plans.iter().map(len_of).sum::<u64>();
-    let _held = job.budget.reserve("results", held_bytes)?;
-    let mut bytes = Vec::with_capacity(held_bytes as usize);
-    for (file, header, array) in &plans {
-        bytes.extend_from_slice(header);
-        encode(file, *array, &mut bytes)?;
+
+    /// Each file and its bytes.
+    pub(crate) fn files(&self) -> Vec<(&'a Path, &[u8])> {
+        let bytes = self.bytes.iter().map(Vec::as_slice);
+        self.paths.iter().copied().zip(bytes).collect()
     }
-    let files: Vec<(&Path, u64)> = plans
-        .iter()
-        .map(|plan| (plan.0.path.as_path(), len_of(plan)))
-        .collect();
-    write_together(job, &files, &bytes, replace)
 }
 
 /// Writes `array` to `path` in rows of `dimension`; as an array of one dimension where that is none.

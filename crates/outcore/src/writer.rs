@@ -160,6 +160,26 @@ impl Writer {
         Ok(())
     }
 
+    /// Copies bytes of any length that lie inside one file, from output byte `at_bytes` on, a block at a time.
+    pub(crate) fn write_copied(
+        &self,
+        port: &mut Port,
+        mut bytes: &[u8],
+        mut at_bytes: u64,
+    ) -> Result<()> {
+        while !bytes.is_empty() {
+            let room = BLOCK_BYTES - self.phase(at_bytes);
+            let (now, rest) = bytes.split_at(room.min(bytes.len()));
+            self.write_edge_of(port, now, at_bytes)?;
+            while !self.write_deferred(port) {
+                wait_behind(port)?;
+            }
+            at_bytes += now.len() as u64;
+            bytes = rest;
+        }
+        Ok(())
+    }
+
     /// Writes the edge blocks that are still waiting once all data up to `end_bytes` have come:
     /// the last block of each file, padded with zeros.
     pub(crate) fn finish(&self, port: &mut Port, end_bytes: u64) -> Result<()> {

@@ -387,3 +387,79 @@ fn clusters_that_lie_apart_are_found_with_labels_and_may_be_started_from() {
         .fails(2, &["c.npy", "3 vectors of 4 dimensions"], "-k");
     assert!(!place.path("e.npy").exists());
 }
+
+#[test]
+fn vectors_are_datasets_on_all_drives_of_a_volume_with_the_same_results() {
+    let place = crate::volume::volume_in(TestDir::new());
+    let numbers = whole(20_000, 16, 5);
+    place.write("base.fbin", &fbin(&numbers, 16));
+    place.write("queries.fbin", &fbin(&whole(7, 16, 6), 16));
+    place.write(
+        "mask",
+        &(0..20_000)
+            .map(|row| u8::from(row % 3 > 0))
+            .collect::<Vec<_>>(),
+    );
+    let plain = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
+    let on = |line: &str| plain(&format!("{line} --volume drives.toml"));
+    for name in ["base.fbin", "queries.fbin", "mask"] {
+        on(&format!("put {name} @{name}")).ok();
+    }
+    let told = on("vector info @base.fbin").ok();
+    assert!(
+        told.text().contains("20,000 vectors of f32x16"),
+        "{}",
+        told.text()
+    );
+    on("vector convert @base.fbin -o @base.npy").ok();
+    plain("vector convert base.fbin -o base.npy").ok();
+    on("vector index @base.fbin -o @base.vindex").ok();
+    on("vector index @base.fbin -o @base.lists --nlist 30").ok();
+    plain("vector index base.fbin -o base.lists --nlist 30").ok();
+    let same = |name: &str, copy: &str| {
+        on(&format!("get @{name} {copy} --force")).ok();
+        assert!(place.read(name) == place.read(copy), "{name}");
+    };
+    same("base.npy", "copy.npy");
+    let searches = [
+        "-k 5",
+        "-k 5 --index base.lists --nprobe 4 --no-recall",
+        "-k 5 --subset mask",
+        "-k 3 --index base.lists --nprobe 4 --no-recall --subset mask",
+    ];
+    for search in searches {
+        let to = "-o ids.npy --distances d.npy --force";
+        plain(&format!("knn base.fbin queries.fbin {search} {to}")).ok();
+        let line = format!("knn base.fbin queries.fbin {search} {to}");
+        let words = line
+            .split(' ')
+            .map(|word| match word.contains('.') || word == "mask" {
+                true => format!("@{word}"),
+                false => word.to_string(),
+            });
+        on(&words.collect::<Vec<_>>().join(" ")).ok();
+        same("ids.npy", "ids-copy.npy");
+        same("d.npy", "d-copy.npy");
+    }
+    on("knn @base.fbin @queries.fbin -k 5 --index @base.vindex -o @by-index.npy").ok();
+    plain("knn base.fbin queries.fbin -k 5 -o by-index.npy").ok();
+    same("by-index.npy", "by-index-copy.npy");
+    let clusters = "-k 6 --max-iterations 3";
+    plain(&format!(
+        "kmeans base.fbin {clusters} -o c.npy --labels l.npy"
+    ))
+    .ok();
+    on(&format!(
+        "kmeans @base.fbin {clusters} -o @c.npy --labels @l.npy"
+    ))
+    .ok();
+    same("c.npy", "c-copy.npy");
+    same("l.npy", "l-copy.npy");
+    on("kmeans @base.fbin -k 6 --init @c.npy --max-iterations 1 -o @d.npy --force").ok();
+    on("vector pairs @queries.fbin --max-l2 1e9 -o @pairs.npy").ok();
+    plain("vector pairs queries.fbin --max-l2 1e9 -o pairs.npy").ok();
+    same("pairs.npy", "pairs-copy.npy");
+    on("knn @base.fbin @queries.fbin -k 5 -o @ids.npy").fails(2, &["@ids.npy"], "--force");
+    on("knn @none.fbin @queries.fbin -k 5 -o @new.npy").fails(2, &["@none.fbin"], "ls");
+    plain("knn @base.fbin queries.fbin -k 5 -o new.npy").fails(2, &["names a dataset"], "--volume");
+}

@@ -12,12 +12,11 @@
 //! read. All numbers are little-endian.
 
 mod element;
+pub(crate) mod start;
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use outcore::{Error, NpyHeader, Result};
+use outcore::{Error, Job, NpyHeader, Result};
 use outcore_io::units;
 
 pub use element::Element;
@@ -105,32 +104,32 @@ pub struct VectorFile {
 }
 
 impl VectorFile {
-    /// Reads the header of `path`; `type_name`, such as `f32x768`, is for bare numbers.
+    /// Reads the header of the file or dataset `path`; `type_name`, such as `f32x768`, is for bare numbers.
     ///
     /// # Errors
     /// Usage: a file whose name and content tell no type, or another than the one given. Corrupt: a header that does
     /// not fit the length of the file. I/O.
-    pub fn open(path: &Path, type_name: Option<&str>) -> Result<Self> {
+    pub fn open(job: &Job, path: &Path, type_name: Option<&str>) -> Result<Self> {
         let given = type_name.map(parse_type).transpose()?;
-        let fault = |error: &std::io::Error| Error::io("read vectors", error).path(path);
-        let mut file = File::open(path).map_err(|error| fault(&error))?;
-        let facts = file.metadata().map_err(|error| fault(&error))?;
-        if facts.is_dir() {
-            let error = Error::usage("read vectors", "it is a directory");
-            return Err(error.path(path).hint("name a file of vectors"));
-        }
-        let file_bytes = file.seek(SeekFrom::End(0)).map_err(|error| fault(&error))?;
-        file.rewind().map_err(|error| fault(&error))?;
-        let mut prefix = Vec::new();
-        let mut start = (&file).take(PREFIX_BYTES);
-        start
-            .read_to_end(&mut prefix)
-            .map_err(|error| fault(&error))?;
+        let file_bytes = start::facts_of(job, path)?.len_bytes;
+        let prefix_bytes = file_bytes.min(PREFIX_BYTES) as usize;
+        let prefix = start::bytes_of(job, path, (0, prefix_bytes))?;
         let opened = Self::of_prefix(path, &prefix, file_bytes, given);
         opened.map_err(|error| match error.file_path() {
             Some(_) => error,
             None => error.path(path),
         })
+    }
+
+    /// The same, where `type_name` is only for those files whose names and content tell no type.
+    ///
+    /// # Errors
+    /// As [`VectorFile::open`].
+    pub fn open_typed(job: &Job, path: &Path, type_name: Option<&str>) -> Result<Self> {
+        match Self::open(job, path, None) {
+            Err(_) if type_name.is_some() => Self::open(job, path, type_name),
+            opened => opened,
+        }
     }
 
     fn of_prefix(

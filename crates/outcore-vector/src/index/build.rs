@@ -63,7 +63,7 @@ pub fn build(job: &Job, base: &VectorFile, (path, replace): (&Path, bool)) -> Re
         &output,
         replace,
     )?;
-    index.check_base()?;
+    index.check_base(job)?;
     let records = index.records();
     Ok(Built {
         summary,

@@ -15,8 +15,6 @@
 //! Bounds: the passes of k-means, one more read of the base, and what a sort of rows takes. An index is as long as the base and 16 bytes a
 //! row.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +34,7 @@ use outcore_io::metadata::Owner;
 use outcore_io::units;
 
 use super::{BaseFacts, Built, FORM, HEADER_BYTES, NAME, Noted, leaf_of, modified_ns};
-use crate::format::{Container, Element, LIST_HEADER_BYTES, VectorFile};
+use crate::format::{Container, Element, LIST_HEADER_BYTES, VectorFile, start};
 use crate::kmeans::{Batches, KmeansOptions, LabelSpace, Labeller, kmeans};
 
 /// Lists, at most.
@@ -171,7 +169,7 @@ pub fn build_lists(
     let done = sort_made(job, &grouped, &output, &by_list, sort)?;
     read_bytes += done.read_bytes;
     phases.extend(done.phases);
-    if modified_ns(&base.path)? != facts.modified_ns {
+    if modified_ns(job, &base.path)? != facts.modified_ns {
         return Err(super::changed(&base.path));
     }
     Ok(Built {
@@ -312,12 +310,8 @@ impl ListFile {
         super::check_len(path, &rows, len_bytes)?;
         let held = job.budget.reserve("lists", (count as u64 + 1) * 8)?;
         let _read = job.budget.reserve("lists", filled_bytes)?;
-        let fault = |error: &std::io::Error| Error::io(FORM.operation, error).path(path);
-        let mut tables = vec![0; centroids.data_bytes() as usize + (count + 1) * 8];
-        let mut file = File::open(path).map_err(|error| fault(&error))?;
-        file.seek(SeekFrom::Start(header_bytes))
-            .and_then(|_| file.read_exact(&mut tables))
-            .map_err(|error| fault(&error))?;
+        let tables_bytes = centroids.data_bytes() as usize + (count + 1) * 8;
+        let tables = start::bytes_of(job, path, (header_bytes, tables_bytes))?;
         if bytes_checksum(&tables) != lists.tables_checksum {
             return Err(damage("its centroids are not what was written"));
         }
@@ -374,8 +368,8 @@ impl ListFile {
     }
 
     /// Fails if the base was changed since the index was opened.
-    pub(crate) fn check_base(&self) -> Result<()> {
-        match modified_ns(&self.base)? == self.facts.modified_ns {
+    pub(crate) fn check_base(&self, job: &Job) -> Result<()> {
+        match modified_ns(job, &self.base)? == self.facts.modified_ns {
             true => Ok(()),
             false => Err(super::changed(&self.base)),
         }

@@ -17,9 +17,6 @@ mod build;
 pub(crate) mod lists;
 pub(crate) mod record;
 
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -31,7 +28,7 @@ use outcore_io::checksum::bytes_checksum;
 use outcore_io::metadata::{Form, Owner};
 use outcore_io::units;
 
-use crate::format::{Container, Element, VectorFile};
+use crate::format::{Container, Element, VectorFile, start};
 
 pub use build::{Built, build};
 pub use lists::{ListOptions, build_lists};
@@ -85,19 +82,15 @@ impl BaseFacts {
             rows: base.rows,
             header_bytes: base.header_bytes,
             row_bytes: base.row_bytes(),
-            modified_ns: modified_ns(&base.path)?,
+            modified_ns: modified_ns(job, &base.path)?,
             fingerprint: fingerprint(job, base)?,
         })
     }
 }
 
-fn modified_ns(path: &Path) -> Result<i64> {
-    let facts = std::fs::metadata(path);
-    let facts = facts.map_err(|error| Error::io("read vectors", &error).path(path))?;
-    Ok(facts
-        .mtime()
-        .saturating_mul(1_000_000_000)
-        .saturating_add(facts.mtime_nsec()))
+/// When a file was changed; a dataset never is, and says 0.
+fn modified_ns(job: &Job, path: &Path) -> Result<i64> {
+    Ok(start::facts_of(job, path)?.modified_ns as i64)
 }
 
 /// The error for a base that was changed while it was worked on.
@@ -176,8 +169,8 @@ impl IndexFile {
     }
 
     /// Fails if the base was changed since the index was opened.
-    pub(crate) fn check_base(&self) -> Result<()> {
-        match modified_ns(&self.base)? == self.facts.modified_ns {
+    pub(crate) fn check_base(&self, job: &Job) -> Result<()> {
+        match modified_ns(job, &self.base)? == self.facts.modified_ns {
             true => Ok(()),
             false => Err(changed(&self.base)),
         }
@@ -237,13 +230,9 @@ impl AnyIndex {
     /// Usage: the base is not the one that was indexed, or has changed; a version that is not known. Corrupt: damage. What reading
     /// fails with.
     pub(crate) fn open(job: &Job, path: &Path, base: &VectorFile) -> Result<Self> {
-        let fault = |error: &std::io::Error| Error::io(FORM.operation, error).path(path);
-        let file = File::open(path).map_err(|error| fault(&error))?;
-        let len_bytes = file.metadata().map_err(|error| fault(&error))?.len();
-        let mut header = Vec::new();
-        file.take(HEADER_BYTES as u64)
-            .read_to_end(&mut header)
-            .map_err(|error| fault(&error))?;
+        let len_bytes = start::facts_of(job, path)?.len_bytes;
+        let header_bytes = len_bytes.min(HEADER_BYTES as u64) as usize;
+        let mut header = start::bytes_of(job, path, (0, header_bytes))?;
         let text_bytes = header.iter().rposition(|byte| *byte != 0);
         header.truncate(text_bytes.map_or(0, |last| last + 1));
         if !header.starts_with(b"{") {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use outcore::primitives::batch::{Leaf, Yield};
 use outcore::primitives::producer::{Emit, Produced, Producer};
-use outcore::primitives::write::produce;
+use outcore::primitives::write::produce_beside;
 use outcore::primitives::{Batch, Summary};
 use outcore::{Input, Job, MakeHeader, Output, Result};
 use outcore_io::memory::Reservation;
@@ -18,10 +18,11 @@ use outcore_io::memory::Reservation;
 use super::centroids::{Centroids, Space};
 use super::{Clustering, scaled};
 use crate::format::{Container, Element, VectorFile};
-use crate::results::{Array, check_name};
+use crate::results::{Array, Encoded, ResultFile, check_name};
 use crate::scan::{Piece, Tile, show_copy};
 
-/// Writes the number of its cluster for each row of `base`: i32 in `.npy`, `.ibin` or bare.
+/// Writes the number of its cluster for each row of `base`: i32 in `.npy`, `.ibin` or bare; and what is `beside`, such as centroids. All
+/// files appear together.
 ///
 /// # Errors
 /// Usage: a name whose format is for other numbers, an output that exists and may not be replaced. What reading and writing
@@ -31,6 +32,7 @@ pub fn write_labels(
     base: &VectorFile,
     clustering: &Clustering,
     (path, replace): (&Path, bool),
+    beside: &[ResultFile<'_>],
 ) -> Result<Summary> {
     let element = check_name(path, Array::Labels(&[]))?;
     let to = VectorFile::to_write(path, element, 1, base.rows)?;
@@ -56,7 +58,8 @@ pub fn write_labels(
         "read -> the nearest centroid of each vector -> write",
         moved,
     );
-    produce(job, &labels, &output, replace)
+    let beside = Encoded::of(job, beside)?;
+    produce_beside(job, &labels, &output, (&beside.files(), replace))
 }
 
 /// Finds the nearest centroid of rows.

@@ -177,7 +177,7 @@ impl Group<'_> {
             Err(error) if error.kind() == Kind::Memory => return Ok(false),
             measured => measured?,
         }
-        index.check_base()?;
+        index.check_base(job)?;
         nearest::merge(vec![nearest], &self.queries, k, found);
         Ok(true)
     }

@@ -2,7 +2,7 @@
 //!
 //! Contract: the nearest lists of a query are those that a search among the centroids finds, by the metric of the search. The result is
 //! exact within the lists that are read: distances in f64, equal ones by row of the base. A query whose lists have fewer than `k` rows
-//! reads further lists until they have as many. A search of all lists finds what a search of the base finds.
+//! reads further lists until they have as many, and twice as many lists where a subset leaves fewer of them. A search of all lists finds what a search of the base finds.
 //!
 //! What lists leave out is told by [`Recall`], measured and not guessed: the part of the exact neighbours of some queries that was found.
 //!
@@ -11,7 +11,7 @@
 
 use outcore::{Error, Job, Phase, PhasePlan, Result};
 
-use super::nearest;
+use super::nearest::{self, Nearest};
 use super::queries::{Queries, zero_vector};
 use super::{Group, KnnOptions, Metric, Neighbours, QUERIES_AT_ONCE, Searcher, cut, knn};
 use crate::format::VectorFile;
@@ -77,6 +77,8 @@ fn add_phases(to: &mut Vec<Phase>, name: &'static str, phases: Vec<Phase>) {
 pub(super) struct Probes {
     /// Of each list, the queries that it is read for.
     queries_of: Vec<Vec<u32>>,
+    /// Of each query, how many lists are read for it.
+    reach: Vec<usize>,
 }
 
 impl Probes {
@@ -84,17 +86,17 @@ impl Probes {
     pub(super) fn memory_bytes((lists, probes): (&ListFile, usize), count: usize) -> (u64, u64) {
         let dimension = lists.centroids.dimension;
         let each_thread = count.min(QUERIES_AT_ONCE) * dimension * size_of::<f32>();
-        let of_queries = count as u64 * probes as u64 * 24;
+        let of_queries = count as u64 * (probes as u64 * 24 + 8);
         let of_lists = lists.count() * size_of::<Vec<u32>>();
         (each_thread as u64, of_queries + of_lists as u64)
     }
 
-    /// The lists of each query: this many, and further ones where these have fewer than `rows_min` rows.
-    pub(super) fn find(
+    /// The lists of each query: as many as `reach` says, and further ones where these have fewer than `rows_min` rows.
+    fn find(
         job: &Job,
         lists: &ListFile,
         (queries, metric): (&VectorFile, Metric),
-        (probes, rows_min): (usize, u64),
+        (mut reach, rows_min): (Vec<usize>, u64),
         found: &mut Neighbours,
     ) -> Result<Self> {
         // Centroids of norm 1 have the same order by product and by cosine.
@@ -102,7 +104,7 @@ impl Probes {
             Metric::Cos if lists.is_spherical => Metric::Ip,
             metric => metric,
         };
-        let mut wanted = probes;
+        let mut wanted = reach.iter().copied().max().unwrap_or(1);
         loop {
             let near = knn(
                 job,
@@ -115,19 +117,23 @@ impl Probes {
             let mut queries_of = vec![Vec::new(); lists.count()];
             let mut has_enough = true;
             for (query, near) in (0..).zip(near.ids.chunks(wanted)) {
+                let least = reach[query as usize];
                 let mut rows = 0;
-                for (at, list) in near.iter().enumerate() {
-                    if at >= probes && rows >= rows_min {
+                let mut used = 0;
+                for list in near {
+                    if used >= least && rows >= rows_min {
                         break;
                     }
                     let places = lists.places(*list as usize);
                     rows += places.end - places.start;
                     queries_of[*list as usize].push(query);
+                    used += 1;
                 }
                 has_enough &= rows >= rows_min;
+                reach[query as usize] = used;
             }
             if has_enough || wanted == lists.count() {
-                return Ok(Probes { queries_of });
+                return Ok(Probes { queries_of, reach });
             }
             wanted = (2 * wanted).min(lists.count());
         }
@@ -142,14 +148,47 @@ struct ListSearcher {
 }
 
 impl Group<'_> {
-    /// Searches the lists of each query.
+    /// Searches the `probes` nearest lists of each query, and twice as many for as long as these have fewer than `k` rows that may be
+    /// results.
     pub(super) fn search_lists(
+        &self,
+        job: &Job,
+        (lists, queries, probes): (&ListFile, &VectorFile, usize),
+        (scan, steps): (&Scan<'_>, &str),
+        found: &mut Neighbours,
+    ) -> Result<()> {
+        let rows_min = self.k as u64 + u64::from(self.first_query.is_some());
+        let mut reach = vec![probes; self.queries.count()];
+        loop {
+            let of_queries = (queries, self.queries.metric);
+            let probes = Probes::find(job, lists, of_queries, (reach, rows_min), found)?;
+            let each = self.search_probes(job, (lists, &probes), (scan, steps), found)?;
+            // A subset may leave a list few rows.
+            let short: Vec<usize> = (0..self.queries.count())
+                .filter(|query| {
+                    probes.reach[*query] < lists.count()
+                        && nearest::kth(&each, *query, self.k).is_infinite()
+                })
+                .collect();
+            reach = probes.reach;
+            if short.is_empty() {
+                nearest::merge(each, &self.queries, self.k, found);
+                return Ok(());
+            }
+            for query in short {
+                reach[query] = (2 * reach[query]).min(lists.count());
+            }
+        }
+    }
+
+    /// The nearest rows of each query in its lists, thread by thread.
+    fn search_probes(
         &self,
         job: &Job,
         (lists, probes): (&ListFile, &Probes),
         (scan, steps): (&Scan<'_>, &str),
         found: &mut Neighbours,
-    ) -> Result<()> {
+    ) -> Result<Vec<Nearest>> {
         let (count, k) = (self.queries.count(), self.k);
         let state = || {
             let held_bytes = Searcher::memory_bytes(count, k) + Tile::memory_bytes(scan.file());
@@ -169,7 +208,7 @@ impl Group<'_> {
         let passed = scan.run_ranges(job, "search", &ranges, state, |state, piece| {
             self.visit_list(state, (lists, probes), piece)
         })?;
-        lists.check_base()?;
+        lists.check_base(job)?;
         add_phase(&mut found.phases, passed.phase(job, "search"));
         found.passes += 1;
         found.read_bytes += passed.read_bytes;
@@ -180,8 +219,7 @@ impl Group<'_> {
             .states
             .into_iter()
             .map(|state| state.searcher.nearest);
-        nearest::merge(each.collect(), &self.queries, k, found);
-        Ok(())
+        Ok(each.collect())
     }
 
     /// Searches rows of one list for the queries that it is read for.
@@ -262,10 +300,6 @@ pub(super) fn check(options: &KnnOptions, lists: Option<&ListFile>) -> Result<us
         (None, Some(_)) => refused(
             "only an index with lists can be searched in part",
             "make one with `outcore vector index BASE -o OUT --nlist N`, or leave --nprobe out",
-        ),
-        (Some(_), _) if options.subset.is_some() => refused(
-            "an index with lists does not know which of its rows are in a subset",
-            "search the subset without an index, or with one that has no lists",
         ),
         (Some(lists), Some(probes)) if probes == 0 || probes > lists.count() => refused(
             &format!(

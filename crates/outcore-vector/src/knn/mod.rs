@@ -213,12 +213,6 @@ pub fn knn(
             }
         );
         let part = queries.part(from as u64, group as u64);
-        let found_probes = lists.as_ref().map(|lists| {
-            let rows_min = k as u64 + u64::from(options.excludes_self);
-            let queries = (&part, options.metric);
-            Probes::find(job, lists, queries, (probes, rows_min), &mut found)
-        });
-        let found_probes = found_probes.transpose()?;
         let group = Group {
             queries: Queries::load(job, &part, options.metric)?,
             worst: Worst::new(group),
@@ -236,8 +230,11 @@ pub fn knn(
                     continue;
                 }
             }
-            None => match lists.as_ref().zip(found_probes.as_ref()) {
-                Some(lists) => group.search_lists(job, lists, (&scan, &steps), &mut found)?,
+            None => match &lists {
+                Some(lists) => {
+                    let of = (lists, &part, probes);
+                    group.search_lists(job, of, (&scan, &steps), &mut found)?;
+                }
                 None => group.search(job, &scan, &mut found)?,
             },
         }

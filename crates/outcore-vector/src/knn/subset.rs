@@ -26,8 +26,7 @@ impl Subset {
     /// # Errors
     /// Usage: it is not an array of bool or u8 with a value for each row of `base`. What reading fails with.
     pub(super) fn read(job: &Job, path: &Path, base: &VectorFile) -> Result<Self> {
-        let mut mask =
-            VectorFile::open(path, None).or_else(|_| VectorFile::open(path, Some("u8")))?;
+        let mut mask = VectorFile::open_typed(job, path, Some("u8"))?;
         if (mask.dimension, mask.element.bytes()) == (1, 1) {
             mask.element = Element::U8;
         }

@@ -6,7 +6,7 @@ use outcore::Kind;
 use outcore_vector::format::VectorFile;
 use outcore_vector::kmeans::{Batches, Clustering, Init, KmeansOptions, kmeans, partial_fit};
 
-use crate::common::{Place, bytes_of, job, vectors};
+use crate::common::{Place, bytes_of, job, open, vectors};
 
 const MEMORY: u64 = 64 << 20;
 
@@ -55,7 +55,7 @@ fn a_centroid_is_the_mean_of_all_rows_that_it_was_given() {
                     .flat_map(|number| number.to_le_bytes())
                     .collect::<Vec<_>>(),
             );
-            VectorFile::open(&path, Some("f64x6")).unwrap()
+            open(&path, Some("f64x6")).unwrap()
         });
         let options = KmeansOptions {
             init: Init::Given(before.unwrap_or_else(|| place.fbin("s.fbin", start, DIMENSION))),
@@ -190,7 +190,12 @@ fn wrong_batches_are_named() {
     };
     refused(&base, &options, "row 1 is zero");
     let numbers = bytes_of(&[1.0, 3.0, 2.0, f32::NAN]);
-    let strange = VectorFile::open(&place.write("strange.f32", &numbers), Some("f32x2")).unwrap();
+    let strange = VectorFile::open(
+        &job(64 << 20, 1),
+        &place.write("strange.f32", &numbers),
+        Some("f32x2"),
+    )
+    .unwrap();
     for options in [
         KmeansOptions {
             batches: Some(Batches::new(50)),

@@ -2,7 +2,7 @@
 //!
 //! Contract: files are made of seeded numbers in a directory of their own, which goes with its owner.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use outcore::{IoMode, Job, JobOptions};
 use outcore_vector::format::VectorFile;
@@ -83,7 +83,7 @@ impl Place {
         let rows = (numbers.len() / dimension) as u32;
         let mut bytes = [rows, dimension as u32].map(u32::to_le_bytes).concat();
         bytes.extend(bytes_of(numbers));
-        VectorFile::open(&self.write(name, &bytes), None).unwrap()
+        open(&self.write(name, &bytes), None).unwrap()
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
@@ -94,6 +94,11 @@ impl Place {
         names.sort();
         names
     }
+}
+
+/// Opens a file of vectors.
+pub(crate) fn open(path: &Path, type_name: Option<&str>) -> outcore::Result<VectorFile> {
+    VectorFile::open(&job(64 << 20, 1), path, type_name)
 }
 
 pub(crate) fn job(memory_bytes: u64, threads: usize) -> Job {

@@ -4,7 +4,7 @@
 
 use outcore::Kind;
 use outcore_vector::convert::convert;
-use outcore_vector::format::{Container, Element, VectorFile};
+use outcore_vector::format::{Container, Element};
 use outcore_vector::results::{Array, write};
 
 use crate::common::*;
@@ -34,7 +34,7 @@ fn vectors_survive_every_format_and_back() {
         let (to, _) = convert(&job, &from, (&path, false), element).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().len(), len_bytes, "{name}");
         let type_name = (to.container == Container::Raw).then(|| to.type_name());
-        from = VectorFile::open(&path, type_name.as_deref()).unwrap();
+        from = open(&path, type_name.as_deref()).unwrap();
         assert_eq!(from, to);
     }
     let (_, _) = convert(&job, &from, (&place.path("last.fbin"), false), None).unwrap();
@@ -100,13 +100,13 @@ fn headers_that_lie_and_files_of_nothing_are_named() {
     ];
     for (name, bytes, kind, cause) in cases {
         let path = place.write(name, &bytes);
-        let error = VectorFile::open(&path, None).unwrap_err();
+        let error = open(&path, None).unwrap_err();
         assert_eq!(error.kind(), kind, "{name}: {error}");
         assert!(error.to_string().contains(cause), "{name}: {error}");
         assert_eq!(error.file_path(), Some(path.as_path()), "{name}");
     }
     let path = place.write("j.fvecs", &words(&[1, 7, 2, 7, 1, 7]));
-    let file = VectorFile::open(&path, None).unwrap();
+    let file = open(&path, None).unwrap();
     let error = convert(
         &job(64 << 20, 1),
         &file,
@@ -185,11 +185,11 @@ fn several_results_appear_together_or_not_at_all() {
     assert_eq!(place.names(), ["distances.npy"]);
     write_all(&job, &files, true).unwrap();
     assert_eq!(place.names(), ["distances.npy", "ids.ibin"]);
-    let read = VectorFile::open(&first, None).unwrap();
+    let read = open(&first, None).unwrap();
     assert_eq!((read.rows, read.dimension), (2, 2));
     let words: Vec<u8> = [2_u32, 2, 5, 6, 7, 8].map(u32::to_le_bytes).concat();
     assert_eq!(std::fs::read(&first).unwrap(), words);
-    let read = VectorFile::open(&second, None).unwrap();
+    let read = open(&second, None).unwrap();
     assert_eq!((read.rows, read.dimension), (4, 1));
     let bytes = std::fs::read(&second).unwrap();
     assert_eq!(

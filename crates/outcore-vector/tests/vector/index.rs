@@ -108,7 +108,7 @@ fn rows_of_any_scale_and_zero_rows_are_found_through_an_index() {
             .flat_map(|number| number.to_le_bytes())
             .collect();
         let type_name = format!("f64x{dimension}");
-        let open = |path: PathBuf| VectorFile::open(&path, Some(&type_name)).unwrap();
+        let open = |path: PathBuf| open(&path, Some(&type_name)).unwrap();
         let base = open(place.write("base.f64", &bytes));
         let queries = open(place.write("queries.f64", &bytes[..30 * dimension * 8]));
         indexed(&place, &base);
@@ -158,7 +158,7 @@ fn subsets_the_query_itself_and_all_formats_work_with_an_index() {
             let output = (path.as_path(), false);
             outcore_vector::convert::convert(&job(64 << 20, 2), &plain, output, None).unwrap();
         }
-        let base = VectorFile::open(&path, None).unwrap();
+        let base = open(&path, None).unwrap();
         indexed(&place, &base);
         let found = both(&place, (&base, &base), &options, name);
         assert!(!found.index_failed, "{name}");
@@ -217,7 +217,12 @@ fn what_cannot_be_indexed_is_named_and_nothing_is_left() {
     let mut numbers = vectors("gaussian", 50, 4, 6);
     numbers[13] = f32::INFINITY;
     let base = place.fbin("base.fbin", &numbers, 4);
-    let bytes = VectorFile::open(&place.write("codes", &[1, 2, 3, 4]), Some("u8x2")).unwrap();
+    let bytes = VectorFile::open(
+        &job(64 << 20, 1),
+        &place.write("codes", &[1, 2, 3, 4]),
+        Some("u8x2"),
+    )
+    .unwrap();
     for (base, cause) in [
         (&base, "row 3 has inf in column 1"),
         (&bytes, "not be smaller"),

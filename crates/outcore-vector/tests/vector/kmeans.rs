@@ -7,7 +7,7 @@ use outcore::Kind;
 use outcore_vector::format::VectorFile;
 use outcore_vector::kmeans::{Clustering, Init, KmeansOptions, kmeans, write_labels};
 
-use crate::common::{Place, Random, SPREADS, bytes_of, job, vectors};
+use crate::common::{Place, Random, SPREADS, bytes_of, job, open, vectors};
 
 const MEMORY: u64 = 64 << 20;
 
@@ -144,7 +144,7 @@ fn clusters_that_lie_apart_are_found_and_labels_say_whose_each_row_is() {
     assert!(found.inertia < 5000.0 * 12.0 * 2e-6, "{}", found.inertia);
     for name in ["labels.npy", "labels.ibin", "labels.i32"] {
         let path = place.path(name);
-        write_labels(&job(MEMORY, 2), &base, &found, (&path, false)).unwrap();
+        write_labels(&job(MEMORY, 2), &base, &found, (&path, false), &[]).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         let labels: Vec<i32> = bytes[bytes.len() - 4 * 5000..]
             .chunks_exact(4)
@@ -153,7 +153,7 @@ fn clusters_that_lie_apart_are_found_and_labels_say_whose_each_row_is() {
         for (row, label) in wide(&numbers).chunks_exact(12).zip(labels) {
             assert_eq!(nearest(row, &found.centroids).0, label as usize);
         }
-        let again = write_labels(&job(MEMORY, 2), &base, &found, (&path, false));
+        let again = write_labels(&job(MEMORY, 2), &base, &found, (&path, false), &[]);
         assert_eq!(again.unwrap_err().kind(), Kind::Usage);
     }
 }
@@ -224,7 +224,7 @@ fn wrong_input_is_named() {
     };
     refused(&tolerance, "tolerance");
     let strange = place.write("strange.f32", &bytes_of(&[1.0, f32::NAN, 2.0, 3.0]));
-    let strange = VectorFile::open(&strange, Some("f32x2")).unwrap();
+    let strange = open(&strange, Some("f32x2")).unwrap();
     let error = kmeans(&job(MEMORY, 1), &strange, &KmeansOptions::new(1)).unwrap_err();
     assert!(error.to_string().contains("row 0 has NaN"), "{error}");
     let error = kmeans(&job(64 << 10, 1), &base, &KmeansOptions::new(2)).unwrap_err();

@@ -135,7 +135,7 @@ fn numbers_beyond_and_below_the_range_of_f32_are_still_exact() {
         .flat_map(|number| number.to_le_bytes())
         .collect();
     let path = place.write("base.f64", &bytes);
-    let file = outcore_vector::format::VectorFile::open(&path, Some("f64x4")).unwrap();
+    let file = open(&path, Some("f64x4")).unwrap();
     for metric in [Metric::L2, Metric::Ip] {
         let found = knn(&job(64 << 20, 1), &file, &file, &KnnOptions::new(5, metric)).unwrap();
         for (query, wide) in numbers.chunks_exact(4).enumerate() {

@@ -267,6 +267,70 @@ fn lists_with_fewer_rows_than_neighbours_are_not_the_only_ones_that_are_read() {
 }
 
 #[test]
+fn a_subset_is_searched_in_lists_until_each_query_has_its_neighbours() {
+    const LISTS: usize = 10;
+    const K: usize = 6;
+    let (place, dimension) = (Place::new(), 8);
+    let base = vectors("gaussian", 1_500, dimension, 3);
+    let queries = vectors("gaussian", 7, dimension, 4);
+    let (rows, wanted) = (wide(&base, dimension), wide(&queries, dimension));
+    let base = place.fbin("base.fbin", &base, dimension);
+    let queries = place.fbin("queries.fbin", &queries, dimension);
+    let index = listed(&place, &base, LISTS, false);
+    let centroids = centroids(&index, LISTS, dimension);
+    let list_of = lists_of(&rows, &centroids, false);
+    // Many rows, a few in each list, and only rows of one list.
+    let masks: [&dyn Fn(usize) -> bool; 3] = [&|row| row % 3 != 0, &|row| row % 90 == 0, &|row| {
+        list_of[row] == 4
+    }];
+    for (number, mask) in masks.into_iter().enumerate() {
+        let bytes: Vec<u8> = (0..rows.len()).map(|row| u8::from(mask(row))).collect();
+        let subset = place.write("mask", &bytes);
+        for probes in [1, 2, LISTS] {
+            let what = format!("mask {number}, {probes} lists");
+            let options = KnnOptions {
+                subset: Some(subset.clone()),
+                index: Some(index.clone()),
+                probes: Some(probes),
+                ..KnnOptions::new(K, Metric::L2)
+            };
+            let found = knn(&job(64 << 20, 2), &base, &queries, &options).unwrap();
+            let small = knn(&job(1 << 20, 1), &base, &queries, &options).unwrap();
+            assert_eq!(
+                (&found.ids, bits(&found)),
+                (&small.ids, bits(&small)),
+                "{what}"
+            );
+            for (at, query) in wanted.iter().enumerate() {
+                let lists = nearest(
+                    Metric::L2,
+                    query,
+                    (0..).zip(centroids.iter().cloned()),
+                    LISTS,
+                );
+                // Lists until they have K rows of any kind, then twice as many until K of them are in the subset.
+                let mut read = lists_read(&lists, &list_of, (probes, K));
+                loop {
+                    let is_in = |row: &usize| mask(*row) && read.contains(&list_of[*row]);
+                    if (0..rows.len()).filter(is_in).count() >= K || read.len() == LISTS {
+                        break;
+                    }
+                    let more = (2 * read.len()).min(LISTS);
+                    read = lists_read(&lists, &list_of, (more, K));
+                }
+                let among = (0..)
+                    .zip(&rows)
+                    .filter(|(id, _)| mask(*id as usize) && read.contains(&list_of[*id as usize]))
+                    .map(|(id, row)| (id, row.clone()));
+                let naive = nearest(Metric::L2, query, among, K);
+                let ids: Vec<u64> = naive.iter().map(|(id, _)| *id).collect();
+                assert_eq!(found.ids[at * K..][..K], ids, "{what}, query {at}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_searched_in_lists_is_refused_and_damage_is_found() {
     let (place, dimension) = (Place::new(), 5);
     let base = vectors("gaussian", 200, dimension, 6);
@@ -291,11 +355,6 @@ fn what_cannot_be_searched_in_lists_is_refused_and_damage_is_found() {
         };
         refused(&options, Kind::Usage, "the index has 4");
     }
-    let subset = KnnOptions {
-        subset: Some(place.write("mask", &[1; 200])),
-        ..good.clone()
-    };
-    refused(&subset, Kind::Usage, "subset");
     let whole = std::fs::read(&index).unwrap();
     let tables_end = 4096 + 4096;
     for at in [

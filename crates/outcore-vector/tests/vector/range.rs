@@ -143,7 +143,12 @@ fn bits_that_differ_are_counted_for_every_pair() {
         let place = Place::new();
         let open = |name: &str, bytes: &[u8]| {
             let type_name = format!("u8x{bytes_each}");
-            VectorFile::open(&place.write(name, bytes), Some(&type_name)).unwrap()
+            VectorFile::open(
+                &job(64 << 20, 1),
+                &place.write(name, bytes),
+                Some(&type_name),
+            )
+            .unwrap()
         };
         let files = [open("base.raw", &base), open("queries.raw", &queries)];
         let distance = |a: &[u8], b: &[u8]| -> u32 {

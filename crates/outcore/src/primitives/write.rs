@@ -16,7 +16,7 @@ use bytemuck::Pod;
 
 use super::ahead::Run;
 use super::append::{self, Appender, At, InSequence, Placing, areas_for};
-use super::batch::{Sequence, Yield};
+use super::batch::{Leaf, Sequence, Yield};
 use super::gather::InMemory;
 use super::pass::{BESIDE, Demand, Geometry, Pass, RESULTS, shield};
 use super::pieces::{Lanes, Sources};
@@ -180,20 +180,14 @@ pub(crate) fn write_placed<P: Producer>(
     (output, replace): (&Output, bool),
     direction: Direction,
 ) -> Result<Summary> {
-    let demand = Demand {
-        out_bytes: producer.item_bytes(),
-        areas: AREAS,
-        fixed_bytes: (EDGE_SLOTS * BLOCK_BYTES) as u64,
-        thread_bytes: producer.space_bytes() as u64,
-    };
     let item_bytes = producer.item_bytes();
     let leaves = producer.leaves();
-    let lanes = match leaves.iter().all(|leaf| leaf.element_bytes == 0) {
-        // Nothing is read: the drives of the outputs are those to keep busy.
-        true => Lanes::Stretches(outs_of(output)),
-        false => Lanes::Drives,
-    };
-    let pass = Pass::open(job, &leaves, lanes, demand)?;
+    let pass = Pass::open(
+        job,
+        &leaves,
+        lanes_of(&leaves, output),
+        placed_demand(producer),
+    )?;
     let count = pass.count();
     let data_bytes = count * item_bytes as u64;
     let staged = stage_output(
@@ -207,64 +201,108 @@ pub(crate) fn write_placed<P: Producer>(
     let Some(staged) = staged else {
         return write_appended(job, producer, output, replace);
     };
-    write_staged(pass, producer, staged, (Some(output), direction))
+    write_staged(pass, producer, (staged, &[]), (output, direction))
 }
 
-/// Writes the files at `paths`. Their contents lie one after another in `bytes`, with the given length for each. All of them appear, or none.
+/// Writes files that appear together, all or none: what they hold is in memory.
 ///
 /// # Errors
 /// [`crate::Kind::Usage`] for a file that exists, unless `replace`; what writing fails with. Nothing is left behind.
-///
-/// # Panics
-/// Where the lengths are not those of `bytes` together.
-pub fn write_together(
-    job: &Job,
-    files: &[(&Path, u64)],
-    bytes: &[u8],
-    replace: bool,
-) -> Result<Summary> {
-    assert_eq!(
-        files.iter().map(|(_, len)| len).sum::<u64>(),
-        bytes.len() as u64
-    );
-    if let Some((path, _)) = files.iter().find(|(path, _)| !replace && path.exists()) {
-        return Err(Error::usage("create output", "it exists already")
-            .path(path)
-            .hint("allow overwriting with --force"));
-    }
+pub fn write_together(job: &Job, files: &[(&Path, &[u8])], replace: bool) -> Result<Summary> {
+    let Some(((path, bytes), beside)) = files.split_first() else {
+        return Err(Error::usage("create output", "no file is named"));
+    };
     let items = InMemory {
         bytes,
         item_bytes: 1,
     };
-    let demand = Demand {
-        out_bytes: 1,
-        areas: AREAS,
-        fixed_bytes: (EDGE_SLOTS * BLOCK_BYTES) as u64,
-        thread_bytes: 0,
+    produce_beside(job, &items, &Output::from(*path), (beside, replace))
+}
+
+/// Writes what `producer` makes to the file `output`, and files beside it that are in memory; all of them appear, or none. Only of producers
+/// with one item at each position.
+///
+/// # Errors
+/// As [`write_together`].
+///
+/// # Panics
+/// Where the output is not a file, or the producer has not one item at each position.
+pub fn produce_beside<P: Producer>(
+    job: &Job,
+    producer: &P,
+    output: &Output,
+    (beside, replace): (&[(&Path, &[u8])], bool),
+) -> Result<Summary> {
+    assert_eq!(producer.yields(), Yield::One);
+    let Output::File { path, header } = output else {
+        panic!("files beside an output that is none");
     };
-    let pass = Pass::open(job, &items.leaves(), Lanes::Stretches(1), demand)?;
-    let mut start_bytes = 0;
-    let plans = files.iter().map(|(path, len_bytes)| {
-        let plan = ShardPlan {
+    let all = std::iter::once(path.as_path()).chain(beside.iter().map(|(path, _)| *path));
+    if let Some(path) = all.into_iter().find(|path| !replace && path.exists()) {
+        return Err(Error::usage("create output", "it exists already")
+            .path(path)
+            .hint("allow overwriting with --force"));
+    }
+    let leaves = producer.leaves();
+    let pass = Pass::open(
+        job,
+        &leaves,
+        lanes_of(&leaves, output),
+        placed_demand(producer),
+    )?;
+    let count = pass.count();
+    let data_bytes = count * producer.item_bytes() as u64;
+    let mut plans = vec![ShardPlan {
+        path: path.clone(),
+        header: header.as_ref().map_or_else(Vec::new, |make| make(count)),
+        start_bytes: 0,
+        len_bytes: data_bytes,
+    }];
+    let mut start_bytes = data_bytes;
+    for (path, bytes) in beside {
+        plans.push(ShardPlan {
             path: path.to_path_buf(),
             header: Vec::new(),
             start_bytes,
-            len_bytes: *len_bytes,
-        };
-        start_bytes += len_bytes;
-        plan
-    });
-    let plans = plans.collect();
+            len_bytes: bytes.len() as u64,
+        });
+        start_bytes += bytes.len() as u64;
+    }
     let staged = StagedOutput::stage(&pass.volume, plans, None, replace, Room::Exactly)?;
-    write_staged(pass, &items, staged, (None, Direction::Forward))
+    let rest: Vec<&[u8]> = beside.iter().map(|(_, bytes)| *bytes).collect();
+    write_staged(
+        pass,
+        producer,
+        (staged, &rest),
+        (output, Direction::Forward),
+    )
 }
 
-/// Writes what `producer` makes in `pass` to files that are staged, and publishes them.
+/// Memory for what is written at its final place.
+fn placed_demand<P: Producer>(producer: &P) -> Demand {
+    Demand {
+        out_bytes: producer.item_bytes(),
+        areas: AREAS,
+        fixed_bytes: (EDGE_SLOTS * BLOCK_BYTES) as u64,
+        thread_bytes: producer.space_bytes() as u64,
+    }
+}
+
+/// In which parts sources are read whose items are written at their final place.
+fn lanes_of(leaves: &[Leaf], output: &Output) -> Lanes {
+    match leaves.iter().all(|leaf| leaf.element_bytes == 0) {
+        // Nothing is read: the drives of the outputs are those to keep busy.
+        true => Lanes::Stretches(outs_of(output)),
+        false => Lanes::Drives,
+    }
+}
+
+/// Writes what `producer` makes in `pass`, and then `rest`, to files that are staged, and publishes them.
 fn write_staged<P: Producer>(
     pass: Pass<'_>,
     producer: &P,
-    staged: StagedOutput,
-    (output, direction): (Option<&Output>, Direction),
+    (staged, rest): (StagedOutput, &[&[u8]]),
+    (output, direction): (&Output, Direction),
 ) -> Result<Summary> {
     let (item_bytes, align_bytes) = (producer.item_bytes(), producer.align_bytes());
     let count = pass.count();
@@ -308,12 +346,15 @@ fn write_staged<P: Producer>(
         |_, _| Ok(()),
     )?;
     let mut port = pass.volume.port()?;
-    if let Some(output) = output {
-        write_header(&writer, &mut port, &staged, output, count);
+    write_header(&writer, &mut port, &staged, output, count);
+    let mut end_bytes = data_bytes;
+    for bytes in rest {
+        writer.write_copied(&mut port, bytes, end_bytes)?;
+        end_bytes += bytes.len() as u64;
     }
-    writer.finish(&mut port, data_bytes)?;
+    writer.finish(&mut port, end_bytes)?;
     pass.check_sources()?;
-    pass.publish(|volume| staged.publish(volume, data_bytes))?;
+    pass.publish(|volume| staged.publish(volume, end_bytes))?;
     Ok(pass.summary(count, 0))
 }
 

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use outcore::{Error, Result};
+use outcore_io::output::parent_of;
 use outcore_io::units;
 use outcore_vector::convert::convert;
 use outcore_vector::format::{Container, Element, VectorFile};
@@ -12,10 +13,11 @@ use outcore_vector::index::{self, ListOptions};
 use serde_json::json;
 
 use super::range::pairs;
-use super::{Run, open};
+use super::{Run, check_input};
 use crate::cli::vectors::{VectorCommand, VectorConvertArgs, VectorIndexArgs, VectorInfoArgs};
 use crate::context::Context;
 use crate::measure::{Summary, rate_text};
+use crate::resources;
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &VectorCommand) -> Result<u8> {
@@ -38,9 +40,10 @@ fn run_convert(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
         })
     });
     let element = element.transpose()?;
-    let from = VectorFile::open(&args.input.input, args.input.type_name.as_deref())?;
-    let run = Run::begin(context, &args.run, (&[&from.path], &[&args.output]))?;
-    let output = (args.output.as_path(), args.run.force);
+    let files: (&[&Path], &[&Path]) = (&[&args.input.input], &[&args.output]);
+    let run = Run::begin(context, &args.run, files)?;
+    let from = VectorFile::open(&run.job, files.0[0], args.input.type_name.as_deref())?;
+    let output = (run.place_of(&args.output), args.run.force);
     let (to, done) = run.watch(|job| convert(job, &from, output, element))?;
     let mut summary = run.summary(to.rows, done.read_bytes, 1, &done.phases);
     summary.written_bytes = done.written_bytes;
@@ -61,11 +64,11 @@ fn run_convert(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
 }
 
 fn run_index(context: &Context, args: &VectorIndexArgs) -> Result<u8> {
-    let base = open(&args.base, args.type_name.as_deref())?;
     let drives = args.nlist.map(|_| &args.drives);
-    let files: (&[&Path], &[&Path]) = (&[&base.path], &[&args.output]);
+    let files: (&[&Path], &[&Path]) = (&[&args.base], &[&args.output]);
     let run = Run::begin_on(context, &args.run, drives, files)?;
-    let output = (args.output.as_path(), args.run.force);
+    let base = run.open(&args.base, args.type_name.as_deref())?;
+    let output = (run.place_of(&args.output), args.run.force);
     let built = run.watch(|job| match args.nlist {
         None => index::build(job, &base, output),
         Some(lists) => {
@@ -107,7 +110,10 @@ fn run_index(context: &Context, args: &VectorIndexArgs) -> Result<u8> {
 }
 
 fn info(context: &Context, args: &VectorInfoArgs) -> Result<u8> {
-    let file = VectorFile::open(&args.input.input, args.input.type_name.as_deref())?;
+    check_input(context, &args.input.input)?;
+    let resources = context.files.add_to(resources::without_flags()?)?;
+    let job = resources.job_at(Vec::new(), parent_of(&args.input.input));
+    let file = VectorFile::open(&job, &args.input.input, args.input.type_name.as_deref())?;
     let format = match file.container {
         Container::Npy => "npy",
         Container::Vecs => "vecs",

@@ -1,7 +1,6 @@
 //! `outcore kmeans`: vectors clustered.
 //!
-//! Contract: as the folder's. Labels are written before centroids, so that a file of centroids is never without the labels that
-//! were asked for.
+//! Contract: as the folder's. Centroids and labels appear together.
 
 use std::path::Path;
 
@@ -9,10 +8,10 @@ use outcore::Result;
 use outcore_io::units;
 use outcore_vector::format::Element;
 use outcore_vector::kmeans::{self, Batches, Init, KmeansOptions};
-use outcore_vector::results::{self, Array};
+use outcore_vector::results::{self, Array, ResultFile};
 use serde_json::json;
 
-use super::{Run, open};
+use super::Run;
 use crate::cli::vectors::KmeansArgs;
 use crate::context::Context;
 use crate::measure::rate_text;
@@ -20,19 +19,26 @@ use crate::measure::rate_text;
 /// Runs it.
 pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
     let type_name = args.type_name.as_deref();
-    let base = open(&args.base, type_name)?;
-    let init = match args.init.to_str() {
-        Some("k-means++") => Init::FarRows,
-        Some("parallel" | "k-means||") => Init::ParallelRows,
-        Some("random") => Init::RandomRows,
-        _ => Init::Given(open(&args.init, type_name)?),
+    let named = match args.init.to_str() {
+        Some("k-means++") => Some(Init::FarRows),
+        Some("parallel" | "k-means||") => Some(Init::ParallelRows),
+        Some("random") => Some(Init::RandomRows),
+        _ => None,
     };
-    let mut read: Vec<&Path> = vec![&base.path];
-    if let Init::Given(file) = &init {
-        read.push(&file.path);
+    let mut read: Vec<&Path> = vec![&args.base];
+    if named.is_none() {
+        read.push(&args.init);
     }
+    let mut written: Vec<&Path> = vec![&args.output];
+    written.extend(args.labels.as_deref());
+    let run = Run::begin(context, &args.run, (&read, &written))?;
+    let base = run.open(&args.base, type_name)?;
+    let init = match named {
+        Some(init) => init,
+        None => Init::Given(run.open(&args.init, type_name)?),
+    };
     let options = KmeansOptions {
-        init: init.clone(),
+        init,
         batches: args
             .batch
             .map(|rows| Batches::new(usize::try_from(rows).unwrap_or(usize::MAX))),
@@ -43,9 +49,6 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
         is_spherical: args.spherical,
         ..KmeansOptions::new(usize::try_from(args.k).unwrap_or(usize::MAX))
     };
-    let mut written: Vec<&Path> = vec![&args.output];
-    written.extend(args.labels.as_deref());
-    let run = Run::begin(context, &args.run, (&read, &written))?;
     let wide = base.element == Element::F64;
     results::check_name(&args.output, centroids(&[], wide))?;
     if let Some(path) = &args.labels {
@@ -55,13 +58,22 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
     let (found, read_bytes) = run.watch(|job| {
         let mut found = kmeans::kmeans(job, &base, &options)?;
         let mut read_bytes = found.read_bytes;
-        if let Some(path) = &args.labels {
-            let done = kmeans::write_labels(job, &base, &found, (path, force))?;
-            read_bytes += done.read_bytes;
-            found.phases.extend(done.phases);
+        let centroids = ResultFile {
+            path: run.place_of(&args.output),
+            array: centroids(&found.centroids, wide),
+            dimension: Some(base.dimension),
+        };
+        match &args.labels {
+            Some(name) => {
+                let labels = (run.place_of(name), force);
+                let done = kmeans::write_labels(job, &base, &found, labels, &[centroids])?;
+                read_bytes += done.read_bytes;
+                found.phases.extend(done.phases);
+            }
+            None => {
+                results::write_all(job, &[centroids], force)?;
+            }
         }
-        let numbers = centroids(&found.centroids, wide);
-        results::write(job, (&args.output, force), numbers, Some(base.dimension))?;
         Ok((found, read_bytes))
     })?;
     let passes = found.passes + u32::from(args.labels.is_some());

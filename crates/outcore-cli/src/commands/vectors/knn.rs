@@ -11,18 +11,13 @@ use outcore_vector::knn::{self, KnnOptions, Metric, Neighbours, RECALL_QUERIES};
 use outcore_vector::results::{self, Array, ResultFile};
 use serde_json::json;
 
-use super::{Run, open, range};
+use super::{Run, range};
 use crate::cli::vectors::{KnnArgs, MetricName};
 use crate::context::Context;
 use crate::measure::rate_text;
 
 /// Runs it.
 pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
-    let base = open(&args.base, args.type_name.as_deref())?;
-    let queries = match &args.queries {
-        Some(path) => open(path, args.type_name.as_deref())?,
-        None => base.clone(),
-    };
     let metric = match args.metric {
         MetricName::L2 => Metric::L2,
         MetricName::Ip => Metric::Ip,
@@ -30,7 +25,7 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
         MetricName::Hamming => Metric::Hamming,
     };
     if let Some(radius) = args.radius {
-        return range::radius(context, args, (&base, &queries), (metric, radius));
+        return range::radius(context, args, (metric, radius));
     }
     let options = KnnOptions {
         excludes_self: args.is_self,
@@ -45,12 +40,14 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
         },
         ..KnnOptions::new(usize::try_from(args.k).unwrap_or(usize::MAX), metric)
     };
-    let mut read: Vec<&Path> = vec![&base.path, &queries.path];
+    let mut read: Vec<&Path> = vec![&args.base];
+    read.extend(args.queries.as_deref());
     read.extend(args.subset.as_deref());
     read.extend(args.index.as_deref());
     let mut written: Vec<&Path> = vec![&args.output];
     written.extend(args.distances.as_deref());
     let run = Run::begin(context, &args.run, (&read, &written))?;
+    let (base, queries) = run.base_and_queries(args)?;
     results::check_name(&args.output, Array::Ids(&[]))?;
     if let Some(path) = &args.distances {
         let (numbers, wide) = (&[][..], false);
@@ -64,15 +61,28 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
             array,
             dimension: Some(found.k),
         };
-        let mut files = vec![file(&args.output, Array::Ids(&found.ids))];
+        let mut files = vec![file(run.place_of(&args.output), Array::Ids(&found.ids))];
         if let Some(path) = &args.distances {
-            files.push(file(path, Array::Floats { numbers, wide }));
+            files.push(file(run.place_of(path), Array::Floats { numbers, wide }));
         }
         results::write_all(job, &files, args.run.force)?;
         Ok(found)
     })?;
     tell(context, &run, args, (&base, &queries), &found);
     Ok(0)
+}
+
+impl Run<'_> {
+    /// The vectors that are searched, and those that are looked for.
+    pub(super) fn base_and_queries(&self, args: &KnnArgs) -> Result<(VectorFile, VectorFile)> {
+        let type_name = args.type_name.as_deref();
+        let base = self.open(&args.base, type_name)?;
+        let queries = match &args.queries {
+            Some(path) => self.open(path, type_name)?,
+            None => base.clone(),
+        };
+        Ok((base, queries))
+    }
 }
 
 /// Says what was found, and how.

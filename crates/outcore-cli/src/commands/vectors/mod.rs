@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use outcore::{Error, Job, Phase, Result, ScratchDrive};
-use outcore_front::inputs;
+use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::default_scratch_dir;
 use outcore_io::output::parent_of;
 use outcore_vector::format::VectorFile;
@@ -36,10 +36,12 @@ struct Run<'a> {
     started: Instant,
     job: Job,
     is_explained: bool,
+    /// Outputs as they were named, and where they are made.
+    outputs: Vec<(PathBuf, PathBuf)>,
 }
 
 impl<'a> Run<'a> {
-    /// Checks that no output is an input or exists without leave, and says that the run begins.
+    /// Checks that no output is an input or exists without leave, and says that the run begins. Inputs and outputs may be datasets.
     fn begin(
         context: &'a Context,
         args: &VectorRunArgs,
@@ -56,6 +58,15 @@ impl<'a> Run<'a> {
         (read, written): (&[&Path], &[&Path]),
     ) -> Result<Self> {
         let started = Instant::now();
+        for path in read {
+            check_input(context, path)?;
+        }
+        let outputs = written.iter().map(|name| {
+            let path = context.files.output(name, args.force)?;
+            Ok((name.to_path_buf(), path.into_owned()))
+        });
+        let outputs: Vec<(PathBuf, PathBuf)> = outputs.collect::<Result<_>>()?;
+        let written: Vec<&Path> = outputs.iter().map(|(_, path)| path.as_path()).collect();
         let key = |path: &Path| {
             std::fs::metadata(path)
                 .ok()
@@ -63,7 +74,8 @@ impl<'a> Run<'a> {
         };
         for (index, path) in written.iter().enumerate() {
             let is_input = key(path).is_some() && read.iter().any(|input| key(input) == key(path));
-            let cause = match (is_input, written[..index].contains(path)) {
+            let is_twice = written[..index].contains(path);
+            let cause = match (is_input, is_twice) {
                 (true, _) => Some(("it is an input", "name another file")),
                 (_, true) => Some(("two outputs have this name", "name another file")),
                 _ if path.exists() && !args.force => {
@@ -72,7 +84,8 @@ impl<'a> Run<'a> {
                 _ => None,
             };
             if let Some((cause, hint)) = cause {
-                return Err(Error::usage("create output", cause).path(path).hint(hint));
+                let name = &outputs[index].0;
+                return Err(Error::usage("create output", cause).path(name).hint(hint));
             }
         }
         let resources = match drives {
@@ -81,7 +94,7 @@ impl<'a> Run<'a> {
         };
         let files: Vec<PathBuf> = read
             .iter()
-            .chain(written)
+            .chain(&written)
             .map(|path| path.to_path_buf())
             .collect();
         let kept = Kept {
@@ -97,21 +110,21 @@ impl<'a> Run<'a> {
                 .map(|path| path.display().to_string())
                 .collect()
         };
+        let beside = written
+            .first()
+            .or(read.first())
+            .map_or(Path::new("."), |path| path);
         context.reporter.event(
             "begin",
             json!({
                 "inputs": names(read),
-                "output": names(written).first(),
+                "output": outputs.first().map(|(name, _)| name.display().to_string()),
                 "type": "vectors",
                 "memory_bytes": resources.config.memory_bytes.value,
                 "threads": resources.config.threads.value,
                 "io": resources.config.io.value.name(),
             }),
         );
-        let beside = written
-            .first()
-            .or(read.first())
-            .map_or(Path::new("."), |path| path);
         let job = match drives {
             Some(_) => {
                 let mut scratch = resources.named_drives(0)?;
@@ -131,7 +144,19 @@ impl<'a> Run<'a> {
             started,
             job,
             is_explained: args.plan.explain,
+            outputs,
         })
+    }
+
+    /// Opens a file of vectors; `type_name` is for those that do not tell their type.
+    fn open(&self, path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
+        VectorFile::open_typed(&self.job, path, type_name)
+    }
+
+    /// Where an output is made that was named so.
+    fn place_of(&self, name: &Path) -> &Path {
+        let found = self.outputs.iter().find(|(known, _)| known == name);
+        found.map_or(Path::new(""), |(_, path)| path)
     }
 
     /// Works while progress is shown.
@@ -160,10 +185,13 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Opens a file of vectors; `type_name` is for those that do not tell their type.
-fn open(path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
-    match VectorFile::open(path, None) {
-        Err(_) if type_name.is_some() => VectorFile::open(path, type_name),
-        opened => opened,
+/// Fails unless `name` is a file or a dataset; a dataset is from now on a file of the context.
+fn check_input(context: &Context, name: &Path) -> Result<()> {
+    let names = [name.to_path_buf()];
+    match inputs::find(&names, Streams::Refused, &context.files)?.len() {
+        1 => Ok(()),
+        _ => Err(Error::usage("read vectors", "it is a list of files")
+            .path(name)
+            .hint("name one file; put what lies in several into a dataset, or convert it")),
     }
 }

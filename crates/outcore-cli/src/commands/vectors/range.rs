@@ -11,7 +11,7 @@ use outcore_vector::knn::{self, Metric, RangeOptions};
 use outcore_vector::results::{self, Array, ResultFile};
 use serde_json::json;
 
-use super::{Run, open};
+use super::Run;
 use crate::cli::vectors::{KnnArgs, PairsArgs};
 use crate::context::Context;
 use crate::measure::rate_text;
@@ -23,7 +23,6 @@ const NO_DISTANCES: Array<'static> = Array::Floats {
 
 /// All pairs of near vectors.
 pub(crate) fn pairs(context: &Context, args: &PairsArgs) -> Result<u8> {
-    let base = open(&args.base, args.type_name.as_deref())?;
     let options = match (args.min_cos, args.max_l2, args.max_hamming) {
         (Some(cosine), ..) => RangeOptions::new(Metric::Cos, 1.0 - cosine),
         (_, Some(square), _) => RangeOptions::new(Metric::L2, square),
@@ -35,7 +34,8 @@ pub(crate) fn pairs(context: &Context, args: &PairsArgs) -> Result<u8> {
     };
     let mut written: Vec<&Path> = vec![&args.output];
     written.extend(args.distances.as_deref());
-    let run = Run::begin(context, &args.run, (&[&base.path], &written))?;
+    let run = Run::begin(context, &args.run, (&[&args.base], &written))?;
+    let base = run.open(&args.base, args.type_name.as_deref())?;
     results::check_name(&args.output, Array::Ids(&[]))?;
     if let Some(path) = &args.distances {
         results::check_name(path, NO_DISTANCES)?;
@@ -45,11 +45,13 @@ pub(crate) fn pairs(context: &Context, args: &PairsArgs) -> Result<u8> {
         let mut found = knn::pairs(job, &base, &options)?;
         let pairs = found.pairs(job)?;
         let mut files = vec![ResultFile {
-            path: &args.output,
+            path: run.place_of(&args.output),
             array: Array::Ids(&pairs),
             dimension: Some(2),
         }];
-        files.extend(distances_to(args.distances.as_deref(), &found.distances));
+        let distances = args.distances.as_deref();
+        let distances = distances.map(|name| run.place_of(name));
+        files.extend(distances_to(distances, &found.distances));
         results::write_all(job, &files, force)?;
         Ok(found)
     })?;
@@ -67,7 +69,6 @@ pub(crate) fn pairs(context: &Context, args: &PairsArgs) -> Result<u8> {
 pub(super) fn radius(
     context: &Context,
     args: &KnnArgs,
-    (base, queries): (&VectorFile, &VectorFile),
     (metric, radius): (Metric, f64),
 ) -> Result<u8> {
     let options = RangeOptions {
@@ -79,11 +80,13 @@ pub(super) fn radius(
         let error = Error::usage("read arguments", "each query has its own number of results");
         error.hint("name a file for where they begin: --limits FILE")
     })?;
-    let mut read: Vec<&Path> = vec![&base.path, &queries.path];
+    let mut read: Vec<&Path> = vec![&args.base];
+    read.extend(args.queries.as_deref());
     read.extend(args.subset.as_deref());
     let mut written: Vec<&Path> = vec![&args.output, limits];
     written.extend(args.distances.as_deref());
     let run = Run::begin(context, &args.run, (&read, &written))?;
+    let (base, queries) = run.base_and_queries(args)?;
     for path in [&args.output, limits] {
         results::check_name(path, Array::Ids(&[]))?;
     }
@@ -92,14 +95,19 @@ pub(super) fn radius(
     }
     let force = args.run.force;
     let found = run.watch(|job| {
-        let found = knn::range_search(job, base, queries, &options)?;
+        let found = knn::range_search(job, &base, &queries, &options)?;
         let flat = |path, ids| ResultFile {
             path,
             array: Array::Ids(ids),
             dimension: None,
         };
-        let mut files = vec![flat(&args.output, &found.ids), flat(limits, &found.limits)];
-        files.extend(distances_to(args.distances.as_deref(), &found.distances));
+        let mut files = vec![
+            flat(run.place_of(&args.output), &found.ids),
+            flat(run.place_of(limits), &found.limits),
+        ];
+        let distances = args.distances.as_deref();
+        let distances = distances.map(|name| run.place_of(name));
+        files.extend(distances_to(distances, &found.distances));
         results::write_all(job, &files, force)?;
         Ok(found)
     })?;
@@ -107,7 +115,7 @@ pub(super) fn radius(
     tell(
         context,
         &run,
-        (&args.output, base, queries.rows),
+        (&args.output, &base, queries.rows),
         (&found, &what),
     );
     Ok(0)

@@ -1,0 +1,47 @@
+//! What a file of the job's device says of itself before it is read: its length, its time of change, its first bytes.
+//!
+//! Contract: files and datasets alike, since both are opened by the device; nothing is kept open.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use outcore::primitives::gather::gather;
+use outcore::{Error, Input, Job, Result};
+use outcore_io::drive::{Access, FileFacts};
+use outcore_io::port::Volume;
+
+/// The length of a file and when it was changed.
+///
+/// # Errors
+/// It cannot be opened.
+pub(crate) fn facts_of(job: &Job, path: &Path) -> Result<FileFacts> {
+    if path.is_dir() {
+        let error = Error::usage("open input", "it is a directory");
+        return Err(error.path(path).hint("name a file"));
+    }
+    let volume = Volume::new(Arc::clone(&job.device), &[])?;
+    let opened = volume.open(path, Access::Read)?;
+    let facts = opened.facts;
+    volume.close(&opened);
+    Ok(facts)
+}
+
+/// `len_bytes` bytes of a file that has them, from `at_bytes` on.
+///
+/// # Errors
+/// What reading fails with.
+pub(crate) fn bytes_of(
+    job: &Job,
+    path: &Path,
+    (at_bytes, len_bytes): (u64, usize),
+) -> Result<Vec<u8>> {
+    if len_bytes == 0 {
+        return Ok(Vec::new());
+    }
+    let input = Input {
+        path: path.to_path_buf(),
+        header_bytes: at_bytes,
+        data_bytes: Some(len_bytes as u64),
+    };
+    Ok(gather(job, &[input], len_bytes, &[0])?.0)
+}
