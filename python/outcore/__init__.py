@@ -49,7 +49,16 @@ from ._summary import (
 from ._shuffled_table import ShuffledTable
 from ._table import Table, TableSummary, convert, dedup, table
 from ._table_jobs import count_by, merge, shuffle_table, unique
-from ._vector import KMeans, MiniBatchKMeans, ground_truth, index_vectors, knn, pairs, range_search
+from ._vector import (
+    KMeans,
+    MiniBatchKMeans,
+    convert_vectors,
+    ground_truth,
+    index_vectors,
+    knn,
+    pairs,
+    range_search,
+)
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
 from ._view import LineView, View, sort_view
 
@@ -96,6 +105,7 @@ __all__ = [
     "__version__",
     "col",
     "convert",
+    "convert_vectors",
     "count_by",
     "dedup",
     "gen",

@@ -2,44 +2,71 @@
 
     >>> import outcore
     >>> ranks = outcore.lookup("sorted.npy", [17, 42])
+    >>> ranks = outcore.lookup("words.txt", ["apple", "pear"], lines=True)
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, SupportsIndex
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _api as api
+from . import _outcore
 from ._dataset import Paths, open
+from ._errors import usage
+from ._view import LineView
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+_NEWLINE = 10
+
 
 def lookup(
     src: Paths,
-    values: npt.ArrayLike,
+    values: npt.ArrayLike | Sequence[bytes],
     side: str = "left",
     *,
+    lines: bool = False,
+    zero_terminated: bool = False,
     dtype: npt.DTypeLike | None = None,
     index: api.StrPath | None = None,
     memory: api.Size | None = None,
     threads: SupportsIndex | None = None,
     io: str | None = None,
+    volume: api.StrPath | None = None,
 ) -> npt.NDArray[np.int64]:
     """The ranks of `values` in sorted files, as `numpy.searchsorted` has them.
 
     Args:
-        src: Sorted files, in order, as one sequence.
-        values: Numbers of the files' type, in any order.
+        src: Sorted files, in order, as one sequence; with `lines`, one file of lines.
+        values: Numbers of the files' type, in any order; with `lines`, bytes or strings without newlines.
         side: `"left"` for the number of items that are less, `"right"` for those that are not greater.
+        lines: The file has lines in the order of their bytes. It is read once; of lines that are looked up often, make a view
+            (`sort_view`), whose `search` takes many lines, too.
+        zero_terminated: The same, of lines that end with a zero byte.
         dtype: The items' type, where the files do not say it.
         index: A file with the first item of each block of the files, which is made if it is not there: then one block is read
             for each value. It belongs to the files as they are.
-        memory, threads, io: As in `sort`.
+        memory, threads, io, volume: As in `sort`.
 
     Raises: What `sort` raises; `UsageError` for values that the items' type does not hold, and where items are seen not
         to ascend.
     """
-    found = open(src, dtype=dtype, memory=memory, threads=threads, io=io)
-    return found.searchsorted(values, side, index=index)
+    if not (lines or zero_terminated):
+        found = open(src, dtype=dtype, memory=memory, threads=threads, io=io, volume=volume)
+        return found.searchsorted(values, side, index=index)
+    if index is not None or dtype is not None:
+        raise usage("look up keys", "lines have no dtype and no index", "leave both out")
+    if not isinstance(src, (str, os.PathLike)):
+        raise usage("look up keys", "several files of lines", "name one sorted file")
+    resources = api._resources(memory, threads, (), io, None, api._SEED, volume)
+    path = api._path(src)
+    end = 0 if zero_terminated else _NEWLINE
+    view = LineView.__new__(LineView)
+    view._open(path, resources, None, None, _outcore.sorted_lines(path, end, resources))
+    keys: Any = values
+    ranks: npt.NDArray[np.int64] = view.search([os.fsencode(line) for line in keys], side)  # type: ignore[call-overload]
+    return ranks

@@ -34,6 +34,7 @@ from ._wire import (
     TableRequest,
     Tell,
     VerifyReply,
+    VectorConvertRequest,
     VerifyRequest,
     ViewBuildRequest,
     ViewInfo,
@@ -83,12 +84,14 @@ __all__ = [
     "table_spool",
     "table_stream",
     "top",
+    "vector_convert",
     "vector_index",
     "vector_kmeans",
     "vector_knn",
     "vector_label",
     "vector_range",
     "verify",
+    "sorted_lines",
     "view_build",
     "volume_bench",
     "volume_create",
@@ -114,6 +117,7 @@ def graph_vertices(dir: str, names: list[str], resources: ResourcesRequest) -> l
 def vector_knn(
     request: KnnRequest, tell: Tell | None
 ) -> tuple[bytearray, bytearray, str]: ...
+def vector_convert(request: VectorConvertRequest, tell: Tell | None) -> int: ...
 def vector_index(request: IndexRequest, tell: Tell | None) -> int: ...
 def vector_range(
     request: RangeRequest, tell: Tell | None
@@ -222,6 +226,7 @@ class Batches:
     def __next__(self) -> bytes: ...
 
 def view_build(request: ViewBuildRequest, tell: Tell | None) -> View: ...
+def sorted_lines(path: str, terminator: int, resources: ResourcesRequest) -> View: ...
 
 @final
 class GraphSampler:
@@ -238,8 +243,8 @@ class View:
     def open(dir: str, resources: ResourcesRequest) -> View: ...
     def info(self) -> ViewInfo: ...
     def read(self, start: int, stop: int) -> bytearray: ...
-    def search(self, key: str) -> int: ...
-    def search_line(self, line: bytes) -> int: ...
+    def lookup(self, keys: list[bytes], counts_equal: bool) -> bytearray: ...
+    def record_of(self, text: str) -> bytes: ...
 
 def table_job(request: TableRequest, tell: Tell | None) -> TableReply:
     """Runs a job on a table."""

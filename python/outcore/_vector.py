@@ -7,6 +7,7 @@ since every search is a pass over a file. Results are the same for any memory an
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import sys
@@ -19,7 +20,14 @@ from ._api import _SEED, Paths, Size, StrPath, _path, _resources
 from ._errors import UsageError, usage
 from ._progress import Watcher, telling
 from ._units import whole
-from ._wire import IndexRequest, KmeansRequest, KnnRequest, LabelRequest, RangeRequest
+from ._wire import (
+    IndexRequest,
+    KmeansRequest,
+    KnnRequest,
+    LabelRequest,
+    RangeRequest,
+    VectorConvertRequest,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +36,8 @@ if TYPE_CHECKING:
 _METRICS = ("l2", "ip", "cos", "hamming")
 _STARTS = ("k-means++", "k-means||", "random")
 _RECALL_QUERIES = 100
+_ELEMENTS = ("f16", "f32", "f64", "i8", "u8", "i32", "i64")
+_TABLES = (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc", ".arrows")
 _KINDS = ("float16", "float32", "float64", "int8", "uint8")
 
 
@@ -153,6 +163,62 @@ def knn(
         numpy.frombuffer(distances, "<f8").reshape(shape),
         numpy.frombuffer(ids, "<i8").reshape(shape),
     )
+
+
+def convert_vectors(
+    src: StrPath,
+    output: StrPath,
+    *,
+    column: str | None = None,
+    dtype: str | None = None,
+    to: str | None = None,
+    force: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> int:
+    """Writes vectors in another format, or those in a column of a Parquet or Arrow table.
+
+        >>> outcore.convert_vectors("sift_base.fvecs", "sift.fbin")
+        >>> outcore.convert_vectors("docs.parquet", "embeddings.npy", column="embedding")
+
+    Args:
+        src: A file of vectors, or a table: one that ends in `.parquet`, `.arrow` or the like, a directory of such files, or any
+            for which `column` is given.
+        output: What is written; its name tells the format, and the kind of number where that has only one.
+        column: The column with lists of numbers; by default the only one that there is.
+        dtype: As in `knn`.
+        to: The kind of number of the output, such as `"f16"`, where its name does not tell. Those of a table stay as they are.
+        force: Replace an existing file.
+        memory, threads, io, volume, progress: As in `knn`.
+
+    Returns:
+        How many vectors there are.
+
+    Raises:
+        UsageError: A number that the new kind does not hold; in a table, a null or lists of different lengths.
+    """
+    if to is not None and to not in _ELEMENTS:
+        raise usage("convert vectors", f"{to!r} is not a kind of number", f"give {', '.join(_ELEMENTS)}")
+    path = _path(src)
+    is_table = column is not None or os.path.isdir(path) or path.endswith(_TABLES)
+    if is_table and (to is not None or dtype is not None):
+        cause = "the numbers of a table's column have a type, and stay as they are"
+        raise usage("convert vectors", cause, "leave dtype and to out; convert the output afterwards")
+    request = VectorConvertRequest(
+        input=path,
+        type_name=dtype,
+        output=_path(output),
+        element=to,
+        is_table=is_table,
+        column=column,
+        force=force,
+        resources=_resources(memory, threads, (), io, None, _SEED, volume),
+    )
+    with telling(progress, ("write",)) as tell:
+        return _outcore.vector_convert(request, tell)
 
 
 def index_vectors(
@@ -427,6 +493,8 @@ class KMeans:
             the mean variance of the columns.
         random_state: Seed of the starts; the same result each time if it is `None`, too.
         spherical: Take vectors and centroids at norm 1.
+        checkpoint: A file that has the centroids between iterations: the same call goes on from there if it was stopped. It goes when the
+            run is done. Only of one run.
         dtype: The type of raw numbers, such as `"f32x768"`.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
@@ -450,12 +518,14 @@ class KMeans:
         tol: float = 1e-4,
         random_state: int | None = None,
         spherical: bool = False,
+        checkpoint: StrPath | None = None,
         dtype: str | None = None,
         memory: Size | None = None,
         threads: SupportsIndex | None = None,
         io: str | None = None,
         volume: StrPath | None = None,
     ) -> None:
+        self.checkpoint = checkpoint
         self.n_clusters = n_clusters
         self.init = init
         self.n_init = n_init
@@ -473,8 +543,8 @@ class KMeans:
     _labels: npt.NDArray[np.int32] | None
 
     _PARAMETERS: tuple[str, ...] = (
-        "n_clusters", "init", "n_init", "max_iter", "tol", "random_state", "spherical", "dtype",
-        "memory", "threads", "io", "volume",
+        "n_clusters", "init", "n_init", "max_iter", "tol", "random_state", "spherical",
+        "checkpoint", "dtype", "memory", "threads", "io", "volume",
     )  # fmt: skip
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -492,10 +562,10 @@ class KMeans:
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn asks of an estimator; only scikit-learn calls this, so it is there."""
-        from sklearn.utils import InputTags, Tags, TargetTags
-
-        return Tags(
-            estimator_type="clusterer", target_tags=TargetTags(required=False), input_tags=InputTags()
+        utils: Any = importlib.import_module("sklearn.utils")
+        target_tags = utils.TargetTags(required=False)
+        return utils.Tags(
+            estimator_type="clusterer", target_tags=target_tags, input_tags=utils.InputTags()
         )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -539,6 +609,7 @@ class KMeans:
             base = files.enter_context(_file_of(X, "vectors"))
             is_named = isinstance(start, str) and start in _STARTS
             init = start if is_named else files.enter_context(_file_of(start, "centroids"))
+            is_kept = self.checkpoint is not None and iterations is None
             # Without iterations nothing moves, and there are no batches.
             batch_rows, patience = (None, None) if iterations == 0 else self._batches()
             request = KmeansRequest(
@@ -555,6 +626,7 @@ class KMeans:
                 runs=whole("n_init", self.n_init),
                 seed=1 if self.random_state is None else whole("random_state", self.random_state),
                 spherical=bool(self.spherical),
+                checkpoint=_path(self.checkpoint) if is_kept else None,
                 resources=self._limits(),
             )
             centroids, facts = _outcore.vector_kmeans(request, None)
@@ -691,7 +763,11 @@ class MiniBatchKMeans(KMeans):
         self.batch_size = batch_size
         self.max_no_improvement = max_no_improvement
 
-    _PARAMETERS = (*KMeans._PARAMETERS, "batch_size", "max_no_improvement")
+    _PARAMETERS = (
+        *(name for name in KMeans._PARAMETERS if name != "checkpoint"),
+        "batch_size",
+        "max_no_improvement",
+    )
 
     def _batches(self) -> tuple[int | None, int | None]:
         most = self.max_no_improvement

@@ -25,7 +25,7 @@ from ._api import (
     _path,
     _paths,
 )
-from ._arrays import gathered
+from ._arrays import gathered, is_same
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._records import records
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _BATCH_BYTES = 64 << 20
+Side = Literal["left", "right"]
 Key = Union[str, bytes, int, float, "tuple[Any, ...]"]
 
 
@@ -141,8 +142,12 @@ class _Sorted:
     def _read(self, start: int, stop: int) -> bytearray:
         return self._native.read(self._start + start, self._start + stop)
 
-    def _place(self, rank: int) -> int:
-        return min(max(rank, self._start), self._stop) - self._start
+    def _ranks(self, keys: list[bytes], side: str) -> list[int]:
+        """The places of keys in this part of the view."""
+        if side not in ("left", "right"):
+            raise usage("search view", f"side is {side!r}", 'give "left" or "right"')
+        found = memoryview(self._native.lookup(keys, side == "right")).cast("Q")
+        return [min(max(rank, self._start), self._stop) - self._start for rank in found]
 
 
 class View(_Sorted):
@@ -204,12 +209,38 @@ class View(_Sorted):
         least_bytes = len(self) * as_read.itemsize
         return gathered(parts, self._asked, least_bytes, as_read, dtype, copy)
 
-    def search(self, key: Key) -> int:
-        """The place of the first record whose key is not before `key`, as `bisect_left` has it.
+    @overload
+    def search(self, key: Key, side: Side = "left") -> int: ...
 
-        A key of several numbers or strings is a tuple of them.
+    @overload
+    def search(
+        self, key: npt.NDArray[Any] | list[Any], side: Side = "left"
+    ) -> npt.NDArray[np.int64]: ...
+
+    def search(self, key: Any, side: Side = "left") -> int | npt.NDArray[np.int64]:
+        """The place of the first record whose key is not before `key`, as `bisect_left` has it; or of many.
+
+        A key of several numbers or strings is a tuple of them. Many keys are a list of such, or an array: of whole records, of which
+        only the keys count, or of the numbers that are the records. They are looked up together, with many reads in flight.
+
+        Args:
+            key: A key, or a list or array of keys.
+            side: `"left"`, or `"right"` for the place behind the last record that has the key.
         """
-        return self._place(self._native.search(_key_text(key)))
+        import numpy
+
+        if not isinstance(key, (list, numpy.ndarray)):
+            return self._ranks([self._native.record_of(_key_text(key))], side)[0]
+        if isinstance(key, list):
+            records = [self._native.record_of(_key_text(one)) for one in key]
+            return numpy.array(self._ranks(records, side), numpy.int64)
+        array = numpy.ascontiguousarray(key, self.dtype)
+        if key.dtype.kind in "uifb" and array.dtype.kind in "uif" and not is_same(key, array):
+            raise usage("search view", f"a value that {array.dtype} does not hold", "convert it")
+        size, data = self._info["record_bytes"], array.tobytes()
+        records = [data[at : at + size] for at in range(0, len(data), size)]
+        shape = array.shape if self._info["columns"] is None else array.shape[:-1]
+        return numpy.array(self._ranks(records, side), numpy.int64).reshape(shape)
 
     def batches(self, size: SupportsIndex | None = None) -> Iterator[npt.NDArray[Any]]:
         """All records in order, in arrays of `size`; of about 64 MiB if not given."""
@@ -251,10 +282,28 @@ class LineView(_Sorted):
         end = bytes([self._info["terminator"] or 0])
         return bytes(self._read(start, stop)).removesuffix(end).split(end)
 
-    def search(self, line: bytes | str) -> int:
-        """The place of the first line whose key is not before that of `line`."""
-        line = os.fsencode(line)
-        return self._place(self._native.search_line(line))
+    @overload
+    def search(self, line: bytes | str, side: Side = "left") -> int: ...
+
+    @overload
+    def search(
+        self, line: list[bytes] | list[str], side: Side = "left"
+    ) -> npt.NDArray[np.int64]: ...
+
+    def search(
+        self, line: bytes | str | list[bytes] | list[str], side: Side = "left"
+    ) -> int | npt.NDArray[np.int64]:
+        """The place of the first line whose key is not before that of `line`, or those of many lines.
+
+        Args:
+            line: A line, or many, which are looked up together.
+            side: `"left"`, or `"right"` for the place behind the last line that has the key.
+        """
+        if isinstance(line, (bytes, str)):
+            return self._ranks([os.fsencode(line)], side)[0]
+        import numpy
+
+        return numpy.array(self._ranks([os.fsencode(one) for one in line], side), numpy.int64)
 
     def batches(self, size: SupportsIndex | None = None) -> Iterator[list[bytes]]:
         """All lines in order, in lists of `size`; of about 64 MiB if not given."""

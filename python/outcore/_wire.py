@@ -72,6 +72,19 @@ class KnnRequest(TypedDict):
     resources: ResourcesRequest
 
 
+class VectorConvertRequest(TypedDict):
+    """Vectors to write in another format, or those in a column of a table."""
+
+    input: str
+    type_name: str | None
+    output: str
+    element: str | None
+    is_table: bool
+    column: str | None
+    force: bool
+    resources: ResourcesRequest
+
+
 class IndexRequest(TypedDict):
     """Vectors to index."""
 
@@ -114,6 +127,7 @@ class KmeansRequest(TypedDict):
     runs: int
     seed: int
     spherical: bool
+    checkpoint: str | None
     resources: ResourcesRequest
 
 

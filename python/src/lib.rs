@@ -148,6 +148,17 @@ mod _outcore {
         Ok((array(&ids), array(&distances), facts))
     }
 
+    /// Writes vectors in another format; how many there are.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn vector_convert(
+        py: Python<'_>,
+        request: vector::VectorConvertRequest,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        run::watch(py, tell, |run| vector::convert(request, run))
+    }
+
     /// An index of vectors, in a file; its bytes.
     #[pyfunction]
     #[pyo3(signature = (request, tell))]
@@ -613,6 +624,20 @@ mod _outcore {
         tell: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<View> {
         run::watch(py, tell, |run| view::build(request, run))
+    }
+
+    /// The lines of a sorted file, to be looked up.
+    #[pyfunction]
+    #[pyo3(signature = (path, terminator, resources))]
+    fn sorted_lines(
+        py: Python<'_>,
+        path: PathBuf,
+        terminator: u8,
+        resources: request::Resources,
+    ) -> PyResult<View> {
+        run::watch(py, None, move |run| {
+            view::of_sorted_lines(path, terminator, &resources, run)
+        })
     }
 
     /// Runs a job on a table.

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 
 use outcore::{Job, Result, ScratchDrive};
 use outcore_front::resources::default_scratch_dir;
+use outcore_front::table_vectors::write_vectors;
 use outcore_io::output::parent_of;
-use outcore_vector::format::VectorFile;
+use outcore_vector::convert::convert as run_convert;
+use outcore_vector::format::{Element, VectorFile};
 use outcore_vector::index::{self, ListOptions};
 use outcore_vector::kmeans::{self, Batches, Clustering, Init, KmeansOptions};
 use outcore_vector::knn::{self, KnnOptions, Metric, RangeOptions};
@@ -36,6 +38,42 @@ pub(crate) struct KnnRequest {
     nprobe: Option<usize>,
     recall_queries: usize,
     resources: Resources,
+}
+
+/// Vectors to convert.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct VectorConvertRequest {
+    input: PathBuf,
+    type_name: Option<String>,
+    output: PathBuf,
+    /// The kind of number of the output; None for that of its name or of the input.
+    element: Option<String>,
+    /// Whether the input is a table, and its column.
+    is_table: bool,
+    column: Option<String>,
+    force: bool,
+    resources: Resources,
+}
+
+/// Writes vectors in another format; how many there are.
+pub(crate) fn convert(mut request: VectorConvertRequest, run: &Run) -> Result<u64> {
+    let written = (&mut request.output, request.force);
+    let read = (!request.is_table).then_some(&mut request.input);
+    let staged = Staged::begin(&request.resources, read, Some(written), run)?;
+    let output = (request.output.as_path(), request.force);
+    let rows = match request.is_table {
+        true => {
+            let column = request.column.as_deref();
+            write_vectors(&staged.job, &request.input, column, output)?.rows_count
+        }
+        false => {
+            let from = staged.open(&request.input, request.type_name.as_deref())?;
+            let element = request.element.as_deref().and_then(Element::named);
+            run_convert(&staged.job, &from, output, element)?.0.rows
+        }
+    };
+    staged.datasets.put(run).map(|()| rows)
 }
 
 /// Vectors to index.
@@ -99,6 +137,8 @@ pub(crate) struct KmeansRequest {
     runs: u32,
     seed: u64,
     spherical: bool,
+    /// A file that has the centroids between iterations.
+    checkpoint: Option<PathBuf>,
     resources: Resources,
 }
 
@@ -277,6 +317,7 @@ pub(crate) fn kmeans(mut request: KmeansRequest, run: &Run) -> Result<(Vec<u8>, 
         runs: request.runs,
         seed: request.seed,
         is_spherical: request.spherical,
+        checkpoint: request.checkpoint,
     };
     let found = match request.is_partial {
         true => kmeans::partial_fit(job, &base, &options, request.row_counts.as_deref())?,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use outcore::Input;
 use outcore::key::NpyHeader;
-use outcore::runs::{BuildOptions, SortedView, ViewOrder, ViewType, build as run_build};
+use outcore::runs::{BuildOptions, LineType, SortedView, ViewOrder, ViewType, build as run_build};
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
 use outcore_front::records;
@@ -99,26 +99,36 @@ impl View {
         Ok(PyByteArray::new(py, &bytes))
     }
 
-    /// Rank of the first record whose key is not before the one that `key` says.
-    fn search(&self, py: Python<'_>, key: String) -> PyResult<u64> {
+    /// Ranks of keys, as `u64`s: of the first record whose key is not before the given one, or with `counts_equal` behind it. Records and
+    /// lines stand for their keys.
+    fn lookup<'py>(
+        &self,
+        py: Python<'py>,
+        keys: Vec<Vec<u8>>,
+        counts_equal: bool,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
         let view = self.here(py)?.clone();
-        run::watch(py, None, move |run| {
+        let ranks = run::watch(py, None, move |run| {
             let view = view.watched(Arc::clone(&run.control));
-            let format = view.format().ok_or_else(|| {
-                Error::usage("search view", "it holds lines").hint("search for a line")
-            })?;
-            let record = read_key(&key, format)?;
-            view.reader(view.reader_bytes(READERS))?.seek_key(&record)
-        })
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            let (ranks, _) = view.lookup(&keys, counts_equal)?;
+            Ok(ranks
+                .into_iter()
+                .flat_map(u64::to_ne_bytes)
+                .collect::<Vec<u8>>())
+        })?;
+        Ok(PyByteArray::new(py, &ranks))
     }
 
-    /// Rank of the first line whose key is not before that of `line`.
-    fn search_line(&self, py: Python<'_>, line: Vec<u8>) -> PyResult<u64> {
-        let view = self.here(py)?.clone();
-        run::watch(py, None, move |run| {
-            let view = view.watched(Arc::clone(&run.control));
-            view.reader(view.reader_bytes(READERS))?.seek_key(&line)
-        })
+    /// A record that has the key which `text` says.
+    fn record_of<'py>(&self, py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let view = self.here(py)?;
+        let record = view.format().map(|format| read_key(text, format));
+        let record = record.unwrap_or_else(|| {
+            Err(Error::usage("search view", "it holds lines").hint("search for a line"))
+        });
+        let record = record.map_err(|error| errors::raise(py, &error))?;
+        Ok(PyBytes::new(py, &record))
     }
 }
 
@@ -134,6 +144,19 @@ impl View {
         let view = self.view.get("the view", "open it again in the child");
         view.map_err(|error| errors::raise(py, &error))
     }
+}
+
+/// The lines of a sorted file as a view of one run.
+pub(crate) fn of_sorted_lines(
+    mut path: PathBuf,
+    terminator: u8,
+    resources: &request::Resources,
+    run: &Run,
+) -> Result<View> {
+    let datasets = Datasets::stage(resources, Use::of_engine(false), [&mut path], [], run)?;
+    let job = run.job(&datasets.resources(resources, true, run)?, Vec::new());
+    let lines = LineType::of_bytes(terminator);
+    SortedView::of_sorted_lines(&job, &path, &lines).map(View::of)
 }
 
 /// Calls that may read at once, each with its share of the memory.

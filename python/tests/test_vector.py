@@ -271,3 +271,41 @@ def test_bits_that_differ_are_counted(here):
     assert (found == np.argwhere(np.triu(near, 1))).all() and len(found) > 10 and bits.max() <= 8
     with pytest.raises(outcore.UsageError, match="not packed bits"):
         outcore.knn(base.astype("f4"), queries.astype("f4"), 5, metric="hamming", **LIMITS)
+
+
+def test_vectors_are_converted_and_come_out_of_tables(here):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    random = np.random.default_rng(23)
+    for dtype in ("f4", "f8", "f2", "i1", "u1", "i4", "i8"):
+        rows = (random.normal(size=(7000, 9)) * 30 + 60).clip(0, 100).astype(dtype)
+        flat = pa.array(rows.reshape(-1))
+        whole = pa.FixedSizeListArray.from_arrays(flat, 9)
+        loose = pa.ListArray.from_arrays(np.arange(0, 63_001, 9, dtype="i4"), flat)
+        for lists in (whole, loose, loose.cast(pa.large_list(flat.type))):
+            table = pa.table({"id": np.arange(7000), "embedding": lists})
+            pq.write_table(table, "t.parquet", row_group_size=1500)
+            assert outcore.convert_vectors("t.parquet", "out.npy", force=True, **LIMITS) == 7000
+            found = np.load("out.npy")
+            assert found.dtype == rows.dtype and (found == rows).all()
+    rows = random.normal(size=(500, 4)).astype("f4")
+    table = pa.table({"a": pa.FixedSizeListArray.from_arrays(rows.reshape(-1), 4), "b": [[1.0]] * 500})
+    with pa.OSFile("t.arrow", "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(outcore.UsageError, match="2 columns"):
+        outcore.convert_vectors("t.arrow", "v.fvecs", **LIMITS)
+    outcore.convert_vectors("t.arrow", "v.fvecs", column="a", **LIMITS)
+    outcore.convert_vectors("v.fvecs", "v.f16bin", **LIMITS)
+    outcore.convert_vectors("v.fvecs", "v.npy", **LIMITS)
+    assert (np.load("v.npy") == rows).all()
+    assert np.fromfile("v.f16bin", "<f2", offset=8).tolist() == rows.astype("f2").reshape(-1).tolist()
+    for bad, cause in (([[1.0], None], "row 1 is null"), ([[1.0], [1.0, 2.0]], "row 1 has 2"), ([[1.0], [None]], "null among")):
+        pq.write_table(pa.table({"v": pa.array(bad, pa.list_(pa.float32()))}), "bad.parquet")
+        with pytest.raises(outcore.UsageError, match=cause):
+            outcore.convert_vectors("bad.parquet", "bad.npy", **LIMITS)
+    pq.write_table(pa.table({"v": ["x"]}), "bad.parquet")
+    with pytest.raises(outcore.UsageError, match="no column of lists"):
+        outcore.convert_vectors("bad.parquet", "bad.npy", **LIMITS)
+    with pytest.raises(outcore.UsageError, match="lists of"):
+        outcore.convert_vectors("bad.parquet", "bad.npy", column="v", **LIMITS)
+    assert not Path("bad.npy").exists()

@@ -187,3 +187,40 @@ def test_lines_and_records_are_told_apart(here: Path) -> None:
         outcore.sort_view("in.txt", "x", order="n")  # type: ignore[call-overload]
     with pytest.raises(outcore.UsageError, match="letter"):
         outcore.sort_view("in.txt", "x", lines=True, order="q")
+
+
+def test_many_keys_are_looked_up_at_once(here):
+    random = np.random.default_rng(31)
+    numbers = random.integers(0, 5000, 30_000, "u8")
+    numbers.tofile("n.bin")
+    view = outcore.sort_view("n.bin", "n.view", dtype="u64", memory="64MiB")
+    ordered = np.sort(numbers)
+    keys = random.integers(0, 5100, 700)
+    for side in ("left", "right"):
+        wanted = np.searchsorted(ordered, keys.astype("u8"), side)
+        assert (view.search(keys, side) == wanted).all()
+        assert view.search([int(key) for key in keys[:20]], side).tolist() == wanted[:20].tolist()
+        assert view.search(int(keys[0]), side) == wanted[0]
+        assert view.search(keys.reshape(7, 100), side).shape == (7, 100)
+    part = view.split(3)[1]
+    bounds = np.searchsorted(ordered, keys.astype("u8")).clip(10_000, 20_000) - 10_000
+    assert (part.search(keys) == bounds).all()
+    with pytest.raises(outcore.UsageError, match="does not hold"):
+        view.search(np.array([-1]))
+    with pytest.raises(outcore.UsageError, match="side"):
+        view.search(keys, "middle")
+    words = sorted({f"{n * 7919 % 3001:x}" for n in range(3000)})
+    Path("w.txt").write_text("".join(f"{word}\n" for word in reversed(words)))
+    lines = outcore.sort_view("w.txt", "w.view", lines=True, memory="64MiB")
+    asked = [*words[::17], "", "zz", words[3] + "0"]
+    wanted = [sum(word < key for word in words) for key in asked]
+    assert lines.search(asked).tolist() == wanted
+    assert lines.search([key.encode() for key in asked]).tolist() == wanted
+    assert lines.search(asked[0]) == wanted[0] and lines.search(asked[0], "right") == wanted[0] + 1
+    Path("sorted.txt").write_text("\n".join(words))
+    assert outcore.lookup("sorted.txt", asked, lines=True, memory="64MiB").tolist() == wanted
+    found = outcore.lookup("sorted.txt", asked, "right", lines=True)
+    assert found.tolist() == [sum(word <= key for word in words) for key in asked]
+    with pytest.raises(outcore.UsageError, match="ascending"):
+        Path("wild.txt").write_text("b\n" * 20_000 + "a\n" * 20_000)
+        outcore.lookup("wild.txt", ["a"], lines=True)

@@ -30,6 +30,7 @@
 //! | [`volumes`] | datasets on volumes: what `@name` means, `put`, `get`, `cp` |
 //! | [`staging`] | files in the place of datasets, for a job that takes files |
 //! | `table_edges` | columns of tables as edges of graphs, with the feature `tables` |
+//! | [`table_vectors`] | a column of a table as a file of vectors, with the same feature |
 //! | [`text`] | lines and their orders: GNU sort's, a column of CSV, a field of JSON |
 
 pub mod blocks;
@@ -49,6 +50,7 @@ pub mod spool;
 pub mod staging;
 #[cfg(feature = "tables")]
 pub mod table_edges;
+pub mod table_vectors;
 pub mod text;
 pub mod view;
 pub mod volumes;

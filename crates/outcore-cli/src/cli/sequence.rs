@@ -79,11 +79,15 @@ Examples:
   outcore lookup sorted.npy --keys wanted.npy -o behind.npy --side right
   outcore lookup sorted.npy --keys wanted.npy -o ranks.npy --index sorted.index
   outcore gather sorted.bin --at ranks.npy -o found.bin --type u64
+  outcore lookup users.bin --keys wanted.bin --values -o found.bin --record 64 --key 0:8:u64
+  outcore lookup --lines words.txt --keys queries.txt -o ranks.npy
+  outcore lookup by-time.view --keys events.bin -o ranks.npy
 
 Two or three blocks of 4 KiB are read for each key where keys are evenly spread, all of them with \
 many reads in flight. A rank may be the number of records, which is no position. The keys are of \
 the same type as the file; of records with --key, a key is a whole record. Ranks are u64, so they \
-can go to `outcore gather --at`.";
+can go to `outcore gather --at`. A directory is a view: the blocks of its runs that \
+have keys are read, all with many reads in flight.";
 
 const COUNT_BY_EXAMPLES: &str = "\
 Examples:
@@ -542,6 +546,16 @@ pub(crate) struct LookupArgs {
     /// made if it is not there, by one read of the files; it belongs to them as they are
     #[arg(id = "lookup_index", long = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) index: Option<PathBuf>,
+    /// The input and the keys are lines in the order of their bytes (of `LC_ALL=C sort`); the input is read once
+    #[arg(long)]
+    pub(crate) lines: bool,
+    /// The same, where lines end with a zero byte
+    #[arg(short, long)]
+    pub(crate) zero_terminated: bool,
+    /// Write the records or lines that have these keys, all of them for each key, in place of ranks; nothing for a key that no record
+    /// has
+    #[arg(long, conflicts_with = "side")]
+    pub(crate) values: bool,
     #[command(flatten)]
     pub(crate) input: InputArgs,
     #[command(flatten)]

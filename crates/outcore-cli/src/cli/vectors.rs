@@ -12,7 +12,8 @@ const CONVERT_EXAMPLES: &str = "\
 Examples:
   outcore vector convert sift_base.fvecs -o sift.fbin
   outcore vector convert embeddings.npy -o embeddings.f16bin
-  outcore vector convert points.bin --type f32x32 -o points.npy";
+  outcore vector convert points.bin --type f32x32 -o points.npy
+  outcore vector convert docs.parquet --column embedding -o embeddings.npy";
 
 const INFO_EXAMPLES: &str = "\
 Examples:
@@ -61,7 +62,8 @@ pub(crate) enum VectorCommand {
 /// Convert vectors to another format or kind of number
 ///
 /// Numbers stay as they are, or become the nearest that the new kind has; one outside its range is
-/// an error. OUT appears whole or not at all.
+/// an error. IN may be a table, in Parquet or Arrow: the lists of a column are vectors then, and their
+/// numbers stay as they are. OUT appears whole or not at all.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
 pub(crate) struct VectorConvertArgs {
@@ -70,6 +72,9 @@ pub(crate) struct VectorConvertArgs {
     /// Output; its name tells the format, raw numbers if it tells none
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
+    /// Column of the table IN that has the vectors; by default the only one with lists of numbers
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["to", "type_name"])]
+    pub(crate) column: Option<String>,
     /// Kind of number of OUT: f32, f16, f64, i8, u8, i32 or i64. Default: as its name tells, or as
     /// in the input
     #[arg(long, value_name = "KIND")]
@@ -315,6 +320,10 @@ pub(crate) struct KmeansArgs {
     /// Take vectors and centroids at norm 1: clusters by cosine
     #[arg(long)]
     pub(crate) spherical: bool,
+    /// Keep the centroids of each iteration in FILE, and go on from there if it is there: the same command again after a run that was
+    /// stopped. The result is that of a run that was not. FILE goes when the run is done
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["batch", "runs"])]
+    pub(crate) checkpoint: Option<PathBuf>,
     /// Type of raw numbers, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,

@@ -44,6 +44,16 @@ pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
     }
 }
 
+/// Fails for a column of a table.
+pub(crate) fn write_vectors(
+    _: &Job,
+    _: &Path,
+    _: Option<&str>,
+    _: (&Path, bool),
+) -> Result<outcore_front::table_vectors::WrittenColumn> {
+    Err(left_out())
+}
+
 /// Whether the input is text that becomes a table: never.
 pub(crate) fn is_text_meant(
     _: &TableArgs,

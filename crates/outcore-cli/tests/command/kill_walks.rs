@@ -81,7 +81,9 @@ fn walk(place: &TestDir, command: &str) {
         let is_done = answer.code == Some(0);
         assert!(is_done || answer.code.is_none(), "{command} {answer:?}");
         clean(place);
-        let is_together = command.starts_with("knn") || command.starts_with("vector pairs");
+        let is_together = ["knn", "vector pairs", "kmeans"]
+            .iter()
+            .any(|job| command.starts_with(job));
         let count = all(place).len();
         assert!(
             !is_together || [before.len(), whole.len()].contains(&count),

@@ -625,3 +625,62 @@ fn the_number_of_a_partition_may_be_of_the_position() {
         "{help}"
     );
 }
+
+#[test]
+fn lines_and_views_are_looked_up_and_what_is_found_may_be_written() {
+    let place = TestDir::new();
+    let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
+    let mut words: Vec<String> = (0..9_000u32)
+        .map(|n| format!("{:x}", n * 7919 % 6007))
+        .collect();
+    words.sort();
+    place.write("sorted.txt", words.join("\n").as_bytes());
+    let keys = ["0", "zzz", "1a", "", "1a", "9ff", "1776"];
+    place.write("keys.txt", keys.join("\n").as_bytes());
+    let ranks = |is_before: &dyn Fn(&str, &str) -> bool| {
+        let rank = |key: &&str| words.iter().filter(|word| is_before(word, key)).count() as u64;
+        keys.iter()
+            .map(rank)
+            .flat_map(u64::to_le_bytes)
+            .collect::<Vec<u8>>()
+    };
+    run("lookup --lines sorted.txt --keys keys.txt -o left.bin").ok();
+    assert_eq!(place.read("left.bin"), ranks(&|word, key| word < key));
+    run("lookup --lines sorted.txt --keys keys.txt -o right.bin --side right").ok();
+    assert_eq!(place.read("right.bin"), ranks(&|word, key| word <= key));
+    let found = run("lookup --lines sorted.txt --keys keys.txt --values -o -").ok();
+    let wanted = keys
+        .iter()
+        .flat_map(|key| words.iter().filter(move |word| word == key));
+    let wanted: String = wanted.map(|word| format!("{word}\n")).collect();
+    assert_eq!(found.text(), wanted);
+    run("view build --lines sorted.txt -o words.view").ok();
+    let told = run("lookup words.view --keys keys.txt -o of-view.npy --json").ok();
+    assert_eq!(told.event("summary")["records"], keys.len());
+    assert!(place.read("of-view.npy").ends_with(&place.read("left.bin")));
+    run("lookup words.view --keys keys.txt --values -o x").fails(2, &["ranks alone"], "view cat");
+    run("lookup words.view --keys keys.txt -o x --type u64").fails(2, &["--type"], "view");
+    run("lookup --lines sorted.txt --keys keys.txt -o x --index i").fails(2, &["--index"], "view");
+    place.write(
+        "wild.txt",
+        &[b"b\n".repeat(20_000), b"a\n".repeat(20_000)].concat(),
+    );
+    run("lookup --lines wild.txt --keys keys.txt -o x").fails(
+        2,
+        &["wild.txt", "ascending"],
+        "sort",
+    );
+    // Records by key: all that have it.
+    let records: Vec<[u8; 8]> = (0..5_000u32)
+        .map(|n| (u64::from(n / 3) << 32 | u64::from(n)).to_le_bytes())
+        .collect();
+    place.write("r.bin", &records.concat());
+    let wanted = [7_u32, 9_999, 0].map(|key| (u64::from(key) << 32).to_le_bytes());
+    place.write("wanted.bin", &wanted.concat());
+    run("lookup r.bin --keys wanted.bin --values -o found.bin --record 8 --key 4:4:u32").ok();
+    assert_eq!(
+        place.read("found.bin"),
+        [&records[21..24], &records[0..3]].concat().concat()
+    );
+    assert!(!place.path("x").exists());
+}

@@ -44,6 +44,7 @@ mod rows_out;
 mod select;
 mod sort;
 mod top;
+mod vectors;
 mod verify;
 mod window;
 
@@ -72,6 +73,7 @@ pub use plain::{PlainBatch, PlainColumns, PlainType, PlainValues, TakePlain};
 pub use random::shuffle;
 pub use select::{Selection, select};
 pub use sort::{TableOrder, sort, top, unique};
+pub use vectors::VectorColumn;
 pub use verify::{TableCheck, verify};
 pub use window::{Window, WindowColumn, WindowFunction, window};
 

@@ -24,6 +24,7 @@
 mod options;
 mod sink;
 mod text;
+pub(crate) mod vectors;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ use crate::schema::retyped;
 pub(crate) use sink::SINK_BYTES;
 use sink::Sink;
 
-pub use options::{Codec, FileRows, OutputOptions, TableFormat};
+pub use options::{Codec, FileRows, OutputOptions, TableFormat, VectorLayout};
 
 const WRITE: &str = "write table";
 /// What row groups that are being encoded reserve, by name in a ledger.
@@ -157,9 +158,10 @@ impl TableOutput {
         };
         let group_bytes = most_bytes.clamp(needed_bytes, spare_bytes);
         let group_memory_bytes = match options.format {
-            TableFormat::Parquet | TableFormat::Csv | TableFormat::JsonLines => {
-                group_bytes * writers_count
-            }
+            TableFormat::Parquet
+            | TableFormat::Csv
+            | TableFormat::JsonLines
+            | TableFormat::Vectors => group_bytes * writers_count,
             TableFormat::ArrowFile | TableFormat::ArrowStream => 0,
         };
         let reservation = job.budget.reserve(GROUPS, group_memory_bytes)?;
@@ -172,6 +174,7 @@ impl TableOutput {
                 options.ipc()?;
             }
             TableFormat::Csv | TableFormat::JsonLines => text::check(&schema, options.format)?,
+            TableFormat::Vectors => vectors::check(&schema)?,
         }
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
         let listed = (paths, options.manifest.as_ref());
@@ -283,9 +286,12 @@ impl TableOutput {
                 let writer = writer.map_err(|error| unwritable_arrow(&error))?;
                 (Writer::Stream(Box::new(writer)), None)
             }
-            TableFormat::Csv | TableFormat::JsonLines => {
+            TableFormat::Csv | TableFormat::JsonLines | TableFormat::Vectors => {
                 let mut sink = Box::new(sink);
-                let header = text::header(&self.schema, self.options.format);
+                let header = match self.options.format {
+                    TableFormat::Vectors => self.options.vectors.front.clone(),
+                    format => text::header(&self.schema, format),
+                };
                 let header = text::packed(header, self.options.codec)?;
                 let written = sink.write_all(&header);
                 written.map_err(|error| fault::passed_through(WRITE, &error))?;
@@ -411,7 +417,9 @@ impl Section<'_> {
             match self.output.options.format {
                 TableFormat::Parquet => self.encode(&part)?,
                 TableFormat::ArrowFile | TableFormat::ArrowStream => self.append_batch(&part)?,
-                TableFormat::Csv | TableFormat::JsonLines => self.encode_text(&part)?,
+                TableFormat::Csv | TableFormat::JsonLines | TableFormat::Vectors => {
+                    self.encode_text(&part)?;
+                }
             }
             self.row += rows_count as u64;
             from += rows_count;
@@ -541,7 +549,13 @@ impl Section<'_> {
             self.append_text()?;
             self.text.1 = file;
         }
-        let encoded = text::encode(batch, output.options.format, &mut self.text.0);
+        let encoded = match output.options.format {
+            TableFormat::Vectors => {
+                let layout = &output.options.vectors;
+                vectors::encode(batch, self.row, layout, &mut self.text.0)
+            }
+            format => text::encode(batch, format, &mut self.text.0),
+        };
         encoded.map_err(|error| output.located(file, error))?;
         match self.text.0.len() as u64 >= output.group_bytes / 4 {
             true => self.append_text(),
@@ -690,7 +704,7 @@ fn written_schema(schema: &SchemaRef, format: TableFormat) -> SchemaRef {
     let written = match format {
         TableFormat::Parquet => in_milliseconds,
         TableFormat::ArrowFile => without_dictionaries,
-        TableFormat::ArrowStream => return Arc::clone(schema),
+        TableFormat::ArrowStream | TableFormat::Vectors => return Arc::clone(schema),
         TableFormat::Csv | TableFormat::JsonLines => in_utc,
     };
     let fields = schema.fields().iter();

@@ -104,6 +104,19 @@ pub enum TableFormat {
     Csv,
     /// A JSON object for each row.
     JsonLines,
+    /// The numbers of one column of lists of equal length, as they lie in memory ([`VectorLayout`]).
+    Vectors,
+}
+
+/// What a file of vectors has beside the numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VectorLayout {
+    /// Numbers of a row.
+    pub dimension: usize,
+    /// In front of all rows.
+    pub front: Vec<u8>,
+    /// In front of each row.
+    pub lead: Vec<u8>,
 }
 
 /// How the names of tables end, and the format that they get.
@@ -173,6 +186,8 @@ pub struct OutputOptions {
     pub manifest: Option<PathBuf>,
     /// Whether files that exist are replaced.
     pub is_replacing: bool,
+    /// What a file of vectors looks like.
+    pub vectors: VectorLayout,
 }
 
 impl OutputOptions {
@@ -207,7 +222,7 @@ impl OutputOptions {
             codec: match format {
                 TableFormat::Parquet => Codec::Zstd(1),
                 TableFormat::ArrowFile | TableFormat::ArrowStream => Codec::Lz4,
-                TableFormat::Csv | TableFormat::JsonLines => Codec::None,
+                TableFormat::Csv | TableFormat::JsonLines | TableFormat::Vectors => Codec::None,
             },
             group_rows_max: GROUP_ROWS,
             group_bytes_max: GROUP_BYTES,
@@ -217,6 +232,7 @@ impl OutputOptions {
             files: FileRows::Equal,
             manifest: None,
             is_replacing: false,
+            vectors: VectorLayout::default(),
         }
     }
 
@@ -273,7 +289,7 @@ impl OutputOptions {
                 PAGE_MIN_BYTES * PAGES_OPEN * columns_count.max(1) as u64
             }
             TableFormat::ArrowFile | TableFormat::ArrowStream => 0,
-            TableFormat::Csv | TableFormat::JsonLines => TEXT_BYTES,
+            TableFormat::Csv | TableFormat::JsonLines | TableFormat::Vectors => TEXT_BYTES,
         }
     }
 

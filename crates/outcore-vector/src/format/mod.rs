@@ -320,6 +320,19 @@ impl VectorFile {
         Ok(file)
     }
 
+    /// What the file that `path` becomes for this many rows has in front of all of them, and in front of each.
+    ///
+    /// # Errors
+    /// As [`crate::convert::convert`].
+    pub fn fronts(
+        path: &Path,
+        (element, dimension): (Element, usize),
+        rows: u64,
+    ) -> Result<(Vec<u8>, Vec<u8>)> {
+        let file = Self::to_write(path, element, dimension, rows)?;
+        Ok((file.header(), file.lead()))
+    }
+
     /// The kind of number that a name asks for.
     pub(crate) fn element_of_name(path: &Path) -> Option<Element> {
         told_by(path).1

@@ -62,7 +62,7 @@ struct Noted {
 /// What an index notes of its base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct BaseFacts {
+pub(crate) struct BaseFacts {
     /// Kind of number and dimension.
     vectors: String,
     rows: u64,
@@ -76,7 +76,7 @@ struct BaseFacts {
 
 impl BaseFacts {
     /// Of the file as it is now.
-    fn of(job: &Job, base: &VectorFile) -> Result<Self> {
+    pub(crate) fn of(job: &Job, base: &VectorFile) -> Result<Self> {
         Ok(BaseFacts {
             vectors: base.type_name(),
             rows: base.rows,

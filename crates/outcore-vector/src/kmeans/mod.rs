@@ -15,6 +15,7 @@
 
 mod batch;
 mod centroids;
+mod checkpoint;
 mod found;
 mod gathered;
 mod label;
@@ -22,6 +23,7 @@ mod parallel;
 mod seed;
 mod sums;
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use outcore::{Error, Job, Phase, Result};
@@ -33,6 +35,7 @@ use crate::format::VectorFile;
 use crate::scan::{Piece, Scan, Tile, add_phase, load};
 
 use centroids::{Centroids, Space};
+use checkpoint::{Checkpoint, Resumed};
 use found::Found;
 use parallel::Seeding;
 use seed::Sample;
@@ -80,6 +83,8 @@ pub struct KmeansOptions {
     pub seed: u64,
     /// Whether rows and centroids are taken at norm 1.
     pub is_spherical: bool,
+    /// A file that has the centroids between iterations, from which the same call goes on if it was stopped; of one run by passes.
+    pub checkpoint: Option<PathBuf>,
 }
 
 impl KmeansOptions {
@@ -94,6 +99,7 @@ impl KmeansOptions {
             runs: 1,
             seed: 1,
             is_spherical: false,
+            checkpoint: None,
         }
     }
 }
@@ -161,14 +167,25 @@ impl Clustering {
 /// from that do not fit. Memory: the centroids do not fit. What reading fails with.
 pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<Clustering> {
     check(base, options, true)?;
+    let checkpoint = options.checkpoint.as_deref();
+    let checkpoint = checkpoint
+        .map(|path| Checkpoint::open(job, path, (base, options)))
+        .transpose()?;
+    let (checkpoint, mut resumed) = match checkpoint {
+        Some((checkpoint, resumed)) => (Some(checkpoint), resumed),
+        None => (None, None),
+    };
     let mut best: Option<Clustering> = None;
     let (mut passes, mut read_bytes, mut phases) = (0, 0, Vec::new());
     for run in 0..options.runs.max(1) {
         let seed = outcore::read::sample::random(options.seed, u64::from(run));
-        let started = Run::start(job, base, options, seed)?;
+        let started = match resumed.take() {
+            None => Run::start(job, base, options, seed)?,
+            Some(resumed) => Run::resume(job, base, options, (seed, resumed))?,
+        };
         let mut found = match options.batches {
             Some(batches) => started.finish_batches(batches, seed)?,
-            None => started.finish()?,
+            None => started.finish(checkpoint.as_ref())?,
         };
         passes += found.passes;
         read_bytes += found.read_bytes;
@@ -185,6 +202,9 @@ pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<C
         }
     }
     let best = best.ok_or_else(|| Error::usage(OPERATION, "no run was made"))?;
+    if let Some(checkpoint) = checkpoint {
+        checkpoint.remove(job)?;
+    }
     Ok(Clustering {
         passes,
         read_bytes,
@@ -217,6 +237,13 @@ fn check(base: &VectorFile, options: &KmeansOptions, has_rows: bool) -> Result<(
         let error = Error::usage(OPERATION, "a batch has 0 rows");
         return Err(error.hint("give --batch a number of rows, such as 1024"));
     }
+    if options.checkpoint.is_some() && (options.batches.is_some() || options.runs > 1) {
+        let error = Error::usage(
+            OPERATION,
+            "a checkpoint is of one run by passes over the base",
+        );
+        return Err(error.hint("leave out --batch and --runs, or --checkpoint"));
+    }
     match &options.init {
         Init::Given(file) if file.rows != k as u64 || file.dimension != base.dimension => {
             Err(seed::misfit(file, base, k))
@@ -236,10 +263,40 @@ struct Run<'a> {
     passes: u32,
     read_bytes: u64,
     phases: Vec<Phase>,
+    /// Iterations that were made before the run was stopped, and the squares of moves at which it ends.
+    before: (u32, Option<f64>),
     _held: Reservation,
 }
 
 impl<'a> Run<'a> {
+    /// A run that goes on with centroids that were kept.
+    fn resume(
+        job: &'a Job,
+        base: &'a VectorFile,
+        options: &'a KmeansOptions,
+        (seed, resumed): (u64, Resumed),
+    ) -> Result<Self> {
+        let held = job.budget.reserve(
+            "centroids",
+            2 * Centroids::memory_bytes(options.k, base.dimension),
+        )?;
+        let sample = Sample::read(job, base, options.k, seed)?;
+        let (largest, read_bytes) = (sample.largest() * LARGEST_SLACK, sample.read_bytes);
+        let is_spherical = options.is_spherical;
+        Ok(Run {
+            job,
+            base,
+            options,
+            centroids: Centroids::new(resumed.centroids, base.dimension, is_spherical),
+            largest: if is_spherical { 2.0 } else { largest },
+            passes: 0,
+            read_bytes,
+            phases: Vec::new(),
+            before: (resumed.iterations, Some(resumed.enough)),
+            _held: held,
+        })
+    }
+
     fn start(
         job: &'a Job,
         base: &'a VectorFile,
@@ -303,13 +360,14 @@ impl<'a> Run<'a> {
                 written_bytes: 0,
                 predicted: None,
             }],
+            before: (0, None),
             _held: held,
         })
     }
 
-    fn finish(mut self) -> Result<Clustering> {
-        let (mut iterations, mut has_converged) = (0, false);
-        let mut enough = None;
+    fn finish(mut self, checkpoint: Option<&Checkpoint<'_>>) -> Result<Clustering> {
+        let (mut iterations, mut enough) = self.before;
+        let mut has_converged = false;
         let mut last = None;
         while iterations < self.options.max_iterations && !has_converged {
             let found = self.pass(&format!("iteration {}", iterations + 1))?;
@@ -325,6 +383,9 @@ impl<'a> Run<'a> {
             if moved == 0.0 {
                 last = Some(found);
             } else {
+                if let Some(checkpoint) = checkpoint.filter(|_| !has_converged) {
+                    checkpoint.keep(self.job, &next, (iterations, tolerance))?;
+                }
                 self.centroids =
                     Centroids::new(next, self.base.dimension, self.options.is_spherical);
             }

@@ -6,6 +6,7 @@
 
 mod batches;
 mod common;
+mod faults;
 mod files;
 mod fuzzed;
 mod index;

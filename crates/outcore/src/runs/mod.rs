@@ -24,6 +24,7 @@ mod fetch;
 mod index;
 mod level;
 mod line_rule;
+mod lookup;
 mod manifest;
 mod output;
 mod plan;
@@ -505,25 +506,7 @@ impl ViewReader {
     /// # Errors
     /// [`Kind::Usage`] for what has no key; what reading fails with.
     pub fn seek_key(&mut self, record: &[u8]) -> Result<u64> {
-        let shape = &self.set.shape;
-        match &shape.what {
-            ViewType::Records(_) if record.len() != shape.unit_bytes => {
-                let cause = format!(
-                    "{} bytes for a record of {}",
-                    record.len(),
-                    shape.unit_bytes
-                );
-                return Err(Error::usage("seek key", cause)
-                    .hint("give a whole record of which only the key counts"));
-            }
-            ViewType::Records(_) => {}
-            ViewType::Lines(lines) => {
-                let made = lines.order.append_key(record, &mut Vec::new());
-                made.map_err(|why| {
-                    Error::usage("seek key", why.0).hint("give a line that has such a key")
-                })?;
-            }
-        }
+        self.set.shape.check_key(record)?;
         self.next = None;
         // Gives back the buffers of what was being merged: the selection may need all.
         self.merge = MergeReader::new(&self.set);

@@ -14,11 +14,12 @@
 //! has one cut, whatever is repeated. Blocks are checked before they are looked at. At most two
 //! blocks of each run are in memory at once.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::fetch::{Fetcher, RunBlocks};
 use super::line_rule::Prefix;
-use super::run_set::RunSet;
+use super::run_set::{RunSet, Stretch};
 use super::shape::Shape;
 use outcore_io::{Error, Kind, Result};
 
@@ -115,22 +116,31 @@ impl Pivot for RecordPivot<'_> {
     }
 }
 
-/// Records whose keys come before that of `record`.
+/// Records whose keys come before that of `record`, or are equal to it if these count.
 struct KeyPivot<'a> {
     shape: &'a Shape,
     record: &'a [u8],
+    counts_equal: bool,
     prefix: Prefix,
     mask: Prefix,
 }
 
 impl<'a> KeyPivot<'a> {
-    fn new(shape: &'a Shape, record: &'a [u8]) -> Self {
+    fn new(shape: &'a Shape, record: &'a [u8], counts_equal: bool) -> Self {
         let mask = shape.key_mask();
         KeyPivot {
             shape,
             record,
+            counts_equal,
             prefix: masked(&shape.prefix(record), &mask),
             mask,
+        }
+    }
+
+    fn is_met(&self, order: Ordering) -> bool {
+        match self.counts_equal {
+            true => order.is_le(),
+            false => order.is_lt(),
         }
     }
 }
@@ -146,16 +156,25 @@ fn masked(prefix: &Prefix, mask: &Prefix) -> Prefix {
 
 impl Pivot for KeyPivot<'_> {
     fn is_before(&self, _run: usize, _unit: u64, record: &[u8]) -> bool {
-        self.shape.compare_keys(record, self.record).is_lt()
+        self.is_met(self.shape.compare_keys(record, self.record))
     }
 
     fn is_prefix_before(&self, _run: usize, _unit: u64, prefix: &Prefix) -> Option<bool> {
         let order = masked(prefix, &self.mask).cmp(&self.prefix);
         match order.is_eq() && !self.shape.is_key_in_prefix() {
             true => None,
-            false => Some(order.is_lt()),
+            false => Some(self.is_met(order)),
         }
     }
+}
+
+/// A key that is looked for in a run, and between which units its place is.
+struct Search {
+    key: u32,
+    run: u32,
+    bounds: (u64, u64),
+    /// The block that is to be read next.
+    block: u64,
 }
 
 /// Looks for cuts; keeps the blocks that it has read.
@@ -184,7 +203,7 @@ impl<'a> Selector<'a> {
     pub(super) fn cut_at_key(&mut self, record: &[u8]) -> Result<Vec<u64>> {
         let set = Arc::clone(&self.set);
         let (lo, hi) = self.whole();
-        self.cuts(&KeyPivot::new(&set.shape, record), &lo, &hi)
+        self.cuts(&KeyPivot::new(&set.shape, record, false), &lo, &hi)
     }
 
     /// Where in each run the rank `rank` is.
@@ -268,32 +287,126 @@ impl<'a> Selector<'a> {
         Ok(RankSplit::at(if below == 0 { lo } else { hi }))
     }
 
+    /// How many records of all runs come before each of `keys`, or do not come after it if equal ones count. Each round reads the blocks
+    /// that all keys wait for, with as many reads in flight as there are slots; the keys of a block are looked at while it is here.
+    pub(super) fn ranks_of_keys(&mut self, keys: &[&[u8]], counts_equal: bool) -> Result<Vec<u64>> {
+        let set = Arc::clone(&self.set);
+        let pivots = keys
+            .iter()
+            .map(|key| KeyPivot::new(&set.shape, key, counts_equal));
+        let pivots: Vec<KeyPivot<'_>> = pivots.collect();
+        let mut ranks = vec![0; keys.len()];
+        let mut open = Vec::new();
+        for (key, pivot) in (0..).zip(&pivots) {
+            for (run, facts) in (0..).zip(&set.runs) {
+                let mut search = Search {
+                    key,
+                    run,
+                    bounds: (0, facts.units),
+                    block: 0,
+                };
+                if !self.advance(pivot, &mut search, &mut ranks)? {
+                    open.push(search);
+                }
+            }
+        }
+        while !open.is_empty() {
+            open.sort_unstable_by_key(|search| (search.run, search.block));
+            let same = |a: &Search, b: &Search| (a.run, a.block) == (b.run, b.block);
+            let mut wanted = open
+                .chunk_by(same)
+                .map(|searches| set.stretch(searches[0].run as usize, searches[0].block, 1));
+            let wanted: Vec<Stretch> = wanted.by_ref().collect();
+            let mut next = wanted.iter().peekable();
+            let mut left = wanted.len();
+            let mut still_open = Vec::new();
+            while left > 0 {
+                while let Some(stretch) = next.peek() {
+                    if !self.fetcher.fetch(**stretch) {
+                        break;
+                    }
+                    next.next();
+                }
+                if self.fetcher.is_idle() {
+                    let stretch = next.peek().ok_or_else(no_block)?;
+                    return Err(self.fetcher.no_room(stretch));
+                }
+                self.fetcher.wait()?;
+                let arrived: Vec<RunBlocks> = self.fetcher.take_arrived().collect();
+                for mut piece in arrived {
+                    self.fetcher.check(&mut piece)?;
+                    let (run, block) = (piece.stretch.run, piece.stretch.first_block);
+                    self.cached[run].push(piece);
+                    let place = |search: &Search| (search.run as usize, search.block);
+                    let from = open.partition_point(|search| place(search) < (run, block));
+                    let here = open[from..].iter_mut();
+                    for search in here.take_while(|search| place(search) == (run, block)) {
+                        let mut search = Search { ..*search };
+                        let pivot = &pivots[search.key as usize];
+                        if !self.advance(pivot, &mut search, &mut ranks)? {
+                            still_open.push(search);
+                        }
+                    }
+                    self.cached[run].clear();
+                    left -= 1;
+                }
+            }
+            open = still_open;
+        }
+        Ok(ranks)
+    }
+
+    /// Looks for a key in a run as far as the blocks allow that are here; true, with the rank counted, if its place is found.
+    fn advance(&self, pivot: &dyn Pivot, search: &mut Search, ranks: &mut [u64]) -> Result<bool> {
+        let run = search.run as usize;
+        let missing = match self.narrow(pivot, run, &mut search.bounds)? {
+            Some(block) => Err(block),
+            None => self.count_in(Measure::Records, run, search.bounds.0),
+        };
+        match missing {
+            Ok(count) => ranks[search.key as usize] += count,
+            Err(block) => search.block = block,
+        }
+        Ok(missing.is_ok())
+    }
+
     /// How many records of all runs come before the cuts, which [`Selector::cuts`] has given.
     pub(super) fn records_before(&mut self, cuts: &[u64]) -> Result<u64> {
         self.count(Measure::Records, cuts)
     }
 
     fn count(&mut self, measure: Measure, cuts: &[u64]) -> Result<u64> {
-        let set = Arc::clone(&self.set);
-        let Some(lines) = set.shape.lines().filter(|_| measure == Measure::Records) else {
-            return Ok(cuts.iter().sum());
-        };
         let mut counted = 0;
         for (run, &cut) in cuts.iter().enumerate() {
-            if cut == set.runs[run].units {
-                counted += set.runs[run].records;
-                continue;
-            }
-            let block = set.block_of(cut);
-            counted += set.rank_of_block(run, block);
-            let from = set.start(run, block);
-            if from < cut {
-                let piece = self.block(run, block)?;
-                let here = &piece[..(cut - from) as usize];
-                counted += memchr::memchr_iter(lines.terminator, here).count() as u64;
-            }
+            counted += match self.count_in(measure, run, cut) {
+                Ok(count) => count,
+                Err(block) => {
+                    self.block(run, block)?;
+                    self.count_in(measure, run, cut).map_err(|_| no_block())?
+                }
+            };
         }
         Ok(counted)
+    }
+
+    /// What is before a cut in one run; the block that has to be here for that, if it is not.
+    fn count_in(&self, measure: Measure, run: usize, cut: u64) -> std::result::Result<u64, u64> {
+        let set = &self.set;
+        let Some(lines) = set.shape.lines().filter(|_| measure == Measure::Records) else {
+            return Ok(cut);
+        };
+        if cut == set.runs[run].units {
+            return Ok(set.runs[run].records);
+        }
+        let block = set.block_of(cut);
+        let from = set.start(run, block);
+        let before = set.rank_of_block(run, block);
+        if from == cut {
+            return Ok(before);
+        }
+        let here = self.cached(run, block).ok_or(block)?;
+        let here = &here[..(cut - from) as usize];
+        Ok(before + memchr::memchr_iter(lines.terminator, here).count() as u64)
     }
 
     fn whole(&self) -> (Vec<u64>, Vec<u64>) {

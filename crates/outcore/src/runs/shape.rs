@@ -18,6 +18,7 @@ use crate::key::sort_key::Tie;
 use crate::merge::{Merge, merge_of, merge_of_lines};
 use outcore_io::checksum::BlockLocation;
 use outcore_io::memory::{BLOCK_BYTES, block_ceil};
+use outcore_io::{Error, Result};
 
 /// Bytes of an entry beside its prefix, and what lines add.
 const CHECKSUM_BYTES: usize = 8;
@@ -179,6 +180,25 @@ impl Shape {
         match &self.rule {
             Rule::Records { order, .. } => order.compare_keys(a, b),
             Rule::Lines(rule) => rule.compare_keys(a, b),
+        }
+    }
+
+    /// Fails for what has no key of these records.
+    pub(crate) fn check_key(&self, record: &[u8]) -> Result<()> {
+        match &self.what {
+            ViewType::Records(_) if record.len() != self.unit_bytes => {
+                let cause = format!("{} bytes for a record of {}", record.len(), self.unit_bytes);
+                Err(Error::usage("seek key", cause)
+                    .hint("give a whole record of which only the key counts"))
+            }
+            ViewType::Records(_) => Ok(()),
+            ViewType::Lines(lines) => {
+                let made = lines.order.append_key(record, &mut Vec::new());
+                made.map_err(|why| {
+                    Error::usage("seek key", why.0).hint("give a line that has such a key")
+                })?;
+                Ok(())
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 
 pub(crate) mod group;
 mod input;
+mod lookup;
 mod write;
 
 use outcore::dataset::{Step, Summary as Done};
@@ -110,7 +111,7 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
         SequenceCommand::Find(args) => find(context, args),
         SequenceCommand::Partition(args) => write::partition(context, args),
         SequenceCommand::Gather(args) => write::gather_at(context, args),
-        SequenceCommand::Lookup(args) => write::lookup(context, args),
+        SequenceCommand::Lookup(args) => lookup::lookup(context, args),
     }
 }
 

@@ -1,5 +1,4 @@
-//! The primitives that write files: `map`, `filter`, `zip`, `reverse`, `scan`, `gather`, `lookup`,
-//! `partition` and their like.
+//! The primitives that write files: `map`, `filter`, `zip`, `reverse`, `scan`, `gather`, `partition` and their like.
 //!
 //! Contract: each is one pass; the output appears whole or not at all, and what it would be is
 //! refused before anything is read where that can be.
@@ -13,7 +12,7 @@ use outcore::key::RecordFormat;
 use outcore::primitives::gather::InMemory;
 use outcore::primitives::tables::ScanOp;
 use outcore::primitives::write::{Fate, produce};
-use outcore::primitives::{BucketFiles, Inclusion, Side, collect, read};
+use outcore::primitives::{BucketFiles, Inclusion, collect, read};
 use outcore::{Error, Kind, Result};
 use outcore::{Input, Output};
 use outcore_front::inputs::{self, ResolvedInput, Streams};
@@ -26,8 +25,7 @@ use serde_json::json;
 use super::input::{self, Prepared};
 use super::{begin, explain, finish};
 use crate::cli::sequence::{
-    EnumerateArgs, GatherArgs, InputArgs, LookupArgs, OutputArgs, PartitionArgs, ScanArgs,
-    ScanOpArg, SideArg,
+    EnumerateArgs, GatherArgs, InputArgs, OutputArgs, PartitionArgs, ScanArgs, ScanOpArg,
 };
 use crate::context::Context;
 use crate::measure::rate_text;
@@ -51,14 +49,14 @@ pub(super) fn write(
 }
 
 /// What is done before a result is written.
-enum Steps<'a> {
+pub(super) enum Steps<'a> {
     Known(Vec<Step>),
     /// One that depends on what the items are.
     Of(&'a dyn Fn(&ItemType) -> Result<Step>),
 }
 
 /// The same with a consumer of its own, which may make items of another type.
-fn write_with(
+pub(super) fn write_with(
     context: &Context,
     (input, to): (&InputArgs, &OutputArgs),
     (what, steps, made): (&str, Steps<'_>, Option<ItemType>),
@@ -214,70 +212,6 @@ pub(super) fn gather_at(context: &Context, args: &GatherArgs) -> Result<u8> {
         ("gather", steps, None),
         consume,
     )
-}
-
-/// Runs `outcore lookup`.
-pub(super) fn lookup(context: &Context, args: &LookupArgs) -> Result<u8> {
-    if !args.input.conditions.is_empty() || !args.input.zip.is_empty() || args.input.count.is_some()
-    {
-        let cause = "lookup takes records where they are: no --where, --zip or --count";
-        return Err(Error::usage("lookup", cause).hint("filter into a file first"));
-    }
-    let side = match args.side {
-        SideArg::Left => Side::Left,
-        SideArg::Right => Side::Right,
-    };
-    let keys = std::slice::from_ref(&args.keys);
-    let keys = inputs::open_files(keys, &context.files)?;
-    let force = args.input.force;
-    let consume = |prepared: &mut Prepared, output: Output| {
-        let job = prepared.job.clone();
-        let keys = keys_of(&job, (&args.keys, &keys), prepared.table()?.format())?;
-        let (ranks, done) = prepared
-            .execution
-            .search_sorted(&keys, side, args.index.as_deref())?;
-        let result = InMemory {
-            bytes: bytemuck::cast_slice(&ranks),
-            item_bytes: size_of::<u64>(),
-        };
-        let written = produce(&job, &result, &output, force)?;
-        Ok(Done {
-            records_in: done.records_in,
-            ..done.and(Done {
-                passes: 0,
-                ..written
-            })
-        })
-    };
-    let rank = ItemType::from(RecordFormat::parse_type("u64")?);
-    write_with(
-        context,
-        (&args.input, &args.output),
-        ("lookup", Steps::Known(Vec::new()), Some(rank)),
-        consume,
-    )
-}
-
-/// The keys in a file of records of `format`.
-fn keys_of(
-    job: &Job,
-    (path, inputs): (&Path, &[ResolvedInput]),
-    format: &RecordFormat,
-) -> Result<Vec<u8>> {
-    let request = TypeRequest {
-        format: Some(format.clone()),
-        ..TypeRequest::default()
-    };
-    records::decide(&request, inputs)?;
-    let data_bytes = inputs.iter().map(|input| input.data_bytes).sum::<u64>();
-    if data_bytes > job.budget.free_bytes() / 2 {
-        let cause = format!("the keys take {}", units::bytes(data_bytes));
-        return Err(Error::new(Kind::Memory, "plan lookup", cause)
-            .path(path)
-            .hint("allow more with --memory, or look up in several runs"));
-    }
-    let files: Vec<Input> = inputs.iter().map(ResolvedInput::to_sort).collect();
-    collect(job, &read::<u8>(&files))
 }
 
 /// The positions in a file, refused before they are read where they and their records of `item_bytes` exceed

@@ -12,6 +12,7 @@ use outcore_vector::format::{Container, Element, VectorFile};
 use outcore_vector::index::{self, ListOptions};
 use serde_json::json;
 
+use super::super::table;
 use super::range::pairs;
 use super::{Run, check_input};
 use crate::cli::vectors::{VectorCommand, VectorConvertArgs, VectorIndexArgs, VectorInfoArgs};
@@ -30,6 +31,16 @@ pub(crate) fn run(context: &Context, command: &VectorCommand) -> Result<u8> {
 }
 
 fn run_convert(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
+    let input = std::slice::from_ref(&args.input.input);
+    if table::is_meant(context, input)? {
+        return convert_column(context, args);
+    }
+    if let Some(column) = &args.column {
+        let cause = format!("the input is no table, and has no column `{column}`");
+        return Err(Error::usage("read arguments", cause)
+            .path(&args.input.input)
+            .hint("name a Parquet or Arrow file, or leave --column out"));
+    }
     let element = args.to.as_deref().map(|name| {
         Element::named(name).ok_or_else(|| {
             Error::usage(
@@ -58,6 +69,43 @@ fn run_convert(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
         to.type_name(),
         units::seconds(seconds),
         rate_text(from.data_bytes(), seconds),
+    ));
+    run.phases(&done.phases);
+    Ok(0)
+}
+
+/// Writes the vectors in a column of a table.
+fn convert_column(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
+    let input = args.input.input.as_path();
+    if args.to.is_some() || args.input.type_name.is_some() {
+        let cause = "the numbers of a table's column have a type, and stay as they are";
+        return Err(Error::usage("read arguments", cause)
+            .path(input)
+            .hint("leave --to and --type out; convert the output afterwards"));
+    }
+    let read: &[&Path] = match input.is_dir() {
+        true => &[],
+        false => &[input],
+    };
+    let run = Run::begin(context, &args.run, (read, &[&args.output]))?;
+    let output = (run.place_of(&args.output), args.run.force);
+    let column = args.column.as_deref();
+    let done = run.watch(|job| table::write_vectors(job, input, column, output))?;
+    let mut summary = run.summary(done.rows_count, done.read_bytes, 1, &done.phases);
+    summary.written_bytes = done.written_bytes;
+    let seconds = summary.seconds;
+    context.reporter.summary(
+        &summary
+            .with("type", json!(done.type_name))
+            .with("column", json!(done.column)),
+    );
+    context.reporter.human(&format!(
+        "converted {} of {} in column `{}` in {}: {}",
+        units::counted(done.rows_count, "vector"),
+        done.type_name,
+        done.column,
+        units::seconds(seconds),
+        rate_text(done.written_bytes, seconds),
     ));
     run.phases(&done.phases);
     Ok(0)

@@ -47,6 +47,7 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
         runs: args.runs,
         seed: args.seed,
         is_spherical: args.spherical,
+        checkpoint: args.checkpoint.clone(),
         ..KmeansOptions::new(usize::try_from(args.k).unwrap_or(usize::MAX))
     };
     let wide = base.element == Element::F64;

@@ -323,6 +323,23 @@ proptest! {
             let naive = lines.iter().take_while(is_before).count() as u64;
             prop_assert_eq!(reader.seek_key(line).unwrap(), naive);
         }
+        let key = |line: &[u8]| { let mut key = Vec::new(); case.order.append_key(line, &mut key).unwrap(); key };
+        let wanted: Vec<Vec<u8>> = (0..30)
+            .filter_map(|step| lines.get(step * 37 % lines.len().max(1)))
+            .flat_map(|line| [line.clone(), [&line[..line.len() / 2], b"q"].concat()])
+            .collect();
+        let keys: Vec<&[u8]> = wanted.iter().map(Vec::as_slice).collect();
+        for counts_equal in [false, true] {
+            let (ranks, _) = view.lookup(&keys, counts_equal).unwrap();
+            for (line, rank) in keys.iter().zip(ranks) {
+                let is_before = |other: &&Vec<u8>| {
+                    let order = key(other).cmp(&key(line));
+                    let order = if case.order.descending { order.reverse() } else { order };
+                    order.is_lt() || counts_equal && order.is_eq()
+                };
+                prop_assert_eq!(rank, lines.iter().take_while(is_before).count() as u64);
+            }
+        }
         for (at, len) in reads {
             let at = at.index(sorted.len() + 10);
             let mut out = vec![0; len];
@@ -647,4 +664,61 @@ fn an_index_of_blocks_of_another_size_is_damage_and_no_search_without_end() {
         refused += u32::from(read.is_err_and(|error| error.kind() == Kind::Corrupt));
     }
     assert!(refused > 50, "{refused}");
+}
+
+#[test]
+fn lines_of_a_sorted_file_are_looked_up_without_a_view() {
+    let mut lines: Vec<Vec<u8>> = (0..40_000u32)
+        .map(|n| format!("{:x}", n.wrapping_mul(2_654_435_761) % 60_000).into_bytes())
+        .collect();
+    lines.push(vec![b'k'; 100_000]);
+    lines.extend([vec![], vec![], b"k".to_vec()]);
+    lines.sort();
+    let text = lines.join(&b'\n');
+    for (ends, memory_bytes) in [(true, 64 << 20), (false, 12 << 20)] {
+        let ram = RamDevice::new(RamOptions::default());
+        let end: &[u8] = if ends { b"\n" } else { b"" };
+        ram.put("/d0/sorted", [&text[..], end].concat());
+        let options = JobOptions {
+            memory_bytes,
+            threads: 2,
+            ..JobOptions::default()
+        };
+        let job = Job::on(options, Arc::new(ram.clone()));
+        let type_of_lines = LineType::of_bytes(b'\n');
+        let view =
+            SortedView::of_sorted_lines(&job, Path::new("/d0/sorted"), &type_of_lines).unwrap();
+        assert_eq!(view.len(), lines.len() as u64);
+        let wanted: Vec<Vec<u8>> = (0..3000u32)
+            .map(|n| format!("{:x}", n.wrapping_mul(97) % 70_000).into_bytes())
+            .chain([vec![], b"k".to_vec(), vec![b'k'; 100_000], vec![b'z']])
+            .collect();
+        let keys: Vec<&[u8]> = wanted.iter().map(Vec::as_slice).collect();
+        for counts_equal in [false, true] {
+            let (ranks, phase) = view.lookup(&keys, counts_equal).unwrap();
+            assert!(phase.read_bytes > 0);
+            for (key, rank) in wanted.iter().zip(ranks) {
+                let naive = lines.partition_point(|line| match counts_equal {
+                    true => line <= key,
+                    false => line < key,
+                });
+                assert_eq!(
+                    rank,
+                    naive as u64,
+                    "{:?}",
+                    String::from_utf8_lossy(&key[..key.len().min(9)])
+                );
+            }
+        }
+        ram.put(
+            "/d0/wild",
+            [&b"b\n".repeat(20_000)[..], &b"a\n".repeat(20_000)].concat(),
+        );
+        let wild = SortedView::of_sorted_lines(&job, Path::new("/d0/wild"), &type_of_lines);
+        assert_eq!(wild.err().map(|error| error.kind()), Some(Kind::Usage));
+        ram.put("/d0/empty", Vec::new());
+        let empty =
+            SortedView::of_sorted_lines(&job, Path::new("/d0/empty"), &type_of_lines).unwrap();
+        assert_eq!(empty.lookup(&keys[..2], true).unwrap().0, [0, 0]);
+    }
 }

@@ -124,6 +124,31 @@ proptest! {
             prop_assert_eq!(rank, naive_key_rank(&case, &sorted, key));
         }
         drop(reader);
+        // Many keys at once: some that are there and some that may not be.
+        if count > 0 {
+            let mut wanted: Vec<Vec<u8>> = Vec::new();
+            for step in 0..40 {
+                let at = (case.seed as usize).wrapping_mul(step + 1) % case.records * record_bytes;
+                let mut key = sorted[at..at + record_bytes].to_vec();
+                if step % 3 == 1 {
+                    let byte = step % record_bytes;
+                    key[byte] = key[byte].wrapping_add(1);
+                }
+                wanted.push(key);
+            }
+            let keys: Vec<&[u8]> = wanted.iter().map(Vec::as_slice).collect();
+            for counts_equal in [false, true] {
+                let (ranks, _) = view.lookup(&keys, counts_equal).unwrap();
+                for (key, rank) in keys.iter().zip(ranks) {
+                    let is_before = |record: &&[u8]| {
+                        let order = compare_keys(record, key, &case.format, case.order.descending);
+                        order.is_lt() || counts_equal && order.is_eq()
+                    };
+                    let naive = sorted.chunks(record_bytes).take_while(is_before).count() as u64;
+                    prop_assert_eq!(rank, naive, "{:?}", counts_equal);
+                }
+            }
+        }
         let device = HostMerge { view: &view, memory_bytes: view.reader_bytes(1) };
         let mut stream = device.open(&view.about()).unwrap();
         for (at, len) in reads {

@@ -1,0 +1,376 @@
+//! `outcore lookup`: where keys belong in sorted files, in sorted lines and in views.
+//!
+//! Contract: ranks come in the order of the keys, as u64; with `--values`, what is found comes in their place. A directory is a view,
+//! `--lines` makes lines of a file, anything else is records.
+
+use std::path::Path;
+use std::time::Instant;
+
+use outcore::dataset::{ItemType, Summary as Done};
+use outcore::job::Job;
+use outcore::key::RecordFormat;
+use outcore::primitives::gather::InMemory;
+use outcore::primitives::write::produce;
+use outcore::primitives::{Side, collect, read};
+use outcore::runs::{LineType, SortedView};
+use outcore::{Error, Input, Kind, Output, Phase, Result};
+use outcore_front::inputs::{self, ResolvedInput, Streams};
+use outcore_front::output::{self, Holds};
+use outcore_front::records::{self, TypeRequest};
+use outcore_front::view;
+use outcore_io::output::parent_of;
+use outcore_io::units;
+use serde_json::json;
+
+use super::input::Prepared;
+use super::write::{Steps, write_with};
+use crate::cli::sequence::{LookupArgs, SideArg};
+use crate::context::Context;
+use crate::measure::{Summary, phases_json, rate_text};
+use crate::pipe::{self, CLOSED_PIPE};
+use crate::progress::watch;
+use crate::recorder::Kept;
+use crate::resources;
+
+const LOOKUP: &str = "lookup";
+const NEWLINE: u8 = b'\n';
+
+/// Runs it.
+pub(super) fn lookup(context: &Context, args: &LookupArgs) -> Result<u8> {
+    if !args.input.conditions.is_empty() || !args.input.zip.is_empty() || args.input.count.is_some()
+    {
+        let cause = "lookup takes records where they are: no --where, --zip or --count";
+        return Err(Error::usage(LOOKUP, cause).hint("filter into a file first"));
+    }
+    let is_view = matches!(&args.input.inputs[..], [dir] if dir.is_dir());
+    if is_view || args.lines || args.zero_terminated {
+        return in_view(context, args, is_view);
+    }
+    let keys = std::slice::from_ref(&args.keys);
+    let keys = inputs::open_files(keys, &context.files)?;
+    let force = args.input.force;
+    let consume = |prepared: &mut Prepared, output: Output| {
+        let job = prepared.job.clone();
+        let format = prepared.table()?.format().clone();
+        let keys = keys_of(&job, (&args.keys, &keys), &format)?;
+        let mut search = |side| {
+            let execution = &mut prepared.execution;
+            execution.search_sorted(&keys, side, args.index.as_deref())
+        };
+        let (ranks, done) = search(side_of(args))?;
+        if !args.values {
+            return write_found(&job, &ranks, &output, force, done);
+        }
+        let (ends, more) = search(Side::Right)?;
+        check_fit(&job, (&ranks, &ends), format.record_bytes())?;
+        let places = ranks.iter().zip(&ends).flat_map(|(from, to)| *from..*to);
+        let places: Vec<u64> = places.collect();
+        let (bytes, gathered) = prepared.execution.gather(&places)?;
+        let found = InMemory {
+            bytes: &bytes,
+            item_bytes: format.record_bytes(),
+        };
+        let written = produce(&job, &found, &output, force)?;
+        Ok(and_written(done.and(more).and(gathered), written))
+    };
+    let made = match args.values {
+        true => None,
+        false => Some(ItemType::from(RecordFormat::parse_type("u64")?)),
+    };
+    write_with(
+        context,
+        (&args.input, &args.output),
+        (LOOKUP, Steps::Known(Vec::new()), made),
+        consume,
+    )
+}
+
+fn side_of(args: &LookupArgs) -> Side {
+    match args.side {
+        SideArg::Left => Side::Left,
+        SideArg::Right => Side::Right,
+    }
+}
+
+/// Writes ranks, and gives what was done in all.
+fn write_found(job: &Job, ranks: &[u64], output: &Output, force: bool, done: Done) -> Result<Done> {
+    let found = InMemory {
+        bytes: bytemuck::cast_slice(ranks),
+        item_bytes: size_of::<u64>(),
+    };
+    let written = produce(job, &found, output, force)?;
+    Ok(and_written(done, written))
+}
+
+fn and_written(done: Done, written: Done) -> Done {
+    Done {
+        records_in: done.records_in,
+        ..done.and(Done {
+            passes: 0,
+            ..written
+        })
+    }
+}
+
+/// Fails unless the records between these ranks fit into the memory with their places.
+fn check_fit(job: &Job, (ranks, ends): (&[u64], &[u64]), record_bytes: usize) -> Result<()> {
+    let count: u64 = ranks.iter().zip(ends).map(|(from, to)| to - from).sum();
+    let needed_bytes = count.saturating_mul(record_bytes as u64 + 8);
+    let free_bytes = job.budget.free_bytes() / 2;
+    match needed_bytes <= free_bytes {
+        true => Ok(()),
+        false => Err(Error::new(
+            Kind::Memory,
+            "plan lookup",
+            format!(
+                "{} are found, which take {}",
+                units::counted(count, "record"),
+                units::bytes(needed_bytes)
+            ),
+        )
+        .hint("allow more with --memory, or look up in several runs")),
+    }
+}
+
+/// Looks up keys in a view, or in a file of lines as if it were one.
+fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Result<u8> {
+    let started = Instant::now();
+    check(args, is_view)?;
+    let force = args.input.force;
+    let resources = resources::load(
+        &args.input.resources,
+        &args.input.drives,
+        None,
+        resources::SEED,
+    )?;
+    let mut files = vec![args.keys.clone()];
+    if !is_view {
+        files.extend(args.input.inputs.iter().cloned());
+    }
+    let sources = inputs::find(&files, Streams::Refused, &context.files)?;
+    let name = context.files.output(&args.output.output, force)?;
+    let holds = match args.values {
+        true => Holds::Lines,
+        false => Holds::Records,
+    };
+    let how = (Streams::Taken, holds);
+    let target = output::choose_new(Some(&name), &sources, resources.specs(), force, how)?;
+    let kept = Kept {
+        sources: &sources,
+        target: Some(&target),
+        force,
+        ..Kept::default()
+    };
+    let resources = context.start(resources, &args.input.record_io, kept)?;
+    let place = &args.input.inputs[0];
+    let resources = resources.measuring(args.input.explain);
+    let job = resources.job_at(Vec::new(), parent_of(place));
+    let end = match args.zero_terminated {
+        true => 0,
+        false => NEWLINE,
+    };
+    let keys = std::slice::from_ref(&args.keys);
+    let keys = inputs::open_files(keys, &context.files)?;
+    context.reporter.event(
+        "begin",
+        json!({
+            "inputs": [place.display().to_string()],
+            "output": target.name().display().to_string(),
+            "type": "view",
+            "memory_bytes": job.options.memory_bytes,
+            "threads": job.options.threads,
+        }),
+    );
+    let header = match args.values {
+        true => None,
+        false => {
+            let rank = ItemType::from(RecordFormat::parse_type("u64")?);
+            output::header_for(&target, &[], &rank)?
+        }
+    };
+    let to = target.to_sort(header, |path| pipe::open(path, &job.control))?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let found = watch(reporter, interrupt, &job.control, &[], || {
+        let view = match is_view {
+            true => view::open(&job, place)?,
+            false => SortedView::of_sorted_lines(&job, place, &LineType::of_bytes(end))?,
+        };
+        let asked = Asked::read(&job, (&args.keys, &keys), &view)?;
+        let before_bytes = view.traffic_bytes().0;
+        let (ranks, phase) = view.lookup(&asked.keys(), side_of(args) == Side::Right)?;
+        let written = match args.values {
+            false => write_found(&job, &ranks, &to, force, Done::default())?,
+            true => write_lines(&job, &view, (&asked.keys(), &ranks, end), (&to, force))?,
+        };
+        Ok((view.len(), ranks.len(), before_bytes, phase, written))
+    });
+    let (records, count, indexed_bytes, phase, written) = match found {
+        Ok(found) => found,
+        Err(error) if pipe::is_closed(&target, &error) => return Ok(CLOSED_PIPE),
+        Err(error) => return Err(inputs::explain(&sources, error)),
+    };
+    let read_bytes = indexed_bytes + phase.read_bytes;
+    let mut phases: Vec<Phase> = vec![phase];
+    phases.extend(written.phases);
+    let summary = Summary {
+        records: count as u64,
+        seconds: started.elapsed().as_secs_f64(),
+        read_bytes,
+        written_bytes: written.written_bytes,
+        passes: u32::from(!is_view),
+        ..Summary::default()
+    };
+    let summary = summary
+        .with("output", json!(target.name().display().to_string()))
+        .with("records_in", json!(records))
+        .with("phases", phases_json(&phases));
+    let seconds = summary.seconds;
+    context.reporter.summary(&summary);
+    context.reporter.human(&format!(
+        "{LOOKUP}: {} among {}, {} in {}: {}",
+        units::counted(count as u64, "key"),
+        units::counted(records, if is_view { "record" } else { "line" }),
+        units::bytes(read_bytes),
+        units::seconds(seconds),
+        rate_text(read_bytes, seconds),
+    ));
+    context.reporter.phases(&phases, args.input.explain);
+    Ok(0)
+}
+
+/// What cannot be asked of a view or of lines.
+fn check(args: &LookupArgs, is_view: bool) -> Result<()> {
+    let refused = |cause: &str, hint: &str| Err(Error::usage(LOOKUP, cause).hint(hint));
+    if args.input.record.format.is_some() || args.input.record.record_bytes.is_some() {
+        let cause = "--type and --record are for files of records";
+        return refused(cause, "a view says what it holds, and lines have no type");
+    }
+    if args.index.is_some() {
+        let hint = "leave --index out; of lines that are looked up often, make a view: `outcore view build`";
+        return refused("--index is for files of records", hint);
+    }
+    match args.input.inputs.len() {
+        1 => {}
+        _ => return refused("several files of lines", "name one sorted file"),
+    }
+    match is_view {
+        true if args.values => refused(
+            "a view gives ranks alone",
+            "read records by rank with `outcore view cat --range`",
+        ),
+        true if args.lines || args.zero_terminated => refused(
+            "a view says itself whether it holds lines",
+            "leave --lines and -z out",
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Keys in memory.
+struct Asked {
+    bytes: Vec<u8>,
+    /// Where each ends, and what stands between two of them.
+    ends: Vec<usize>,
+    between: usize,
+}
+
+impl Asked {
+    /// The keys in a file, as the view has them: records, or lines.
+    fn read(
+        job: &Job,
+        (path, files): (&Path, &[ResolvedInput]),
+        view: &SortedView,
+    ) -> Result<Self> {
+        if let Some(format) = view.format() {
+            let bytes = keys_of(job, (path, files), format)?;
+            let step = format.record_bytes();
+            return Ok(Asked {
+                ends: (step..=bytes.len()).step_by(step).collect(),
+                bytes,
+                between: 0,
+            });
+        }
+        let end = view
+            .what()
+            .lines()
+            .map_or(NEWLINE, |lines| lines.terminator);
+        let mut bytes = bytes_of(job, (path, files))?;
+        if bytes.last().is_some_and(|last| *last != end) {
+            bytes.push(end);
+        }
+        Ok(Asked {
+            ends: (0..bytes.len()).filter(|at| bytes[*at] == end).collect(),
+            bytes,
+            between: 1,
+        })
+    }
+
+    /// Each key.
+    fn keys(&self) -> Vec<&[u8]> {
+        let mut from = 0;
+        let each = self.ends.iter().map(|end| {
+            let key = &self.bytes[from..*end];
+            from = end + self.between;
+            key
+        });
+        each.collect()
+    }
+}
+
+/// Writes the lines that are equal to keys, as often as the file has them: in the order of bytes they are the keys.
+fn write_lines(
+    job: &Job,
+    view: &SortedView,
+    (keys, ranks, end): (&[&[u8]], &[u64], u8),
+    (output, force): (&Output, bool),
+) -> Result<Done> {
+    let (ends, phase) = view.lookup(keys, true)?;
+    let count = |(from, to): (&u64, &u64)| to.saturating_sub(*from);
+    let each = || keys.iter().zip(ranks.iter().zip(&ends).map(count));
+    let found_bytes: u64 = each()
+        .map(|(key, count)| count * (key.len() as u64 + 1))
+        .sum();
+    let _held = job.budget.reserve("lines that were found", found_bytes)?;
+    let mut bytes = Vec::with_capacity(found_bytes as usize);
+    for (key, count) in each() {
+        for _ in 0..count {
+            bytes.extend_from_slice(key);
+            bytes.push(end);
+        }
+    }
+    let found = InMemory {
+        bytes: &bytes,
+        item_bytes: 1,
+    };
+    let written = produce(job, &found, output, force)?;
+    let mut phases = vec![phase];
+    phases.extend(written.phases.iter().cloned());
+    Ok(Done { phases, ..written })
+}
+
+/// The keys in a file of records of `format`.
+fn keys_of(
+    job: &Job,
+    (path, inputs): (&Path, &[ResolvedInput]),
+    format: &RecordFormat,
+) -> Result<Vec<u8>> {
+    let request = TypeRequest {
+        format: Some(format.clone()),
+        ..TypeRequest::default()
+    };
+    records::decide(&request, inputs)?;
+    bytes_of(job, (path, inputs))
+}
+
+/// The bytes of keys.
+fn bytes_of(job: &Job, (path, inputs): (&Path, &[ResolvedInput])) -> Result<Vec<u8>> {
+    let data_bytes = inputs.iter().map(|input| input.data_bytes).sum::<u64>();
+    if data_bytes > job.budget.free_bytes() / 2 {
+        let cause = format!("the keys take {}", units::bytes(data_bytes));
+        return Err(Error::new(Kind::Memory, "plan lookup", cause)
+            .path(path)
+            .hint("allow more with --memory, or look up in several runs"));
+    }
+    let files: Vec<Input> = inputs.iter().map(ResolvedInput::to_sort).collect();
+    collect(job, &read::<u8>(&files))
+}

@@ -1,0 +1,160 @@
+//! A column of vectors out of a table: what other programs keep embeddings in, as a file of vectors.
+//!
+//! Contract: [`VectorColumn`] is a column of lists of numbers, all of the same length: the one that is named, or the only one there
+//! is. [`VectorColumn::write`] copies it ([`copy`](super::copy())) to a file, in the order of the rows, absent or whole.
+//!
+//! Bounds: as those of a copy of one column; lists whose type does not tell their length cost the read of one row more.
+
+use std::path::{Path, PathBuf};
+
+use arrow_schema::DataType;
+use outcore::{Error, Job, Result};
+
+use super::TableSummary;
+use super::copy::{Nothing, copy_changed};
+use crate::input::{InputOptions, TableInput};
+use crate::output::vectors::{lists_of, span_of};
+use crate::output::{OutputOptions, TableFormat, VectorLayout};
+use crate::schema::column_index;
+
+const READ: &str = "read vectors";
+
+/// See the module.
+pub struct VectorColumn {
+    input: TableInput,
+    name: String,
+    kind: &'static str,
+    dimension: usize,
+}
+
+impl VectorColumn {
+    /// The column `name` of the table in `paths`, or the only one that has vectors.
+    ///
+    /// # Errors
+    /// As [`TableInput::open`]; usage: a column that has none, several that may be meant, a table without rows.
+    pub fn open(job: &Job, paths: &[PathBuf], name: Option<&str>) -> Result<Self> {
+        let table = TableInput::open(job, paths, &InputOptions::default())?;
+        let schema = table.schema();
+        let name = match name {
+            Some(name) => schema
+                .field(column_index(schema, name, READ)?)
+                .name()
+                .clone(),
+            None => {
+                let fields = schema.fields().iter();
+                let lists = fields.filter(|field| lists_of(field.data_type()).is_some());
+                let names: Vec<&String> = lists.map(|field| field.name()).collect();
+                match names[..] {
+                    [name] => name.clone(),
+                    [] => {
+                        let error =
+                            Error::usage(READ, "the table has no column of lists of numbers");
+                        return Err(error.hint("name another table"));
+                    }
+                    _ => {
+                        let cause = format!("{} columns have lists of numbers", names.len());
+                        return Err(Error::usage(READ, cause).hint("name one with --column"));
+                    }
+                }
+            }
+        };
+        let field = schema.field(column_index(schema, &name, READ)?);
+        let refused = |cause: String| {
+            Error::usage(READ, format!("column `{name}` {cause}"))
+                .hint("name a column with lists of f16, f32, f64, i8, u8, i32 or i64")
+        };
+        let Some((numbers, len)) = lists_of(field.data_type()) else {
+            return Err(refused(format!("is {}", field.data_type())));
+        };
+        let kind = kind_of(numbers).ok_or_else(|| refused(format!("has lists of {numbers}")))?;
+        let input = table.narrowed(std::slice::from_ref(&name), job)?;
+        let dimension = match len {
+            Some(len) => len,
+            None => first_len(job, &input)?,
+        };
+        match (dimension, input.rows_count()) {
+            (0, _) => Err(refused("has empty lists".to_string())),
+            (_, 0) => Err(Error::usage(READ, "the table has no rows")),
+            _ => Ok(VectorColumn {
+                input,
+                name,
+                kind,
+                dimension,
+            }),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its numbers: `f16`, `f32`, `f64`, `i8`, `u8`, `i32` or `i64`.
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// Numbers of a vector.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// Vectors.
+    pub fn rows_count(&self) -> u64 {
+        self.input.rows_count()
+    }
+
+    /// Writes the vectors to `path`: `front`, then each with `lead` in front of it.
+    ///
+    /// # Errors
+    /// Usage: a null, a vector of another length, a file that exists, unless `replace`. As [`copy`](super::copy()).
+    pub fn write(
+        &self,
+        job: &Job,
+        (path, replace): (&Path, bool),
+        (front, lead): (Vec<u8>, Vec<u8>),
+    ) -> Result<TableSummary> {
+        let options = OutputOptions {
+            is_replacing: replace,
+            vectors: VectorLayout {
+                dimension: self.dimension,
+                front,
+                lead,
+            },
+            ..OutputOptions::new(TableFormat::Vectors)
+        };
+        let paths = [path.to_path_buf()];
+        let to = (&paths[..], self.input.schema(), &options);
+        copy_changed(job, &self.input, to, &Nothing(self.input.pieces()))?.publish()
+    }
+}
+
+/// How long the list in the first row is.
+fn first_len(job: &Job, input: &TableInput) -> Result<usize> {
+    let mut reader = input.reader(job.budget.free_bytes() / 3)?;
+    let filled = input.pieces().iter().find(|piece| piece.rows_count > 0);
+    let Some(&piece) = filled else {
+        return Ok(0);
+    };
+    let Some(batch) = reader.open(piece)?.next() else {
+        return Ok(0);
+    };
+    let batch = batch?;
+    Ok(match batch.num_rows() {
+        0 => 0,
+        _ => span_of(batch.column(0), 0).len(),
+    })
+}
+
+fn kind_of(numbers: &DataType) -> Option<&'static str> {
+    Some(match numbers {
+        DataType::Float16 => "f16",
+        DataType::Float32 => "f32",
+        DataType::Float64 => "f64",
+        DataType::Int8 => "i8",
+        DataType::UInt8 => "u8",
+        DataType::Int32 => "i32",
+        DataType::Int64 => "i64",
+        _ => return None,
+    })
+}

@@ -1,0 +1,191 @@
+//! Centroids kept between iterations, from which a run that was stopped goes on.
+//!
+//! Contract: a checkpoint has the centroids that the next iteration begins with, bit by bit, and what else that iteration needs: so a run
+//! that goes on ends as one that was never stopped. It belongs to one base, as it was ([`BaseFacts`]), and to one set of options; others are
+//! refused. It is replaced after each iteration, whole or not at all, and removed when the run is done.
+//!
+//! Layout: [metadata](outcore_io::metadata) with its checksum, filled up with zeros to [`HEADER_BYTES`]; then centroids, as f64.
+
+use std::path::Path;
+
+use outcore::primitives::write::write_together;
+use outcore::{Error, Job, Result};
+use outcore_io::checksum::bytes_checksum;
+use outcore_io::metadata::{Form, Owner};
+use serde::{Deserialize, Serialize};
+
+use super::KmeansOptions;
+use crate::format::{VectorFile, start};
+use crate::index::BaseFacts;
+
+const HEADER_BYTES: usize = 4096;
+const NAME: &str = "k-means checkpoint";
+const REMEDY: &str = "remove it, and the run begins anew";
+
+const FORM: Form = Form {
+    kind: NAME,
+    version: 1,
+    operation: "open checkpoint",
+    len_bytes_max: HEADER_BYTES as u64,
+    remedy: REMEDY,
+    upgrade: REMEDY,
+};
+
+/// What a checkpoint says of itself. Numbers are kept by their bits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Facts {
+    base: BaseFacts,
+    k: usize,
+    /// Which start it was: a checksum of what says so.
+    init: String,
+    seed: u64,
+    is_spherical: bool,
+    tolerance_bits: u64,
+    /// Iterations that were made.
+    iterations: u32,
+    /// The squares of moves at which the run ends.
+    enough_bits: u64,
+    centroids_checksum: u64,
+}
+
+impl Facts {
+    fn of(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<Self> {
+        Ok(Facts {
+            base: BaseFacts::of(job, base)?,
+            k: options.k,
+            init: format!(
+                "{:016x}",
+                bytes_checksum(format!("{:?}", options.init).as_bytes())
+            ),
+            seed: options.seed,
+            is_spherical: options.is_spherical,
+            tolerance_bits: options.tolerance.to_bits(),
+            iterations: 0,
+            enough_bits: 0,
+            centroids_checksum: 0,
+        })
+    }
+}
+
+/// A run between two iterations.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Resumed {
+    pub(super) centroids: Vec<f64>,
+    pub(super) iterations: u32,
+    /// The squares of moves at which the run ends.
+    pub(super) enough: f64,
+}
+
+/// Where a run keeps its centroids.
+#[derive(Debug)]
+pub(super) struct Checkpoint<'a> {
+    path: &'a Path,
+    facts: Facts,
+}
+
+impl<'a> Checkpoint<'a> {
+    /// The checkpoint at `path` for such a run, and what is in it, if it is there.
+    ///
+    /// # Errors
+    /// Usage: it is of another run, or no checkpoint. Corrupt: damage. What reading fails with.
+    pub(super) fn open(
+        job: &Job,
+        path: &'a Path,
+        (base, options): (&VectorFile, &KmeansOptions),
+    ) -> Result<(Self, Option<Resumed>)> {
+        let checkpoint = Checkpoint {
+            path,
+            facts: Facts::of(job, base, options)?,
+        };
+        if !path.exists() {
+            return Ok((checkpoint, None));
+        }
+        let len_bytes = start::facts_of(job, path)?.len_bytes;
+        let header_bytes = len_bytes.min(HEADER_BYTES as u64) as usize;
+        let mut header = start::bytes_of(job, path, (0, header_bytes))?;
+        let text_bytes = header.iter().rposition(|byte| *byte != 0);
+        header.truncate(text_bytes.map_or(0, |last| last + 1));
+        if !header.starts_with(b"{") {
+            return Err(
+                Error::usage(FORM.operation, "it is no checkpoint of a run of k-means")
+                    .path(path)
+                    .hint("name another file with --checkpoint"),
+            );
+        }
+        let found: Facts = FORM.open(path, Owner::of(NAME), &header)?.body;
+        let wanted = Facts {
+            iterations: found.iterations,
+            enough_bits: found.enough_bits,
+            centroids_checksum: found.centroids_checksum,
+            ..checkpoint.facts.clone()
+        };
+        if found != wanted {
+            let cause = match found.base == wanted.base {
+                true => "it is of a run with other options",
+                false => "it is of another base, or the base has changed since",
+            };
+            return Err(Error::usage(FORM.operation, cause)
+                .path(path)
+                .hint("give the options of that run, or remove the checkpoint to begin anew"));
+        }
+        let centroids_bytes = options.k * base.dimension * size_of::<f64>();
+        let damage = |cause: &str| FORM.damage(cause.to_string()).path(path);
+        if len_bytes != (HEADER_BYTES + centroids_bytes) as u64 {
+            return Err(damage("it does not end behind its centroids"));
+        }
+        let bytes = start::bytes_of(job, path, (HEADER_BYTES as u64, centroids_bytes))?;
+        if bytes_checksum(&bytes) != found.centroids_checksum {
+            return Err(damage("its centroids are not what was written"));
+        }
+        let (numbers, _) = bytes.as_chunks::<8>();
+        let resumed = Resumed {
+            centroids: numbers
+                .iter()
+                .map(|number| f64::from_le_bytes(*number))
+                .collect(),
+            iterations: found.iterations,
+            enough: f64::from_bits(found.enough_bits),
+        };
+        Ok((checkpoint, Some(resumed)))
+    }
+
+    /// Keeps centroids after so many iterations.
+    ///
+    /// # Errors
+    /// Memory; what writing fails with. What was kept before is still there then.
+    pub(super) fn keep(
+        &self,
+        job: &Job,
+        centroids: &[f64],
+        (iterations, enough): (u32, f64),
+    ) -> Result<()> {
+        let len_bytes = HEADER_BYTES + size_of_val(centroids);
+        let _held = job.budget.reserve("checkpoint", 2 * len_bytes as u64)?;
+        let numbers: Vec<u8> = centroids
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect();
+        let facts = Facts {
+            iterations,
+            enough_bits: enough.to_bits(),
+            centroids_checksum: bytes_checksum(&numbers),
+            ..self.facts.clone()
+        };
+        let mut bytes = FORM.seal(Owner::of(NAME), &facts)?;
+        bytes.resize(HEADER_BYTES, 0);
+        bytes.extend(numbers);
+        write_together(job, &[(self.path, &bytes)], true).map(drop)
+    }
+
+    /// Removes it: the run is done.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub(super) fn remove(&self, job: &Job) -> Result<()> {
+        match self.path.exists() {
+            true => job.device.remove(self.path),
+            false => Ok(()),
+        }
+    }
+}

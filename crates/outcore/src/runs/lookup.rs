@@ -1,0 +1,229 @@
+//! Where keys belong in a view, and in a file of sorted lines: the ranks of many keys at once.
+//!
+//! Contract: the rank of a key is the number of records whose keys come before it in the order of the view, or, from the right, do not
+//! come after it. Ranks come in the order in which keys were asked for.
+//!
+//! A file of sorted lines is searched as a view of one run whose index is made by one read of the file ([`SortedView::of_sorted_lines`]).
+//! Lines that begin blocks out of order are an error; it is not checked that all lines ascend.
+//!
+//! Bounds: at most one block of each run a key (two where keys are longer than the index tells), each once for all keys that are looked
+//! for at the same time; all with as many reads in flight as there are slots. Memory: 40 bytes a key and run, 200 bytes a key, and the slots.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::SortedView;
+use super::fetch::{Fetcher, PIECES, slot_bytes};
+use super::index::{Index, Indexer};
+use super::run_set::{Run, RunSet};
+use super::select::Selector;
+use super::shape::{Shape, block_units};
+use super::types::{LineType, ViewOrder, ViewType};
+use crate::ends::{Forecast, Phase, PhasePlan, Phases};
+use crate::job::Job;
+use crate::job::thread_group::ThreadGroup;
+use crate::read::source::{Blocks, InputPart};
+use outcore_io::drive::Access;
+use outcore_io::memory::Pool;
+use outcore_io::port::{Volume, VolumeFile};
+use outcore_io::{Error, Result};
+
+const LOOKUP: &str = "look up keys";
+/// The name of the phase.
+const PHASE: &str = "look up";
+/// Memory of a key beside its searches: its own bytes, its prefix, its rank.
+const KEY_BYTES: u64 = 240;
+/// Memory of a search of a key in a run.
+const SEARCH_BYTES: u64 = 96;
+/// Blocks in flight a thread, at most.
+const WINDOW_MAX: u64 = 64;
+/// Fewer keys are not split for the sake of more threads.
+const KEYS_MIN: usize = 64;
+/// Bytes of a read of sorted lines, and reads in flight.
+const READ_BYTES_MIN: u64 = 64 << 10;
+const READ_BYTES_MAX: u64 = 1 << 20;
+const READS: usize = 8;
+const WINDOW_BYTES_MAX: u64 = 64 << 20;
+
+impl SortedView {
+    /// The ranks of `keys`: whole records of which only the keys count, or lines without terminators. With `counts_equal`, records whose
+    /// keys are equal count, too.
+    ///
+    /// # Errors
+    /// [`outcore_io::Kind::Usage`] for what has no key, [`outcore_io::Kind::Memory`] where not even some keys fit; what reading fails with.
+    pub fn lookup(&self, keys: &[&[u8]], counts_equal: bool) -> Result<(Vec<u64>, Phase)> {
+        let mut phases = Phases::start_on(&self.set.volume);
+        let shape = &self.set.shape;
+        keys.iter().try_for_each(|key| shape.check_key(key))?;
+        let _held = self
+            .job
+            .budget
+            .reserve("keys and their ranks", keys.len() as u64 * 16)?;
+        let mut places: Vec<u32> = (0..keys.len() as u32).collect();
+        places.sort_unstable_by(|a, b| shape.compare_keys(keys[*a as usize], keys[*b as usize]));
+        let runs = self.set.runs.len() as u64;
+        let group = ThreadGroup::new(&self.job, (keys.len() / KEYS_MIN) as u64);
+        let share_bytes = self.reader_bytes(group.threads());
+        let slot_bytes = slot_bytes(&self.set, 1);
+        let slots = (share_bytes / 2 / slot_bytes as u64).clamp(1, WINDOW_MAX) as usize;
+        let left_bytes = share_bytes.saturating_sub((slots * slot_bytes) as u64);
+        // Half of what is left is for blocks that no slot holds.
+        let at_once = (left_bytes / 2 / (KEY_BYTES + runs * SEARCH_BYTES)) as usize;
+        if at_once == 0 {
+            let cause = format!("{share_bytes} bytes are left for each thread");
+            return Err(Error::new(outcore_io::Kind::Memory, LOOKUP, cause)
+                .hint("allow more with --memory, or use fewer --threads"));
+        }
+        // Neighbouring keys share blocks: each thread takes some, one stretch after another.
+        let stretch = keys.len().div_ceil(group.threads() * 4).clamp(1, at_once);
+        self.job.control.begin_phase(PHASE, keys.len() as u64);
+        let stretches = Mutex::new(places.chunks(stretch));
+        let found = group.run_for_all(|_| {
+            let held_bytes = stretch as u64 * (KEY_BYTES + runs * SEARCH_BYTES);
+            let _held = self.job.budget.reserve(LOOKUP, held_bytes)?;
+            let pool = Pool::new(&self.job.budget, PIECES, slot_bytes, slots)?;
+            let mut fetcher = Fetcher::new(&self.job, Arc::clone(&self.set), pool)?;
+            let mut found = Vec::new();
+            loop {
+                group.check()?;
+                let next = stretches
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .next();
+                let Some(places) = next else {
+                    return Ok(found);
+                };
+                let here: Vec<&[u8]> = places.iter().map(|at| keys[*at as usize]).collect();
+                let mut selector = Selector::new(&self.set, &mut fetcher)?;
+                found.push((places, selector.ranks_of_keys(&here, counts_equal)?));
+                self.job.control.advance(places.len() as u64);
+            }
+        })?;
+        let mut ranks = vec![0; keys.len()];
+        for (places, found) in found.into_iter().flatten() {
+            for (place, rank) in places.iter().zip(found) {
+                ranks[*place as usize] = rank;
+            }
+        }
+        let phase = phases.end(PHASE, &self.set.volume).clone();
+        let blocks = (keys.len() as u64 * runs).min(
+            self.set
+                .runs
+                .iter()
+                .map(|run| shape.blocks_of(run.units))
+                .sum(),
+        );
+        let bytes = blocks * slot_bytes as u64;
+        let on = (&self.job.options.rates, self.set.volume.drives().len());
+        let moves = (Forecast::AtMost(bytes), Forecast::NOTHING);
+        let plan = PhasePlan::of_drives(PHASE, moves, blocks as f64, on);
+        Ok((
+            ranks,
+            Phase {
+                predicted: Some(plan),
+                ..phase
+            },
+        ))
+    }
+
+    /// The lines of the file `path`, which ascend, as a view of one run; nothing is written. Reads the file once.
+    ///
+    /// # Errors
+    /// [`outcore_io::Kind::Usage`] for lines that are seen not to ascend, [`outcore_io::Kind::Memory`] where the index does not fit (104 bytes for
+    /// each 16 KiB, at most 50 MiB); what reading fails with.
+    pub fn of_sorted_lines(job: &Job, path: &Path, lines: &LineType) -> Result<Self> {
+        let volume = Volume::new(Arc::clone(&job.device), &[])?;
+        let file = volume.open(path, Access::Read)?;
+        let len_bytes = file.facts.len_bytes;
+        let what = ViewType::from(lines.clone());
+        let units = block_units(1, len_bytes);
+        let shape = Shape::new(&what, ViewOrder::default(), units, 0);
+        let blocks = shape.blocks_of(len_bytes);
+        let held = job
+            .budget
+            .reserve("the index of the lines", shape.index_bytes(blocks))?;
+        let mut set = RunSet {
+            volume: Arc::new(volume),
+            shape,
+            runs: Vec::new(),
+        };
+        let index = index_lines(job, &set, (&file, len_bytes, lines.terminator))?;
+        set.runs.push(Run {
+            number: 0,
+            base_bytes: 0,
+            units: len_bytes,
+            records: index.lines,
+            longest_block_bytes: index.longest_bytes(len_bytes) as usize,
+            index: Arc::new(index),
+            resident: None,
+            file,
+        });
+        Ok(SortedView {
+            set: Arc::new(set),
+            job: job.clone(),
+            dir: path.to_path_buf(),
+            index: Arc::new(held),
+        })
+    }
+}
+
+/// The index of a file of lines.
+fn index_lines(
+    job: &Job,
+    set: &RunSet,
+    (file, len_bytes, terminator): (&VolumeFile, u64, u8),
+) -> Result<Index> {
+    job.control.begin_phase("index lines", len_bytes);
+    // What comes before its turn is kept: so this much is read before the next bytes are asked for.
+    let free_bytes = job.budget.free_bytes();
+    let read_bytes = 1
+        << (free_bytes / 32)
+            .clamp(READ_BYTES_MIN, READ_BYTES_MAX)
+            .ilog2();
+    let window_bytes = (free_bytes / 4)
+        .min(WINDOW_BYTES_MAX)
+        .next_multiple_of(read_bytes);
+    let _early = job.budget.reserve("lines", window_bytes)?;
+    let pool = Pool::new(&job.budget, "lines", read_bytes as usize, READS)?;
+    let mut indexer = Indexer::new(&set.shape, 0);
+    let (mut at_bytes, mut last) = (0, None);
+    let mut add = |bytes: &[u8]| {
+        indexer.add(bytes);
+        last = bytes.last().copied().or(last);
+        job.control.advance(bytes.len() as u64);
+        bytes.len() as u64
+    };
+    while at_bytes < len_bytes {
+        let part = InputPart {
+            file: file.clone(),
+            data_at_bytes: at_bytes,
+            data_len_bytes: window_bytes.min(len_bytes - at_bytes),
+            first_position: at_bytes,
+        };
+        let blocks = Blocks::new(vec![part], 1, read_bytes as usize);
+        let mut early: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+        let check = || job.control.check();
+        blocks.read_each(&set.volume, &pool, check, |block, bytes| {
+            if block.position != at_bytes {
+                early.insert(block.position, bytes.to_vec());
+                return Ok(());
+            }
+            at_bytes += add(bytes);
+            while let Some(bytes) = early.remove(&at_bytes) {
+                at_bytes += add(&bytes);
+            }
+            Ok(())
+        })?;
+    }
+    set.volume.check_unchanged(file, false)?;
+    let mut index = indexer.finish();
+    // A last line without an end is one all the same.
+    index.lines += u64::from(last.is_some_and(|last| last != terminator));
+    match index.is_ascending() {
+        true => Ok(index),
+        false => Err(Error::usage(LOOKUP, "the lines are not in ascending order")
+            .path(&file.path)
+            .hint("sort the file first, in the order of bytes: `outcore sort` or `LC_ALL=C sort`")),
+    }
+}
