@@ -29,6 +29,7 @@ from ._errors import (
     UsageError,
 )
 from ._lines import Disorder, Lines
+from ._kmeans import KMeans, MiniBatchKMeans
 from ._lookup import lookup
 from ._outcore import __version__
 from ._progress import Progress
@@ -50,8 +51,6 @@ from ._shuffled_table import ShuffledTable
 from ._table import Table, TableSummary, convert, dedup, table
 from ._table_jobs import count_by, merge, shuffle_table, unique
 from ._vector import (
-    KMeans,
-    MiniBatchKMeans,
     convert_vectors,
     ground_truth,
     index_vectors,

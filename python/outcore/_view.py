@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    Side = Literal["left", "right"]
+
 _BATCH_BYTES = 64 << 20
-Side = Literal["left", "right"]
 Key = Union[str, bytes, int, float, "tuple[Any, ...]"]
 
 

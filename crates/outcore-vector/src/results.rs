@@ -1,13 +1,14 @@
 //! Small results as files: ids, distances, labels and centroids, in the formats that vectors have.
 //!
 //! Contract: a result is an array in memory and becomes one file, absent or whole, through the engine's writer; several results appear
-//! together. The name tells the
+//! together, and rows that are more than the memory holds are written as they are made ([`RowsWriter`]). The name tells the
 //! format. Ids are written as the integers that the format has; one that does not fit is an error before anything is
 //! written.
 
 use std::path::Path;
 
 use outcore::primitives::Summary;
+use outcore::primitives::together::Together;
 use outcore::primitives::write::write_together;
 use outcore::{Error, Job, Result};
 use outcore_io::memory::Reservation;
@@ -144,6 +145,79 @@ impl<'a> Encoded<'a> {
     pub(crate) fn files(&self) -> Vec<(&'a Path, &[u8])> {
         let bytes = self.bytes.iter().map(Vec::as_slice);
         self.paths.iter().copied().zip(bytes).collect()
+    }
+}
+
+/// A file of rows that are made one after another.
+#[derive(Debug, Clone, Copy)]
+pub struct NewRows<'a> {
+    /// Its name, which tells the format.
+    pub path: &'a Path,
+    /// What it holds: any array of that kind.
+    pub kind: Array<'a>,
+    /// Numbers of a row.
+    pub dimension: usize,
+    /// Rows that it will have.
+    pub rows: u64,
+}
+
+/// Files of rows that are made one after another, more than the memory holds; all appear together.
+pub struct RowsWriter {
+    together: Together,
+    /// Each file, and how much of it is written.
+    files: Vec<(VectorFile, u64)>,
+    bytes: Vec<u8>,
+}
+
+impl RowsWriter {
+    /// Stages the files.
+    ///
+    /// # Errors
+    /// As [`write`].
+    pub fn create(job: &Job, files: &[NewRows<'_>], replace: bool) -> Result<Self> {
+        let plans = files.iter().map(|file| {
+            let element = check_name(file.path, file.kind)?;
+            VectorFile::to_write(file.path, element, file.dimension, file.rows)
+        });
+        let plans: Vec<VectorFile> = plans.collect::<Result<_>>()?;
+        let lens: Vec<(&Path, u64)> = plans
+            .iter()
+            .map(|file| (file.path.as_path(), file.header_bytes + file.data_bytes()))
+            .collect();
+        let mut together = Together::create(job, &lens, replace)?;
+        let mut begun = Vec::with_capacity(plans.len());
+        for (number, file) in plans.into_iter().enumerate() {
+            let header = file.header();
+            together.write(number, 0, &header)?;
+            begun.push((file, header.len() as u64));
+        }
+        Ok(RowsWriter {
+            together,
+            files: begun,
+            bytes: Vec::new(),
+        })
+    }
+
+    /// Appends rows to the files: an array for each of them, in their order.
+    ///
+    /// # Errors
+    /// Usage: ids that do not fit. What writing fails with.
+    pub fn append(&mut self, arrays: &[Array<'_>]) -> Result<()> {
+        for (number, (array, (file, at_bytes))) in arrays.iter().zip(&mut self.files).enumerate() {
+            self.bytes.clear();
+            encode(file, *array, &mut self.bytes)?;
+            self.together.write(number, *at_bytes, &self.bytes)?;
+            *at_bytes += self.bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Makes the files appear.
+    ///
+    /// # Errors
+    /// As [`write`].
+    pub fn publish(self) -> Result<Summary> {
+        self.together.publish()
     }
 }
 

@@ -31,7 +31,8 @@ const KNN_EXAMPLES: &str = "\
 Examples:
   outcore knn base.fbin queries.fbin -k 100 -o gt.ibin --distances gt.fbin
   outcore knn embeddings.npy queries.npy -k 10 --metric cos -o ids.npy
-  outcore knn points.npy --self -k 16 -o graph.npy
+  outcore knn points.npy --self -k 16 --edges -o edges.u64
+  outcore graph convert edges.u64 --type u64 -o neighbours.graph
   outcore knn base.fbin queries.fbin --radius 0.2 --metric cos -o ids.npy --limits limits.npy";
 
 const PAIRS_EXAMPLES: &str = "\
@@ -245,6 +246,10 @@ pub(crate) struct KnnArgs {
     /// Their distances: .fbin, .fvecs, .npy, or raw f32
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) distances: Option<PathBuf>,
+    /// Write the edges of the graph of neighbours: pairs of a query's row and a row near it, the nearest first for each query; with
+    /// raw numbers, as `graph convert` reads them. --distances gets one for each
+    #[arg(long, conflicts_with = "radius")]
+    pub(crate) edges: bool,
     /// Find the neighbours of every row of the base among the others
     #[arg(long = "self")]
     pub(crate) is_self: bool,

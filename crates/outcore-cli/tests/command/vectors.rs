@@ -389,6 +389,40 @@ fn clusters_that_lie_apart_are_found_with_labels_and_may_be_started_from() {
 }
 
 #[test]
+fn more_neighbours_than_memory_are_written_as_they_are_found_and_become_a_graph() {
+    let place = TestDir::new();
+    place.write("base.fbin", &fbin(&whole(6_000, 4, 11), 4));
+    let run = |words: &str| place.run(&words.split(' ').collect::<Vec<_>>());
+    // Of 6,000 x 200 neighbours, rows and distances alone take 19 MB.
+    let small = "knn base.fbin --self -k 200 --memory 8MiB --threads 2";
+    let told = run(&format!(
+        "{small} -o small.npy --distances small.fbin --json"
+    ))
+    .ok();
+    assert!(told.event("summary")["passes"].as_u64().unwrap() > 1);
+    run("knn base.fbin --self -k 200 -o large.npy --distances large.fbin").ok();
+    assert!(place.read("small.npy") == place.read("large.npy"));
+    assert!(place.read("small.fbin") == place.read("large.fbin"));
+    run("knn base.fbin --self -k 3 -o ids.npy").ok();
+    run("knn base.fbin --self -k 3 --edges -o edges.u64 --distances far.npy").ok();
+    let ids = place.read("ids.npy");
+    let (ids, _) = ids[ids.len() - 6_000 * 3 * 8..].as_chunks::<8>();
+    let pairs = ids
+        .iter()
+        .enumerate()
+        .map(|(at, id)| [(at as u64 / 3).to_le_bytes(), *id].concat());
+    assert!(place.read("edges.u64") == pairs.collect::<Vec<_>>().concat());
+    assert!(place.read("far.npy").len() > 6_000 * 3 * 4);
+    run("graph convert edges.u64 --type u64 -o near.graph --undirected").ok();
+    assert!(
+        run("graph info near.graph")
+            .ok()
+            .text()
+            .starts_with("6,000 vertices")
+    );
+}
+
+#[test]
 fn vectors_are_datasets_on_all_drives_of_a_volume_with_the_same_results() {
     let place = crate::volume::volume_in(TestDir::new());
     let numbers = whole(20_000, 16, 5);

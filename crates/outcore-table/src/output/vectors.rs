@@ -41,7 +41,7 @@ pub(crate) fn span_of(column: &ArrayRef, row: usize) -> Range<usize> {
         DataType::FixedSizeList(..) => {
             let lists = column.as_fixed_size_list();
             let len = usize::try_from(lists.value_length()).unwrap_or(0);
-            let from = lists.value_offset_at(row) as usize;
+            let from = lists.value_offset_at(row);
             from..from + len
         }
         DataType::LargeList(_) => {

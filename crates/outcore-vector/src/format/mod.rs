@@ -12,11 +12,12 @@
 //! read. All numbers are little-endian.
 
 mod element;
+pub(crate) mod known;
 pub(crate) mod start;
 
 use std::path::{Path, PathBuf};
 
-use outcore::{Error, Job, NpyHeader, Result};
+use outcore::{Error, Input, Job, NpyHeader, Result};
 use outcore_io::units;
 
 pub use element::Element;
@@ -415,6 +416,15 @@ fn read_npy(prefix: &[u8]) -> Result<Npy> {
         rows: header.rows,
         columns,
     })
+}
+
+/// The rows of a file as an input of the engine.
+pub(crate) fn input_of(file: &VectorFile) -> Input {
+    Input {
+        path: file.path.clone(),
+        header_bytes: file.header_bytes,
+        data_bytes: Some(file.data_bytes()),
+    }
 }
 
 fn corrupt(cause: impl Into<String>) -> Error {

@@ -22,22 +22,18 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use outcore::primitives::batch::Leaf;
-use outcore::primitives::gather::gather;
-use outcore::{Error, Input, Job, Result};
-use outcore_io::checksum::bytes_checksum;
+use outcore::{Error, Job, Result};
 use outcore_io::metadata::{Form, Owner};
 use outcore_io::units;
 
-use crate::format::{Container, Element, VectorFile, start};
+use crate::format::known::{BaseFacts, modified_ns};
+use crate::format::{Container, Element, VectorFile, input_of, start};
 
 pub use build::{Built, build};
 pub use lists::{ListOptions, build_lists};
 
 /// Bytes before the first record.
 const HEADER_BYTES: usize = 4096;
-/// Rows of the base that its checksum covers; fewer where they are so long that they would take more than [`SAMPLE_BYTES`].
-const SAMPLE_ROWS: u64 = 64;
-const SAMPLE_BYTES: u64 = 1 << 20;
 const NAME: &str = "vector index";
 const AGAIN: &str = "make the index again: `outcore vector index`";
 
@@ -59,40 +55,6 @@ struct Noted {
     lists: Option<lists::ListFacts>,
 }
 
-/// What an index notes of its base.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct BaseFacts {
-    /// Kind of number and dimension.
-    vectors: String,
-    rows: u64,
-    header_bytes: u64,
-    row_bytes: usize,
-    /// When the file was last changed, in nanoseconds since 1970.
-    modified_ns: i64,
-    /// The checksum of some rows, and the seed of all records'.
-    fingerprint: u64,
-}
-
-impl BaseFacts {
-    /// Of the file as it is now.
-    pub(crate) fn of(job: &Job, base: &VectorFile) -> Result<Self> {
-        Ok(BaseFacts {
-            vectors: base.type_name(),
-            rows: base.rows,
-            header_bytes: base.header_bytes,
-            row_bytes: base.row_bytes(),
-            modified_ns: modified_ns(job, &base.path)?,
-            fingerprint: fingerprint(job, base)?,
-        })
-    }
-}
-
-/// When a file was changed; a dataset never is, and says 0.
-fn modified_ns(job: &Job, path: &Path) -> Result<i64> {
-    Ok(start::facts_of(job, path)?.modified_ns as i64)
-}
-
 /// The error for a base that was changed while it was worked on.
 fn changed(base: &Path) -> Error {
     let cause = "the file was changed while it was searched or indexed";
@@ -101,28 +63,7 @@ fn changed(base: &Path) -> Error {
         .hint("work on a copy that nobody changes")
 }
 
-/// A checksum of rows from the first to the last.
-fn fingerprint(job: &Job, base: &VectorFile) -> Result<u64> {
-    let fitting = (SAMPLE_BYTES / base.row_bytes() as u64).max(2);
-    let steps = SAMPLE_ROWS.min(fitting).min(base.rows);
-    let last = base.rows - 1;
-    let positions: Vec<u64> = (0..steps)
-        .map(|step| (u128::from(last) * u128::from(step) / u128::from((steps - 1).max(1))) as u64)
-        .collect();
-    let (bytes, _) = gather(job, &[input_of(base)], base.row_bytes(), &positions)?;
-    Ok(bytes_checksum(&bytes))
-}
-
-/// The rows of a file as an input of the engine.
-pub(crate) fn input_of(file: &VectorFile) -> Input {
-    Input {
-        path: file.path.clone(),
-        header_bytes: file.header_bytes,
-        data_bytes: Some(file.data_bytes()),
-    }
-}
-
-/// The same as the source of a pass.
+/// The rows of a file as the source of a pass.
 fn leaf_of(file: &VectorFile) -> Leaf {
     Leaf {
         inputs: vec![input_of(file)],

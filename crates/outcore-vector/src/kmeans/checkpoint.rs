@@ -15,8 +15,8 @@ use outcore_io::metadata::{Form, Owner};
 use serde::{Deserialize, Serialize};
 
 use super::KmeansOptions;
+use crate::format::known::BaseFacts;
 use crate::format::{VectorFile, start};
-use crate::index::BaseFacts;
 
 const HEADER_BYTES: usize = 4096;
 const NAME: &str = "k-means checkpoint";

@@ -21,9 +21,9 @@ use super::cut;
 use super::nearest::{self, Nearest, Worst};
 use super::queries::zero_vector;
 use super::{Group, Metric, Neighbours, QUERIES_AT_ONCE};
-use crate::format::VectorFile;
+use crate::format::{VectorFile, input_of};
+use crate::index::IndexFile;
 use crate::index::record::Facts;
-use crate::index::{IndexFile, input_of};
 use crate::product::{Matrix, products};
 use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase, strange};
 

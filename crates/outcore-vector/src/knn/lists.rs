@@ -29,25 +29,22 @@ pub struct Recall {
 }
 
 impl Recall {
-    /// Searches the base for the neighbours of the first queries, as many as `options` says.
+    /// Searches the base for the neighbours of the first queries, of which the lists have `ids`.
     pub(super) fn measure(
         job: &Job,
         (base, queries): (&VectorFile, &VectorFile),
         options: &KnnOptions,
-        found: &mut Neighbours,
+        (ids, found): (&[u64], &mut Neighbours),
     ) -> Result<()> {
-        let count = options.recall_queries.min(queries.rows as usize);
-        if count == 0 {
-            return Ok(());
-        }
+        let count = ids.len() / options.k;
         let exact = KnnOptions {
             index: None,
             probes: None,
             ..options.clone()
         };
         let exact = knn(job, base, &queries.part(0, count as u64), &exact)?;
-        let each = || exact.ids.chunks(options.k).zip(found.ids.chunks(options.k));
-        let hits: usize = each()
+        let each = exact.ids.chunks(options.k).zip(ids.chunks(options.k));
+        let hits: usize = each
             .map(|(exact, found)| exact.iter().filter(|id| found.contains(id)).count())
             .sum();
         found.read_bytes += exact.read_bytes;

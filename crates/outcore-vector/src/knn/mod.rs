@@ -13,7 +13,7 @@
 //! number of bits that differ, which is counted for every row ([`bits`]).
 //!
 //! Bounds: one read of the base for each group of queries, and the fewest groups that fit into the memory. Memory is
-//! 12 bytes a number of a query, 16 bytes a neighbour for each thread and for the result, and the scan's.
+//! 12 bytes a number of a query of the group, 16 bytes a neighbour for each thread and 48 for its result, and the scan's.
 
 mod bits;
 mod cut;
@@ -134,10 +134,31 @@ pub struct Neighbours {
     pub phases: Vec<Phase>,
 }
 
+impl Neighbours {
+    /// Before anything is searched.
+    fn none_yet(k: usize) -> Self {
+        Neighbours {
+            k,
+            ids: Vec::new(),
+            distances: Vec::new(),
+            passes: 0,
+            read_bytes: 0,
+            measured: 0,
+            gathered: 0,
+            index_failed: false,
+            lists_read: 0,
+            recall: None,
+            phases: Vec::new(),
+        }
+    }
+}
+
 /// Queries that are multiplied at a time.
 const QUERIES_AT_ONCE: usize = 256;
 /// A group of fewer queries is not split for the sake of more threads.
 const GROUP_MIN: usize = 64;
+/// Memory of a neighbour that was found, for whoever takes it, too.
+const RESULT_BYTES: u64 = 48;
 /// More would be a table, not a search.
 const K_MAX: usize = 1 << 16;
 
@@ -145,12 +166,42 @@ const K_MAX: usize = 1 << 16;
 ///
 /// # Errors
 /// Usage: dimensions that differ, more neighbours than rows, a number that is none, a zero vector whose cosine is asked
-/// for. Memory: not even one query fits. What reading fails with.
+/// for. Memory: not even one query fits, or the result does not. What reading fails with.
 pub fn knn(
     job: &Job,
     base: &VectorFile,
     queries: &VectorFile,
     options: &KnnOptions,
+) -> Result<Neighbours> {
+    let count = queries.rows.saturating_mul(options.k as u64);
+    let _result = job.budget.reserve("neighbours", count.saturating_mul(16))?;
+    let (mut ids, mut distances) = (Vec::new(), Vec::new());
+    let found = knn_each(job, base, queries, options, &mut |found| {
+        ids.extend_from_slice(&found.ids);
+        distances.extend_from_slice(&found.distances);
+        Ok(())
+    })?;
+    Ok(Neighbours {
+        ids,
+        distances,
+        ..found
+    })
+}
+
+/// Takes the neighbours of some queries, those that follow on those before.
+pub type TakeNeighbours<'t> = dyn FnMut(&Neighbours) -> Result<()> + 't;
+
+/// The same, where `take` gets the neighbours of the queries of each pass as soon as they are found, so that they need not fit into the
+/// memory together. What comes back has none.
+///
+/// # Errors
+/// As [`knn`], and what `take` fails with.
+pub fn knn_each(
+    job: &Job,
+    base: &VectorFile,
+    queries: &VectorFile,
+    options: &KnnOptions,
+    take: &mut TakeNeighbours<'_>,
 ) -> Result<Neighbours> {
     let allowed = options.subset.as_deref();
     let allowed = allowed
@@ -158,21 +209,7 @@ pub fn knn(
         .transpose()?;
     check(base, queries, options, allowed.as_ref())?;
     let (k, count) = (options.k, queries.rows as usize);
-    let result_bytes = (count as u64).saturating_mul(k as u64 * 16);
-    let _result = job.budget.reserve("neighbours", result_bytes)?;
-    let mut found = Neighbours {
-        k,
-        ids: Vec::with_capacity(count * k),
-        distances: Vec::with_capacity(count * k),
-        passes: 0,
-        read_bytes: 0,
-        measured: 0,
-        gathered: 0,
-        index_failed: false,
-        lists_read: 0,
-        recall: None,
-        phases: Vec::new(),
-    };
+    let mut found = Neighbours::none_yet(k);
     let index = options.index.as_deref();
     let index = index
         .map(|path| AnyIndex::open(job, path, base))
@@ -183,11 +220,17 @@ pub fn knn(
         None => (None, None),
     };
     let probes = lists::check(options, lists.as_ref())?;
+    let recall_count = match &lists {
+        Some(lists) if probes < lists.count() => options.recall_queries.min(count),
+        _ => 0,
+    };
+    let mut first_ids = Vec::new();
     let mut from = 0;
     while from < count {
         let index = index.as_ref().filter(|_| !found.index_failed);
         let memory = |group: usize| {
-            let shared_bytes = Queries::memory_bytes(queries, options.metric, group);
+            let result_bytes = group as u64 * k as u64 * RESULT_BYTES;
+            let shared_bytes = Queries::memory_bytes(queries, options.metric, group) + result_bytes;
             match (index, &lists) {
                 (Some(_), _) => (indexed::memory_bytes(job, base, group, k), shared_bytes),
                 (None, Some(lists)) => {
@@ -239,9 +282,14 @@ pub fn knn(
             },
         }
         from += group.queries.count();
+        let missing = (recall_count * k).saturating_sub(first_ids.len());
+        first_ids.extend(found.ids.iter().take(missing));
+        take(&found)?;
+        found.ids.clear();
+        found.distances.clear();
     }
-    if lists.is_some_and(|lists| probes < lists.count()) {
-        lists::Recall::measure(job, (base, queries), options, &mut found)?;
+    if recall_count > 0 {
+        lists::Recall::measure(job, (base, queries), options, (&first_ids, &mut found))?;
     }
     Ok(found)
 }

@@ -64,6 +64,7 @@ pub(crate) mod sources;
 mod summary;
 pub mod table;
 pub mod tables;
+pub mod together;
 pub mod turned;
 pub mod write;
 

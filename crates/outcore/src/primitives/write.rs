@@ -17,11 +17,11 @@ use bytemuck::Pod;
 use super::ahead::Run;
 use super::append::{self, Appender, At, InSequence, Placing, areas_for};
 use super::batch::{Leaf, Sequence, Yield};
-use super::gather::InMemory;
 use super::pass::{BESIDE, Demand, Geometry, Pass, RESULTS, shield};
 use super::pieces::{Lanes, Sources};
 use super::producer::{Emit, Producer, Typed};
 use super::summary::{PassPlan, Summary, plan_phase};
+use super::together::Together;
 use crate::ends::stage_output;
 use crate::ends::{Forecast, MakeHeader, Output};
 use crate::job::Job;
@@ -209,14 +209,15 @@ pub(crate) fn write_placed<P: Producer>(
 /// # Errors
 /// [`crate::Kind::Usage`] for a file that exists, unless `replace`; what writing fails with. Nothing is left behind.
 pub fn write_together(job: &Job, files: &[(&Path, &[u8])], replace: bool) -> Result<Summary> {
-    let Some(((path, bytes), beside)) = files.split_first() else {
-        return Err(Error::usage("create output", "no file is named"));
-    };
-    let items = InMemory {
-        bytes,
-        item_bytes: 1,
-    };
-    produce_beside(job, &items, &Output::from(*path), (beside, replace))
+    let lens: Vec<(&Path, u64)> = files
+        .iter()
+        .map(|(path, bytes)| (*path, bytes.len() as u64))
+        .collect();
+    let mut together = Together::create(job, &lens, replace)?;
+    for (file, (_, bytes)) in files.iter().enumerate() {
+        together.write(file, 0, bytes)?;
+    }
+    together.publish()
 }
 
 /// Writes what `producer` makes to the file `output`, and files beside it that are in memory; all of them appear, or none. Only of producers

@@ -224,18 +224,22 @@ fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Result<u8> {
         .with("output", json!(target.name().display().to_string()))
         .with("records_in", json!(records))
         .with("phases", phases_json(&phases));
-    let seconds = summary.seconds;
-    context.reporter.summary(&summary);
-    context.reporter.human(&format!(
-        "{LOOKUP}: {} among {}, {} in {}: {}",
-        units::counted(count as u64, "key"),
-        units::counted(records, if is_view { "record" } else { "line" }),
-        units::bytes(read_bytes),
-        units::seconds(seconds),
-        rate_text(read_bytes, seconds),
-    ));
+    let noun = if is_view { "record" } else { "line" };
+    tell(context, &summary, &units::counted(records, noun));
     context.reporter.phases(&phases, args.input.explain);
     Ok(0)
+}
+
+/// Says what was looked up.
+fn tell(context: &Context, summary: &Summary, among: &str) {
+    context.reporter.summary(summary);
+    context.reporter.human(&format!(
+        "{LOOKUP}: {} among {among}, {} in {}: {}",
+        units::counted(summary.records, "key"),
+        units::bytes(summary.read_bytes),
+        units::seconds(summary.seconds),
+        rate_text(summary.read_bytes, summary.seconds),
+    ));
 }
 
 /// What cannot be asked of a view or of lines.

@@ -8,10 +8,10 @@ use outcore::Result;
 use outcore_io::units;
 use outcore_vector::format::VectorFile;
 use outcore_vector::knn::{self, KnnOptions, Metric, Neighbours, RECALL_QUERIES};
-use outcore_vector::results::{self, Array, ResultFile};
+use outcore_vector::results::{self, Array, NewRows, RowsWriter};
 use serde_json::json;
 
-use super::{Run, range};
+use super::{NO_DISTANCES, Run, range};
 use crate::cli::vectors::{KnnArgs, MetricName};
 use crate::context::Context;
 use crate::measure::rate_text;
@@ -50,22 +50,45 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     let (base, queries) = run.base_and_queries(args)?;
     results::check_name(&args.output, Array::Ids(&[]))?;
     if let Some(path) = &args.distances {
-        let (numbers, wide) = (&[][..], false);
-        results::check_name(path, Array::Floats { numbers, wide })?;
+        results::check_name(path, NO_DISTANCES)?;
     }
     let found = run.watch(|job| {
-        let found = knn::knn(job, &base, &queries, &options)?;
-        let (numbers, wide) = (&found.distances[..], false);
-        let file = |path, array| ResultFile {
-            path,
-            array,
-            dimension: Some(found.k),
+        let k = options.k as u64;
+        let ids = NewRows {
+            path: run.place_of(&args.output),
+            kind: Array::Ids(&[]),
+            dimension: if args.edges { 2 } else { options.k },
+            rows: if args.edges {
+                queries.rows * k
+            } else {
+                queries.rows
+            },
         };
-        let mut files = vec![file(run.place_of(&args.output), Array::Ids(&found.ids))];
+        let mut files = vec![ids];
         if let Some(path) = &args.distances {
-            files.push(file(run.place_of(path), Array::Floats { numbers, wide }));
+            files.push(NewRows {
+                path: run.place_of(path),
+                kind: NO_DISTANCES,
+                dimension: if args.edges { 1 } else { options.k },
+                ..ids
+            });
         }
-        results::write_all(job, &files, args.run.force)?;
+        let mut writer = RowsWriter::create(job, &files, args.run.force)?;
+        let (mut first, mut edges) = (0, Vec::new());
+        let found = knn::knn_each(job, &base, &queries, &options, &mut |found| {
+            let (numbers, wide) = (&found.distances[..], false);
+            let distances = Array::Floats { numbers, wide };
+            if !args.edges {
+                return writer.append(&[Array::Ids(&found.ids), distances]);
+            }
+            edges.clear();
+            for (query, ids) in (first..).zip(found.ids.chunks(options.k)) {
+                edges.extend(ids.iter().flat_map(|id| [query, *id]));
+            }
+            first += (found.ids.len() / options.k) as u64;
+            writer.append(&[Array::Ids(&edges), distances])
+        })?;
+        writer.publish()?;
         Ok(found)
     })?;
     tell(context, &run, args, (&base, &queries), &found);

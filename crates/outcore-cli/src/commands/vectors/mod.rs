@@ -16,6 +16,7 @@ use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::default_scratch_dir;
 use outcore_io::output::parent_of;
 use outcore_vector::format::VectorFile;
+use outcore_vector::results::Array;
 use serde_json::json;
 
 use crate::cli::DriveArgs;
@@ -29,6 +30,12 @@ use crate::resources;
 pub(crate) use files::run as vector;
 pub(crate) use kmeans::kmeans;
 pub(crate) use knn::knn;
+
+/// An array of distances, to say what a file will hold.
+const NO_DISTANCES: Array<'static> = Array::Floats {
+    numbers: &[],
+    wide: false,
+};
 
 /// A run of a command on vectors.
 struct Run<'a> {

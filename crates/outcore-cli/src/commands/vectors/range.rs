@@ -11,15 +11,10 @@ use outcore_vector::knn::{self, Metric, RangeOptions};
 use outcore_vector::results::{self, Array, ResultFile};
 use serde_json::json;
 
-use super::Run;
+use super::{NO_DISTANCES, Run};
 use crate::cli::vectors::{KnnArgs, PairsArgs};
 use crate::context::Context;
 use crate::measure::rate_text;
-
-const NO_DISTANCES: Array<'static> = Array::Floats {
-    numbers: &[],
-    wide: false,
-};
 
 /// All pairs of near vectors.
 pub(crate) fn pairs(context: &Context, args: &PairsArgs) -> Result<u8> {

@@ -1,0 +1,62 @@
+//! What is noted of a file of vectors by what belongs to it, so that another file, or one that has changed, is told.
+//!
+//! Contract: type, length, time of change, and a checksum of rows spread over the file. Two files with the same notes are taken for one.
+
+use std::path::Path;
+
+use outcore::primitives::gather::gather;
+use outcore::{Job, Result};
+use outcore_io::checksum::bytes_checksum;
+use serde::{Deserialize, Serialize};
+
+use super::{VectorFile, input_of, start};
+
+/// Rows of a file that its checksum covers; fewer where they are so long that they would take more than [`SAMPLE_BYTES`].
+const SAMPLE_ROWS: u64 = 64;
+const SAMPLE_BYTES: u64 = 1 << 20;
+
+/// What is noted of a file of vectors, to know it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BaseFacts {
+    /// Kind of number and dimension.
+    pub(crate) vectors: String,
+    pub(crate) rows: u64,
+    pub(crate) header_bytes: u64,
+    pub(crate) row_bytes: usize,
+    /// When the file was last changed, in nanoseconds since 1970.
+    pub(crate) modified_ns: i64,
+    /// The checksum of some rows, and the seed of all records'.
+    pub(crate) fingerprint: u64,
+}
+
+impl BaseFacts {
+    /// Of the file as it is now.
+    pub(crate) fn of(job: &Job, base: &VectorFile) -> Result<Self> {
+        Ok(BaseFacts {
+            vectors: base.type_name(),
+            rows: base.rows,
+            header_bytes: base.header_bytes,
+            row_bytes: base.row_bytes(),
+            modified_ns: modified_ns(job, &base.path)?,
+            fingerprint: fingerprint(job, base)?,
+        })
+    }
+}
+
+/// When a file was changed; a dataset never is, and says 0.
+pub(crate) fn modified_ns(job: &Job, path: &Path) -> Result<i64> {
+    Ok(start::facts_of(job, path)?.modified_ns as i64)
+}
+
+/// A checksum of rows from the first to the last.
+fn fingerprint(job: &Job, base: &VectorFile) -> Result<u64> {
+    let fitting = (SAMPLE_BYTES / base.row_bytes() as u64).max(2);
+    let steps = SAMPLE_ROWS.min(fitting).min(base.rows);
+    let last = base.rows - 1;
+    let positions: Vec<u64> = (0..steps)
+        .map(|step| (u128::from(last) * u128::from(step) / u128::from((steps - 1).max(1))) as u64)
+        .collect();
+    let (bytes, _) = gather(job, &[input_of(base)], base.row_bytes(), &positions)?;
+    Ok(bytes_checksum(&bytes))
+}

@@ -1,0 +1,133 @@
+//! Files that are written piece by piece and appear together: results that are made one after another, and may be larger than the memory.
+//!
+//! Contract: the length of each file is known before. Pieces come in any order and cover each file exactly once; all files are published
+//! by [`Together::publish`], or none: dropped before, nothing is left.
+//!
+//! Bounds: memory is four areas of a 64th of it, at most 256 KiB each, and the border blocks that wait for their other side.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::summary::Summary;
+use crate::ends::Phases;
+use crate::job::Job;
+use crate::partition::task::write_in_place;
+use crate::writer::Writer;
+use outcore_io::memory::{BLOCK_BYTES, Pool};
+use outcore_io::output::{Room, ShardPlan, StagedOutput};
+use outcore_io::port::{Port, Volume};
+use outcore_io::transfers::wait_behind;
+use outcore_io::{Error, Result};
+
+const AREA_BYTES_MIN: u64 = 8 << 10;
+const AREA_BYTES_MAX: u64 = 256 << 10;
+const AREAS: usize = 4;
+/// Slots for border blocks in flight.
+const EDGE_SLOTS: usize = 8;
+const RESULTS: &str = "results on their way to files";
+
+/// See the module.
+pub struct Together {
+    volume: Volume,
+    staged: StagedOutput,
+    writer: Writer,
+    port: Port,
+    pool: Pool,
+    /// Where each file begins among all, and where the last one ends.
+    starts_bytes: Vec<u64>,
+    phases: Phases,
+}
+
+impl Together {
+    /// Stages files of these lengths.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for a file that exists, unless `replace`, and for no file at all; [`crate::Kind::Memory`]; what making files
+    /// fails with.
+    pub fn create(job: &Job, files: &[(&Path, u64)], replace: bool) -> Result<Self> {
+        if files.is_empty() {
+            return Err(Error::usage("create output", "no file is named"));
+        }
+        if let Some((path, _)) = files.iter().find(|(path, _)| !replace && path.exists()) {
+            return Err(Error::usage("create output", "it exists already")
+                .path(path)
+                .hint("allow overwriting with --force"));
+        }
+        let phases = Phases::start();
+        let volume = Volume::new(Arc::clone(&job.device), &[])?;
+        let area_bytes = (job.budget.free_bytes() / 64).clamp(AREA_BYTES_MIN, AREA_BYTES_MAX);
+        let area_bytes = area_bytes.next_multiple_of(BLOCK_BYTES as u64) as usize;
+        let pool = Pool::new(&job.budget, RESULTS, area_bytes, AREAS)?;
+        let edge_pool = Pool::new(&job.budget, RESULTS, BLOCK_BYTES, EDGE_SLOTS)?;
+        let mut starts_bytes = vec![0];
+        let plans = files.iter().map(|(path, len_bytes)| {
+            let start_bytes = starts_bytes.last().copied().unwrap_or(0);
+            starts_bytes.push(start_bytes + len_bytes);
+            ShardPlan {
+                path: path.to_path_buf(),
+                header: Vec::new(),
+                start_bytes,
+                len_bytes: *len_bytes,
+            }
+        });
+        let plans = plans.collect();
+        let staged = StagedOutput::stage(&volume, plans, None, replace, Room::Exactly)?;
+        Ok(Together {
+            writer: Writer::new(&staged, edge_pool),
+            port: volume.port()?,
+            volume,
+            staged,
+            pool,
+            starts_bytes,
+            phases,
+        })
+    }
+
+    /// Writes a piece of a file.
+    ///
+    /// # Errors
+    /// What writing fails with, of this piece or of one before.
+    pub fn write(&mut self, file: usize, at_bytes: u64, mut bytes: &[u8]) -> Result<()> {
+        let mut at_bytes = self.starts_bytes[file] + at_bytes;
+        while !bytes.is_empty() {
+            let mut area = loop {
+                match self.pool.take() {
+                    Some(area) => break area,
+                    None => wait_behind(&mut self.port)?,
+                }
+            };
+            let phase = self.writer.phase(at_bytes);
+            let (now, rest) = bytes.split_at(bytes.len().min(area.len() - phase));
+            area[phase..phase + now.len()].copy_from_slice(now);
+            let place = (phase, now.len(), at_bytes);
+            write_in_place(
+                &self.writer,
+                &mut self.port,
+                area,
+                place.0,
+                place.1,
+                place.2,
+            )?;
+            at_bytes += now.len() as u64;
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// Makes the files appear.
+    ///
+    /// # Errors
+    /// What writing and publishing fail with; nothing is left then.
+    pub fn publish(mut self) -> Result<Summary> {
+        let end_bytes = self.starts_bytes.last().copied().unwrap_or(0);
+        self.writer.finish(&mut self.port, end_bytes)?;
+        self.phases.end("write", &self.volume);
+        self.staged.publish(&self.volume, end_bytes)?;
+        self.phases.end("publish", &self.volume);
+        let summary = Summary::of_pass(&self.volume, (self.phases, &[]), (0, 0), 0);
+        Ok(Summary {
+            passes: 0,
+            ..summary
+        })
+    }
+}

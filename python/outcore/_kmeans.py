@@ -1,0 +1,363 @@
+"""k-means over vectors far larger than memory, with scikit-learn's names.
+
+Files of vectors are read where they lie; arrays in memory are written to a temporary file first. Results are the same for any memory and
+threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from . import _outcore
+from ._api import _SEED, Size, StrPath, _optional, _path, _resources
+from ._errors import UsageError, usage
+from ._units import whole
+from ._vector import _file_of, _rows_of
+from ._wire import KmeansRequest, LabelRequest
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_STARTS = ("k-means++", "k-means||", "random")
+
+
+def _as_not_fitted(error: UsageError) -> UsageError:
+    """The error, which is also what scikit-learn raises in its place, where that is in use."""
+    exceptions: Any = sys.modules.get("sklearn.exceptions")
+    if exceptions is None:
+        return error
+    kind: Any = type("NotFittedError", (UsageError, exceptions.NotFittedError), {})
+    made: UsageError = kind(*error.args)
+    made.operation, made.cause, made.hint = error.operation, error.cause, error.hint
+    return made
+
+
+class KMeans:
+    """k-means over vectors on drives, with scikit-learn's names.
+
+        >>> model = outcore.KMeans(64, memory="2GiB").fit("base.fbin")
+        >>> model.cluster_centers_, model.inertia_
+
+    Args:
+        n_clusters: Clusters.
+        init: `"k-means++"` (on a sample), `"k-means||"` (on all vectors, by three passes), `"random"`, or
+            an array or file of centroids to start from.
+        n_init: Runs from different starts, of which the one with the least inertia is kept.
+        max_iter: Iterations, at most.
+        tol: The run ends when the squares of all moves of centroids sum to no more than this part of
+            the mean variance of the columns.
+        random_state: Seed of the starts; the same result each time if it is `None`, too.
+        spherical: Take vectors and centroids at norm 1.
+        checkpoint: A file that has the centroids between iterations: the same call goes on from there if it was stopped. It goes when the
+            run is done. Only of one run.
+        dtype: The type of raw numbers, such as `"f32x768"`.
+        memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
+        threads: Compute threads; by default all processors.
+        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
+        volume: The drives file of a volume, of which files may be datasets (`"@name"`); by default that of `OUTCORE_VOLUME`.
+
+    Attributes:
+        cluster_centers_: Centroids, an array of `float64`.
+        inertia_: The sum of the squared distances of all vectors to their centroids.
+        n_iter_: Iterations.
+        labels_: The cluster of each vector; a pass over the base when they are first asked for.
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "k-means++",
+        n_init: int = 1,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        random_state: int | None = None,
+        spherical: bool = False,
+        checkpoint: StrPath | None = None,
+        dtype: str | None = None,
+        memory: Size | None = None,
+        threads: SupportsIndex | None = None,
+        io: str | None = None,
+        volume: StrPath | None = None,
+    ) -> None:
+        self.checkpoint = checkpoint
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.spherical = spherical
+        self.dtype = dtype
+        self.memory = memory
+        self.threads = threads
+        self.io = io
+        self.volume = volume
+
+    cluster_centers_: npt.NDArray[np.float64]
+    _labels: npt.NDArray[np.int32] | None
+
+    _PARAMETERS: tuple[str, ...] = (
+        "n_clusters", "init", "n_init", "max_iter", "tol", "random_state", "spherical",
+        "checkpoint", "dtype", "memory", "threads", "io", "volume",
+    )  # fmt: skip
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments, by name."""
+        return {name: getattr(self, name) for name in self._PARAMETERS}
+
+    def set_params(self, **params: Any) -> KMeans:
+        """Sets arguments by name."""
+        for name, value in params.items():
+            if name not in self._PARAMETERS:
+                hint = f"there are {', '.join(self._PARAMETERS)}"
+                raise usage("set parameters", f"{name!r} is unknown", hint)
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator; only scikit-learn calls this, so it is there."""
+        utils: Any = importlib.import_module("sklearn.utils")
+        target_tags = utils.TargetTags(required=False)
+        return utils.Tags(
+            estimator_type="clusterer", target_tags=target_tags, input_tags=utils.InputTags()
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "cluster_centers_")
+
+    def fit(self, X: Any, y: None = None) -> KMeans:
+        """Clusters the vectors of a file or an array."""
+        found = self._run(X, self.init)
+        self.n_iter_ = int(found["iterations"])
+        self._fitted = X
+        self._labels = None
+        return self
+
+    def _batches(self) -> tuple[int | None, int | None]:
+        """The rows of a batch, and how many batches in turn may bring no improvement."""
+        return None, None
+
+    def _run(
+        self, X: Any, start: Any, row_counts: list[int] | None = None, *, is_partial: bool = False
+    ) -> Any:
+        """Clusters vectors, keeps what was found, and gives the facts of the run."""
+        centroids, found = self._cluster(X, start, row_counts, is_partial=is_partial)
+        self.cluster_centers_ = centroids
+        self.inertia_ = float(found["inertia"])
+        self.n_features_in_ = int(found["dimension"])
+        return found
+
+    def _cluster(
+        self,
+        X: Any,
+        start: Any,
+        row_counts: list[int] | None = None,
+        *,
+        is_partial: bool = False,
+        iterations: int | None = None,
+    ) -> tuple[npt.NDArray[np.float64], Any]:
+        """Clusters vectors: centroids and the facts of the run."""
+        import numpy
+
+        with contextlib.ExitStack() as files:
+            base = files.enter_context(_file_of(X, "vectors"))
+            is_named = isinstance(start, str) and start in _STARTS
+            init = start if is_named else files.enter_context(_file_of(start, "centroids"))
+            is_kept = self.checkpoint is not None and iterations is None
+            # Without iterations nothing moves, and there are no batches.
+            batch_rows, patience = (None, None) if iterations == 0 else self._batches()
+            request = KmeansRequest(
+                base=base,
+                type_name=self.dtype,
+                k=whole("n_clusters", self.n_clusters),
+                init=init,
+                batch_rows=batch_rows,
+                patience=patience,
+                row_counts=row_counts,
+                is_partial=is_partial,
+                iterations=whole("max_iter", self.max_iter if iterations is None else iterations),
+                tolerance=float(self.tol),
+                runs=whole("n_init", self.n_init),
+                seed=1 if self.random_state is None else whole("random_state", self.random_state),
+                spherical=bool(self.spherical),
+                checkpoint=_optional(self.checkpoint if is_kept else None),
+                resources=self._limits(),
+            )
+            centroids, facts = _outcore.vector_kmeans(request, None)
+        found = json.loads(facts)
+        numbers = numpy.frombuffer(centroids, "<f8")
+        return numbers.reshape(-1, found["dimension"]), found
+
+    @property
+    def labels_(self) -> npt.NDArray[np.int32]:
+        """The cluster of each vector that was clustered."""
+        self._check_fitted()
+        if self._labels is None:
+            self._labels = self.predict(self._fitted)
+        return self._labels
+
+    def predict(self, X: Any) -> npt.NDArray[np.int32]:
+        """The nearest centroid of each vector of a file or an array, as an array in memory."""
+        import numpy
+
+        with tempfile.TemporaryDirectory(prefix="outcore-") as place:
+            labels = os.path.join(place, "labels.npy")
+            self.label(X, labels)
+            return numpy.load(labels)  # type: ignore[no-any-return]
+
+    def label(self, X: Any, path: StrPath, *, force: bool = False) -> None:
+        """Writes the nearest centroid of each vector to a file, whole or not at all."""
+        self._check_fitted()
+        X = self._check_features(X)
+        with contextlib.ExitStack() as files:
+            request = LabelRequest(
+                base=files.enter_context(_file_of(X, "vectors")),
+                type_name=self.dtype,
+                centroids=files.enter_context(_file_of(self.cluster_centers_, "centroids")),
+                spherical=bool(self.spherical),
+                output=_path(path),
+                force=bool(force),
+                resources=self._limits(),
+            )
+            _outcore.vector_label(request, None)
+
+    def score(self, X: Any, y: None = None) -> float:
+        """The negative of the sum of the squared distances of the vectors of a file or an array to their centroids."""
+        self._check_fitted()
+        _, found = self._cluster(self._check_features(X), self.cluster_centers_, iterations=0)
+        return -float(found["inertia"])
+
+    def fit_predict(self, X: Any, y: None = None) -> npt.NDArray[np.int32]:
+        """Clusters vectors, and gives the cluster of each."""
+        return self.fit(X).labels_
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "cluster_centers_"):
+            error = usage("cluster vectors", "nothing has been clustered", "call fit first")
+            raise _as_not_fitted(error)
+
+    def _check_features(self, X: Any) -> Any:
+        """The vectors, where they are an array, once it is known that they are like those that were clustered."""
+        if isinstance(X, (str, os.PathLike)):
+            return X
+        array = _rows_of(X, "vectors")
+        if array.shape[1] != self.n_features_in_:
+            cause = (
+                f"X has {array.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+            raise usage("cluster vectors", cause, "give vectors like those that were clustered")
+        return array
+
+    def _limits(self) -> Any:
+        return _resources(self.memory, self.threads, (), self.io, None, _SEED, self.volume)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n_clusters={self.n_clusters})"
+
+
+class MiniBatchKMeans(KMeans):
+    """k-means by mini-batches (Sculley 2010), with scikit-learn's names.
+
+        >>> model = outcore.MiniBatchKMeans(4096, batch_size=65536).fit("base.fbin")
+        >>> for batch in batches:
+        ...     model.partial_fit(batch)
+
+    Each step draws rows of the file at random and moves centroids to the means of all rows that they were
+    given so far. `fit` reads the file once at the end, for the inertia.
+
+    Args:
+        n_clusters: Clusters.
+        init: As in `KMeans`.
+        n_init: As in `KMeans`.
+        max_iter: Batches have this many times the rows of the file in all, at most.
+        batch_size: Rows of a batch; at most those of the file.
+        tol: As in `KMeans`, for the moves of one batch; by default it ends nothing.
+        max_no_improvement: The run ends when this many batches in a row have not improved the smoothed
+            distance; `None` for never.
+        random_state: Seed of the start and the batches; the same result each time if it is `None`, too.
+        spherical: As in `KMeans`.
+        dtype: As in `KMeans`.
+        memory: As in `KMeans`.
+        threads: As in `KMeans`.
+        io: As in `KMeans`.
+        volume: As in `KMeans`.
+
+    Attributes:
+        cluster_centers_: Centroids, an array of `float64`.
+        counts_: Rows that each centroid was given so far; after `fit`, the rows of each cluster.
+        inertia_: As in `KMeans`; after `partial_fit`, that of the last batch before centroids moved.
+        n_steps_: Batches.
+        n_iter_: How often as many rows as the file has were drawn, rounded up.
+        labels_: As in `KMeans`; after `partial_fit`, those of the last batch.
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "k-means++",
+        n_init: int = 1,
+        max_iter: int = 100,
+        batch_size: int = 1024,
+        tol: float = 0.0,
+        max_no_improvement: int | None = 10,
+        random_state: int | None = None,
+        spherical: bool = False,
+        dtype: str | None = None,
+        memory: Size | None = None,
+        threads: SupportsIndex | None = None,
+        io: str | None = None,
+        volume: StrPath | None = None,
+    ) -> None:
+        super().__init__(
+            n_clusters, init=init, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state,
+            spherical=spherical, dtype=dtype, memory=memory, threads=threads, io=io, volume=volume,
+        )  # fmt: skip
+        self.batch_size = batch_size
+        self.max_no_improvement = max_no_improvement
+
+    _PARAMETERS = (
+        *(name for name in KMeans._PARAMETERS if name != "checkpoint"),
+        "batch_size",
+        "max_no_improvement",
+    )
+
+    def _batches(self) -> tuple[int | None, int | None]:
+        most = self.max_no_improvement
+        patience = None if most is None else whole("max_no_improvement", most)
+        return whole("batch_size", self.batch_size), patience
+
+    def fit(self, X: Any, y: None = None) -> MiniBatchKMeans:
+        """Clusters the vectors of a file or an array."""
+        found = self._run(X, self.init)
+        self._take(X, found)
+        self.n_steps_ = int(found["iterations"])
+        drawn = self.n_steps_ * min(whole("batch_size", self.batch_size), found["rows"])
+        self.n_iter_ = -(-drawn // found["rows"])
+        return self
+
+    def partial_fit(self, X: Any, y: None = None) -> MiniBatchKMeans:
+        """Takes the vectors of a file or an array as one batch."""
+        is_first = not hasattr(self, "cluster_centers_")
+        X = X if is_first else self._check_features(X)
+        start = self.init if is_first else self.cluster_centers_
+        counts = None if is_first else [int(count) for count in self.counts_]
+        self._take(X, self._run(X, start, counts, is_partial=True))
+        self.n_steps_ = 1 if is_first else self.n_steps_ + 1
+        return self
+
+    def _take(self, X: Any, found: Any) -> None:
+        import numpy
+
+        self.counts_: npt.NDArray[np.int64] = numpy.array(found["row_counts"], "i8")
+        self._fitted = X
+        self._labels = None
