@@ -68,5 +68,5 @@ def lookup(
     view = LineView.__new__(LineView)
     view._open(path, resources, None, None, _outcore.sorted_lines(path, end, resources))
     keys: Any = values
-    ranks: npt.NDArray[np.int64] = view.search([os.fsencode(line) for line in keys], side)  # type: ignore[call-overload]
+    ranks: npt.NDArray[np.int64] = view.search([os.fsencode(line) for line in keys], side)
     return ranks

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    Side = Literal["left", "right"]
-
 _BATCH_BYTES = 64 << 20
 Key = Union[str, bytes, int, float, "tuple[Any, ...]"]
 
@@ -211,14 +209,14 @@ class View(_Sorted):
         return gathered(parts, self._asked, least_bytes, as_read, dtype, copy)
 
     @overload
-    def search(self, key: Key, side: Side = "left") -> int: ...
+    def search(self, key: Key, side: str = "left") -> int: ...
 
     @overload
     def search(
-        self, key: npt.NDArray[Any] | list[Any], side: Side = "left"
+        self, key: npt.NDArray[Any] | list[Any], side: str = "left"
     ) -> npt.NDArray[np.int64]: ...
 
-    def search(self, key: Any, side: Side = "left") -> int | npt.NDArray[np.int64]:
+    def search(self, key: Any, side: str = "left") -> int | npt.NDArray[np.int64]:
         """The place of the first record whose key is not before `key`, as `bisect_left` has it; or of many.
 
         A key of several numbers or strings is a tuple of them. Many keys are a list of such, or an array: of whole records, of which
@@ -284,15 +282,15 @@ class LineView(_Sorted):
         return bytes(self._read(start, stop)).removesuffix(end).split(end)
 
     @overload
-    def search(self, line: bytes | str, side: Side = "left") -> int: ...
+    def search(self, line: bytes | str, side: str = "left") -> int: ...
 
     @overload
     def search(
-        self, line: list[bytes] | list[str], side: Side = "left"
+        self, line: list[bytes] | list[str], side: str = "left"
     ) -> npt.NDArray[np.int64]: ...
 
     def search(
-        self, line: bytes | str | list[bytes] | list[str], side: Side = "left"
+        self, line: bytes | str | list[bytes] | list[str], side: str = "left"
     ) -> int | npt.NDArray[np.int64]:
         """The place of the first line whose key is not before that of `line`, or those of many lines.
 

@@ -115,7 +115,9 @@ fn by_library(path: &Path, format: TableFormat) -> RecordBatch {
                 reader.map(std::result::Result::unwrap).collect(),
             )
         }
-        TableFormat::Csv | TableFormat::JsonLines => unreachable!("text has tests of its own"),
+        TableFormat::Csv | TableFormat::JsonLines | TableFormat::Vectors => {
+            unreachable!("text has tests of its own")
+        }
     };
     concat_batches(&schema, &batches).unwrap()
 }
