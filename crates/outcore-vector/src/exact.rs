@@ -25,13 +25,14 @@ const LANES: usize = 8;
 fn sum(a: &[f64], b: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
     let mut lanes = [0.0; LANES];
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-    for (a, b) in a.iter().zip(b) {
+    // N.B. By index: chains of iterators are not inlined into long loops that are compiled for the processor.
+    for at in 0..a.len().min(b.len()) {
         for lane in 0..LANES {
-            lanes[lane] += term(a[lane], b[lane]);
+            lanes[lane] += term(a[at][lane], b[at][lane]);
         }
     }
-    for (lane, (a, b)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
-        *lane += term(*a, *b);
+    for at in 0..a_rest.len().min(b_rest.len()) {
+        lanes[at] += term(a_rest[at], b_rest[at]);
     }
     let [a, b, c, d, e, f, g, h] = lanes;
     ((a + e) + (c + g)) + ((b + f) + (d + h))

@@ -35,6 +35,7 @@ impl<'a> Matrix<'a> {
     }
 
     /// One of the vectors.
+    #[inline(always)]
     pub(crate) fn row(&self, index: usize) -> &'a [f32] {
         &self.numbers[index * self.stride..][..self.dimension]
     }
@@ -97,21 +98,35 @@ pub(crate) fn vectorized<T>(work: impl FnOnce() -> T) -> T {
     pulp::Arch::new().dispatch(work)
 }
 
-/// The sum of squares of a vector, in f32.
-#[inline(always)]
-pub(crate) fn sum_of_squares(vector: &[f32]) -> f32 {
-    const LANES: usize = 16;
-    let mut lanes = [0.0_f32; LANES];
-    let (chunks, rest) = vector.as_chunks::<LANES>();
-    for chunk in chunks {
-        for lane in 0..LANES {
-            lanes[lane] += chunk[lane] * chunk[lane];
+/// The sum of squares of each vector, in f32, in any order.
+pub(crate) fn squares_of(matrix: Matrix<'_>, out: &mut [f32]) {
+    pulp::Arch::new().dispatch(Squares { matrix, out });
+}
+
+/// See [`squares_of`].
+struct Squares<'a> {
+    matrix: Matrix<'a>,
+    out: &'a mut [f32],
+}
+
+impl pulp::WithSimd for Squares<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, simd: S) {
+        for row in 0..self.out.len() {
+            let (vector, rest) = S::as_simd_f32s(self.matrix.row(row));
+            let mut sums = simd.splat_f32s(0.0);
+            for numbers in vector {
+                sums = simd.add_f32s(sums, simd.mul_f32s(*numbers, *numbers));
+            }
+            let mut sum = simd.reduce_sum_f32s(sums);
+            for number in rest {
+                sum += number * number;
+            }
+            self.out[row] = sum;
         }
     }
-    for (lane, value) in lanes.iter_mut().zip(rest) {
-        *lane += value * value;
-    }
-    lanes.iter().sum()
 }
 
 #[cfg(test)]

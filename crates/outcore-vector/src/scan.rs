@@ -21,7 +21,7 @@ use outcore_io::port::Volume;
 use outcore_io::threads;
 
 use crate::format::{Element, VectorFile};
-use crate::product::{Matrix, sum_of_squares, vectorized};
+use crate::product::{Matrix, squares_of};
 
 /// One read, if rows are not longer.
 const PIECE_BYTES: usize = 1 << 20;
@@ -386,11 +386,7 @@ impl Tile {
                 }
             };
             let squares = &mut self.squares[..count];
-            vectorized(|| {
-                for (row, square) in squares.iter_mut().enumerate() {
-                    *square = sum_of_squares(matrix.row(row));
-                }
-            });
+            squares_of(matrix, squares);
             let rows = Rows {
                 first: piece.first + from as u64,
                 matrix,

@@ -95,8 +95,7 @@ fn absorb(
     counts: &mut [u64],
     is_spherical: bool,
 ) -> Vec<f64> {
-    let dimension = found.sums.len() / counts.len();
-    let mut moved = Vec::with_capacity(found.sums.len());
+    let mut moved = Vec::with_capacity(centroids.at(0).len() * counts.len());
     let each = counts.iter_mut().zip(&found.counts).enumerate();
     for (cluster, (count, added)) in each {
         let from = centroids.at(cluster);
@@ -105,10 +104,9 @@ fn absorb(
         if *added == 0 {
             continue;
         }
-        let sums = &found.sums[cluster * dimension..][..dimension];
         let (before, after) = (*count as f64, (*count + *added) as f64);
-        for (number, sum) in moved[at..].iter_mut().zip(sums) {
-            *number = (*number * before + sum.value()) / after;
+        for (number, sum) in moved[at..].iter_mut().zip(found.sums.values(cluster)) {
+            *number = (*number * before + sum) / after;
         }
         *count += *added;
         if is_spherical && !to_norm_one(&mut moved[at..]) {

@@ -4,14 +4,14 @@
 //! in f32 of all centroids with a tile of rows gives the half squared norm of a centroid less its product with the row, which is least
 //! for the nearest. Where the second best is within the proven error of the best, all centroids are measured in f64.
 
+use pulp::{Simd, WithSimd};
+
 use crate::exact::{dot, error_factor, squared_distance, underflow};
 use crate::product::{Matrix, products, vectorized};
 use crate::scan::{Rows, TILE_ROWS};
 
 /// Centroids that are multiplied at a time.
 const AT_ONCE: usize = 256;
-/// Centroids that are compared at a time.
-const LANES: usize = 16;
 /// With a centroid of a larger norm, f32 says nothing.
 const NORM_MAX: f64 = 1e15;
 /// The unit roundoff of f32.
@@ -67,6 +67,7 @@ impl Centroids {
 
     /// How far the comparison in f32 may be off for a row whose squares sum to `square`. Where that is finite, so are all
     /// scores of the row.
+    #[inline(always)]
     fn error(&self, square: f32) -> f64 {
         if self.norm_max > NORM_MAX {
             return f64::INFINITY;
@@ -78,6 +79,30 @@ impl Centroids {
         product + half + tiny * (1.0 + norm) * (1.0 + self.norm_max)
     }
 
+    /// Finds for each row of a tile the centroid that is nearest by f32, and the second.
+    fn compare(&self, rows: &Rows<'_>, space: &mut Space) {
+        let count = rows.matrix.rows;
+        space.best.begin(count);
+        let all = Matrix::dense(&self.narrow, self.dimension);
+        for from in (0..self.count()).step_by(AT_ONCE) {
+            let block = all.part(from, AT_ONCE.min(self.count() - from));
+            let products_here = &mut space.products[..block.rows * count];
+            products(rows.matrix, block, products_here);
+            pulp::Arch::new().dispatch(Scores {
+                products: products_here,
+                halves: &self.halves[from..from + block.rows],
+                best: &mut space.best,
+                from: from as u32,
+            });
+        }
+    }
+
+    /// Whether f32 says which centroid is nearest to a row with this sum of squares.
+    #[inline(always)]
+    fn is_clear(&self, (first, second): (f32, f32), square: f32) -> bool {
+        f64::from(second) - f64::from(first) > 2.0 * self.error(square)
+    }
+
     /// The nearest centroid to each row of a tile and their distance; `scale` is what a row, in f64, is compared as.
     pub(super) fn nearest<E>(
         &self,
@@ -86,31 +111,15 @@ impl Centroids {
         mut each: impl FnMut(usize, usize, f64, &[f64]) -> Result<(), E>,
         (wide, scale): (&mut [f64], impl Fn(usize, &mut [f64]) -> Result<(), E>),
     ) -> Result<(), E> {
-        let count = rows.matrix.rows;
-        space.best[..count].fill(Best::NONE);
-        let all = Matrix::dense(&self.narrow, self.dimension);
-        for from in (0..self.count()).step_by(AT_ONCE) {
-            let block = all.part(from, AT_ONCE.min(self.count() - from));
-            let scores = &mut space.scores[..block.rows * count];
-            products(block, rows.matrix, scores);
-            let halves = &self.halves[from..from + block.rows];
-            let best = &mut space.best[..count];
-            pulp::Arch::new().dispatch(Scores {
-                scores,
-                halves,
-                best,
-                from: from as u32,
-            });
-        }
-        for row in 0..count {
+        self.compare(rows, space);
+        for row in 0..rows.matrix.rows {
             rows.exact(row, wide);
             scale(row, wide)?;
-            let best = space.best[row];
-            let is_clear = f64::from(best.second) - f64::from(best.first)
-                > 2.0 * self.error(rows.squares[row]);
-            let (index, distance) = match is_clear {
+            let best = &space.best;
+            let scores = (best.firsts[row], best.seconds[row]);
+            let (index, distance) = match self.is_clear(scores, rows.squares[row]) {
                 true => {
-                    let index = best.index as usize;
+                    let index = best.indexes[row] as usize;
                     let distance = vectorized(|| squared_distance(wide, self.at(index)));
                     (index, distance)
                 }
@@ -121,7 +130,26 @@ impl Centroids {
         Ok(())
     }
 
+    /// The same for rows as they are, all in one loop that is compiled for the processor.
+    pub(super) fn nearest_plain(
+        &self,
+        rows: &Rows<'_>,
+        space: &mut Space,
+        taker: &mut impl TakeNearest,
+        wide: &mut [f64],
+    ) {
+        self.compare(rows, space);
+        pulp::Arch::new().dispatch(Assigning {
+            centroids: self,
+            rows,
+            best: &space.best,
+            taker,
+            wide,
+        });
+    }
+
     /// The nearest centroid to a vector, measured in f64.
+    #[inline(never)]
     pub(super) fn measured(&self, vector: &[f64]) -> (usize, f64) {
         let mut nearest = (0, f64::INFINITY);
         for (index, centroid) in self.wide.chunks_exact(self.dimension).enumerate() {
@@ -136,95 +164,132 @@ impl Centroids {
 
 /// Space of a thread for products.
 pub(super) struct Space {
-    scores: Vec<f32>,
-    best: Vec<Best>,
+    /// Of each centroid, those with all rows of a tile.
+    products: Vec<f32>,
+    best: Best,
 }
 
 impl Space {
     pub(super) fn memory_bytes(count: usize) -> u64 {
-        (TILE_ROWS * (AT_ONCE.min(count) * size_of::<f32>() + size_of::<Best>())) as u64
+        (TILE_ROWS * (AT_ONCE.min(count) + 3) * size_of::<f32>()) as u64
     }
 
     pub(super) fn new(count: usize) -> Self {
         Space {
-            scores: vec![0.0; AT_ONCE.min(count) * TILE_ROWS],
-            best: vec![Best::NONE; TILE_ROWS],
+            products: vec![0.0; AT_ONCE.min(count) * TILE_ROWS],
+            best: Best::default(),
         }
     }
 }
 
-/// The two least scores of a row so far, and whose the first is.
-#[derive(Clone, Copy)]
+/// Of each row of a tile the two least scores so far, and which centroid has the first.
+#[derive(Debug, Default)]
 struct Best {
-    first: f32,
-    second: f32,
-    index: u32,
+    firsts: Vec<f32>,
+    seconds: Vec<f32>,
+    indexes: Vec<u32>,
 }
 
 impl Best {
-    const NONE: Best = Best {
-        first: f32::INFINITY,
-        second: f32::INFINITY,
-        index: 0,
-    };
-
-    /// Takes the scores of some centroids, the first of which is `from`. Scores are lost.
-    #[inline(always)]
-    fn update(&mut self, scores: &mut [f32], from: u32) {
-        let first = least(scores);
-        let place = scores.iter().position(|score| *score == first).unwrap_or(0);
-        scores[place] = f32::INFINITY;
-        let second = least(scores);
-        let is_first = first < self.first;
-        let loser = if is_first { self.first } else { first };
-        self.second = self.second.min(loser).min(second);
-        if is_first {
-            (self.first, self.index) = (first, from + place as u32);
-        }
+    /// Knows nothing of `count` rows.
+    fn begin(&mut self, count: usize) {
+        self.firsts.clear();
+        self.firsts.resize(count, f32::INFINITY);
+        self.seconds.clear();
+        self.seconds.resize(count, f32::INFINITY);
+        self.indexes.clear();
+        self.indexes.resize(count, 0);
     }
 }
 
-/// The least of some scores.
-#[inline(always)]
-fn least(scores: &[f32]) -> f32 {
-    let mut lanes = [f32::INFINITY; LANES];
-    let (chunks, rest) = scores.as_chunks::<LANES>();
-    for chunk in chunks {
-        for lane in 0..LANES {
-            lanes[lane] = if chunk[lane] < lanes[lane] {
-                chunk[lane]
-            } else {
-                lanes[lane]
-            };
-        }
-    }
-    let all = lanes.iter().chain(rest);
-    all.fold(f32::INFINITY, |least, score| least.min(*score))
+/// Takes a row of a tile by its place, its cluster and its distance, and its numbers. To be inlined: `#[inline(always)]`.
+pub(super) trait TakeNearest {
+    /// Takes it.
+    fn take<S: Simd>(&mut self, simd: S, place: (usize, usize), distance: f64, vector: &[f64]);
 }
 
-/// Products of a block of centroids, the first of which is `from`, with some rows, on their way to scores and the best of
-/// them. A loop that is compiled for the processor, which a closure of this size is not.
-struct Scores<'a> {
-    scores: &'a mut [f32],
-    halves: &'a [f32],
-    best: &'a mut [Best],
-    from: u32,
+/// Rows on their way to their clusters.
+struct Assigning<'a, T> {
+    centroids: &'a Centroids,
+    rows: &'a Rows<'a>,
+    best: &'a Best,
+    taker: &'a mut T,
+    wide: &'a mut [f64],
 }
 
-impl pulp::NullaryFnOnce for Scores<'_> {
+impl<T: TakeNearest> WithSimd for Assigning<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
-        for (scores, best) in self
-            .scores
-            .chunks_exact_mut(self.halves.len())
-            .zip(self.best)
-        {
-            for (score, half) in scores.iter_mut().zip(self.halves) {
-                *score = half - *score;
+    fn with_simd<S: Simd>(self, simd: S) {
+        let best = self.best;
+        for row in 0..best.firsts.len() {
+            self.rows.exact(row, self.wide);
+            let scores = (best.firsts[row], best.seconds[row]);
+            let (index, distance) = match self.centroids.is_clear(scores, self.rows.squares[row]) {
+                true => {
+                    let index = best.indexes[row] as usize;
+                    (index, squared_distance(self.wide, self.centroids.at(index)))
+                }
+                false => self.centroids.measured(self.wide),
+            };
+            let place = (row, index);
+            self.taker.take(simd, place, distance, self.wide);
+        }
+    }
+}
+
+/// Products of a block of centroids, the first of which is `from`, with some rows, on their way to scores and the best of
+/// them.
+struct Scores<'a> {
+    /// Of each centroid, those with all rows.
+    products: &'a [f32],
+    halves: &'a [f32],
+    best: &'a mut Best,
+    from: u32,
+}
+
+impl WithSimd for Scores<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let count = self.best.firsts.len();
+        let (firsts, firsts_rest) = S::as_mut_simd_f32s(&mut self.best.firsts);
+        let (seconds, seconds_rest) = S::as_mut_simd_f32s(&mut self.best.seconds);
+        let (indexes, indexes_rest) = S::as_mut_simd_u32s(&mut self.best.indexes);
+        // N.B. Left to the compiler, these choices are made for one row after another, in twice the time.
+        for at in 0..firsts.len() {
+            let (mut first, mut second) = (firsts[at], seconds[at]);
+            let mut index = indexes[at];
+            for centroid in 0..self.halves.len() {
+                let products = &self.products[centroid * count..][..count];
+                let product = S::as_simd_f32s(products).0[at];
+                let score = simd.sub_f32s(simd.splat_f32s(self.halves[centroid]), product);
+                let is_first = simd.less_than_f32s(score, first);
+                let loser = simd.select_f32s(is_first, first, score);
+                let is_second = simd.less_than_f32s(loser, second);
+                second = simd.select_f32s(is_second, loser, second);
+                first = simd.select_f32s(is_first, score, first);
+                let here = simd.splat_u32s(self.from + centroid as u32);
+                index = simd.select_u32s(is_first, here, index);
             }
-            best.update(scores, self.from);
+            (firsts[at], seconds[at], indexes[at]) = (first, second, index);
+        }
+        let whole = count - firsts_rest.len();
+        for at in 0..firsts_rest.len() {
+            for centroid in 0..self.halves.len() {
+                let score = self.halves[centroid] - self.products[centroid * count + whole + at];
+                let mut loser = score;
+                if score < firsts_rest[at] {
+                    loser = firsts_rest[at];
+                    firsts_rest[at] = score;
+                    indexes_rest[at] = self.from + centroid as u32;
+                }
+                if loser < seconds_rest[at] {
+                    seconds_rest[at] = loser;
+                }
+            }
         }
     }
 }
@@ -235,23 +300,30 @@ mod tests {
 
     #[test]
     fn the_two_least_scores_are_found_wherever_they_stand() {
-        for count in [1, 2, 15, 16, 17, 40, 300] {
-            for shift in 0..count {
-                let scores: Vec<f32> = (0..count)
-                    .map(|at| ((at * 7 + shift * 3) % 301) as f32)
-                    .collect();
-                let mut shown = scores.clone();
-                let mut best = Best::NONE;
-                let (front, back) = shown.split_at_mut(count / 2);
-                if !front.is_empty() {
-                    best.update(front, 0);
-                }
-                best.update(back, (count / 2) as u32);
-                let mut sorted = scores.clone();
+        for (count, rows) in [(1, 1), (2, 15), (15, 16), (16, 17), (40, 33), (300, 50)] {
+            let score = |centroid: usize, row: usize| ((centroid * 7 + row * 31) % 3011) as f32;
+            let products: Vec<f32> = (0..count)
+                .flat_map(|centroid| (0..rows).map(move |row| 5.0 - score(centroid, row)))
+                .collect();
+            let mut best = Best::default();
+            best.begin(rows);
+            let halves = vec![5.0; count];
+            let border = count / 2;
+            for (from, to) in [(0, border), (border, count)] {
+                pulp::Arch::new().dispatch(Scores {
+                    products: &products[from * rows..to * rows],
+                    halves: &halves[from..to],
+                    best: &mut best,
+                    from: from as u32,
+                });
+            }
+            for row in 0..rows {
+                let mut sorted: Vec<f32> = (0..count).map(|at| score(at, row)).collect();
                 sorted.sort_by(f32::total_cmp);
-                assert_eq!(best.first, sorted[0]);
-                assert_eq!(scores[best.index as usize], sorted[0]);
-                assert_eq!(best.second, sorted.get(1).copied().unwrap_or(f32::INFINITY));
+                assert_eq!(best.firsts[row], sorted[0]);
+                assert_eq!(score(best.indexes[row] as usize, row), sorted[0]);
+                let second = sorted.get(1).copied().unwrap_or(f32::INFINITY);
+                assert_eq!(best.seconds[row], second);
             }
         }
     }

@@ -5,12 +5,13 @@
 
 use std::collections::BinaryHeap;
 
+use pulp::Simd;
+
 use super::centroids::Centroids;
-use super::sums::{Sum, Units};
+use super::sums::{Sum, Sums, Units};
 use super::to_norm_one;
 use crate::exact::dot;
 use crate::format::VectorFile;
-use crate::product::vectorized;
 
 /// Centroids without rows that find a row in one pass.
 const FARTHEST_ROWS: usize = 64;
@@ -18,7 +19,7 @@ const FARTHEST_ROWS: usize = 64;
 /// What a pass finds.
 pub(super) struct Found {
     /// Of each cluster, the sum of its rows.
-    pub(super) sums: Vec<Sum>,
+    pub(super) sums: Sums,
     pub(super) counts: Vec<u64>,
     pub(super) inertia: Sum,
     /// The sum of all squares.
@@ -53,14 +54,14 @@ impl PartialOrd for Far {
 
 impl Found {
     pub(super) fn memory_bytes(k: usize, dimension: usize) -> u64 {
-        let sums = k as u64 * (dimension * size_of::<Sum>() + size_of::<u64>()) as u64;
+        let sums = Sums::memory_bytes(k, dimension) + k as u64 * size_of::<u64>() as u64;
         let far = k.min(FARTHEST_ROWS) + 1;
         sums + (far * (size_of::<Far>() + dimension * size_of::<f64>())) as u64
     }
 
     pub(super) fn new(k: usize, dimension: usize) -> Self {
         Found {
-            sums: vec![Sum::default(); k * dimension],
+            sums: Sums::new(k, dimension),
             counts: vec![0; k],
             inertia: Sum::default(),
             squares: Sum::default(),
@@ -70,15 +71,15 @@ impl Found {
     }
 
     #[inline(always)]
-    pub(super) fn add(
+    pub(super) fn add<S: Simd>(
         &mut self,
+        simd: S,
         (units, square_units): &(Units, Units),
         (row, cluster, distance): (u64, usize, f64),
         vector: &[f64],
     ) {
-        let dimension = vector.len();
         // The norm is no less than any number.
-        let square = vectorized(|| dot(vector, vector));
+        let square = dot(vector, vector);
         if square > units.largest() * units.largest() {
             let sizes = vector.iter().map(|number| number.abs());
             self.largest = self.largest.max(sizes.fold(0.0, f64::max));
@@ -88,8 +89,7 @@ impl Found {
             return;
         }
         self.counts[cluster] += 1;
-        let sums = &mut self.sums[cluster * dimension..][..dimension];
-        vectorized(|| units.add_all(sums, vector));
+        self.sums.add(simd, units, cluster, vector);
         self.inertia.add(square_units, distance);
         self.squares.add(square_units, square);
         let rows_max = self.counts.len().min(FARTHEST_ROWS);
@@ -100,14 +100,24 @@ impl Found {
             _ => true,
         };
         if is_far && distance > 0.0 {
-            let far = Far {
-                distance,
-                row,
-                cluster,
-                vector: vector.to_vec(),
-            };
-            self.keep(far, rows_max);
+            self.keep_far((row, cluster, distance), vector, rows_max);
         }
+    }
+
+    #[inline(never)]
+    fn keep_far(
+        &mut self,
+        (row, cluster, distance): (u64, usize, f64),
+        vector: &[f64],
+        rows_max: usize,
+    ) {
+        let far = Far {
+            distance,
+            row,
+            cluster,
+            vector: vector.to_vec(),
+        };
+        self.keep(far, rows_max);
     }
 
     fn keep(&mut self, far: Far, rows_max: usize) {
@@ -118,10 +128,7 @@ impl Found {
     }
 
     pub(super) fn merge(&mut self, other: Found) {
-        self.sums
-            .iter_mut()
-            .zip(&other.sums)
-            .for_each(|(sum, other)| sum.merge(other));
+        self.sums.merge(&other.sums);
         self.counts
             .iter_mut()
             .zip(&other.counts)
@@ -138,22 +145,17 @@ impl Found {
     /// The mean of the variances of the columns.
     pub(super) fn variance(&self, base: &VectorFile) -> f64 {
         let (rows, dimension) = (base.rows as f64, base.dimension);
-        let mut means = vec![Sum::default(); dimension];
-        for sums in self.sums.chunks_exact(dimension) {
-            means
-                .iter_mut()
-                .zip(sums)
-                .for_each(|(mean, sum)| mean.merge(sum));
-        }
-        let of_means: f64 = means.iter().map(|mean| (mean.value() / rows).powi(2)).sum();
+        let sums = self.sums.total();
+        let of_means: f64 = sums.iter().map(|sum| (sum / rows).powi(2)).sum();
         ((self.squares.value() / rows - of_means) / dimension as f64).max(0.0)
     }
 
     /// Where the centroids move.
     pub(super) fn moved(&self, centroids: &Centroids, is_spherical: bool) -> Vec<f64> {
-        let dimension = self.sums.len() / self.counts.len();
+        let dimension = centroids.at(0).len();
         let mut counts = self.counts.clone();
-        let mut sums: Vec<f64> = self.sums.iter().map(Sum::value).collect();
+        let clusters = 0..counts.len();
+        let mut sums: Vec<f64> = clusters.flat_map(|at| self.sums.values(at)).collect();
         let mut farthest = self.farthest.clone().into_sorted_vec().into_iter();
         for empty in (0..counts.len()).filter(|cluster| self.counts[*cluster] == 0) {
             let Some(far) = farthest.find(|far| counts[far.cluster] > 1) else {

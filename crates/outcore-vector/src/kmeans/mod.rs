@@ -29,12 +29,13 @@ use std::time::Instant;
 use outcore::{Error, Job, Phase, Result};
 use outcore_io::memory::Reservation;
 use outcore_io::units;
+use pulp::Simd;
 
 use crate::exact::{dot, squared_distance};
 use crate::format::VectorFile;
 use crate::scan::{Piece, Scan, Tile, add_phase, load};
 
-use centroids::{Centroids, Space};
+use centroids::{Centroids, Space, TakeNearest};
 use checkpoint::{Checkpoint, Resumed};
 use found::Found;
 use parallel::Seeding;
@@ -480,13 +481,46 @@ impl<'a> Run<'a> {
         } = worker;
         tile.each(piece, |rows, wide| {
             let first = rows.first;
+            if !self.options.is_spherical {
+                let mut adding = Adding {
+                    found,
+                    units,
+                    first,
+                };
+                self.centroids
+                    .nearest_plain(&rows, space, &mut adding, wide);
+                return Ok(());
+            }
             let each = |index: usize, cluster: usize, distance: f64, vector: &[f64]| {
-                found.add(units, (first + index as u64, cluster, distance), vector);
+                let place = (first + index as u64, cluster, distance);
+                found.add(pulp::Scalar::new(), units, place, vector);
                 Ok(())
             };
-            let scale = scaled(self.base, first, self.options.is_spherical);
+            let scale = scaled(self.base, first, true);
             self.centroids.nearest(&rows, space, each, (wide, scale))
         })
+    }
+}
+
+/// Rows that are added to what was found of their clusters.
+struct Adding<'a> {
+    found: &'a mut Found,
+    units: &'a (Units, Units),
+    /// The number of the first row of the tile.
+    first: u64,
+}
+
+impl TakeNearest for Adding<'_> {
+    #[inline(always)]
+    fn take<S: Simd>(
+        &mut self,
+        simd: S,
+        (row, cluster): (usize, usize),
+        distance: f64,
+        vector: &[f64],
+    ) {
+        let place = (self.first + row as u64, cluster, distance);
+        self.found.add(simd, self.units, place, vector);
     }
 }
 

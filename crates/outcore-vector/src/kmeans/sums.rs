@@ -7,6 +7,8 @@
 //!
 //! Bounds: six additions a number; two f64 a number of a sum.
 
+use pulp::Simd;
+
 /// The units for some largest number.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Units {
@@ -65,14 +67,6 @@ impl Units {
         let fine = ((number - coarse) + self.fine) - self.fine;
         (coarse, fine)
     }
-
-    /// Adds `numbers` to the sums of their places.
-    #[inline(always)]
-    pub(super) fn add_all(&self, sums: &mut [Sum], numbers: &[f64]) {
-        for (sum, number) in sums.iter_mut().zip(numbers) {
-            sum.add(self, *number);
-        }
-    }
 }
 
 /// The least exponent whose power of two is not below `largest`.
@@ -111,6 +105,76 @@ impl Sum {
 
     pub(super) fn value(&self) -> f64 {
         self.coarse + self.fine
+    }
+}
+
+/// Sums of the vectors of each of some clusters so far.
+#[derive(Debug, Clone)]
+pub(super) struct Sums {
+    /// Of each cluster the coarse parts of its numbers, then the fine ones: so neighbours are added together.
+    parts: Vec<f64>,
+    dimension: usize,
+}
+
+impl Sums {
+    /// Memory of the sums of `count` clusters.
+    pub(super) fn memory_bytes(count: usize, dimension: usize) -> u64 {
+        2 * count as u64 * dimension as u64 * size_of::<f64>() as u64
+    }
+
+    pub(super) fn new(count: usize, dimension: usize) -> Self {
+        Sums {
+            parts: vec![0.0; 2 * count * dimension],
+            dimension,
+        }
+    }
+
+    /// Adds a vector to a cluster.
+    #[inline(always)]
+    pub(super) fn add<S: Simd>(&mut self, simd: S, units: &Units, cluster: usize, vector: &[f64]) {
+        let both = 2 * self.dimension;
+        let parts = &mut self.parts[cluster * both..][..both];
+        let (coarse, fine) = parts.split_at_mut(self.dimension);
+        let (coarse, coarse_rest) = S::as_mut_simd_f64s(coarse);
+        let (fine, fine_rest) = S::as_mut_simd_f64s(fine);
+        let (numbers, rest) = S::as_simd_f64s(vector);
+        let (by, finely) = (simd.splat_f64s(units.coarse), simd.splat_f64s(units.fine));
+        // As in [`Units::split`].
+        for at in 0..numbers.len() {
+            let here = simd.sub_f64s(simd.add_f64s(numbers[at], by), by);
+            let left = simd.sub_f64s(numbers[at], here);
+            let left = simd.sub_f64s(simd.add_f64s(left, finely), finely);
+            coarse[at] = simd.add_f64s(coarse[at], here);
+            fine[at] = simd.add_f64s(fine[at], left);
+        }
+        for at in 0..rest.len() {
+            let parts = units.split(rest[at]);
+            coarse_rest[at] += parts.0;
+            fine_rest[at] += parts.1;
+        }
+    }
+
+    /// Adds what another thread has summed with the same units.
+    pub(super) fn merge(&mut self, other: &Sums) {
+        let parts = self.parts.iter_mut().zip(&other.parts);
+        parts.for_each(|(part, other)| *part += other);
+    }
+
+    /// The sums of a cluster.
+    pub(super) fn values(&self, cluster: usize) -> impl Iterator<Item = f64> {
+        let both = 2 * self.dimension;
+        let (coarse, fine) = self.parts[cluster * both..][..both].split_at(self.dimension);
+        coarse.iter().zip(fine).map(|(coarse, fine)| coarse + fine)
+    }
+
+    /// The sums of all clusters together.
+    pub(super) fn total(&self) -> Vec<f64> {
+        let mut all = Sums::new(1, self.dimension);
+        for parts in self.parts.chunks_exact(2 * self.dimension) {
+            let parts = all.parts.iter_mut().zip(parts);
+            parts.for_each(|(all, part)| *all += part);
+        }
+        all.values(0).collect()
     }
 }
 
