@@ -56,7 +56,7 @@ class KMeans:
         random_state: Seed of the starts; the same result each time if it is `None`, too.
         spherical: Take vectors and centroids at norm 1.
         checkpoint: A file that has the centroids between iterations: the same call goes on from there if it was stopped. It goes when the
-            run is done. Only of one run.
+            run is done. Only of one run over a file.
         dtype: The type of raw numbers, such as `"f32x768"`.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
@@ -167,17 +167,21 @@ class KMeans:
         """Clusters vectors: centroids and the facts of the run."""
         import numpy
 
+        is_kept = self.checkpoint is not None and iterations is None
+        is_file = all(isinstance(one, (str, os.PathLike)) for one in (X, start))
+        if is_kept and not is_file:
+            cause = "a checkpoint is of vectors and a start in files, which are known again"
+            raise usage("cluster vectors", cause, "save the array with numpy.save, and name the file")
         with contextlib.ExitStack() as files:
             base = files.enter_context(_file_of(X, "vectors"))
             is_named = isinstance(start, str) and start in _STARTS
             init = start if is_named else files.enter_context(_file_of(start, "centroids"))
-            is_kept = self.checkpoint is not None and iterations is None
             # Without iterations nothing moves, and there are no batches.
             batch_rows, patience = (None, None) if iterations == 0 else self._batches()
             request = KmeansRequest(
                 base=base,
                 type_name=self.dtype,
-                k=whole("n_clusters", self.n_clusters),
+                k=whole("n_clusters", self.n_clusters if iterations is None else len(start)),
                 init=init,
                 batch_rows=batch_rows,
                 patience=patience,

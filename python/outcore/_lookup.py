@@ -62,6 +62,10 @@ def lookup(
         raise usage("look up keys", "lines have no dtype and no index", "leave both out")
     if not isinstance(src, (str, os.PathLike)):
         raise usage("look up keys", "several files of lines", "name one sorted file")
+    if isinstance(values, (str, bytes)):
+        raise usage("look up keys", "one string in place of many", f"give a list: [{values!r}]")
+    if os.path.isdir(src):
+        raise usage("look up keys", "it is a directory", "open a view with LineView, and search it")
     resources = api._resources(memory, threads, (), io, None, api._SEED, volume)
     path = api._path(src)
     end = 0 if zero_terminated else _NEWLINE

@@ -233,12 +233,21 @@ class View(_Sorted):
         if isinstance(key, list):
             records = [self._native.record_of(_key_text(one)) for one in key]
             return numpy.array(self._ranks(records, side), numpy.int64)
-        array = numpy.ascontiguousarray(key, self.dtype)
-        if key.dtype.kind in "uifb" and array.dtype.kind in "uif" and not is_same(key, array):
+        columns = self._info["columns"]
+        is_plain = self.dtype.names is None and self.dtype.kind in "uif"
+        if not is_plain and key.dtype != self.dtype:
+            hint = f"give records of {self.dtype}, or a list of keys"
+            raise usage("search view", f"an array of {key.dtype}", hint)
+        if is_plain and key.dtype.kind not in "uifb":
+            raise usage("search view", f"an array of {key.dtype}", "give numbers, or a list of keys")
+        if columns is not None and (key.ndim == 0 or key.shape[-1] != columns):
+            raise usage("search view", f"an array of shape {key.shape}", f"give rows of {columns}")
+        array = key.astype(self.dtype, order="C")
+        if is_plain and not is_same(key, array):
             raise usage("search view", f"a value that {array.dtype} does not hold", "convert it")
         size, data = self._info["record_bytes"], array.tobytes()
         records = [data[at : at + size] for at in range(0, len(data), size)]
-        shape = array.shape if self._info["columns"] is None else array.shape[:-1]
+        shape = key.shape if columns is None else key.shape[:-1]
         return numpy.array(self._ranks(records, side), numpy.int64).reshape(shape)
 
     def batches(self, size: SupportsIndex | None = None) -> Iterator[npt.NDArray[Any]]:

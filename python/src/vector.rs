@@ -59,7 +59,8 @@ pub(crate) struct VectorConvertRequest {
 /// Writes vectors in another format; how many there are.
 pub(crate) fn convert(mut request: VectorConvertRequest, run: &Run) -> Result<u64> {
     let written = (&mut request.output, request.force);
-    let read = (!request.is_table).then_some(&mut request.input);
+    let is_dir = request.input.is_dir();
+    let read = (!is_dir).then_some(&mut request.input);
     let staged = Staged::begin(&request.resources, read, Some(written), run)?;
     let output = (request.output.as_path(), request.force);
     let rows = match request.is_table {
@@ -323,6 +324,7 @@ pub(crate) fn kmeans(mut request: KmeansRequest, run: &Run) -> Result<(Vec<u8>, 
         true => kmeans::partial_fit(job, &base, &options, request.row_counts.as_deref())?,
         false => kmeans::kmeans(job, &base, &options)?,
     };
+    kmeans::remove_checkpoint(job, &options)?;
     let centroids = found.centroids.iter();
     let centroids = centroids.flat_map(|number| number.to_le_bytes()).collect();
     let facts = json!({

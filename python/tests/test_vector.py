@@ -176,7 +176,7 @@ def test_inertia_is_that_of_scikit_learn_from_the_same_start(here, dtype, error)
         ours = outcore.KMeans(20, init=start, max_iter=30, tol=0, **LIMITS).fit(rows)
         theirs = cluster.KMeans(20, init=start, n_init=1, max_iter=30, tol=0).fit(rows)
         assert abs(ours.inertia_ - theirs.inertia_) <= error * theirs.inertia_
-        assert ours.score(rows) == -ours.inertia_
+        assert ours.score(rows) == -ours.inertia_ and ours.score(rows[:5]) < 0
         batches = outcore.MiniBatchKMeans(20, init=start, batch_size=500, **LIMITS).fit(rows)
         assert batches.score(rows) == -batches.inertia_
 
@@ -309,3 +309,29 @@ def test_vectors_are_converted_and_come_out_of_tables(here):
     with pytest.raises(outcore.UsageError, match="lists of"):
         outcore.convert_vectors("bad.parquet", "bad.npy", column="v", **LIMITS)
     assert not Path("bad.npy").exists()
+
+
+def test_a_checkpoint_is_of_files_and_goes_when_the_run_is_done(here):
+    rows = np.random.default_rng(24).normal(size=(900, 5))
+    np.save("rows.npy", rows)
+    plain = outcore.KMeans(4, **LIMITS).fit("rows.npy")
+    kept = outcore.KMeans(4, checkpoint="kept", **LIMITS).fit("rows.npy")
+    assert (kept.cluster_centers_ == plain.cluster_centers_).all() and not Path("kept").exists()
+    with pytest.raises(outcore.UsageError, match="in files"):
+        outcore.KMeans(4, checkpoint="kept", **LIMITS).fit(rows)
+    Path("kept").write_text("mine")
+    with pytest.raises(outcore.UsageError, match="no checkpoint"):
+        outcore.KMeans(4, checkpoint="kept", **LIMITS).fit("rows.npy")
+    assert Path("kept").read_text() == "mine"
+
+
+def test_a_column_is_not_written_over_its_table(here):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    Path("d").mkdir()
+    pq.write_table(pa.table({"v": [[1.0, 2.0]] * 3}), "d/t.parquet")
+    before = Path("d/t.parquet").read_bytes()
+    for src in ("d", "d/t.parquet"):
+        with pytest.raises(outcore.UsageError, match="it is an input"):
+            outcore.convert_vectors(src, "d/t.parquet", force=True, **LIMITS)
+    assert Path("d/t.parquet").read_bytes() == before

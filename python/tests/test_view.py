@@ -209,6 +209,14 @@ def test_many_keys_are_looked_up_at_once(here):
         view.search(np.array([-1]))
     with pytest.raises(outcore.UsageError, match="side"):
         view.search(keys, "middle")
+    with pytest.raises(outcore.UsageError, match="an array of"):
+        view.search(np.array(["a"]))
+    two = np.stack([keys, keys], axis=1).astype("u4")
+    np.sort(two.view([("a", "u4"), ("b", "u4")]), axis=0).tofile("two.bin")
+    pairs = outcore.sort_view("two.bin", "two.view", dtype="u32x2", memory="64MiB")
+    assert pairs.search(two[:9]).shape == (9,)
+    with pytest.raises(outcore.UsageError, match="rows of 2"):
+        pairs.search(np.array([1, 2, 3], "u4"))
     words = sorted({f"{n * 7919 % 3001:x}" for n in range(3000)})
     Path("w.txt").write_text("".join(f"{word}\n" for word in reversed(words)))
     lines = outcore.sort_view("w.txt", "w.view", lines=True, memory="64MiB")
@@ -224,3 +232,7 @@ def test_many_keys_are_looked_up_at_once(here):
     with pytest.raises(outcore.UsageError, match="ascending"):
         Path("wild.txt").write_text("b\n" * 20_000 + "a\n" * 20_000)
         outcore.lookup("wild.txt", ["a"], lines=True)
+    with pytest.raises(outcore.UsageError, match="give a list"):
+        outcore.lookup("sorted.txt", "apple", lines=True)
+    with pytest.raises(outcore.UsageError, match="directory"):
+        outcore.lookup("w.view", ["a"], lines=True)

@@ -159,6 +159,8 @@ pub struct NewRows<'a> {
     pub dimension: usize,
     /// Rows that it will have.
     pub rows: u64,
+    /// No id is larger.
+    pub id_max: u64,
 }
 
 /// Files of rows that are made one after another, more than the memory holds; all appear together.
@@ -177,7 +179,14 @@ impl RowsWriter {
     pub fn create(job: &Job, files: &[NewRows<'_>], replace: bool) -> Result<Self> {
         let plans = files.iter().map(|file| {
             let element = check_name(file.path, file.kind)?;
-            VectorFile::to_write(file.path, element, file.dimension, file.rows)
+            let to = VectorFile::to_write(file.path, element, file.dimension, file.rows)?;
+            match matches!(file.kind, Array::Ids(_))
+                && element == Element::I32
+                && i32::try_from(file.id_max).is_err()
+            {
+                true => Err(too_large(&to, file.id_max)),
+                false => Ok(to),
+            }
         });
         let plans: Vec<VectorFile> = plans.collect::<Result<_>>()?;
         let lens: Vec<(&Path, u64)> = plans
@@ -205,6 +214,8 @@ impl RowsWriter {
     pub fn append(&mut self, arrays: &[Array<'_>]) -> Result<()> {
         for (number, (array, (file, at_bytes))) in arrays.iter().zip(&mut self.files).enumerate() {
             self.bytes.clear();
+            self.bytes
+                .reserve_exact(array.len() * file.row_bytes() / file.dimension);
             encode(file, *array, &mut self.bytes)?;
             self.together.write(number, *at_bytes, &self.bytes)?;
             *at_bytes += self.bytes.len() as u64;

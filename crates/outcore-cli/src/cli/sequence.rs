@@ -553,7 +553,7 @@ pub(crate) struct LookupArgs {
     #[arg(short, long)]
     pub(crate) zero_terminated: bool,
     /// Write the records or lines that have these keys, all of them for each key, in place of ranks; nothing for a key that no record
-    /// has
+    /// has. Not of a view
     #[arg(long, conflicts_with = "side")]
     pub(crate) values: bool,
     #[command(flatten)]

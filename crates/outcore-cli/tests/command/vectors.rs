@@ -389,6 +389,56 @@ fn clusters_that_lie_apart_are_found_with_labels_and_may_be_started_from() {
 }
 
 #[test]
+fn a_killed_run_of_k_means_goes_on_from_its_checkpoint() {
+    let place = TestDir::new();
+    place.write("base.fbin", &fbin(&whole(4_000, 8, 21), 8));
+    let run = |words: &str| place.run(&words.split(' ').collect::<Vec<_>>());
+    let plain = "kmeans base.fbin -k 7 --max-iterations 9 --tolerance 0 --threads 1";
+    run(&format!("{plain} -o plain.npy --labels plain-labels.npy")).ok();
+    let line = format!("{plain} -o kept.npy --labels labels.npy --checkpoint kept");
+    let words: Vec<&str> = line.split(' ').collect();
+    // Each run is killed a little later, until one gets to the end.
+    let mut killed = 0;
+    for nth in (30..).step_by(12) {
+        let mut process = place.command(&words);
+        process.env("OUTCORE_FAULT", format!("kill@{nth}"));
+        let answer = Answer::of(process.output().unwrap());
+        if answer.code == Some(0) {
+            break;
+        }
+        assert!(answer.code.is_none(), "{answer:?}");
+        killed += 1;
+        assert!(killed < 100);
+    }
+    assert!(killed > 2, "{killed}");
+    assert!(place.read("kept.npy") == place.read("plain.npy"));
+    assert!(place.read("labels.npy") == place.read("plain-labels.npy"));
+    assert!(!place.path("kept").exists());
+    for taken in ["base.fbin", "new.npy", "./new.npy"] {
+        let line = format!("{plain} -o new.npy --checkpoint {taken}");
+        run(&line).fails(2, &[taken, "input or an output"], "--checkpoint");
+    }
+    run(&format!("{plain} -o new.npy --checkpoint kept --batch 50")).fails(2, &["--batch"], "");
+}
+
+#[test]
+fn outputs_of_one_place_are_told_however_they_are_named() {
+    let place = TestDir::new();
+    place.write("b.fbin", &fbin(&whole(60, 4, 1), 4));
+    let run = |words: &str| place.run(&words.split(' ').collect::<Vec<_>>());
+    for line in [
+        "knn b.fbin b.fbin -k 3 -o i.npy --distances ./i.npy --force",
+        "kmeans b.fbin -k 3 -o i.npy --labels ././i.npy",
+        "vector pairs b.fbin --max-l2 9 -o i.npy --distances ./i.npy",
+    ] {
+        run(line).fails(2, &["two outputs"], "another file");
+    }
+    run("knn b.fbin b.fbin -k 3 -o ./b.fbin --force").fails(2, &["it is an input"], "another");
+    run("knn b.fbin b.fbin -k 9999999999999 -o i.npy").fails(2, &["60 rows"], "-k");
+    assert!(!place.path("i.npy").exists());
+}
+
+#[test]
 fn more_neighbours_than_memory_are_written_as_they_are_found_and_become_a_graph() {
     let place = TestDir::new();
     place.write("base.fbin", &fbin(&whole(6_000, 4, 11), 4));

@@ -5,8 +5,10 @@
 //!
 //! Bounds: as those of a copy of one column; lists whose type does not tell their length cost the read of one row more.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use arrow_array::Array;
 use arrow_schema::DataType;
 use outcore::{Error, Job, Result};
 
@@ -73,8 +75,11 @@ impl VectorColumn {
             None => first_len(job, &input)?,
         };
         match (dimension, input.rows_count()) {
-            (0, _) => Err(refused("has empty lists".to_string())),
-            (_, 0) => Err(Error::usage(READ, "the table has no rows")),
+            (_, 0) => Err(Error::usage(READ, "the table has no rows").hint("name another table")),
+            (0, _) => Err(
+                Error::usage(READ, format!("row 0 of column `{name}` is an empty list"))
+                    .hint("leave out such rows first, with outcore filter"),
+            ),
             _ => Ok(VectorColumn {
                 input,
                 name,
@@ -114,6 +119,15 @@ impl VectorColumn {
         (path, replace): (&Path, bool),
         (front, lead): (Vec<u8>, Vec<u8>),
     ) -> Result<TableSummary> {
+        let key = |path: &Path| {
+            let facts = std::fs::metadata(path).ok()?;
+            Some((facts.dev(), facts.ino()))
+        };
+        if key(path).is_some() && self.input.paths().any(|input| key(input) == key(path)) {
+            return Err(Error::usage("create output", "it is an input")
+                .path(path)
+                .hint("name another file"));
+        }
         let options = OutputOptions {
             is_replacing: replace,
             vectors: VectorLayout {
@@ -140,10 +154,12 @@ fn first_len(job: &Job, input: &TableInput) -> Result<usize> {
         return Ok(0);
     };
     let batch = batch?;
-    Ok(match batch.num_rows() {
-        0 => 0,
-        _ => span_of(batch.column(0), 0).len(),
-    })
+    match batch.num_rows() {
+        0 => Ok(0),
+        _ if batch.column(0).is_null(0) => Err(Error::usage(READ, "row 0 is null")
+            .hint("leave out such rows first, with outcore filter")),
+        _ => Ok(span_of(batch.column(0), 0).len()),
+    }
 }
 
 fn kind_of(numbers: &DataType) -> Option<&'static str> {

@@ -137,11 +137,9 @@ impl Producer for Records<'_> {
         let places = out.free()[..batch.count * item_bytes].chunks_exact_mut(item_bytes);
         for (row, (bytes, place)) in (batch.first..).zip(rows.zip(places)) {
             let numbers = self.base.numbers(row, bytes)?;
-            self.base.element.decode_f64(numbers, wide);
-            if let Some(column) = wide.iter().position(|number| !number.is_finite()) {
+            if let Some(column) = record::encode(self.base.element, numbers, wide, place) {
                 return Err(strange(self.base, row, column, wide[column]));
             }
-            record::encode(wide, place);
             record::seal(place, self.index.facts.fingerprint, row);
         }
         out.filled(batch.count * item_bytes);

@@ -16,7 +16,7 @@
 use outcore_io::checksum::{BlockLocation, block_checksum};
 
 use crate::exact::{dot, round_up};
-use crate::product::vectorized;
+use crate::format::Element;
 
 /// Bytes of a record beside its codes.
 pub(crate) const TAIL_BYTES: usize = 16;
@@ -52,19 +52,69 @@ fn short_scale(value: f64) -> f32 {
     f32::from_bits((near + LOW) & !LOW)
 }
 
-/// Writes the record of `vector`, all of whose numbers are finite, without its checksum.
-pub(crate) fn encode(vector: &[f64], out: &mut [u8]) {
-    let (codes, tail) = out.split_at_mut(vector.len());
-    let facts = vectorized(|| code(vector, codes));
+/// Writes the record of the vector in `bytes`, without its checksum; `wide` gets its numbers. Gives the column of a number that is none or
+/// infinite, if there is one: there is no record of such a vector.
+pub(crate) fn encode(
+    element: Element,
+    bytes: &[u8],
+    wide: &mut [f64],
+    out: &mut [u8],
+) -> Option<usize> {
+    let (codes, tail) = out.split_at_mut(wide.len());
+    let coding = Coding {
+        element,
+        bytes,
+        vector: wide,
+        codes,
+    };
+    let Some(facts) = pulp::Arch::new().dispatch(coding) else {
+        return wide.iter().position(|number| !number.is_finite());
+    };
     let numbers = [facts.scale, facts.residual, facts.square];
     for (number, place) in numbers.iter().zip(tail.chunks_exact_mut(size_of::<f32>())) {
         place.copy_from_slice(&number.to_le_bytes());
     }
+    None
 }
 
+/// The record of a vector of finite f64, without its checksum.
+#[cfg(test)]
+pub(crate) fn encode_numbers(vector: &[f64], record: &mut [u8]) {
+    let bytes: Vec<u8> = vector
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .collect();
+    let mut wide = vec![0.0; vector.len()];
+    assert_eq!(encode(Element::F64, &bytes, &mut wide, record), None);
+}
+
+/// A vector on its way to its codes, all in loops that are compiled for the processor.
+struct Coding<'a> {
+    element: Element,
+    bytes: &'a [u8],
+    vector: &'a mut [f64],
+    codes: &'a mut [u8],
+}
+
+impl pulp::NullaryFnOnce for Coding<'_> {
+    type Output = Option<Facts>;
+
+    #[inline(always)]
+    fn call(self) -> Option<Facts> {
+        self.element.decode_f64(self.bytes, self.vector);
+        let (largest, is_finite) = largest_of(self.vector);
+        is_finite.then(|| code(self.vector, largest, self.codes))
+    }
+}
+
+/// Numbers that are worked on at a time.
+const LANES: usize = 8;
+
+/// Adding this to a number below 2^51 rounds it to the nearest whole one, ties to even, which is then in its lowest bits.
+const ROUNDING: f64 = 6_755_399_441_055_744.0;
+
 #[inline(always)]
-fn code(vector: &[f64], codes: &mut [u8]) -> Facts {
-    let largest = largest_of(vector);
+fn code(vector: &[f64], largest: f64, codes: &mut [u8]) -> Facts {
     let square = dot(vector, vector) as f32;
     if !LARGEST.contains(&largest) {
         codes.fill(0);
@@ -80,15 +130,27 @@ fn code(vector: &[f64], codes: &mut [u8]) -> Facts {
     }
     let scale = short_scale(largest / CODE_MAX);
     let (wide, inverse) = (f64::from(scale), 1.0 / f64::from(scale));
-    const LANES: usize = 8;
     let mut lanes = [0.0_f64; LANES];
-    for (numbers, codes) in vector.chunks(LANES).zip(codes.chunks_mut(LANES)) {
-        for ((number, code), lane) in numbers.iter().zip(codes).zip(&mut lanes) {
-            let rounded = (number * inverse).round_ties_even();
-            let off = number - rounded * wide;
-            *lane += off * off;
-            *code = (rounded as i32) as u8;
+    let (numbers, numbers_rest) = vector.as_chunks::<LANES>();
+    let (places, places_rest) = codes.as_chunks_mut::<LANES>();
+    // N.B. By index, and rounded by an addition: chains of iterators and conversions that look for overflow keep the compiler from whole
+    // vectors.
+    let coded = |number: f64| {
+        let shifted = number * inverse + ROUNDING;
+        let off = number - (shifted - ROUNDING) * wide;
+        (shifted.to_bits() as u8, off * off)
+    };
+    for at in 0..numbers.len() {
+        for lane in 0..LANES {
+            let (code, square) = coded(numbers[at][lane]);
+            lanes[lane] += square;
+            places[at][lane] = code;
         }
+    }
+    for lane in 0..numbers_rest.len() {
+        let (code, square) = coded(numbers_rest[lane]);
+        lanes[lane] += square;
+        places_rest[lane] = code;
     }
     let residual = lanes.iter().sum::<f64>().sqrt();
     Facts {
@@ -98,21 +160,34 @@ fn code(vector: &[f64], codes: &mut [u8]) -> Facts {
     }
 }
 
-/// The largest number, whatever its sign.
+/// The largest number, whatever its sign, and whether all are finite.
 #[inline(always)]
-fn largest_of(vector: &[f64]) -> f64 {
-    const LANES: usize = 8;
-    let mut lanes = [0.0_f64; LANES];
-    for numbers in vector.chunks(LANES) {
-        for (number, lane) in numbers.iter().zip(&mut lanes) {
-            *lane = if number.abs() > *lane {
-                number.abs()
+fn largest_of(vector: &[f64]) -> (f64, bool) {
+    let (mut lanes, mut zeros) = ([0.0_f64; LANES], [0.0_f64; LANES]);
+    let (numbers, rest) = vector.as_chunks::<LANES>();
+    for eight in numbers {
+        for lane in 0..LANES {
+            let size = eight[lane].abs();
+            lanes[lane] = if size > lanes[lane] {
+                size
             } else {
-                *lane
+                lanes[lane]
             };
+            // Of what is none or infinite, this is none.
+            zeros[lane] += eight[lane] * 0.0;
         }
     }
-    lanes.iter().copied().fold(0.0, f64::max)
+    for lane in 0..rest.len() {
+        let size = rest[lane].abs();
+        lanes[lane] = if size > lanes[lane] {
+            size
+        } else {
+            lanes[lane]
+        };
+        zeros[lane] += rest[lane] * 0.0;
+    }
+    let is_finite = zeros.iter().all(|zero| *zero == 0.0);
+    (lanes.iter().copied().fold(0.0, f64::max), is_finite)
 }
 
 /// The checksum of a record at `position` in an index of the base with this `fingerprint`.
@@ -151,8 +226,9 @@ pub(crate) fn decode(record: &[u8], out: &mut [f32]) -> Facts {
         residual: number(1),
         square: number(2),
     };
-    for (code, out) in codes.iter().zip(out) {
-        *out = f32::from(code.cast_signed()) * facts.scale;
+    let scale = facts.scale;
+    for at in 0..codes.len().min(out.len()) {
+        out[at] = f32::from(codes[at].cast_signed()) * scale;
     }
     facts
 }
@@ -165,7 +241,7 @@ mod tests {
 
     fn coded(vector: &[f64]) -> (Facts, Vec<f32>) {
         let mut record = vec![0; vector.len() + TAIL_BYTES];
-        encode(vector, &mut record);
+        encode_numbers(vector, &mut record);
         seal(&mut record, 7, 11);
         assert!(is_intact(&record, 7, 11));
         assert!(!is_intact(&record, 7, 12) && !is_intact(&record, 8, 11));
@@ -190,7 +266,21 @@ mod tests {
                 // Rounding moves no number by more than half a step.
                 let step = f64::from(facts.scale);
                 prop_assert!(off.iter().all(|off| off.abs() <= 0.500_001 * step));
-                prop_assert!(step <= largest_of(&vector) / CODE_MAX * 1.001);
+                prop_assert!(step <= largest_of(&vector).0 / CODE_MAX * 1.001);
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_told_by_its_column() {
+        for strange in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            for column in 0..19 {
+                let mut vector = [1.5; 19];
+                vector[column] = strange;
+                let bytes: Vec<u8> = vector.iter().flat_map(|n| n.to_le_bytes()).collect();
+                let (mut wide, mut record) = (vec![0.0; 19], vec![0; 19 + TAIL_BYTES]);
+                let found = encode(Element::F64, &bytes, &mut wide, &mut record);
+                assert_eq!(found, Some(column));
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Contract: a checkpoint has the centroids that the next iteration begins with, bit by bit, and what else that iteration needs: so a run
 //! that goes on ends as one that was never stopped. It belongs to one base, as it was ([`BaseFacts`]), and to one set of options; others are
-//! refused. It is replaced after each iteration, whole or not at all, and removed when the run is done.
+//! refused. It is replaced after each iteration, whole or not at all; whoever has made the run's result safe removes it.
 //!
 //! Layout: [metadata](outcore_io::metadata) with its checksum, filled up with zeros to [`HEADER_BYTES`]; then centroids, as f64.
 
@@ -12,9 +12,10 @@ use outcore::primitives::write::write_together;
 use outcore::{Error, Job, Result};
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::metadata::{Form, Owner};
+use outcore_io::output::parent_of;
 use serde::{Deserialize, Serialize};
 
-use super::KmeansOptions;
+use super::{Init, KmeansOptions};
 use crate::format::known::BaseFacts;
 use crate::format::{VectorFile, start};
 
@@ -37,8 +38,9 @@ const FORM: Form = Form {
 struct Facts {
     base: BaseFacts,
     k: usize,
-    /// Which start it was: a checksum of what says so.
+    /// Where it started: by what means, or the file of centroids as it was.
     init: String,
+    start: Option<BaseFacts>,
     seed: u64,
     is_spherical: bool,
     tolerance_bits: u64,
@@ -54,10 +56,17 @@ impl Facts {
         Ok(Facts {
             base: BaseFacts::of(job, base)?,
             k: options.k,
-            init: format!(
-                "{:016x}",
-                bytes_checksum(format!("{:?}", options.init).as_bytes())
-            ),
+            init: match &options.init {
+                Init::FarRows => "far rows",
+                Init::ParallelRows => "parallel rows",
+                Init::RandomRows => "random rows",
+                Init::Given(_) => "given",
+            }
+            .to_string(),
+            start: match &options.init {
+                Init::Given(file) => Some(BaseFacts::of(job, file)?),
+                _ => None,
+            },
             seed: options.seed,
             is_spherical: options.is_spherical,
             tolerance_bits: options.tolerance.to_bits(),
@@ -99,13 +108,17 @@ impl<'a> Checkpoint<'a> {
             facts: Facts::of(job, base, options)?,
         };
         if !path.exists() {
-            return Ok((checkpoint, None));
+            return match parent_of(path).is_dir() {
+                true => Ok((checkpoint, None)),
+                false => Err(
+                    Error::usage("create checkpoint", "its directory is not there")
+                        .path(path)
+                        .hint("make the directory first, or name another file with --checkpoint"),
+                ),
+            };
         }
         let len_bytes = start::facts_of(job, path)?.len_bytes;
-        let header_bytes = len_bytes.min(HEADER_BYTES as u64) as usize;
-        let mut header = start::bytes_of(job, path, (0, header_bytes))?;
-        let text_bytes = header.iter().rposition(|byte| *byte != 0);
-        header.truncate(text_bytes.map_or(0, |last| last + 1));
+        let header = header_of(job, path, len_bytes)?;
         if !header.starts_with(b"{") {
             return Err(
                 Error::usage(FORM.operation, "it is no checkpoint of a run of k-means")
@@ -128,6 +141,12 @@ impl<'a> Checkpoint<'a> {
             return Err(Error::usage(FORM.operation, cause)
                 .path(path)
                 .hint("give the options of that run, or remove the checkpoint to begin anew"));
+        }
+        if found.iterations > options.max_iterations {
+            let cause = format!("it is of a run after {} iterations", found.iterations);
+            return Err(Error::usage(FORM.operation, cause)
+                .path(path)
+                .hint("allow more with --max-iterations, or remove it to begin anew"));
         }
         let centroids_bytes = options.k * base.dimension * size_of::<f64>();
         let damage = |cause: &str| FORM.damage(cause.to_string()).path(path);
@@ -177,15 +196,28 @@ impl<'a> Checkpoint<'a> {
         bytes.extend(numbers);
         write_together(job, &[(self.path, &bytes)], true).map(drop)
     }
+}
 
-    /// Removes it: the run is done.
-    ///
-    /// # Errors
-    /// It cannot be removed.
-    pub(super) fn remove(&self, job: &Job) -> Result<()> {
-        match self.path.exists() {
-            true => job.device.remove(self.path),
-            false => Ok(()),
-        }
+/// What the file at `path` says of itself, without the zeros behind.
+fn header_of(job: &Job, path: &Path, len_bytes: u64) -> Result<Vec<u8>> {
+    let header_bytes = len_bytes.min(HEADER_BYTES as u64) as usize;
+    let mut header = start::bytes_of(job, path, (0, header_bytes))?;
+    let text_bytes = header.iter().rposition(|byte| *byte != 0);
+    header.truncate(text_bytes.map_or(0, |last| last + 1));
+    Ok(header)
+}
+
+/// Removes the checkpoint of a run that is done and whose result is safe. What is no checkpoint stays.
+///
+/// # Errors
+/// It cannot be read or removed.
+pub fn remove_checkpoint(job: &Job, options: &KmeansOptions) -> Result<()> {
+    let Some(path) = options.checkpoint.as_deref().filter(|path| path.exists()) else {
+        return Ok(());
+    };
+    let header = header_of(job, path, start::facts_of(job, path)?.len_bytes)?;
+    match FORM.open::<Facts>(path, Owner::of(NAME), &header) {
+        Ok(_) => job.device.remove(path),
+        Err(_) => Ok(()),
     }
 }

@@ -16,6 +16,9 @@ use crate::format::VectorFile;
 /// Centroids without rows that find a row in one pass.
 const FARTHEST_ROWS: usize = 64;
 
+/// Squares below this may be those of numbers that are larger.
+const SQUARE_MIN: f64 = 1e-290;
+
 /// What a pass finds.
 pub(super) struct Found {
     /// Of each cluster, the sum of its rows.
@@ -78,9 +81,9 @@ impl Found {
         (row, cluster, distance): (u64, usize, f64),
         vector: &[f64],
     ) {
-        // The norm is no less than any number.
+        // The norm is no less than any number, but for numbers whose squares vanish.
         let square = dot(vector, vector);
-        if square > units.largest() * units.largest() {
+        if square > units.largest() * units.largest() || square < SQUARE_MIN {
             let sizes = vector.iter().map(|number| number.abs());
             self.largest = self.largest.max(sizes.fold(0.0, f64::max));
         }

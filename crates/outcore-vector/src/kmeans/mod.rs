@@ -43,6 +43,7 @@ use seed::Sample;
 use sums::Units;
 
 pub use batch::{Batches, partial_fit};
+pub use checkpoint::remove_checkpoint;
 pub use label::write_labels;
 pub(crate) use label::{LabelSpace, Labeller};
 
@@ -161,13 +162,15 @@ impl Clustering {
     }
 }
 
-/// Clusters the rows of `base`.
+/// Clusters the rows of `base`. A checkpoint is left where it is: see [`remove_checkpoint`].
 ///
 /// # Errors
 /// Usage: more clusters than rows, a number that is none or infinite, a zero vector if it is spherical, centroids to start
 /// from that do not fit. Memory: the centroids do not fit. What reading fails with.
 pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<Clustering> {
-    check(base, options, true)?;
+    // The distance of few rows to centroids that are given is asked for, too.
+    let is_moved = options.max_iterations > 0 || !matches!(options.init, Init::Given(_));
+    check(base, options, is_moved)?;
     let checkpoint = options.checkpoint.as_deref();
     let checkpoint = checkpoint
         .map(|path| Checkpoint::open(job, path, (base, options)))
@@ -203,9 +206,6 @@ pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<C
         }
     }
     let best = best.ok_or_else(|| Error::usage(OPERATION, "no run was made"))?;
-    if let Some(checkpoint) = checkpoint {
-        checkpoint.remove(job)?;
-    }
     Ok(Clustering {
         passes,
         read_bytes,

@@ -213,7 +213,7 @@ mod tests {
 
     use super::*;
     use crate::exact::{dot, squared_distance};
-    use crate::index::record::{TAIL_BYTES, decode, encode};
+    use crate::index::record::{TAIL_BYTES, decode, encode_numbers};
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
@@ -230,7 +230,7 @@ mod tests {
             prop_assume!(row_norm > 0.0 && query_norm > 0.0);
             let dimension = row.len();
             let mut record = vec![0; dimension + TAIL_BYTES];
-            encode(&row, &mut record);
+            encode_numbers(&row, &mut record);
             let mut near = vec![0.0; dimension];
             let facts = decode(&record, &mut near);
             for metric in [Metric::L2, Metric::Ip, Metric::Cos] {
@@ -256,7 +256,7 @@ mod tests {
     fn a_record_leaves_out_what_is_much_farther() {
         let (row, query) = ([3.0, 4.0, -5.0, 1.0], [3.5, 4.0, -5.0, 1.0]);
         let mut record = vec![0; 4 + TAIL_BYTES];
-        encode(&row, &mut record);
+        encode_numbers(&row, &mut record);
         let mut near = [0.0; 4];
         let facts = decode(&record, &mut near);
         let product = query.iter().zip(near).map(|(a, b)| *a as f32 * b).sum();

@@ -6,10 +6,12 @@
 //!
 //! What lists leave out is told by [`Recall`], measured and not guessed: the part of the exact neighbours of some queries that was found.
 //!
-//! Bounds: one read of the union of the lists for each group of queries. Memory is that of the search of the base, the lists of each query (24 bytes
+//! Bounds: one read of the union of the lists for each group of queries, and for a subset that leaves lists few rows one more each time that
+//! the lists of some are doubled, for these queries alone. Memory is that of the search of the base, the lists of each query (8 bytes
 //! a list), and a copy of the queries of a list for each thread.
 
 use outcore::{Error, Job, Phase, PhasePlan, Result};
+use outcore_io::memory::Reservation;
 
 use super::nearest::{self, Nearest};
 use super::queries::{Queries, zero_vector};
@@ -76,19 +78,26 @@ pub(super) struct Probes {
     queries_of: Vec<Vec<u32>>,
     /// Of each query, how many lists are read for it.
     reach: Vec<usize>,
+    _held: Vec<Reservation>,
 }
+
+/// Memory of a centroid that is found for a query, while lists are chosen.
+const FOUND_BYTES: u64 = 96;
+/// Memory of a list that is read for a query.
+const PROBE_BYTES: u64 = 8;
 
 impl Probes {
     /// What the lists of `count` queries take for all threads together, and a copy of some queries for each.
     pub(super) fn memory_bytes((lists, probes): (&ListFile, usize), count: usize) -> (u64, u64) {
         let dimension = lists.centroids.dimension;
         let each_thread = count.min(QUERIES_AT_ONCE) * dimension * size_of::<f32>();
-        let of_queries = count as u64 * (probes as u64 * 24 + 8);
+        let of_queries = count as u64 * (probes as u64 * PROBE_BYTES + 8);
         let of_lists = lists.count() * size_of::<Vec<u32>>();
         (each_thread as u64, of_queries + of_lists as u64)
     }
 
-    /// The lists of each query: as many as `reach` says, and further ones where these have fewer than `rows_min` rows.
+    /// The lists of each query whose reach is not 0: as many as that says, and further ones where these have fewer than `rows_min`
+    /// rows.
     fn find(
         job: &Job,
         lists: &ListFile,
@@ -101,39 +110,85 @@ impl Probes {
             Metric::Cos if lists.is_spherical => Metric::Ip,
             metric => metric,
         };
-        let mut wanted = reach.iter().copied().max().unwrap_or(1);
-        loop {
-            let near = knn(
+        let mut probes = Probes {
+            queries_of: vec![Vec::new(); lists.count()],
+            reach: Vec::new(),
+            _held: Vec::new(),
+        };
+        let mut from = 0;
+        while from < reach.len() {
+            // Of many lists, few queries at a time: their centroids' order is in memory.
+            let wanted = reach[from..].iter().copied().max().unwrap_or(0);
+            let each_bytes = wanted.max(1) as u64 * FOUND_BYTES;
+            let fitting = (job.budget.free_bytes() / 4 / each_bytes).max(1) as usize;
+            let count = fitting.min(reach.len() - from);
+            let part = queries.part(from as u64, count as u64);
+            let reach = &mut reach[from..from + count];
+            probes.find_some(
                 job,
-                &lists.centroids,
-                queries,
-                &KnnOptions::new(wanted, metric),
+                (lists, metric),
+                (&part, from),
+                (reach, rows_min),
+                found,
             )?;
+            from += count;
+        }
+        probes.reach = reach;
+        Ok(probes)
+    }
+
+    /// The same for some queries, the first of which is `from`.
+    fn find_some(
+        &mut self,
+        job: &Job,
+        (lists, metric): (&ListFile, Metric),
+        (queries, from): (&VectorFile, usize),
+        (reach, rows_min): (&mut [usize], u64),
+        found: &mut Neighbours,
+    ) -> Result<()> {
+        let mut wanted = reach.iter().copied().max().unwrap_or(0);
+        if wanted == 0 {
+            return Ok(());
+        }
+        let near = loop {
+            let options = KnnOptions::new(wanted, metric);
+            let near = knn(job, &lists.centroids, queries, &options)?;
             found.read_bytes += near.read_bytes;
-            add_phases(&mut found.phases, "find lists", near.phases);
-            let mut queries_of = vec![Vec::new(); lists.count()];
-            let mut has_enough = true;
-            for (query, near) in (0..).zip(near.ids.chunks(wanted)) {
-                let least = reach[query as usize];
-                let mut rows = 0;
-                let mut used = 0;
-                for list in near {
-                    if used >= least && rows >= rows_min {
-                        break;
-                    }
-                    let places = lists.places(*list as usize);
-                    rows += places.end - places.start;
-                    queries_of[*list as usize].push(query);
-                    used += 1;
-                }
-                has_enough &= rows >= rows_min;
-                reach[query as usize] = used;
-            }
+            add_phases(&mut found.phases, "find lists", near.phases.clone());
+            let rows_of = |near: &[u64]| -> u64 {
+                let places = near.iter().map(|list| lists.places(*list as usize));
+                places.map(|places| places.end - places.start).sum()
+            };
+            let mut each = near.ids.chunks(wanted).zip(reach.iter());
+            let has_enough = each.all(|(near, reach)| *reach == 0 || rows_of(near) >= rows_min);
             if has_enough || wanted == lists.count() {
-                return Ok(Probes { queries_of, reach });
+                break near;
             }
             wanted = (2 * wanted).min(lists.count());
+        };
+        let mut probes = 0;
+        for (query, (near, reach)) in (from..).zip(near.ids.chunks(wanted).zip(reach)) {
+            if *reach == 0 {
+                continue;
+            }
+            let (least, mut rows) = (*reach, 0);
+            *reach = 0;
+            for list in near {
+                if *reach >= least && rows >= rows_min {
+                    break;
+                }
+                let places = lists.places(*list as usize);
+                rows += places.end - places.start;
+                self.queries_of[*list as usize].push(query as u32);
+                *reach += 1;
+            }
+            probes += *reach;
         }
+        let held = job
+            .budget
+            .reserve("lists of queries", probes as u64 * PROBE_BYTES)?;
+        self._held.push(held);
+        Ok(())
     }
 }
 
@@ -155,27 +210,33 @@ impl Group<'_> {
         found: &mut Neighbours,
     ) -> Result<()> {
         let rows_min = self.k as u64 + u64::from(self.first_query.is_some());
-        let mut reach = vec![probes; self.queries.count()];
+        let count = self.queries.count();
+        let mut reach = vec![probes; count];
+        let mut nearest_of = vec![Vec::new(); count];
         loop {
             let of_queries = (queries, self.queries.metric);
             let probes = Probes::find(job, lists, of_queries, (reach, rows_min), found)?;
             let each = self.search_probes(job, (lists, &probes), (scan, steps), found)?;
-            // A subset may leave a list few rows.
-            let short: Vec<usize> = (0..self.queries.count())
-                .filter(|query| {
-                    probes.reach[*query] < lists.count()
-                        && nearest::kth(&each, *query, self.k).is_infinite()
-                })
-                .collect();
             reach = probes.reach;
-            if short.is_empty() {
-                nearest::merge(each, &self.queries, self.k, found);
-                return Ok(());
+            for query in (0..count)
+                .filter(|query| reach[*query] > 0)
+                .collect::<Vec<_>>()
+            {
+                // A subset may leave a list few rows.
+                let is_short = nearest::kth(&each, query, self.k).is_infinite();
+                if is_short && reach[query] < lists.count() {
+                    reach[query] = (2 * reach[query]).min(lists.count());
+                } else {
+                    nearest_of[query] = nearest::of_query(&each, query, self.k);
+                    reach[query] = 0;
+                }
             }
-            for query in short {
-                reach[query] = (2 * reach[query]).min(lists.count());
+            if reach.iter().all(|reach| *reach == 0) {
+                break;
             }
         }
+        nearest::add(nearest_of, &self.queries, found);
+        Ok(())
     }
 
     /// The nearest rows of each query in its lists, thread by thread.

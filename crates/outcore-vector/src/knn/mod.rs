@@ -207,7 +207,10 @@ pub fn knn_each(
     let allowed = allowed
         .map(|path| Subset::read(job, path, base))
         .transpose()?;
-    check(base, queries, options, allowed.as_ref())?;
+    check(base, queries, options)?;
+    if let Some(subset) = &allowed {
+        check_k(base, options, subset.count)?;
+    }
     let (k, count) = (options.k, queries.rows as usize);
     let mut found = Neighbours::none_yet(k);
     let index = options.index.as_deref();
@@ -346,12 +349,11 @@ fn check_files(base: &VectorFile, queries: &VectorFile, metric: Metric) -> Resul
     Ok(())
 }
 
-fn check(
-    base: &VectorFile,
-    queries: &VectorFile,
-    options: &KnnOptions,
-    allowed: Option<&Subset>,
-) -> Result<()> {
+/// Fails for what can never be searched for, before anything is read.
+///
+/// # Errors
+/// Usage, as [`knn`].
+pub fn check(base: &VectorFile, queries: &VectorFile, options: &KnnOptions) -> Result<()> {
     check_files(base, queries, options.metric)?;
     if let Some(path) = options
         .index
@@ -363,7 +365,11 @@ fn check(
             .path(path)
             .hint("search bits without an index"));
     }
-    let rows = allowed.map_or(base.rows, |subset| subset.count);
+    check_k(base, options, base.rows)
+}
+
+/// Fails unless there are as many neighbours among `rows` rows.
+fn check_k(base: &VectorFile, options: &KnnOptions, rows: u64) -> Result<()> {
     let others = rows.saturating_sub(u64::from(options.excludes_self));
     if options.k == 0 || options.k as u64 > others || options.k > K_MAX {
         let cause = format!(

@@ -151,17 +151,31 @@ pub(super) fn kth(each: &[Nearest], query: usize, k: usize) -> f64 {
     }
 }
 
+/// The nearest of all threads to a query, as keys and rows.
+pub(super) fn of_query(each: &[Nearest], query: usize, k: usize) -> Vec<(u64, u64)> {
+    let heaps = each.iter().flat_map(|nearest| nearest.heaps[query].iter());
+    let mut all: Vec<(u64, u64)> = heaps.copied().collect();
+    all.sort_unstable();
+    all.truncate(k);
+    all
+}
+
+/// Adds what [`of_query`] has given for each query to `found`.
+pub(super) fn add(
+    each: impl IntoIterator<Item = Vec<(u64, u64)>>,
+    queries: &Queries,
+    found: &mut Neighbours,
+) {
+    for (key, id) in each.into_iter().flatten() {
+        found.ids.push(id);
+        found.distances.push(queries.shown(distance_of(key)));
+    }
+}
+
 /// Adds the nearest of all threads to `found`, query by query.
 pub(super) fn merge(each: Vec<Nearest>, queries: &Queries, k: usize, found: &mut Neighbours) {
-    for query in 0..queries.count() {
-        let heaps = each.iter().flat_map(|nearest| nearest.heaps[query].iter());
-        let mut all: Vec<(u64, u64)> = heaps.copied().collect();
-        all.sort_unstable();
-        for (key, id) in all.into_iter().take(k) {
-            found.ids.push(id);
-            found.distances.push(queries.shown(distance_of(key)));
-        }
-    }
+    let all = (0..queries.count()).map(|query| of_query(&each, query, k));
+    add(all, queries, found);
 }
 
 #[cfg(test)]

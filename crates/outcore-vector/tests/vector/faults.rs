@@ -12,7 +12,9 @@ use outcore_io::drive::testing::FaultDevice;
 use outcore_vector::convert::convert;
 use outcore_vector::format::VectorFile;
 use outcore_vector::index::{ListOptions, build, build_lists};
-use outcore_vector::kmeans::{Batches, Init, KmeansOptions, kmeans, write_labels};
+use outcore_vector::kmeans::{
+    Batches, Init, KmeansOptions, kmeans, remove_checkpoint, write_labels,
+};
 use outcore_vector::knn::{KnnOptions, Metric, RangeOptions, knn, pairs, range_search};
 use outcore_vector::results::{Array, ResultFile, write_all};
 
@@ -226,6 +228,7 @@ fn a_run_of_k_means_that_was_stopped_goes_on_as_if_it_was_not() {
             (&undisturbed.centroids, undisturbed.inertia),
             (&wanted.centroids, wanted.inertia)
         );
+        remove_checkpoint(&job(32 << 20, 1), &options).unwrap();
         assert!(!kept.exists());
         // Each attempt gets a little further before a read or a write fails.
         let mut attempts = 0;
@@ -246,6 +249,7 @@ fn a_run_of_k_means_that_was_stopped_goes_on_as_if_it_was_not() {
             (found.iterations, found.has_converged),
             (wanted.iterations, wanted.has_converged)
         );
+        remove_checkpoint(&job(32 << 20, 1), &options).unwrap();
         assert!(!kept.exists());
     }
     // One that is there is of another run, or damaged.

@@ -34,6 +34,8 @@ const LOOKUP: &str = "look up keys";
 const PHASE: &str = "look up";
 /// Memory of a key beside its searches: its own bytes, its prefix, its rank.
 const KEY_BYTES: u64 = 240;
+/// Memory of a key for as long as all are looked for: its place, its rank twice, its bytes' place for a thread.
+const RANK_BYTES: u64 = 40;
 /// Memory of a search of a key in a run.
 const SEARCH_BYTES: u64 = 96;
 /// Blocks in flight a thread, at most.
@@ -59,7 +61,7 @@ impl SortedView {
         let _held = self
             .job
             .budget
-            .reserve("keys and their ranks", keys.len() as u64 * 16)?;
+            .reserve("keys and their ranks", keys.len() as u64 * RANK_BYTES)?;
         let mut places: Vec<u32> = (0..keys.len() as u32).collect();
         places.sort_unstable_by(|a, b| shape.compare_keys(keys[*a as usize], keys[*b as usize]));
         let runs = self.set.runs.len() as u64;

@@ -14,10 +14,12 @@ use outcore::primitives::write::produce;
 use outcore::primitives::{Side, collect, read};
 use outcore::runs::{LineType, SortedView};
 use outcore::{Error, Input, Kind, Output, Phase, Result};
-use outcore_front::inputs::{self, ResolvedInput, Streams};
+use outcore_front::content::Content;
+use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
 use outcore_front::output::{self, Holds};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::view;
+use outcore_io::memory::Reservation;
 use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde_json::json;
@@ -148,6 +150,11 @@ fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Result<u8> {
         files.extend(args.input.inputs.iter().cloned());
     }
     let sources = inputs::find(&files, Streams::Refused, &context.files)?;
+    if !is_view {
+        for source in &sources {
+            check_lines(source)?;
+        }
+    }
     let name = context.files.output(&args.output.output, force)?;
     let holds = match args.values {
         true => Holds::Lines,
@@ -197,10 +204,11 @@ fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Result<u8> {
         };
         let asked = Asked::read(&job, (&args.keys, &keys), &view)?;
         let before_bytes = view.traffic_bytes().0;
-        let (ranks, phase) = view.lookup(&asked.keys(), side_of(args) == Side::Right)?;
+        let keys = asked.keys();
+        let (ranks, phase) = view.lookup(&keys, side_of(args) == Side::Right)?;
         let written = match args.values {
             false => write_found(&job, &ranks, &to, force, Done::default())?,
-            true => write_lines(&job, &view, (&asked.keys(), &ranks, end), (&to, force))?,
+            true => write_lines(&job, &view, (&keys, &ranks, end), (&to, force))?,
         };
         Ok((view.len(), ranks.len(), before_bytes, phase, written))
     });
@@ -245,8 +253,16 @@ fn tell(context: &Context, summary: &Summary, among: &str) {
 /// What cannot be asked of a view or of lines.
 fn check(args: &LookupArgs, is_view: bool) -> Result<()> {
     let refused = |cause: &str, hint: &str| Err(Error::usage(LOOKUP, cause).hint(hint));
-    if args.input.record.format.is_some() || args.input.record.record_bytes.is_some() {
-        let cause = "--type and --record are for files of records";
+    if args.input.dry_run {
+        let hint = "leave --dry-run out; --explain shows what it took";
+        return refused(
+            "the plan of a lookup in lines or a view is made as it runs",
+            hint,
+        );
+    }
+    let record = &args.input.record;
+    if record.format.is_some() || record.record_bytes.is_some() || !record.keys.is_empty() {
+        let cause = "--type, --record and --key are for files of records";
         return refused(cause, "a view says what it holds, and lines have no type");
     }
     if args.index.is_some() {
@@ -270,8 +286,22 @@ fn check(args: &LookupArgs, is_view: bool) -> Result<()> {
     }
 }
 
+/// Fails for a file that holds no lines as they are.
+fn check_lines(source: &Source) -> Result<()> {
+    match inputs::content_of(source)? {
+        Content::Plain { .. } => Ok(()),
+        _ => Err(Error::usage(LOOKUP, "it is compressed, or no text")
+            .path(&source.name)
+            .hint("unpack it first, or leave --lines out")),
+    }
+}
+
+/// Memory of a key beside its bytes.
+const KEY_BYTES: u64 = 32;
+
 /// Keys in memory.
 struct Asked {
+    _held: Reservation,
     bytes: Vec<u8>,
     /// Where each ends, and what stands between two of them.
     ends: Vec<usize>,
@@ -288,7 +318,9 @@ impl Asked {
         if let Some(format) = view.format() {
             let bytes = keys_of(job, (path, files), format)?;
             let step = format.record_bytes();
+            let count = (bytes.len() / step) as u64;
             return Ok(Asked {
+                _held: hold(job, path, (bytes.len(), count))?,
                 ends: (step..=bytes.len()).step_by(step).collect(),
                 bytes,
                 between: 0,
@@ -302,14 +334,16 @@ impl Asked {
         if bytes.last().is_some_and(|last| *last != end) {
             bytes.push(end);
         }
+        let count = bytes.iter().filter(|byte| **byte == end).count();
         Ok(Asked {
+            _held: hold(job, path, (bytes.len(), count as u64))?,
             ends: (0..bytes.len()).filter(|at| bytes[*at] == end).collect(),
             bytes,
             between: 1,
         })
     }
 
-    /// Each key.
+    /// Each key; to be called once.
     fn keys(&self) -> Vec<&[u8]> {
         let mut from = 0;
         let each = self.ends.iter().map(|end| {
@@ -319,6 +353,16 @@ impl Asked {
         });
         each.collect()
     }
+}
+
+/// Reserves what keys take, of which there are so many bytes and so many keys.
+fn hold(job: &Job, path: &Path, (bytes, count): (usize, u64)) -> Result<Reservation> {
+    let held = job.budget.reserve("keys", bytes as u64 + count * KEY_BYTES);
+    held.map_err(|error| {
+        error
+            .path(path)
+            .hint("allow more with --memory, or look up in several runs")
+    })
 }
 
 /// Writes the lines that are equal to keys, as often as the file has them: in the order of bytes they are the keys.

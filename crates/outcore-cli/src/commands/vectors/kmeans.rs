@@ -4,14 +4,14 @@
 
 use std::path::Path;
 
-use outcore::Result;
+use outcore::{Error, Result};
 use outcore_io::units;
 use outcore_vector::format::Element;
 use outcore_vector::kmeans::{self, Batches, Init, KmeansOptions};
 use outcore_vector::results::{self, Array, ResultFile};
 use serde_json::json;
 
-use super::Run;
+use super::{Run, is_same_place};
 use crate::cli::vectors::KmeansArgs;
 use crate::context::Context;
 use crate::measure::rate_text;
@@ -56,6 +56,9 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
         results::check_name(path, Array::Labels(&[]))?;
     }
     let force = args.run.force;
+    if let Some(path) = &args.checkpoint {
+        check_checkpoint(context, path, &[&read[..], &written[..]].concat())?;
+    }
     let (found, read_bytes) = run.watch(|job| {
         let mut found = kmeans::kmeans(job, &base, &options)?;
         let mut read_bytes = found.read_bytes;
@@ -75,6 +78,7 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
                 results::write_all(job, &[centroids], force)?;
             }
         }
+        kmeans::remove_checkpoint(job, &options)?;
         Ok((found, read_bytes))
     })?;
     let passes = found.passes + u32::from(args.labels.is_some());
@@ -107,6 +111,19 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
     ));
     run.phases(&found.phases);
     Ok(0)
+}
+
+/// Fails for a checkpoint that is an input or an output, or would be a dataset.
+fn check_checkpoint(context: &Context, path: &Path, others: &[&Path]) -> Result<()> {
+    context.files.refuse_change(path)?;
+    match others.iter().any(|other| is_same_place(other, path)) {
+        false => Ok(()),
+        true => Err(
+            Error::usage("create checkpoint", "it is an input or an output, too")
+                .path(path)
+                .hint("name another file with --checkpoint"),
+        ),
+    }
 }
 
 /// Centroids as a result.

@@ -48,6 +48,7 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     written.extend(args.distances.as_deref());
     let run = Run::begin(context, &args.run, (&read, &written))?;
     let (base, queries) = run.base_and_queries(args)?;
+    knn::check(&base, &queries, &options)?;
     results::check_name(&args.output, Array::Ids(&[]))?;
     if let Some(path) = &args.distances {
         results::check_name(path, NO_DISTANCES)?;
@@ -63,6 +64,7 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
             } else {
                 queries.rows
             },
+            id_max: base.rows.max(if args.edges { queries.rows } else { 0 }) - 1,
         };
         let mut files = vec![ids];
         if let Some(path) = &args.distances {

@@ -81,7 +81,9 @@ impl<'a> Run<'a> {
         };
         for (index, path) in written.iter().enumerate() {
             let is_input = key(path).is_some() && read.iter().any(|input| key(input) == key(path));
-            let is_twice = written[..index].contains(path);
+            let is_twice = written[..index]
+                .iter()
+                .any(|other| is_same_place(other, path));
             let cause = match (is_input, is_twice) {
                 (true, _) => Some(("it is an input", "name another file")),
                 (_, true) => Some(("two outputs have this name", "name another file")),
@@ -190,6 +192,20 @@ impl<'a> Run<'a> {
         };
         summary.with("phases", phases_json(phases))
     }
+}
+
+/// Whether two names are of one place, whether something is there or not.
+fn is_same_place(a: &Path, b: &Path) -> bool {
+    let place = |path: &Path| {
+        let dir = std::fs::canonicalize(parent_of(path)).ok()?;
+        Some(dir.join(path.file_name()?))
+    };
+    let key = |path: &Path| {
+        std::fs::metadata(path)
+            .ok()
+            .map(|facts| inputs::key_of(&facts))
+    };
+    a == b || place(a).is_some() && place(a) == place(b) || key(a).is_some() && key(a) == key(b)
 }
 
 /// Fails unless `name` is a file or a dataset; a dataset is from now on a file of the context.
