@@ -228,7 +228,7 @@ pub fn knn_each(
         _ => 0,
     };
     let mut first_ids = Vec::new();
-    let mut from = 0;
+    let (mut from, mut group_max) = (0, count);
     while from < count {
         let index = index.as_ref().filter(|_| !found.index_failed);
         let memory = |group: usize| {
@@ -249,7 +249,7 @@ pub fn knn_each(
             (None, Some(lists)) => &lists.rows,
             (None, None) => base,
         };
-        let (group, scan) = plan(job, read, count - from, memory)?;
+        let (group, scan) = plan(job, read, (count - from).min(group_max), memory)?;
         let steps = format!(
             "read {} -> the {k} nearest rows of each query ({group} of {count} queries in this pass)",
             match (index, &lists) {
@@ -279,7 +279,14 @@ pub fn knn_each(
             None => match &lists {
                 Some(lists) => {
                     let of = (lists, &part, probes);
-                    group.search_lists(job, of, (&scan, &steps), &mut found)?;
+                    match group.search_lists(job, of, (&scan, &steps), &mut found) {
+                        // A subset may make some queries read so many lists that fewer queries fit.
+                        Err(error) if error.kind() == Kind::Memory && part.rows > 1 => {
+                            group_max = part.rows.div_ceil(2) as usize;
+                            continue;
+                        }
+                        searched => searched?,
+                    }
                 }
                 None => group.search(job, &scan, &mut found)?,
             },
