@@ -102,6 +102,7 @@ impl Execution {
         if let Some(built) = built {
             done.read_bytes += built.read_bytes;
             done.written_bytes += built.written_bytes;
+            done.seconds += built.seconds;
         }
         Ok((ranks, self.done(done)))
     }
