@@ -45,7 +45,7 @@ def _rows_of(vectors: Any, name: str) -> npt.NDArray[Any]:
         raise usage(operation, "a sparse array is not supported", "give a dense one: .toarray()")
     array = numpy.asarray(vectors)
     if array.dtype.kind == "O":
-        # What is no number is NumPy's TypeError or ValueError.
+        # NumPy raises TypeError or ValueError for values that are not numbers.
         array = array.astype(numpy.float64)
     if array.dtype == bool:
         array = array.astype(numpy.uint8)

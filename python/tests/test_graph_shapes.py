@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import outcore
+from graphs import rmat
 
 sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
 csgraph = pytest.importorskip("scipy.sparse.csgraph", reason="SciPy is not installed")
@@ -41,15 +42,6 @@ def shapes():
             np.concatenate([*(few + 60 * part for part in range(8)), [[60 * n - 1, 60 * n] for n in range(1, 8)]]),
         ),
     }
-
-
-def rmat(scale, factor, seed):
-    random = np.random.default_rng(seed)
-    edges = np.zeros((factor << scale, 2), dtype="<u4")
-    for _ in range(scale):
-        quarter = random.choice(4, size=len(edges), p=[0.57, 0.19, 0.19, 0.05])
-        edges = edges << 1 | np.stack([quarter >> 1, quarter & 1], axis=1).astype("<u4")
-    return edges
 
 
 def converted(here, edges, vertices, **how):

@@ -429,15 +429,22 @@ pub(crate) fn stage_output(
             (plans.collect(), Some(manifest.clone()))
         }
     };
-    if !replace {
-        let mut paths = plans.iter().map(|plan| &plan.path).chain(&manifest);
-        if let Some(path) = paths.find(|path| path.exists()) {
-            return Err(Error::usage("create output", "it exists already")
-                .path(path)
-                .hint("allow overwriting with --force"));
-        }
-    }
+    let paths = plans.iter().map(|plan| &plan.path).chain(&manifest);
+    refuse_existing(paths.map(PathBuf::as_path), replace)?;
     StagedOutput::stage(volume, plans, manifest, replace, room).map(Some)
+}
+
+/// Fails for an output that exists, unless it may be replaced.
+pub(crate) fn refuse_existing<'a>(
+    mut paths: impl Iterator<Item = &'a Path>,
+    replace: bool,
+) -> Result<()> {
+    match paths.find(|path| !replace && path.exists()) {
+        None => Ok(()),
+        Some(path) => Err(Error::usage("create output", "it exists already")
+            .path(path)
+            .hint("allow overwriting with --force")),
+    }
 }
 
 /// What each drive has served: name, bytes read, bytes written.

@@ -1,4 +1,4 @@
-//! What is noted of a file of vectors by what belongs to it, so that another file, or one that has changed, is told.
+//! Facts by which an index or a checkpoint recognizes its file of vectors, so that another or a changed file is refused.
 //!
 //! Contract: type, length, time of change, and a checksum of rows spread over the file. Two files with the same notes are taken for one.
 
@@ -15,7 +15,7 @@ use super::{VectorFile, input_of, start};
 const SAMPLE_ROWS: u64 = 64;
 const SAMPLE_BYTES: u64 = 1 << 20;
 
-/// What is noted of a file of vectors, to know it again.
+/// Facts by which a file of vectors is recognized.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BaseFacts {

@@ -52,8 +52,8 @@ fn short_scale(value: f64) -> f32 {
     f32::from_bits((near + LOW) & !LOW)
 }
 
-/// Writes the record of the vector in `bytes`, without its checksum; `wide` gets its numbers. Gives the column of a number that is none or
-/// infinite, if there is one: there is no record of such a vector.
+/// Writes the record of the vector in `bytes`, without its checksum, and decodes its numbers into `wide`. A vector with a NaN or an
+/// infinity cannot be encoded: the column of the first one is returned.
 pub(crate) fn encode(
     element: Element,
     bytes: &[u8],
@@ -110,7 +110,7 @@ impl pulp::NullaryFnOnce for Coding<'_> {
 /// Numbers that are worked on at a time.
 const LANES: usize = 8;
 
-/// Adding this to a number below 2^51 rounds it to the nearest whole one, ties to even, which is then in its lowest bits.
+/// Adding this to a number below 2^51 rounds it to the nearest integer, ties to even, and leaves that integer in the lowest bits.
 const ROUNDING: f64 = 6_755_399_441_055_744.0;
 
 #[inline(always)]
@@ -133,8 +133,7 @@ fn code(vector: &[f64], largest: f64, codes: &mut [u8]) -> Facts {
     let mut lanes = [0.0_f64; LANES];
     let (numbers, numbers_rest) = vector.as_chunks::<LANES>();
     let (places, places_rest) = codes.as_chunks_mut::<LANES>();
-    // N.B. By index, and rounded by an addition: chains of iterators and conversions that look for overflow keep the compiler from whole
-    // vectors.
+    // N.B. Indexed loops, and rounding by an addition: iterator chains and saturating casts keep the compiler from vectorizing.
     let coded = |number: f64| {
         let shifted = number * inverse + ROUNDING;
         let off = number - (shifted - ROUNDING) * wide;
@@ -173,7 +172,7 @@ fn largest_of(vector: &[f64]) -> (f64, bool) {
             } else {
                 lanes[lane]
             };
-            // Of what is none or infinite, this is none.
+            // NaN for a NaN or an infinity, otherwise zero.
             zeros[lane] += eight[lane] * 0.0;
         }
     }
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_none_is_told_by_its_column() {
+    fn a_nan_or_an_infinity_is_reported_by_its_column() {
         for strange in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             for column in 0..19 {
                 let mut vector = [1.5; 19];

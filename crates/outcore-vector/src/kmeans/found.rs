@@ -16,7 +16,7 @@ use crate::format::VectorFile;
 /// Centroids without rows that find a row in one pass.
 const FARTHEST_ROWS: usize = 64;
 
-/// Squares below this may be those of numbers that are larger.
+/// Below this, squares may have underflowed, so the numbers themselves are compared.
 const SQUARE_MIN: f64 = 1e-290;
 
 /// What a pass finds.
@@ -81,7 +81,7 @@ impl Found {
         (row, cluster, distance): (u64, usize, f64),
         vector: &[f64],
     ) {
-        // The norm is no less than any number, but for numbers whose squares vanish.
+        // No number exceeds the norm, unless its square underflows.
         let square = dot(vector, vector);
         if square > units.largest() * units.largest() || square < SQUARE_MIN {
             let sizes = vector.iter().map(|number| number.abs());

@@ -96,8 +96,7 @@ impl Probes {
         (each_thread as u64, of_queries + of_lists as u64)
     }
 
-    /// The lists of each query whose reach is not 0: as many as that says, and further ones where these have fewer than `rows_min`
-    /// rows.
+    /// Chooses the lists of each query with a `reach` above 0: that many, and more where they hold fewer than `rows_min` rows.
     fn find(
         job: &Job,
         lists: &ListFile,

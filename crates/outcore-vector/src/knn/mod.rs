@@ -157,7 +157,7 @@ impl Neighbours {
 const QUERIES_AT_ONCE: usize = 256;
 /// A group of fewer queries is not split for the sake of more threads.
 const GROUP_MIN: usize = 64;
-/// Memory of a neighbour that was found, for whoever takes it, too.
+/// Memory of a neighbour that was found, including what the caller makes of it.
 const RESULT_BYTES: u64 = 48;
 /// More would be a table, not a search.
 const K_MAX: usize = 1 << 16;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::summary::Summary;
-use crate::ends::Phases;
+use crate::ends::{Phases, refuse_existing};
 use crate::job::Job;
 use crate::partition::task::write_in_place;
 use crate::writer::Writer;
@@ -48,11 +48,7 @@ impl Together {
         if files.is_empty() {
             return Err(Error::usage("create output", "no file is named"));
         }
-        if let Some((path, _)) = files.iter().find(|(path, _)| !replace && path.exists()) {
-            return Err(Error::usage("create output", "it exists already")
-                .path(path)
-                .hint("allow overwriting with --force"));
-        }
+        refuse_existing(files.iter().map(|(path, _)| *path), replace)?;
         let phases = Phases::start();
         let volume = Volume::new(Arc::clone(&job.device), &[])?;
         let area_bytes = (job.budget.free_bytes() / 64).clamp(AREA_BYTES_MIN, AREA_BYTES_MAX);

@@ -16,21 +16,21 @@ use bytemuck::Pod;
 
 use super::ahead::Run;
 use super::append::{self, Appender, At, InSequence, Placing, areas_for};
-use super::batch::{Leaf, Sequence, Yield};
+use super::batch::{Sequence, Yield};
 use super::pass::{BESIDE, Demand, Geometry, Pass, RESULTS, shield};
 use super::pieces::{Lanes, Sources};
 use super::producer::{Emit, Producer, Typed};
 use super::summary::{PassPlan, Summary, plan_phase};
 use super::together::Together;
-use crate::ends::stage_output;
 use crate::ends::{Forecast, MakeHeader, Output};
+use crate::ends::{refuse_existing, stage_output};
 use crate::job::Job;
 use crate::partition::task::write_in_place;
 use crate::writer::Writer;
+use outcore_io::Result;
 use outcore_io::memory::{BLOCK_BYTES, Pool};
 use outcore_io::output::{Room, ShardPlan, StagedOutput};
 use outcore_io::port::Volume;
-use outcore_io::{Error, Result};
 
 /// Areas for results a thread: one being filled, some in flight.
 const AREAS: usize = 4;
@@ -181,13 +181,7 @@ pub(crate) fn write_placed<P: Producer>(
     direction: Direction,
 ) -> Result<Summary> {
     let item_bytes = producer.item_bytes();
-    let leaves = producer.leaves();
-    let pass = Pass::open(
-        job,
-        &leaves,
-        lanes_of(&leaves, output),
-        placed_demand(producer),
-    )?;
+    let pass = open_placed(job, producer, output)?;
     let count = pass.count();
     let data_bytes = count * item_bytes as u64;
     let staged = stage_output(
@@ -236,21 +230,11 @@ pub fn produce_beside<P: Producer>(
 ) -> Result<Summary> {
     assert_eq!(producer.yields(), Yield::One);
     let Output::File { path, header } = output else {
-        panic!("files beside an output that is none");
+        panic!("the output must be a file");
     };
     let all = std::iter::once(path.as_path()).chain(beside.iter().map(|(path, _)| *path));
-    if let Some(path) = all.into_iter().find(|path| !replace && path.exists()) {
-        return Err(Error::usage("create output", "it exists already")
-            .path(path)
-            .hint("allow overwriting with --force"));
-    }
-    let leaves = producer.leaves();
-    let pass = Pass::open(
-        job,
-        &leaves,
-        lanes_of(&leaves, output),
-        placed_demand(producer),
-    )?;
+    refuse_existing(all, replace)?;
+    let pass = open_placed(job, producer, output)?;
     let count = pass.count();
     let data_bytes = count * producer.item_bytes() as u64;
     let mut plans = vec![ShardPlan {
@@ -279,23 +263,21 @@ pub fn produce_beside<P: Producer>(
     )
 }
 
-/// Memory for what is written at its final place.
-fn placed_demand<P: Producer>(producer: &P) -> Demand {
-    Demand {
+/// A pass whose items are written at their final place.
+fn open_placed<'j, P: Producer>(job: &'j Job, producer: &P, output: &Output) -> Result<Pass<'j>> {
+    let demand = Demand {
         out_bytes: producer.item_bytes(),
         areas: AREAS,
         fixed_bytes: (EDGE_SLOTS * BLOCK_BYTES) as u64,
         thread_bytes: producer.space_bytes() as u64,
-    }
-}
-
-/// In which parts sources are read whose items are written at their final place.
-fn lanes_of(leaves: &[Leaf], output: &Output) -> Lanes {
-    match leaves.iter().all(|leaf| leaf.element_bytes == 0) {
+    };
+    let leaves = producer.leaves();
+    let lanes = match leaves.iter().all(|leaf| leaf.element_bytes == 0) {
         // Nothing is read: the drives of the outputs are those to keep busy.
         true => Lanes::Stretches(outs_of(output)),
         false => Lanes::Drives,
-    }
+    };
+    Pass::open(job, &leaves, lanes, demand)
 }
 
 /// Writes what `producer` makes in `pass`, and then `rest`, to files that are staged, and publishes them.

@@ -7,7 +7,8 @@
 //! Lines that begin blocks out of order are an error; it is not checked that all lines ascend.
 //!
 //! Bounds: at most one block of each run a key (two where keys are longer than the index tells), each once for all keys that are looked
-//! for at the same time; all with as many reads in flight as there are slots. Memory: 40 bytes a key and run, 200 bytes a key, and the slots.
+//! for at the same time; all with as many reads in flight as there are slots. Memory: 96 bytes a key and run and 240 bytes
+//! a key of those, 40 bytes a key of all, and the slots.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -132,8 +133,8 @@ impl SortedView {
     /// The lines of the file `path`, which ascend, as a view of one run; nothing is written. Reads the file once.
     ///
     /// # Errors
-    /// [`outcore_io::Kind::Usage`] for lines that are seen not to ascend, [`outcore_io::Kind::Memory`] where the index does not fit (104 bytes for
-    /// each 16 KiB, at most 50 MiB); what reading fails with.
+    /// [`outcore_io::Kind::Usage`] for lines that are seen not to ascend, [`outcore_io::Kind::Memory`] where the index does not fit (88 bytes
+    /// a block of at least 16 KiB); what reading fails with.
     pub fn of_sorted_lines(job: &Job, path: &Path, lines: &LineType) -> Result<Self> {
         let volume = Volume::new(Arc::clone(&job.device), &[])?;
         let file = volume.open(path, Access::Read)?;
