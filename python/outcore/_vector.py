@@ -10,8 +10,8 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypedDict
 
 from . import _outcore
 from ._api import _SEED, Paths, Size, StrPath, _path, _resources
@@ -81,6 +81,41 @@ def _file_of(vectors: Any, name: str) -> Iterator[str]:
         yield path
 
 
+class _Chosen(TypedDict):
+    """The rows of a base that may be found: all, those of a mask, or those of a condition over tables."""
+
+    subset: str | None
+    condition: str | None
+    tables: list[str]
+
+
+def _chosen(
+    files: contextlib.ExitStack,
+    subset: Any = None,
+    where: str | None = None,
+    table: StrPath | Sequence[StrPath] | None = None,
+) -> _Chosen:
+    import numpy
+
+    if (where is None) != (table is None):
+        hint = "give where, a condition, and table, the file with its columns"
+        raise usage("choose vectors", "where and table go together", hint)
+    if subset is not None and where is not None:
+        raise usage("choose vectors", "both subset and where are given", "give one of them")
+    if subset is not None and not isinstance(subset, (str, os.PathLike)):
+        mask = numpy.asarray(subset)
+        if mask.ndim != 1 or mask.dtype not in (bool, numpy.uint8):
+            cause = f"a subset of shape {mask.shape} of {mask.dtype}"
+            raise usage("choose vectors", cause, "give an array of bool with a value for each row of the base")
+        subset = files.enter_context(_file_of(mask.reshape(-1, 1), "subset"))
+    tables = [] if table is None else [table] if isinstance(table, (str, os.PathLike)) else table
+    return _Chosen(
+        subset=None if subset is None else _path(subset),
+        condition=where,
+        tables=[_path(file) for file in tables],
+    )
+
+
 def knn(
     base: Any,
     queries: Any = None,
@@ -88,7 +123,9 @@ def knn(
     *,
     metric: str = "l2",
     dtype: str | None = None,
-    subset: StrPath | None = None,
+    subset: Any = None,
+    where: str | None = None,
+    table: StrPath | Sequence[StrPath] | None = None,
     index: StrPath | None = None,
     nprobe: SupportsIndex | None = None,
     facts: dict[str, Any] | None = None,
@@ -112,7 +149,10 @@ def knn(
             minus the cosine) or `"hamming"` (the bits that differ, of arrays of `uint8` as `numpy.packbits` makes
             them).
         dtype: The type of raw numbers, such as `"f32x768"`.
-        subset: A file with a byte for each row of the base: those with 0 are not neighbours.
+        subset: An array of `bool` or `uint8` with a value for each row of the base, or a file of one: rows with 0 are not
+            neighbours.
+        where: A condition over the columns of `table`, such as `"lang == 'de' and year > 2020"`: other rows are not neighbours.
+        table: A file of a table (Parquet or Arrow), or several, with a row for each vector of the base, in the same order.
         index: A file that `index_vectors` has made of the base, which is read in its stead. The result is the same.
         nprobe: Of an index with lists, how many are read for each query. The result is exact among their vectors; without a
             number all are read.
@@ -143,7 +183,7 @@ def knn(
             type_name=dtype,
             k=whole("k", k),
             metric=metric,
-            subset=None if subset is None else _path(subset),
+            **_chosen(files, subset, where, table),
             index=None if index is None else _path(index),
             nprobe=None if nprobe is None else whole("nprobe", nprobe),
             recall_queries=0 if facts is None else _RECALL_QUERIES,
@@ -284,7 +324,9 @@ def range_search(
     *,
     metric: str = "l2",
     dtype: str | None = None,
-    subset: StrPath | None = None,
+    subset: Any = None,
+    where: str | None = None,
+    table: StrPath | Sequence[StrPath] | None = None,
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
     io: str | None = None,
@@ -304,6 +346,8 @@ def range_search(
         metric: As in `knn`.
         dtype: As in `knn`.
         subset: As in `knn`.
+        where: As in `knn`.
+        table: As in `knn`.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free. Results have to fit.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
@@ -318,8 +362,8 @@ def range_search(
         UsageError: Dimensions differ, or a number is NaN.
         MemoryBudgetError: The memory allowed is too little.
     """
-    limits = (memory, threads, io, volume)
-    return _range(base, queries, radius, False, metric, dtype, subset, limits, progress)
+    chosen, limits = (subset, where, table), (memory, threads, io, volume)
+    return _range(base, queries, radius, False, metric, dtype, chosen, limits, progress)
 
 
 def pairs(
@@ -365,7 +409,7 @@ def pairs(
         raise usage("find pairs", "one bound is needed", hint)
     [(metric, radius)] = given
     limits = (memory, threads, io, volume)
-    _, distances, ids = _range(base, None, radius, True, metric, dtype, None, limits, progress)
+    _, distances, ids = _range(base, None, radius, True, metric, dtype, (), limits, progress)
     return ids.reshape(-1, 2), distances
 
 
@@ -376,7 +420,7 @@ def _range(
     is_pairs: bool,
     metric: str,
     dtype: str | None,
-    subset: StrPath | None,
+    chosen: tuple[Any, ...],
     limits: tuple[Size | None, SupportsIndex | None, str | None, StrPath | None],
     progress: Watcher | bool | None,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
@@ -392,7 +436,7 @@ def _range(
             type_name=dtype,
             radius=float(radius),
             metric=metric,
-            subset=None if subset is None else _path(subset),
+            **_chosen(files, *chosen),
             is_pairs=is_pairs,
             resources=_resources(memory, threads, (), io, None, _SEED, volume),
         )
@@ -413,6 +457,9 @@ def ground_truth(
     *,
     metric: str = "l2",
     dtype: str | None = None,
+    subset: Any = None,
+    where: str | None = None,
+    table: StrPath | Sequence[StrPath] | None = None,
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
     io: str | None = None,
@@ -431,6 +478,9 @@ def ground_truth(
         k: Neighbours of each query.
         metric: As in `knn`.
         dtype: As in `knn`.
+        subset: As in `knn`.
+        where: As in `knn`.
+        table: As in `knn`.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
@@ -443,7 +493,8 @@ def ground_truth(
     if os.path.lexists(target) and not force:
         raise usage("create output", f"{target} exists", "give force=True, or another name")
     limits = {"memory": memory, "threads": threads, "io": io, "volume": volume}
-    distances, ids = knn(base, queries, k, metric=metric, dtype=dtype, **limits)  # type: ignore[arg-type]
+    chosen = {"subset": subset, "where": where, "table": table}
+    distances, ids = knn(base, queries, k, metric=metric, dtype=dtype, **chosen, **limits)  # type: ignore[arg-type]
     if ids.size and int(ids.max()) >= 1 << 32:
         raise usage("create output", "ids beyond 32 bits", "use knn, which has 64 bits")
     beside = os.path.dirname(os.path.abspath(target))

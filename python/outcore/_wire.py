@@ -66,6 +66,8 @@ class KnnRequest(TypedDict):
     k: int
     metric: str
     subset: str | None
+    condition: str | None
+    tables: list[str]
     index: str | None
     nprobe: int | None
     recall_queries: int
@@ -107,6 +109,8 @@ class RangeRequest(TypedDict):
     radius: float
     metric: str
     subset: str | None
+    condition: str | None
+    tables: list[str]
     is_pairs: bool
     resources: ResourcesRequest
 

@@ -5,16 +5,17 @@
 //! looks into.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use outcore::{Job, Result, ScratchDrive};
 use outcore_front::resources::default_scratch_dir;
-use outcore_front::table_vectors::write_vectors;
+use outcore_front::table_vectors::{rows_where, write_vectors};
 use outcore_io::output::parent_of;
 use outcore_vector::convert::convert as run_convert;
 use outcore_vector::format::{Element, VectorFile};
 use outcore_vector::index::{self, ListOptions};
 use outcore_vector::kmeans::{self, Batches, Clustering, Init, KmeansOptions};
-use outcore_vector::knn::{self, KnnOptions, Metric, RangeOptions};
+use outcore_vector::knn::{self, KnnOptions, Metric, RangeOptions, Subset, Within};
 use outcore_vector::scan::load;
 use pyo3::FromPyObject;
 use serde_json::json;
@@ -34,6 +35,9 @@ pub(crate) struct KnnRequest {
     k: usize,
     metric: String,
     subset: Option<PathBuf>,
+    /// A condition over the columns of a table, and its files.
+    condition: Option<String>,
+    tables: Vec<PathBuf>,
     index: Option<PathBuf>,
     nprobe: Option<usize>,
     recall_queries: usize,
@@ -205,9 +209,10 @@ pub(crate) fn knn(mut request: KnnRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8
         Some(path) => staged.open(path, type_name)?,
         None => base.clone(),
     };
+    let chosen = (request.subset.as_deref(), request.condition.as_deref());
     let options = KnnOptions {
         excludes_self: request.queries.is_none(),
-        subset: request.subset,
+        subset: subset(&staged.job, chosen, &request.tables, &base)?,
         index: request.index,
         probes: request.nprobe,
         recall_queries: request.recall_queries,
@@ -234,6 +239,21 @@ pub(crate) fn knn(mut request: KnnRequest, run: &Run) -> Result<(Vec<u8>, Vec<u8
     Ok((ids, distances, facts.to_string()))
 }
 
+/// The rows of `base` that may be found, by a mask or a condition; all without either.
+fn subset(
+    job: &Job,
+    (mask, condition): (Option<&Path>, Option<&str>),
+    tables: &[PathBuf],
+    base: &VectorFile,
+) -> Result<Option<Arc<Subset>>> {
+    let chosen = match (mask, condition) {
+        (Some(mask), _) => Some(Subset::read(job, mask, base)?),
+        (None, Some(condition)) => Some(rows_where(job, base, (condition, tables))?),
+        (None, None) => None,
+    };
+    Ok(chosen.map(Arc::new))
+}
+
 /// Rows within a radius to find.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
@@ -245,6 +265,9 @@ pub(crate) struct RangeRequest {
     radius: f64,
     metric: String,
     subset: Option<PathBuf>,
+    /// A condition over the columns of a table, and its files.
+    condition: Option<String>,
+    tables: Vec<PathBuf>,
     /// Whether every two rows of the base are told once, as pairs.
     is_pairs: bool,
     resources: Resources,
@@ -258,9 +281,10 @@ pub(crate) fn range(mut request: RangeRequest, run: &Run) -> Result<(Vec<u8>, Ve
     let type_name = request.type_name.as_deref();
     let (job, base) = (&staged.job, staged.open(&request.base, type_name)?);
     let metric = Metric::named(&request.metric).unwrap_or(Metric::L2);
+    let chosen = (request.subset.as_deref(), request.condition.as_deref());
     let options = RangeOptions {
         excludes_self: request.queries.is_none(),
-        subset: request.subset,
+        subset: subset(job, chosen, &request.tables, &base)?,
         ..RangeOptions::new(metric, request.radius)
     };
     let bytes = |numbers: &[u64]| {
@@ -269,13 +293,14 @@ pub(crate) fn range(mut request: RangeRequest, run: &Run) -> Result<(Vec<u8>, Ve
             .flat_map(|number| number.to_le_bytes())
             .collect()
     };
-    let mut found = match (request.is_pairs, &request.queries) {
+    let found = match (request.is_pairs, &request.queries) {
         (true, _) => knn::pairs(job, &base, &options)?,
         (false, Some(path)) => {
             knn::range_search(job, &base, &staged.open(path, type_name)?, &options)?
         }
         (false, None) => knn::range_search(job, &base, &base, &options)?,
     };
+    let mut found = Within::of(job, found.hits)?;
     let distances = found.distances.iter();
     let distances = distances.flat_map(|number| number.to_le_bytes()).collect();
     let ids = match request.is_pairs {

@@ -1,14 +1,18 @@
-//! A column of vectors out of a table: where `outcore-table` and `outcore-vector`, neither of which knows of the other, meet.
+//! A column of vectors out of a table, and vectors chosen by what a table says of them: where `outcore-table` and `outcore-vector`,
+//! neither of which knows of the other, meet.
 //!
-//! Contract: as [`outcore_table::jobs::VectorColumn`], with the feature `tables`; the name of the output tells its format.
+//! Contract: as [`outcore_table::jobs::VectorColumn`] and [`outcore_table::jobs::RowsWhere`], with the feature `tables`; the name of the
+//! output tells its format.
 
 use outcore::Phase;
 #[cfg(feature = "tables")]
 use {
     outcore::{Error, Job, Result},
-    outcore_table::jobs::VectorColumn,
+    outcore_io::units,
+    outcore_table::jobs::{RowsWhere, VectorColumn},
     outcore_vector::format::{Element, VectorFile},
-    std::path::Path,
+    outcore_vector::knn::Subset,
+    std::path::{Path, PathBuf},
 };
 
 /// What became of a column of vectors in a table.
@@ -54,4 +58,29 @@ pub fn write_vectors(
         written_bytes: done.written_bytes,
         phases: done.phases,
     })
+}
+
+/// The rows of `base` for which `condition` is true of the same row of the table in `tables`.
+///
+/// # Errors
+/// As [`RowsWhere::open`] and [`RowsWhere::each`]; usage: a table with more rows than `base`, or fewer.
+#[cfg(feature = "tables")]
+pub fn rows_where(
+    job: &Job,
+    base: &VectorFile,
+    (condition, tables): (&str, &[PathBuf]),
+) -> Result<Subset> {
+    let rows = RowsWhere::open(job, tables, condition)?;
+    if rows.rows_count() != base.rows {
+        let cause = format!(
+            "the table has {}, and the base has {}",
+            units::counted(rows.rows_count(), "row"),
+            units::counted(base.rows, "row")
+        );
+        let error = Error::usage("choose vectors", cause);
+        return Err(error
+            .path(tables.first().map_or(Path::new(""), PathBuf::as_path))
+            .hint("name a table with a row for each vector, in the same order"));
+    }
+    Subset::marked(job, base, |marks| rows.each(job, |row| marks.add(row)))
 }

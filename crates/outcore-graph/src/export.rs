@@ -15,10 +15,10 @@ use outcore::{Error, Job, Kind, Result};
 use outcore_io::output::{Room, ShardPlan, StagedOutput};
 use outcore_io::port::Volume;
 
-use crate::appended::{AppendedFile, write_files};
 use crate::graph::held::{HeldLists, ListHolder, runs};
 use crate::graph::state::State;
 use crate::graph::{Direction, Graph};
+use outcore::primitives::appended::{AppendedFile, write_files};
 
 const KERNEL: &str = "export graph";
 const BUFFER_BYTES: usize = 256 << 10;

@@ -7,7 +7,6 @@
 //! | module | holds |
 //! |---|---|
 //! | [`format`] | the files of a graph: tiles, lists, the manifest |
-//! | `appended` | files that are written from front to back |
 //! | [`edges`] | edges as users have them: pairs, text, Matrix Market, CSV, GAP's, SciPy's |
 //! | [`convert`](mod@convert) | from edges to a graph |
 //! | [`graph`] | a graph that is open: scans of all edges, lists of some vertices, both at a frontier's choice |
@@ -35,7 +34,6 @@
 //! # }
 //! ```
 
-mod appended;
 pub mod convert;
 pub mod edges;
 pub mod export;

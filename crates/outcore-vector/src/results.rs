@@ -1,10 +1,11 @@
-//! Small results as files: ids, distances, labels and centroids, in the formats that vectors have.
+//! Results as files: ids, distances, labels and centroids, in the formats that vectors have.
 //!
 //! Contract: a result is an array in memory and becomes one file, absent or whole, through the engine's writer; several results appear
-//! together, and rows that are more than the memory holds are written as they are made ([`RowsWriter`]). The name tells the
+//! together, and arrays that are more than the memory holds are written as they are made ([`RowsWriter`]). The name tells the
 //! format. Ids are written as the integers that the format has; one that does not fit is an error before anything is
 //! written.
 
+use std::ops::Range;
 use std::path::Path;
 
 use outcore::primitives::Summary;
@@ -37,6 +38,18 @@ impl Array<'_> {
             Array::Ids(ids) => ids.len(),
             Array::Labels(labels) => labels.len(),
             Array::Floats { numbers, .. } => numbers.len(),
+        }
+    }
+
+    /// Some of its numbers.
+    fn part(&self, range: Range<usize>) -> Self {
+        match *self {
+            Array::Ids(ids) => Array::Ids(&ids[range]),
+            Array::Labels(labels) => Array::Labels(&labels[range]),
+            Array::Floats { numbers, wide } => Array::Floats {
+                numbers: &numbers[range],
+                wide,
+            },
         }
     }
 
@@ -114,10 +127,7 @@ impl<'a> Encoded<'a> {
             let columns = dimension.unwrap_or(1);
             let rows = (array.len() / columns) as u64;
             let file = VectorFile::to_write(path, element, columns, rows)?;
-            let header = match (file.container, dimension) {
-                (Container::Npy, None) => file.flat_header(),
-                _ => file.header(),
-            };
+            let header = header_of(&file, *dimension);
             plans.push((file, header, *array));
         }
         let len_of = |(file, header, _): &(VectorFile, Vec<u8>, Array<'_>)| {
@@ -148,22 +158,25 @@ impl<'a> Encoded<'a> {
     }
 }
 
-/// A file of rows that are made one after another.
+/// A file of numbers that are made one after another.
 #[derive(Debug, Clone, Copy)]
 pub struct NewRows<'a> {
     /// Its name, which tells the format.
     pub path: &'a Path,
     /// What it holds: any array of that kind.
     pub kind: Array<'a>,
-    /// Numbers of a row.
-    pub dimension: usize,
-    /// Rows that it will have.
+    /// Numbers of a row; none for an array of one dimension.
+    pub dimension: Option<usize>,
+    /// Rows that it will have, or numbers of an array of one dimension.
     pub rows: u64,
     /// No id is larger.
     pub id_max: u64,
 }
 
-/// Files of rows that are made one after another, more than the memory holds; all appear together.
+/// Numbers that are encoded at a time, if rows are not longer.
+const ENCODED_NUMBERS: usize = 16 << 10;
+
+/// Files of numbers that are made one after another, more than the memory holds; all appear together.
 pub struct RowsWriter {
     together: Together,
     /// Each file, and how much of it is written.
@@ -179,24 +192,25 @@ impl RowsWriter {
     pub fn create(job: &Job, files: &[NewRows<'_>], replace: bool) -> Result<Self> {
         let plans = files.iter().map(|file| {
             let element = check_name(file.path, file.kind)?;
-            let to = VectorFile::to_write(file.path, element, file.dimension, file.rows)?;
+            let columns = file.dimension.unwrap_or(1);
+            let to = VectorFile::to_write(file.path, element, columns, file.rows)?;
+            let header = header_of(&to, file.dimension);
             match matches!(file.kind, Array::Ids(_))
                 && element == Element::I32
                 && i32::try_from(file.id_max).is_err()
             {
                 true => Err(too_large(&to, file.id_max)),
-                false => Ok(to),
+                false => Ok((to, header)),
             }
         });
-        let plans: Vec<VectorFile> = plans.collect::<Result<_>>()?;
-        let lens: Vec<(&Path, u64)> = plans
-            .iter()
-            .map(|file| (file.path.as_path(), file.header_bytes + file.data_bytes()))
-            .collect();
-        let mut together = Together::create(job, &lens, replace)?;
+        let plans: Vec<(VectorFile, Vec<u8>)> = plans.collect::<Result<_>>()?;
+        let lens = plans.iter().map(|(file, header)| {
+            let len_bytes = header.len() as u64 + file.data_bytes();
+            (file.path.as_path(), len_bytes)
+        });
+        let mut together = Together::create(job, &lens.collect::<Vec<_>>(), replace)?;
         let mut begun = Vec::with_capacity(plans.len());
-        for (number, file) in plans.into_iter().enumerate() {
-            let header = file.header();
+        for (number, (file, header)) in plans.into_iter().enumerate() {
             together.write(number, 0, &header)?;
             begun.push((file, header.len() as u64));
         }
@@ -207,18 +221,20 @@ impl RowsWriter {
         })
     }
 
-    /// Appends rows to the files: an array for each of them, in their order.
+    /// Appends whole rows to the files: an array for each of them, in their order.
     ///
     /// # Errors
     /// Usage: ids that do not fit. What writing fails with.
     pub fn append(&mut self, arrays: &[Array<'_>]) -> Result<()> {
         for (number, (array, (file, at_bytes))) in arrays.iter().zip(&mut self.files).enumerate() {
-            self.bytes.clear();
-            self.bytes
-                .reserve_exact(array.len() * file.row_bytes() / file.dimension);
-            encode(file, *array, &mut self.bytes)?;
-            self.together.write(number, *at_bytes, &self.bytes)?;
-            *at_bytes += self.bytes.len() as u64;
+            let step = (ENCODED_NUMBERS / file.dimension).max(1) * file.dimension;
+            for first in (0..array.len()).step_by(step) {
+                self.bytes.clear();
+                let part = array.part(first..array.len().min(first + step));
+                encode(file, part, &mut self.bytes)?;
+                self.together.write(number, *at_bytes, &self.bytes)?;
+                *at_bytes += self.bytes.len() as u64;
+            }
         }
         Ok(())
     }
@@ -229,6 +245,14 @@ impl RowsWriter {
     /// As [`write`].
     pub fn publish(self) -> Result<Summary> {
         self.together.publish()
+    }
+}
+
+/// What begins a file, where no dimension stands for an array of one.
+fn header_of(file: &VectorFile, dimension: Option<usize>) -> Vec<u8> {
+    match (file.container, dimension) {
+        (Container::Npy, None) => file.flat_header(),
+        _ => file.header(),
     }
 }
 

@@ -136,7 +136,7 @@ pub(crate) struct VectorIndexArgs {
 /// Writes the rows of each pair once, the smaller row first, in order. The result is that of all pairs
 /// in double precision: the same bytes on any processor, for any number of threads and any memory.
 /// Compares every vector with every later one, so the time grows with the square of their number.
-/// Pairs are in memory until they are written: more than fit are an error.
+/// Pairs that do not fit into the memory wait on scratch.
 #[derive(Debug, Args)]
 #[command(after_long_help = PAIRS_EXAMPLES)]
 #[command(group(clap::ArgGroup::new("bound").required(true).args(["min_cos", "max_l2", "max_hamming"])))]
@@ -163,6 +163,8 @@ pub(crate) struct PairsArgs {
     /// Type of raw numbers, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
     #[command(flatten)]
     pub(crate) run: VectorRunArgs,
 }
@@ -256,6 +258,17 @@ pub(crate) struct KnnArgs {
     /// Search only rows with a value other than 0 in this file: an array of bool or u8
     #[arg(long, value_name = "MASK", value_hint = ValueHint::FilePath)]
     pub(crate) subset: Option<PathBuf>,
+    /// Search only vectors for which EXPR is true of the same row of --table, such as "lang == 'de' and year > 2020"; see `filter`
+    #[arg(
+        long = "where",
+        value_name = "EXPR",
+        requires = "tables",
+        conflicts_with = "subset"
+    )]
+    pub(crate) condition: Option<String>,
+    /// A table (Parquet or Arrow) with a row for each vector of the base, in the same order; repeat for further files
+    #[arg(long = "table", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "condition")]
+    pub(crate) tables: Vec<PathBuf>,
     /// Read this index of the base instead of the base, and only what is left from there; see `vector
     /// index`. The result is the same. Where it leaves out too little, the base is read as a whole
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "radius")]
@@ -270,6 +283,8 @@ pub(crate) struct KnnArgs {
     /// Type of raw numbers in both files, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
     #[command(flatten)]
     pub(crate) run: VectorRunArgs,
 }

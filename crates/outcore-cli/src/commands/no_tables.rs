@@ -54,6 +54,15 @@ pub(crate) fn write_vectors(
     Err(left_out())
 }
 
+/// Fails for vectors that are chosen by a table.
+pub(crate) fn rows_where(
+    _: &Job,
+    _: &outcore_vector::format::VectorFile,
+    _: (&str, &[PathBuf]),
+) -> Result<outcore_vector::knn::Subset> {
+    Err(left_out())
+}
+
 /// Whether the input is text that becomes a table: never.
 pub(crate) fn is_text_meant(
     _: &TableArgs,

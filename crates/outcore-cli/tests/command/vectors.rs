@@ -235,7 +235,7 @@ fn near_pairs_and_rows_within_a_radius_are_those_of_all_pairs() {
         (
             "vector pairs base.fbin --max-l2 1e9 -o x.npy --memory 2MiB",
             6,
-            "within the radius",
+            "too little",
             "--memory",
         ),
     ] {

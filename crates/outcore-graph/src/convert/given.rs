@@ -16,10 +16,10 @@ use outcore_io::threads::together;
 
 use super::named::{BATCH_BYTES, push_ends, relabel_rows};
 use super::relabel::Relabelled;
-use crate::appended::append_to;
 use crate::edges::EdgeFiles;
 use crate::edges::item::ItemShape;
 use crate::edges::rows::{EdgeBatch, EdgeRows};
+use outcore::primitives::appended::append_to;
 
 /// Writes edges between numbers to a file of pairs.
 pub(super) fn read_numbers(job: &Job, rows: &dyn EdgeRows, scratch: &Path) -> Result<EdgeFiles> {

@@ -29,7 +29,6 @@ use outcore_io::metadata::Owner;
 use outcore_io::output::{Room, ShardPlan, StagedOutput, parent_of};
 use outcore_io::port::Volume;
 
-use crate::appended::write_files;
 use crate::edges::item::{Edge, Edges, fail, largest_id};
 use crate::edges::named::named_files;
 use crate::edges::rows::EdgeRows;
@@ -37,6 +36,7 @@ use crate::edges::{EdgeFiles, ReadOptions, Relabel, read_edges};
 use crate::format::Part;
 use crate::format::manifest::{FORM, Manifest, NAME};
 use key::{EdgeKey, KeyShape, Placed};
+use outcore::primitives::appended::write_files;
 use pack::{FILES, KeyWriter, Packed, Packing, Sizes};
 use relabel::Relabelled;
 

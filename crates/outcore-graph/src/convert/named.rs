@@ -23,10 +23,10 @@ use outcore_io::port::{Volume, WAIT_MAX};
 
 use super::relabel::{NamesFile, Relabelled, number_edges};
 use super::{CONVERT, VERTICES_MAX};
-use crate::appended::{AppendedFile, append_to};
 use crate::edges::borders::Borders;
 use crate::edges::named::{NAME_BYTES_MAX, NamedEdge, NamedFile};
 use crate::edges::text::not_an_edge;
+use outcore::primitives::appended::{AppendedFile, append_to};
 
 /// Length of a read, and reads in flight of each thread.
 const READ_BYTES: usize = 256 << 10;

@@ -11,11 +11,11 @@ use outcore::{Error, Job, Result};
 use outcore_io::port::VolumeFile;
 
 use super::key::{EdgeKey, KeyShape};
-use crate::appended::{Appended, AppendedFile, Appender};
 use crate::format::Part;
 use crate::format::list::{LIST_BLOCK_BYTES, ListFiles, ListPacker};
 use crate::format::manifest::{ListManifest, Manifest};
 use crate::format::tile::TilePacker;
+use outcore::primitives::appended::{Appended, AppendedFile, Appender};
 
 /// A file of a graph.
 #[derive(Debug, Clone, Copy)]

@@ -13,12 +13,12 @@ use outcore::primitives::Summary;
 use outcore::{Context, Error, Input, Job, Result};
 use outcore_io::drive::PrivateDir;
 
-use crate::appended::{AppendedFile, append_to};
 use crate::edges::EdgeFiles;
 use crate::edges::item::{Edges, ItemShape};
 use crate::edges::named::NAME_BYTES_MAX;
 use crate::format::manifest::{Manifest, NamesManifest};
 use crate::format::names::{NAME_BLOCK_BYTES, NamePacker};
+use outcore::primitives::appended::{AppendedFile, append_to};
 
 /// Edges with new numbers, and what the vertices were called.
 pub(super) struct Relabelled {

@@ -14,7 +14,7 @@ use outcore::{Context, Error, Input, Job, NpyHeader, Result};
 
 use super::archive::{Member, corrupt, member, members_of, unpack};
 use super::{Parsed, READ};
-use crate::appended::append_to;
+use outcore::primitives::appended::append_to;
 
 /// Vertices are below this.
 const INDEX_LIMIT: u64 = u32::MAX as u64;

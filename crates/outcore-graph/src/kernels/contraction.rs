@@ -21,10 +21,10 @@ use outcore_io::drive::{Access, PrivateDir};
 use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::units;
 
-use crate::appended::{AppendedFile, Appender, append_to, write_files};
 use crate::format::NO_VERTEX;
 use crate::graph::Graph;
 use crate::graph::plan::{EdgeReads, KernelPlan};
+use outcore::primitives::appended::{AppendedFile, Appender, append_to, write_files};
 
 const KERNEL: &str = "connected components";
 /// What is known of a vertex of the bundle in memory.

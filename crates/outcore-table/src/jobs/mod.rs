@@ -33,6 +33,7 @@ mod count;
 mod dedup;
 mod diff;
 mod group;
+mod holding;
 mod join;
 mod merge;
 mod part;
@@ -65,6 +66,7 @@ pub use dedup::{
 };
 pub use diff::{DiffSummary, diff};
 pub use group::{Aggregate, AggregateKind, group_by};
+pub use holding::RowsWhere;
 pub use join::{AsOf, ColumnPair, Join, JoinKind, join};
 pub use merge::merge;
 pub use part::{halves, head, sample};

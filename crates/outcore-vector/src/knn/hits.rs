@@ -1,61 +1,328 @@
-//! Results of one thread in a search within a radius, in chunks whose memory is reserved as they fill.
+//! All results of a search within a radius: in memory, or on scratch where they are more than it holds.
 //!
-//! Contract: no result is kept beyond the budget; the error for one that does not fit says how many there were.
+//! Contract: threads gather results in [`Gathered`] chunks and give full ones to the [`Collector`], in no order. No result is kept beyond
+//! the budget: the first that does not fit sends all to a file on the job's first scratch drive, and all later ones follow; a job
+//! without scratch fails, and the error says how many there were. [`Hits::each`] shows them by query and row; from scratch they come
+//! through the engine's sort. The file goes with the [`Hits`].
+//!
+//! Bounds: 40 bytes a result in memory, or 24 bytes a result to scratch and what sorting them takes; 16 bytes a query.
 
-use outcore::{Error, Job, Kind, Result};
-use outcore_io::memory::Reservation;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outcore::primitives::appended::{AppendedFile, Appender, write_files};
+use outcore::{Context, Error, Input, Job, Kind, Phase, Result};
+use outcore_io::drive::{Access, PrivateDir};
+use outcore_io::memory::{Budget, Reservation};
+use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::units;
 
-/// Results whose memory is reserved at once.
-const CHUNK_RESULTS: usize = 4096;
-
 /// A row within the radius of a query.
-#[derive(Clone, Copy)]
-pub(super) struct Hit {
-    /// The number of the query in its group.
-    pub(super) query: usize,
-    pub(super) row: u64,
-    pub(super) distance: f64,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hit {
+    /// The number of the query.
+    pub query: u64,
+    /// The row of the base.
+    pub row: u64,
+    /// The distance between the two.
+    pub distance: f64,
 }
 
-/// See the module.
-#[derive(Default)]
-pub(super) struct Hits {
-    chunks: Vec<Vec<Hit>>,
-    held: Vec<Reservation>,
-}
+/// Query, row, and the bits of the distance: in this order they are sorted.
+type PackedHit = [u64; 3];
 
-impl Hits {
+/// Results that a thread has before others see them, and that are shown at a time.
+const CHUNK_HITS: usize = 4096;
+/// In the order in which they came, and then in that of [`Hits::each`].
+const CHUNK_BYTES: u64 = (CHUNK_HITS * (size_of::<PackedHit>() + size_of::<[u64; 2]>())) as u64;
+/// Length of a buffer of the file on scratch, and how much of them is kept free for it.
+const BUFFER_BYTES: usize = 64 << 10;
+const BUFFERS_BYTES: u64 = 6 * BUFFER_BYTES as u64;
+
+/// What one thread has found and not yet given away.
+pub(super) struct Gathered(Vec<PackedHit>);
+
+impl Gathered {
+    /// Memory that it needs.
+    pub(super) const BYTES: u64 = (CHUNK_HITS * size_of::<PackedHit>()) as u64;
+
+    /// Nothing yet.
+    pub(super) fn new() -> Self {
+        Gathered(Vec::with_capacity(CHUNK_HITS))
+    }
+
     /// Takes one more.
     ///
     /// # Errors
-    /// Memory: it does not fit.
-    pub(super) fn push(&mut self, job: &Job, hit: Hit) -> Result<()> {
-        let last = self.chunks.last();
-        if last.is_none_or(|chunk| chunk.len() == CHUNK_RESULTS) {
-            let chunk_bytes = (CHUNK_RESULTS * size_of::<Hit>()) as u64;
-            self.held.push(job.budget.reserve("results", chunk_bytes)?);
-            self.chunks.push(Vec::with_capacity(CHUNK_RESULTS));
+    /// As [`Collector::take`].
+    pub(super) fn push(&mut self, collector: &Collector<'_>, hit: Hit) -> Result<()> {
+        if self.0.len() == CHUNK_HITS {
+            collector.take(self)?;
         }
-        if let Some(chunk) = self.chunks.last_mut() {
-            chunk.push(hit);
+        self.0.push([hit.query, hit.row, hit.distance.to_bits()]);
+        Ok(())
+    }
+}
+
+/// Takes the results of all threads.
+pub(super) struct Collector<'a> {
+    job: &'a Job,
+    /// Makes the file on scratch, if there is any.
+    scratch: Option<(&'a Appender, &'a Volume)>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Of each query, the results so far, at the number behind its own.
+    counts: Vec<u64>,
+    chunks: Vec<Vec<PackedHit>>,
+    /// Memory of the chunks.
+    held: Vec<Reservation>,
+    /// Memory for the buffers of the file on scratch, until it is made.
+    kept_free: Option<Reservation>,
+    stored: Option<StoredFile>,
+    _limits: Reservation,
+}
+
+struct StoredFile {
+    dir: PrivateDir,
+    path: PathBuf,
+    file: VolumeFile,
+    appended: AppendedFile,
+}
+
+/// Gives `search` what takes its results, and gives these back in order.
+///
+/// # Errors
+/// What `search` fails with. Memory: `limits` or results do not fit.
+pub(super) fn collect<T>(
+    job: &Job,
+    queries: u64,
+    search: impl FnOnce(&Collector<'_>) -> Result<T>,
+) -> Result<(T, Hits)> {
+    let limits_bytes = queries.saturating_mul(2 * size_of::<u64>() as u64);
+    let limits = job.budget.reserve("limits", limits_bytes)?;
+    if job.options.drives.is_empty() {
+        let collector = Collector::new(job, None, (queries, limits))?;
+        let found = search(&collector)?;
+        return Ok((found, collector.finish()?.0));
+    }
+    let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+    let (found, (hits, stored)) = write_files(job, &volume, |appender| {
+        let scratch = Some((&appender, &*volume));
+        let collector = Collector::new(job, scratch, (queries, limits))?;
+        let found = search(&collector)?;
+        Ok((found, collector.finish()?))
+    })?;
+    if let Some((file, len_bytes)) = stored {
+        volume.device().set_len(file.id, len_bytes)?;
+        volume.close(&file);
+    }
+    Ok((found, hits))
+}
+
+impl<'a> Collector<'a> {
+    fn new(
+        job: &'a Job,
+        scratch: Option<(&'a Appender, &'a Volume)>,
+        (queries, limits): (u64, Reservation),
+    ) -> Result<Self> {
+        let kept_free = scratch.map(|_| job.budget.reserve("results", BUFFERS_BYTES));
+        Ok(Collector {
+            job,
+            scratch,
+            state: Mutex::new(State {
+                counts: vec![0; queries as usize + 1],
+                chunks: Vec::new(),
+                held: Vec::new(),
+                kept_free: kept_free.transpose()?,
+                stored: None,
+                _limits: limits,
+            }),
+        })
+    }
+
+    /// Takes all that a thread has.
+    ///
+    /// # Errors
+    /// Memory: it does not fit, and there is no scratch. What writing fails with.
+    pub(super) fn take(&self, gathered: &mut Gathered) -> Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let State {
+            counts,
+            chunks,
+            held,
+            kept_free,
+            stored,
+            ..
+        } = &mut *state;
+        for [query, ..] in &gathered.0 {
+            counts[*query as usize + 1] += 1;
         }
+        let mut rest = &gathered.0[..];
+        if stored.is_none() {
+            if let Some(last) = chunks.last_mut() {
+                let (now, behind) = rest.split_at(rest.len().min(CHUNK_HITS - last.len()));
+                last.extend_from_slice(now);
+                rest = behind;
+            }
+            if !rest.is_empty() {
+                match self.job.budget.reserve("results", CHUNK_BYTES) {
+                    Ok(reserved) => {
+                        held.push(reserved);
+                        let mut chunk = Vec::with_capacity(CHUNK_HITS);
+                        chunk.extend_from_slice(rest);
+                        chunks.push(chunk);
+                        rest = &[];
+                    }
+                    Err(error) => {
+                        *kept_free = None;
+                        let stored = stored.insert(self.store(error, counts)?);
+                        for chunk in chunks.drain(..) {
+                            stored.append(&chunk)?;
+                        }
+                        held.clear();
+                    }
+                }
+            }
+        }
+        if let Some(stored) = stored {
+            stored.append(rest)?;
+        }
+        gathered.0.clear();
         Ok(())
     }
 
-    /// All of them, in no order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Hit> {
-        self.chunks.iter().flatten()
+    /// Makes the file on scratch, if there is any, after this error.
+    fn store(&self, error: Error, counts: &[u64]) -> Result<StoredFile> {
+        let drive = self.job.options.drives.first();
+        let (Some((appender, volume)), Some(drive)) = (self.scratch, drive) else {
+            return Err(too_many(error, counts.iter().sum()));
+        };
+        let device = &self.job.device;
+        device.sweep_private_dirs(&drive.dir)?;
+        let dir = device.make_private_dir(&drive.dir)?;
+        let path = std::path::absolute(dir.path().join("part-0")).unwrap_or_default();
+        let file = volume.open(&path, Access::Create)?;
+        let appended = appender.file(self.job, &file, (BUFFER_BYTES, false))?;
+        Ok(StoredFile {
+            dir,
+            path,
+            file,
+            appended,
+        })
+    }
+
+    /// All results; and the file that is to have this length once it is written, if they are in one.
+    fn finish(self) -> Result<(Hits, Option<(VolumeFile, u64)>)> {
+        let state = self.state.into_inner();
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        let mut limits = state.counts;
+        let mut before = 0;
+        for limit in &mut limits {
+            before += *limit;
+            *limit = before;
+        }
+        let hits = |place| Hits {
+            limits,
+            place,
+            _limits: state._limits,
+        };
+        let Some(stored) = state.stored else {
+            let (chunks, held) = (state.chunks, state.held);
+            return Ok((hits(Place::Memory(chunks, held)), None));
+        };
+        let len_bytes = stored.appended.finish()?.len_bytes;
+        let place = Place::Scratch(stored.path, stored.dir);
+        Ok((hits(place), Some((stored.file, len_bytes))))
+    }
+}
+
+impl StoredFile {
+    fn append(&mut self, hits: &[PackedHit]) -> Result<()> {
+        self.appended.append(bytemuck::cast_slice(hits))
+    }
+}
+
+/// All results of a search.
+#[derive(Debug)]
+pub struct Hits {
+    limits: Vec<u64>,
+    place: Place,
+    _limits: Reservation,
+}
+
+#[derive(Debug)]
+enum Place {
+    Memory(Vec<Vec<PackedHit>>, Vec<Reservation>),
+    /// A file and the directory that goes with it.
+    Scratch(PathBuf, PrivateDir),
+}
+
+/// Takes results in order, some at a time.
+pub type TakeHits<'t> = dyn FnMut(&[Hit]) -> Result<()> + 't;
+
+impl Hits {
+    /// Of each query, where its results begin among all; and where the last ones end.
+    pub fn limits(&self) -> &[u64] {
+        &self.limits
     }
 
     /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.chunks.iter().map(Vec::len).sum()
+    pub fn count(&self) -> u64 {
+        self.limits.last().copied().unwrap_or(0)
+    }
+
+    /// Shows all results to `take`, by query and row. Gives the phases of their sort, where they were on scratch.
+    ///
+    /// # Errors
+    /// What `take` fails with. What sorting fails with.
+    pub fn each(self, job: &Job, take: &mut TakeHits<'_>) -> Result<Vec<Phase>> {
+        let mut shown = Vec::with_capacity(CHUNK_HITS);
+        let mut show = |hits: &mut dyn Iterator<Item = PackedHit>| {
+            shown.clear();
+            shown.extend(hits.map(|[query, row, bits]| Hit {
+                query,
+                row,
+                distance: f64::from_bits(bits),
+            }));
+            take(&shown)
+        };
+        let (chunks, _held) = match self.place {
+            Place::Memory(chunks, held) => (chunks, held),
+            Place::Scratch(path, _dir) => {
+                let stored = Context::of_job(job).read_inputs::<PackedHit>(&[Input::raw(path)]);
+                let done = stored.sort().for_each_in_order(|hits| {
+                    let mut chunks = hits.chunks(CHUNK_HITS);
+                    chunks.try_for_each(|chunk| show(&mut chunk.iter().copied()))
+                })?;
+                return Ok(done.phases);
+            }
+        };
+        let mut next = self.limits.clone();
+        let mut sorted = vec![[0_u64; 2]; next.last().map_or(0, |count| *count as usize)];
+        for [query, row, bits] in chunks.into_iter().flatten() {
+            sorted[next[query as usize] as usize] = [row, bits];
+            next[query as usize] += 1;
+        }
+        for ends in self.limits.windows(2) {
+            sorted[ends[0] as usize..ends[1] as usize].sort_unstable_by_key(|[row, _]| *row);
+        }
+        let (mut query, limits) = (0, &self.limits);
+        for (first, chunk) in (0..).step_by(CHUNK_HITS).zip(sorted.chunks(CHUNK_HITS)) {
+            show(&mut (first..).zip(chunk).map(|(number, [row, bits])| {
+                while limits[query + 1] <= number {
+                    query += 1;
+                }
+                [query as u64, *row, *bits]
+            }))?;
+        }
+        Ok(Vec::new())
     }
 }
 
 /// Says how many results there were when one more did not fit.
-pub(super) fn too_many(error: Error, results: u64) -> Error {
+fn too_many(error: Error, results: u64) -> Error {
     if error.kind() != Kind::Memory {
         return error;
     }
@@ -65,4 +332,14 @@ pub(super) fn too_many(error: Error, results: u64) -> Error {
     );
     Error::new(Kind::Memory, "search within a radius", cause)
         .hint("choose a smaller radius, or allow more with --memory")
+}
+
+/// Reserves memory for this many results in arrays.
+pub(super) fn reserve_arrays(
+    budget: &Budget,
+    results: u64,
+    each_bytes: u64,
+) -> Result<Reservation> {
+    let reserved = budget.reserve("results", results.saturating_mul(each_bytes));
+    reserved.map_err(|error| too_many(error, results))
 }

@@ -26,6 +26,7 @@ mod range;
 mod subset;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use outcore::{Error, Job, Kind, Phase, Result};
 use outcore_io::memory::Reservation;
@@ -36,13 +37,13 @@ use crate::index::AnyIndex;
 use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase};
 
 use bits::Bits;
+pub use hits::{Hit, Hits, TakeHits};
 use lists::Probes;
+pub use lists::Recall;
 use nearest::{Nearest, Worst};
 use queries::Queries;
-use subset::Subset;
-
-pub use lists::Recall;
-pub use range::{RangeOptions, Within, pairs, range_search};
+pub use range::{Found, RangeOptions, Within, pairs, range_search};
+pub use subset::{RowMarks, Subset};
 
 /// What is near.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +72,7 @@ impl Metric {
 }
 
 /// What is looked for.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct KnnOptions {
     /// Neighbours of each query.
     pub k: usize,
@@ -79,8 +80,8 @@ pub struct KnnOptions {
     pub metric: Metric,
     /// The queries are rows of the base, from the first on: none is its own neighbour.
     pub excludes_self: bool,
-    /// A file with a byte for each row of the base (an array of u8 or bool): those with 0 are not neighbours.
-    pub subset: Option<PathBuf>,
+    /// The rows of the base that may be neighbours; all without it.
+    pub subset: Option<Arc<Subset>>,
     /// An index of the base ([`crate::index`]), to be read in its stead. It changes no result, unless `probes` are fewer than its lists.
     pub index: Option<PathBuf>,
     /// Of an index with lists, how many are read for each query; all without a number.
@@ -203,13 +204,11 @@ pub fn knn_each(
     options: &KnnOptions,
     take: &mut TakeNeighbours<'_>,
 ) -> Result<Neighbours> {
-    let allowed = options.subset.as_deref();
-    let allowed = allowed
-        .map(|path| Subset::read(job, path, base))
-        .transpose()?;
     check(base, queries, options)?;
-    if let Some(subset) = &allowed {
-        check_k(base, options, subset.count)?;
+    let allowed = options.subset.as_deref();
+    if let Some(subset) = allowed {
+        subset.check(base)?;
+        check_k(base, options, subset.count())?;
     }
     let (k, count) = (options.k, queries.rows as usize);
     let mut found = Neighbours::none_yet(k);
@@ -262,7 +261,7 @@ pub fn knn_each(
         let group = Group {
             queries: Queries::load(job, &part, options.metric)?,
             worst: Worst::new(group),
-            allowed: allowed.as_ref(),
+            allowed,
             first_query: options.excludes_self.then_some(from as u64),
             k,
         };

@@ -6,16 +6,17 @@
 //! measured in f64.
 //!
 //! Bounds: one read of the base for each group of queries; for pairs, of what follows the group. Memory is 20 bytes a number
-//! of a query, 40 bytes a result and 16 more from the second group on; half of the memory is kept for results, and more than fit are an error.
+//! of a query, and what is kept for results: an eighth of the memory where more of them can go to scratch, half of it where they
+//! cannot.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use outcore::{Error, Job, Phase, Result};
 use outcore_io::memory::Reservation;
 
 use super::bits::{self, Bits};
 use super::cut::{self, Cut, is_kept, next_kept};
-use super::hits::{Hit, Hits, too_many};
+use super::hits::{self, Collector, Gathered, Hit, Hits, reserve_arrays};
 use super::queries::Queries;
 use super::subset::Subset;
 use super::{Metric, QUERIES_AT_ONCE, check_files, plan};
@@ -24,7 +25,7 @@ use crate::product::products;
 use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase};
 
 /// What is looked for.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct RangeOptions {
     /// What is near.
     pub metric: Metric,
@@ -33,7 +34,7 @@ pub struct RangeOptions {
     /// As in [`super::KnnOptions`].
     pub excludes_self: bool,
     /// As in [`super::KnnOptions`].
-    pub subset: Option<PathBuf>,
+    pub subset: Option<Arc<Subset>>,
 }
 
 impl RangeOptions {
@@ -62,15 +63,11 @@ impl RangeOptions {
 
 const OPERATION: &str = "search within a radius";
 
-/// What was found, as faiss has it.
+/// What was found, and how.
 #[derive(Debug)]
-pub struct Within {
-    /// Of each query, where its results begin; and where the last ones end.
-    pub limits: Vec<u64>,
-    /// Rows of the base, in order for each query.
-    pub ids: Vec<u64>,
-    /// Their distances.
-    pub distances: Vec<f64>,
+pub struct Found {
+    /// All results.
+    pub hits: Hits,
     /// Passes over the base.
     pub passes: u32,
     /// Bytes that were read.
@@ -79,19 +76,55 @@ pub struct Within {
     pub measured: u64,
     /// The phases of the search, beside what was planned of them.
     pub phases: Vec<Phase>,
+}
+
+/// Results as faiss has them, in memory, which is reserved for as long as this lives.
+#[derive(Debug)]
+pub struct Within {
+    /// Of each query, where its results begin; and where the last ones end.
+    pub limits: Vec<u64>,
+    /// Rows of the base, in order for each query.
+    pub ids: Vec<u64>,
+    /// Their distances.
+    pub distances: Vec<f64>,
     held: Vec<Reservation>,
 }
 
 impl Within {
-    /// The query and row of each result, one after another; their memory is reserved for as long as this lives.
+    /// The arrays of these results.
+    ///
+    /// # Errors
+    /// Memory: they do not fit. What sorting fails with.
+    pub fn of(job: &Job, hits: Hits) -> Result<Self> {
+        let count = hits.count();
+        let limits_bytes = size_of_val(hits.limits()) as u64;
+        let held = vec![
+            job.budget.reserve("limits", limits_bytes)?,
+            reserve_arrays(&job.budget, count, size_of::<(u64, f64)>() as u64)?,
+        ];
+        let mut within = Within {
+            limits: hits.limits().to_vec(),
+            ids: Vec::with_capacity(count as usize),
+            distances: Vec::with_capacity(count as usize),
+            held,
+        };
+        hits.each(job, &mut |hits| {
+            within.ids.extend(hits.iter().map(|hit| hit.row));
+            within.distances.extend(hits.iter().map(|hit| hit.distance));
+            Ok(())
+        })?;
+        Ok(within)
+    }
+
+    /// The query and row of each result, one after another.
     ///
     /// # Errors
     /// Memory: they do not fit.
     pub fn pairs(&mut self, job: &Job) -> Result<Vec<u64>> {
-        let pairs_bytes = 2 * size_of_val(self.ids.as_slice());
+        let (count, pair_bytes) = (self.ids.len(), size_of::<[u64; 2]>() as u64);
         self.held
-            .push(job.budget.reserve("pairs", pairs_bytes as u64)?);
-        let mut pairs = Vec::with_capacity(2 * self.ids.len());
+            .push(reserve_arrays(&job.budget, count as u64, pair_bytes)?);
+        let mut pairs = Vec::with_capacity(2 * count);
         for (query, ends) in (0..).zip(self.limits.windows(2)) {
             for id in &self.ids[ends[0] as usize..ends[1] as usize] {
                 pairs.extend([query, *id]);
@@ -105,35 +138,28 @@ impl Within {
 ///
 /// # Errors
 /// Usage: dimensions that differ, a number that is none, a zero vector whose cosine is asked for. Memory: the results do
-/// not fit. What reading fails with.
+/// not fit, and the job has no scratch. What reading and writing fail with.
 pub fn range_search(
     job: &Job,
     base: &VectorFile,
     queries: &VectorFile,
     options: &RangeOptions,
-) -> Result<Within> {
+) -> Result<Found> {
     check_files(base, queries, options.metric)?;
     let allowed = options.subset.as_deref();
-    let allowed = allowed
-        .map(|path| Subset::read(job, path, base))
-        .transpose()?;
+    allowed.map_or(Ok(()), |subset| subset.check(base))?;
     let leaves_out = match options.excludes_self {
         true => LeavesOut::Itself,
         false => LeavesOut::Nothing,
     };
-    search(
-        job,
-        (base, queries),
-        options,
-        (allowed.as_ref(), leaves_out),
-    )
+    search(job, (base, queries), options, (allowed, leaves_out))
 }
 
 /// Every two rows of `base` within the radius of each other, as results of the smaller row.
 ///
 /// # Errors
 /// As [`range_search`].
-pub fn pairs(job: &Job, base: &VectorFile, options: &RangeOptions) -> Result<Within> {
+pub fn pairs(job: &Job, base: &VectorFile, options: &RangeOptions) -> Result<Found> {
     check_files(base, base, options.metric)?;
     search(job, (base, base), options, (None, LeavesOut::UpToItself))
 }
@@ -152,74 +178,91 @@ fn search(
     (base, queries): (&VectorFile, &VectorFile),
     options: &RangeOptions,
     (allowed, leaves_out): (Option<&Subset>, LeavesOut),
-) -> Result<Within> {
+) -> Result<Found> {
     let bound = options.bound()?;
-    let mut found = Within {
-        limits: vec![0],
-        ids: Vec::new(),
-        distances: Vec::new(),
-        passes: 0,
-        read_bytes: 0,
-        measured: 0,
-        phases: Vec::new(),
-        held: Vec::new(),
+    let for_results_share = match job.options.drives.is_empty() {
+        true => 2,
+        false => 8,
     };
-    let limits_bytes = queries.rows.saturating_mul(size_of::<u64>() as u64);
-    found.held.push(job.budget.reserve("limits", limits_bytes)?);
-    let mut from = 0;
-    while from < queries.rows {
-        let for_results_bytes = job.budget.free_bytes() / 2;
-        let memory = |group: usize| {
-            let shared_bytes =
-                Queries::memory_bytes(queries, options.metric, group) + 8 * group as u64;
-            (
-                Finder::memory_bytes(group),
-                shared_bytes + for_results_bytes,
-            )
-        };
-        let left = usize::try_from(queries.rows - from).unwrap_or(usize::MAX);
-        let behind = match leaves_out {
-            LeavesOut::UpToItself => base.part(from, base.rows - from),
-            LeavesOut::Nothing | LeavesOut::Itself => base.clone(),
-        };
-        let (count, scan) = plan(job, &behind, left, memory)?;
-        let steps = format!(
-            "read the base -> all rows within the radius of {count} of {} queries",
-            queries.rows
-        );
-        scan.show(job, ("search", &steps), behind.data_bytes());
-        let part = queries.part(from, count as u64);
-        let queries = Queries::load(job, &part, options.metric)?;
-        let cuts = (0..count).map(|query| {
-            let cut = Cut::of(options.metric, base.dimension, queries.norm(query), bound);
-            (cut.factor, cut.level)
-        });
-        let (factors, levels) = cuts.unzip();
-        let group = Group {
-            queries,
-            factors,
-            levels,
-            bound,
-            allowed,
-            first: base.first_row + from,
-            leaves_out,
-        };
-        group.search(job, &scan, &mut found)?;
-        from += count as u64;
-    }
-    Ok(found)
+    let search_all = |collector: &Collector<'_>| {
+        let mut spent = Spent::default();
+        let mut from = 0;
+        while from < queries.rows {
+            let for_results_bytes = job.budget.free_bytes() / for_results_share;
+            let memory = |group: usize| {
+                let shared_bytes =
+                    Queries::memory_bytes(queries, options.metric, group) + 8 * group as u64;
+                (
+                    Finder::memory_bytes(group),
+                    shared_bytes + for_results_bytes,
+                )
+            };
+            let left = usize::try_from(queries.rows - from).unwrap_or(usize::MAX);
+            let behind = match leaves_out {
+                LeavesOut::UpToItself => base.part(from, base.rows - from),
+                LeavesOut::Nothing | LeavesOut::Itself => base.clone(),
+            };
+            let (count, scan) = plan(job, &behind, left, memory)?;
+            let steps = format!(
+                "read the base -> all rows within the radius of {count} of {} queries",
+                queries.rows
+            );
+            scan.show(job, ("search", &steps), behind.data_bytes());
+            let part = queries.part(from, count as u64);
+            let loaded = Queries::load(job, &part, options.metric)?;
+            let cuts = (0..count).map(|query| {
+                let cut = Cut::of(options.metric, base.dimension, loaded.norm(query), bound);
+                (cut.factor, cut.level)
+            });
+            let (factors, levels) = cuts.unzip();
+            let group = Group {
+                collector,
+                queries: loaded,
+                factors,
+                levels,
+                bound,
+                allowed,
+                first_query: from,
+                first_row: base.first_row + from,
+                leaves_out,
+            };
+            group.search(job, &scan, &mut spent)?;
+            from += count as u64;
+        }
+        Ok(spent)
+    };
+    let (spent, hits) = hits::collect(job, queries.rows, search_all)?;
+    Ok(Found {
+        hits,
+        passes: spent.passes,
+        read_bytes: spent.read_bytes,
+        measured: spent.measured,
+        phases: spent.phases,
+    })
+}
+
+/// As in [`Found`].
+#[derive(Default)]
+struct Spent {
+    passes: u32,
+    read_bytes: u64,
+    measured: u64,
+    phases: Vec<Phase>,
 }
 
 /// Queries that are searched for in one pass.
 struct Group<'a> {
+    collector: &'a Collector<'a>,
     queries: Queries,
     /// Of each, what products are compared with.
     factors: Vec<f32>,
     levels: Vec<f32>,
     bound: f64,
     allowed: Option<&'a Subset>,
+    /// The number of the first query among all.
+    first_query: u64,
     /// The row of the base that is the first query, if they are rows of the base.
-    first: u64,
+    first_row: u64,
     leaves_out: LeavesOut,
 }
 
@@ -231,7 +274,7 @@ struct Finder {
     /// Space for a row of bits, and its distance from each query.
     words: Vec<u64>,
     differing: Vec<u32>,
-    hits: Hits,
+    gathered: Gathered,
     measured: u64,
     _held: Reservation,
 }
@@ -240,14 +283,13 @@ impl Finder {
     fn memory_bytes(count: usize) -> u64 {
         let scores = QUERIES_AT_ONCE.min(count) * TILE_ROWS * size_of::<f32>();
         let differing = count * size_of::<u32>();
-        (scores + TILE_ROWS * size_of::<(f32, f32)>() + differing) as u64
+        (scores + TILE_ROWS * size_of::<(f32, f32)>() + differing) as u64 + Gathered::BYTES
     }
 }
 
 impl Group<'_> {
-    fn search(&self, job: &Job, scan: &Scan<'_>, found: &mut Within) -> Result<()> {
+    fn search(&self, job: &Job, scan: &Scan<'_>, spent: &mut Spent) -> Result<()> {
         let count = self.queries.count();
-        let known = found.ids.len() as u64;
         let state = || {
             let held_bytes = Finder::memory_bytes(count) + Tile::memory_bytes(scan.file());
             Ok(Finder {
@@ -257,77 +299,37 @@ impl Group<'_> {
                 bounds: vec![(0.0, 0.0); TILE_ROWS],
                 words: Vec::new(),
                 differing: vec![0; count],
-                hits: Hits::default(),
+                gathered: Gathered::new(),
                 measured: 0,
             })
         };
         let passed = scan.run(job, "search", state, |finder, piece| {
-            let visited = match &self.queries.bits {
-                Some(bits) => self.visit_bits(job, bits, finder, piece),
-                None => self.visit(job, finder, piece),
-            };
-            visited.map_err(|error| too_many(error, known + finder.hits.len() as u64))
-        })?;
-        found.passes += 1;
-        add_phase(&mut found.phases, passed.phase(job, "search"));
-        found.read_bytes += passed.read_bytes;
-        found.measured += passed
-            .states
-            .iter()
-            .map(|finder| finder.measured)
-            .sum::<u64>();
-        self.add(job, passed.states, found)
-    }
-
-    /// Puts the results of all threads in order, after those that are known.
-    fn add(&self, job: &Job, finders: Vec<Finder>, found: &mut Within) -> Result<()> {
-        let hits = || finders.iter().flat_map(|finder| finder.hits.iter());
-        let mut starts = vec![0; self.queries.count() + 1];
-        hits().for_each(|hit| starts[hit.query + 1] += 1);
-        for query in 0..self.queries.count() {
-            starts[query + 1] += starts[query];
-        }
-        let (before, count) = (found.ids.len(), starts.last().copied().unwrap_or(0));
-        let each_bytes = size_of::<(u64, f64)>();
-        let reserve = |results: usize| {
-            let reserved = job.budget.reserve("results", (results * each_bytes) as u64);
-            reserved.map_err(|error| too_many(error, (before + count) as u64))
-        };
-        found.held.push(reserve(count)?);
-        // Those that are known move, and a query's are sorted beside.
-        let widest = starts.windows(2).map(|ends| ends[1] - ends[0]).max();
-        let _moved = reserve(before + widest.unwrap_or(0))?;
-        found.ids.reserve_exact(count);
-        found.distances.reserve_exact(count);
-        found.ids.resize(before + count, 0);
-        found.distances.resize(before + count, 0.0);
-        let mut next = starts.clone();
-        for hit in hits() {
-            let place = before + next[hit.query];
-            found.ids[place] = hit.row;
-            found.distances[place] = self.queries.shown(hit.distance);
-            next[hit.query] += 1;
-        }
-        let mut sorted = Vec::with_capacity(widest.unwrap_or(0));
-        for ends in starts.windows(2) {
-            let of_query = before + ends[0]..before + ends[1];
-            let (ids, distances) = (
-                &mut found.ids[of_query.clone()],
-                &mut found.distances[of_query],
-            );
-            sorted.clear();
-            sorted.extend(ids.iter().copied().zip(distances.iter().copied()));
-            sorted.sort_unstable_by_key(|(row, _)| *row);
-            for ((id, distance), sorted) in ids.iter_mut().zip(distances).zip(&sorted) {
-                (*id, *distance) = *sorted;
+            match &self.queries.bits {
+                Some(bits) => self.visit_bits(bits, finder, piece),
+                None => self.visit(finder, piece),
             }
-            found.limits.push((before + ends[1]) as u64);
+        })?;
+        spent.passes += 1;
+        add_phase(&mut spent.phases, passed.phase(job, "search"));
+        spent.read_bytes += passed.read_bytes;
+        for mut finder in passed.states {
+            spent.measured += finder.measured;
+            self.collector.take(&mut finder.gathered)?;
         }
         Ok(())
     }
 
+    /// One more result, of a query of this group.
+    fn hit(&self, query: usize, row: u64, distance: f64) -> Hit {
+        Hit {
+            query: self.first_query + query as u64,
+            row,
+            distance: self.queries.shown(distance),
+        }
+    }
+
     fn is_left_out(&self, query: usize, row: u64) -> bool {
-        let of_query = self.first + query as u64;
+        let of_query = self.first_row + query as u64;
         match self.leaves_out {
             LeavesOut::Nothing => false,
             LeavesOut::Itself => row == of_query,
@@ -335,17 +337,11 @@ impl Group<'_> {
         }
     }
 
-    fn visit_bits(
-        &self,
-        job: &Job,
-        bits: &Bits,
-        finder: &mut Finder,
-        piece: Piece<'_>,
-    ) -> Result<()> {
+    fn visit_bits(&self, bits: &Bits, finder: &mut Finder, piece: Piece<'_>) -> Result<()> {
         let Finder {
             words,
             differing,
-            hits,
+            gathered,
             measured,
             ..
         } = finder;
@@ -358,24 +354,19 @@ impl Group<'_> {
             for (query, distance) in differing.iter().enumerate() {
                 let distance = f64::from(*distance);
                 if distance <= self.bound && !self.is_left_out(query, row) {
-                    let hit = Hit {
-                        query,
-                        row,
-                        distance,
-                    };
-                    hits.push(job, hit)?;
+                    gathered.push(self.collector, self.hit(query, row, distance))?;
                 }
             }
             Ok(())
         })
     }
 
-    fn visit(&self, job: &Job, finder: &mut Finder, piece: Piece<'_>) -> Result<()> {
+    fn visit(&self, finder: &mut Finder, piece: Piece<'_>) -> Result<()> {
         let Finder {
             tile,
             scores,
             bounds,
-            hits,
+            gathered,
             measured,
             ..
         } = finder;
@@ -418,12 +409,7 @@ impl Group<'_> {
                         *measured += 1;
                         let distance = self.queries.distance(query, wide);
                         if distance <= self.bound {
-                            let hit = Hit {
-                                query,
-                                row: id,
-                                distance,
-                            };
-                            hits.push(job, hit)?;
+                            gathered.push(self.collector, self.hit(query, id, distance))?;
                         }
                     }
                 }

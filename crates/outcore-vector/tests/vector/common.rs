@@ -3,9 +3,11 @@
 //! Contract: files are made of seeded numbers in a directory of their own, which goes with its owner.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use outcore::{IoMode, Job, JobOptions};
 use outcore_vector::format::VectorFile;
+use outcore_vector::knn::{Found, Subset, Within};
 
 /// Random numbers from a seed.
 pub(crate) struct Random(pub(crate) u64);
@@ -99,6 +101,17 @@ impl Place {
 /// Opens a file of vectors.
 pub(crate) fn open(path: &Path, type_name: Option<&str>) -> outcore::Result<VectorFile> {
     VectorFile::open(&job(64 << 20, 1), path, type_name)
+}
+
+/// The rows of `base` whose byte in the file at `mask` is not 0.
+pub(crate) fn subset(mask: &Path, base: &VectorFile) -> Option<Arc<Subset>> {
+    let subset = Subset::read(&job(64 << 20, 2), mask, base).unwrap();
+    Some(Arc::new(subset))
+}
+
+/// The results of a search in memory.
+pub(crate) fn within(job: &Job, found: outcore::Result<Found>) -> Within {
+    Within::of(job, found.unwrap().hits).unwrap()
 }
 
 pub(crate) fn job(memory_bytes: u64, threads: usize) -> Job {

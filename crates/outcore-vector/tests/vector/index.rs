@@ -149,7 +149,7 @@ fn subsets_the_query_itself_and_all_formats_work_with_an_index() {
     let mask: Vec<u8> = (0..rows).map(|row| u8::from(row % 3 == 0)).collect();
     let options = KnnOptions {
         excludes_self: true,
-        subset: Some(place.write("mask", &mask)),
+        subset: subset(&place.write("mask", &mask), &plain),
         ..KnnOptions::new(4, Metric::L2)
     };
     for name in ["base.fvecs", "base.f16bin", "base.npy", "base.fbin"] {

@@ -185,7 +185,7 @@ fn a_subset_and_the_query_itself_are_left_out() {
     let mask: Vec<u8> = (0..rows).map(|row| u8::from(row % 3 == 0)).collect();
     let options = KnnOptions {
         excludes_self: true,
-        subset: Some(place.write("mask", &mask)),
+        subset: subset(&place.write("mask", &mask), &file),
         ..KnnOptions::new(k, Metric::L2)
     };
     let found = knn(&job(64 << 20, 2), &file, &file, &options).unwrap();

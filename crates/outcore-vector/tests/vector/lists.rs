@@ -285,11 +285,11 @@ fn a_subset_is_searched_in_lists_until_each_query_has_its_neighbours() {
     }];
     for (number, mask) in masks.into_iter().enumerate() {
         let bytes: Vec<u8> = (0..rows.len()).map(|row| u8::from(mask(row))).collect();
-        let subset = place.write("mask", &bytes);
+        let subset = subset(&place.write("mask", &bytes), &base);
         for probes in [1, 2, LISTS] {
             let what = format!("mask {number}, {probes} lists");
             let options = KnnOptions {
-                subset: Some(subset.clone()),
+                subset: subset.clone(),
                 index: Some(index.clone()),
                 probes: Some(probes),
                 ..KnnOptions::new(K, Metric::L2)

@@ -2,9 +2,11 @@
 //!
 //! Contract: radii are distances that occur, so that results lie on the border itself.
 
-use outcore::Kind;
+use outcore::{Kind, ScratchDrive};
 use outcore_vector::format::VectorFile;
-use outcore_vector::knn::{KnnOptions, Metric, RangeOptions, Within, knn, pairs, range_search};
+use outcore_vector::knn::{
+    Hit, KnnOptions, Metric, RangeOptions, Within, knn, pairs, range_search,
+};
 
 use crate::common::*;
 use crate::knn::naive;
@@ -52,7 +54,8 @@ fn all_rows_within_a_radius_are_found_for_any_metric_threads_and_memory() {
             let radius = radius(&base, &queries[..dimension], metric, 12);
             let options = RangeOptions::new(metric, radius);
             let search = |memory, threads| {
-                range_search(&job(memory, threads), &files[0], &files[1], &options).unwrap()
+                let job = job(memory, threads);
+                within(&job, range_search(&job, &files[0], &files[1], &options))
             };
             let found = search(64 << 20, 2);
             assert_eq!(found.limits.len(), 71);
@@ -96,7 +99,7 @@ fn pairs_are_those_of_all_rows_each_once_in_order() {
             let more = 96 * wanted.len() as u64;
             for (memory, threads) in [(64 << 20, 2), (more + (2 << 20), 1), (more + (3 << 20), 3)] {
                 let job = job(memory, threads);
-                let mut found = pairs(&job, &file, &options).unwrap();
+                let mut found = within(&job, pairs(&job, &file, &options));
                 assert_eq!(
                     found.pairs(&job).unwrap(),
                     wanted.concat(),
@@ -121,12 +124,56 @@ fn several_passes_find_the_same_pairs_and_read_only_what_follows() {
     let place = Place::new();
     let file = place.fbin("base.fbin", &base, dimension);
     let job = job(6 << 20, 2);
-    let mut found = pairs(&job, &file, &RangeOptions::new(Metric::Cos, 0.01)).unwrap();
+    let found = pairs(&job, &file, &RangeOptions::new(Metric::Cos, 0.01)).unwrap();
     assert!(found.passes > 2, "{}", found.passes);
     assert!(found.read_bytes < u64::from(found.passes) * file.data_bytes() * 3 / 4);
     let wanted: Vec<u64> = (0..1_500).flat_map(|row| [row, row + 1_500]).collect();
-    assert_eq!(found.pairs(&job).unwrap(), wanted);
     assert!(found.measured < 2 * 1_500);
+    let mut found = Within::of(&job, found.hits).unwrap();
+    assert_eq!(found.pairs(&job).unwrap(), wanted);
+}
+
+#[test]
+fn results_beyond_the_memory_are_the_same_by_way_of_scratch() {
+    let dimension = 6;
+    let base = vectors("gaussian", 900, dimension, 8);
+    let place = Place::new();
+    let file = place.fbin("base.fbin", &base, dimension);
+    let options = RangeOptions::new(Metric::L2, 1e9);
+    let large = job(256 << 20, 2);
+    let mut wanted = Vec::new();
+    let found = pairs(&large, &file, &options).unwrap();
+    assert_eq!(found.hits.count(), 900 * 899 / 2);
+    let take = &mut |hits: &[Hit]| {
+        wanted.extend_from_slice(hits);
+        Ok(())
+    };
+    found.hits.each(&large, take).unwrap();
+    assert!(wanted.is_sorted_by_key(|hit| (hit.query, hit.row)));
+    for (memory_bytes, threads) in [(8 << 20, 1), (12 << 20, 3)] {
+        let mut small = job(memory_bytes, threads);
+        assert_eq!(
+            pairs(&small, &file, &options).unwrap_err().kind(),
+            Kind::Memory
+        );
+        let scratch = place.path("scratch");
+        std::fs::create_dir_all(&scratch).unwrap();
+        small.options.drives = vec![ScratchDrive::new(&scratch)];
+        let found = pairs(&small, &file, &options).unwrap();
+        assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 1);
+        let mut at = 0;
+        let take = &mut |hits: &[Hit]| {
+            assert!(hits == &wanted[at..][..hits.len()], "{at}");
+            at += hits.len();
+            Ok(())
+        };
+        let phases = found.hits.each(&small, take).unwrap();
+        assert_eq!(at, wanted.len());
+        assert!(!phases.is_empty());
+        assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0);
+        assert_eq!(small.budget.used_bytes(), 0);
+        assert!(small.budget.peak_bytes() <= memory_bytes);
+    }
 }
 
 #[test]
@@ -159,7 +206,7 @@ fn bits_that_differ_are_counted_for_every_pair() {
         let found = knn(&job, &files[0], &files[1], &nearest).unwrap();
         let bound = found.distances[5];
         let options = RangeOptions::new(Metric::Hamming, bound);
-        let within = range_search(&job, &files[0], &files[1], &options).unwrap();
+        let within_it = within(&job, range_search(&job, &files[0], &files[1], &options));
         for (query, bits) in queries.chunks_exact(bytes_each).enumerate() {
             let rows = base.chunks_exact(bytes_each).zip(0_u64..);
             let mut wanted: Vec<(u32, u64)> =
@@ -168,8 +215,8 @@ fn bits_that_differ_are_counted_for_every_pair() {
                 .iter()
                 .filter(|(distance, _)| f64::from(*distance) <= bound);
             let near: Vec<u64> = near.map(|(_, id)| *id).collect();
-            let ends = within.limits[query] as usize..within.limits[query + 1] as usize;
-            assert_eq!(within.ids[ends], near);
+            let ends = within_it.limits[query] as usize..within_it.limits[query + 1] as usize;
+            assert_eq!(within_it.ids[ends], near);
             wanted.sort_unstable();
             for (place, (distance, id)) in wanted[..6].iter().enumerate() {
                 let at = 6 * query + place;
@@ -185,7 +232,7 @@ fn bits_that_differ_are_counted_for_every_pair() {
             let later = base[(at + 1) * bytes_each..].chunks_exact(bytes_each);
             later.filter(|other| *other == row).count()
         });
-        assert_eq!(twins.ids.len(), equal.sum::<usize>());
+        assert_eq!(twins.hits.count(), equal.sum::<usize>() as u64);
     }
     let place = Place::new();
     let floats = place.fbin("base.fbin", &[1.0, 2.0], 2);
@@ -203,12 +250,14 @@ fn what_is_left_out_and_what_does_not_fit_is_told() {
     let place = Place::new();
     let base = vectors("duplicates", 4_000, 4, 1);
     let file = place.fbin("base.fbin", &base, 4);
+    let mask = [[1_u8, 0, 0, 0, 0], [0; 5]].concat().repeat(400);
     let zero = RangeOptions {
         excludes_self: true,
-        subset: Some(place.write("mask", &[[1_u8, 0, 0, 0, 0], [0; 5]].concat().repeat(400))),
+        subset: subset(&place.write("mask", &mask), &file),
         ..RangeOptions::new(Metric::L2, 0.0)
     };
-    let found = range_search(&job(64 << 20, 2), &file, &file, &zero).unwrap();
+    let large = job(64 << 20, 2);
+    let found = within(&large, range_search(&large, &file, &file, &zero));
     assert_eq!(found.ids[..3], [10, 20, 30]);
     assert_eq!(found.limits[1..3], [399, 399]);
     assert_eq!(found.limits[5..7], [399, 799]);

@@ -33,6 +33,7 @@
 //! | `map_to` | `map_files_to`: a function from file to file |
 //! | [`gather`](mod@gather) | elements by position; all items in memory |
 //! | [`lookup`](mod@lookup) | where keys belong in sorted files |
+//! | [`appended`] | files that grow at their end while something else is computed |
 //! | [`files`] | a function on each of many files |
 //! | [`table`], `aggregate`, [`tables`] | the same with types that are known when it runs: expressions |
 //! | `pieces`, `pass`, `append`, `ahead`, [`producer`] | how: what is read next, sizes, order |
@@ -40,6 +41,7 @@
 pub(crate) mod aggregate;
 mod ahead;
 mod append;
+pub mod appended;
 pub mod batch;
 pub mod bucketer;
 mod by_index;

@@ -41,7 +41,7 @@ use report::Done;
 use request::Request;
 use run::run;
 
-pub(crate) use outcore_front::table_vectors::write_vectors;
+pub(crate) use outcore_front::table_vectors::{rows_where, write_vectors};
 
 pub(crate) use convert::convert;
 pub(crate) use dedup::dedup;

@@ -3,18 +3,23 @@
 //! Contract: as the folder's. Rows and distances appear together.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use outcore::Result;
+use outcore::{Job, Result};
 use outcore_io::units;
 use outcore_vector::format::VectorFile;
-use outcore_vector::knn::{self, KnnOptions, Metric, Neighbours, RECALL_QUERIES};
+use outcore_vector::knn::{self, KnnOptions, Metric, Neighbours, RECALL_QUERIES, Subset};
 use outcore_vector::results::{self, Array, NewRows, RowsWriter};
 use serde_json::json;
 
 use super::{NO_DISTANCES, Run, range};
 use crate::cli::vectors::{KnnArgs, MetricName};
+use crate::commands::table;
 use crate::context::Context;
 use crate::measure::rate_text;
+
+/// Edges that are put together at a time, unless a query has more.
+const EDGES_AT_ONCE: usize = 16 << 10;
 
 /// Runs it.
 pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
@@ -29,7 +34,6 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     }
     let options = KnnOptions {
         excludes_self: args.is_self,
-        subset: args.subset.clone(),
         index: args.index.clone(),
         probes: args
             .nprobe
@@ -43,6 +47,7 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     let mut read: Vec<&Path> = vec![&args.base];
     read.extend(args.queries.as_deref());
     read.extend(args.subset.as_deref());
+    read.extend(args.tables.iter().map(|path| path.as_path()));
     read.extend(args.index.as_deref());
     let mut written: Vec<&Path> = vec![&args.output];
     written.extend(args.distances.as_deref());
@@ -54,11 +59,15 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
         results::check_name(path, NO_DISTANCES)?;
     }
     let found = run.watch(|job| {
+        let options = KnnOptions {
+            subset: subset(job, args, &base)?,
+            ..options
+        };
         let k = options.k as u64;
         let ids = NewRows {
             path: run.place_of(&args.output),
             kind: Array::Ids(&[]),
-            dimension: if args.edges { 2 } else { options.k },
+            dimension: Some(if args.edges { 2 } else { options.k }),
             rows: if args.edges {
                 queries.rows * k
             } else {
@@ -71,7 +80,7 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
             files.push(NewRows {
                 path: run.place_of(path),
                 kind: NO_DISTANCES,
-                dimension: if args.edges { 1 } else { options.k },
+                dimension: Some(if args.edges { 1 } else { options.k }),
                 ..ids
             });
         }
@@ -83,12 +92,17 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
             if !args.edges {
                 return writer.append(&[Array::Ids(&found.ids), distances]);
             }
-            edges.clear();
-            for (query, ids) in (first..).zip(found.ids.chunks(options.k)) {
-                edges.extend(ids.iter().flat_map(|id| [query, *id]));
+            writer.append(&[Array::Ids(&[]), distances])?;
+            let queries = (EDGES_AT_ONCE / options.k).max(1);
+            for ids in found.ids.chunks(queries * options.k) {
+                edges.clear();
+                for (query, ids) in (first..).zip(ids.chunks(options.k)) {
+                    edges.extend(ids.iter().flat_map(|id| [query, *id]));
+                }
+                first += queries as u64;
+                writer.append(&[Array::Ids(&edges), NO_DISTANCES])?;
             }
-            first += (found.ids.len() / options.k) as u64;
-            writer.append(&[Array::Ids(&edges), distances])
+            Ok(())
         })?;
         writer.publish()?;
         Ok(found)
@@ -108,6 +122,16 @@ impl Run<'_> {
         };
         Ok((base, queries))
     }
+}
+
+/// The vectors that may be found; all if nothing is said of them.
+pub(super) fn subset(job: &Job, args: &KnnArgs, base: &VectorFile) -> Result<Option<Arc<Subset>>> {
+    let chosen = match (&args.subset, &args.condition) {
+        (Some(mask), _) => Some(Subset::read(job, mask, base)?),
+        (None, Some(condition)) => Some(table::rows_where(job, base, (condition, &args.tables))?),
+        (None, None) => None,
+    };
+    Ok(chosen.map(Arc::new))
 }
 
 /// Says what was found, and how.

@@ -43,6 +43,8 @@ struct Run<'a> {
     started: Instant,
     job: Job,
     is_explained: bool,
+    /// Whether outputs may replace files.
+    force: bool,
     /// Outputs as they were named, and where they are made.
     outputs: Vec<(PathBuf, PathBuf)>,
 }
@@ -57,7 +59,7 @@ impl<'a> Run<'a> {
         Self::begin_on(context, args, None, files)
     }
 
-    /// The same for a job that needs scratch: on the drives that are named, or beside its output.
+    /// The same for a job that may need scratch: on the drives that are named, or beside its output if that will do.
     fn begin_on(
         context: &'a Context,
         args: &VectorRunArgs,
@@ -153,6 +155,7 @@ impl<'a> Run<'a> {
             started,
             job,
             is_explained: args.plan.explain,
+            force: args.force,
             outputs,
         })
     }

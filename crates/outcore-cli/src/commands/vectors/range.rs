@@ -4,11 +4,11 @@
 
 use std::path::Path;
 
-use outcore::{Error, Result};
+use outcore::{Error, Job, Phase, Result};
 use outcore_io::units;
 use outcore_vector::format::VectorFile;
-use outcore_vector::knn::{self, Metric, RangeOptions};
-use outcore_vector::results::{self, Array, ResultFile};
+use outcore_vector::knn::{self, Found, Hit, Metric, RangeOptions};
+use outcore_vector::results::{self, Array, NewRows, RowsWriter};
 use serde_json::json;
 
 use super::{NO_DISTANCES, Run};
@@ -29,34 +29,28 @@ pub(crate) fn pairs(context: &Context, args: &PairsArgs) -> Result<u8> {
     };
     let mut written: Vec<&Path> = vec![&args.output];
     written.extend(args.distances.as_deref());
-    let run = Run::begin(context, &args.run, (&[&args.base], &written))?;
+    let files: (&[&Path], &[&Path]) = (&[&args.base], &written);
+    let run = Run::begin_on(context, &args.run, Some(&args.drives), files)?;
     let base = run.open(&args.base, args.type_name.as_deref())?;
     results::check_name(&args.output, Array::Ids(&[]))?;
     if let Some(path) = &args.distances {
         results::check_name(path, NO_DISTANCES)?;
     }
-    let force = args.run.force;
-    let found = run.watch(|job| {
-        let mut found = knn::pairs(job, &base, &options)?;
-        let pairs = found.pairs(job)?;
-        let mut files = vec![ResultFile {
+    let results = run.watch(|job| {
+        let found = knn::pairs(job, &base, &options)?;
+        let pairs = NewRows {
             path: run.place_of(&args.output),
-            array: Array::Ids(&pairs),
+            kind: Array::Ids(&[]),
             dimension: Some(2),
-        }];
-        let distances = args.distances.as_deref();
-        let distances = distances.map(|name| run.place_of(name));
-        files.extend(distances_to(distances, &found.distances));
-        results::write_all(job, &files, force)?;
-        Ok(found)
+            rows: found.hits.count(),
+            id_max: base.rows - 1,
+        };
+        let files = (pairs, None, args.distances.as_deref());
+        write(&run, job, found, files, |hit| [hit.query, hit.row])
     })?;
-    let what = units::counted(found.ids.len() as u64, "pair");
-    tell(
-        context,
-        &run,
-        (&args.output, &base, base.rows),
-        (&found, &what),
-    );
+    let what = units::counted(results.count, "pair");
+    let files = (&*args.output, &base, base.rows);
+    tell(context, &run, files, (&results, &what));
     Ok(0)
 }
 
@@ -68,7 +62,6 @@ pub(super) fn radius(
 ) -> Result<u8> {
     let options = RangeOptions {
         excludes_self: args.is_self,
-        subset: args.subset.clone(),
         ..RangeOptions::new(metric, radius)
     };
     let limits = args.limits.as_deref().ok_or_else(|| {
@@ -78,9 +71,10 @@ pub(super) fn radius(
     let mut read: Vec<&Path> = vec![&args.base];
     read.extend(args.queries.as_deref());
     read.extend(args.subset.as_deref());
+    read.extend(args.tables.iter().map(|path| path.as_path()));
     let mut written: Vec<&Path> = vec![&args.output, limits];
     written.extend(args.distances.as_deref());
-    let run = Run::begin(context, &args.run, (&read, &written))?;
+    let run = Run::begin_on(context, &args.run, Some(&args.drives), (&read, &written))?;
     let (base, queries) = run.base_and_queries(args)?;
     for path in [&args.output, limits] {
         results::check_name(path, Array::Ids(&[]))?;
@@ -88,43 +82,91 @@ pub(super) fn radius(
     if let Some(path) = &args.distances {
         results::check_name(path, NO_DISTANCES)?;
     }
-    let force = args.run.force;
-    let found = run.watch(|job| {
-        let found = knn::range_search(job, &base, &queries, &options)?;
-        let flat = |path, ids| ResultFile {
-            path,
-            array: Array::Ids(ids),
-            dimension: None,
+    let results = run.watch(|job| {
+        let options = RangeOptions {
+            subset: super::knn::subset(job, args, &base)?,
+            ..options
         };
-        let mut files = vec![
-            flat(run.place_of(&args.output), &found.ids),
-            flat(run.place_of(limits), &found.limits),
-        ];
-        let distances = args.distances.as_deref();
-        let distances = distances.map(|name| run.place_of(name));
-        files.extend(distances_to(distances, &found.distances));
-        results::write_all(job, &files, force)?;
-        Ok(found)
+        let found = knn::range_search(job, &base, &queries, &options)?;
+        let rows = NewRows {
+            path: run.place_of(&args.output),
+            kind: Array::Ids(&[]),
+            dimension: None,
+            rows: found.hits.count(),
+            id_max: base.rows - 1,
+        };
+        let files = (rows, Some(limits), args.distances.as_deref());
+        write(&run, job, found, files, |hit| [hit.row])
     })?;
-    let what = units::counted(found.ids.len() as u64, "vector");
-    tell(
-        context,
-        &run,
-        (&args.output, &base, queries.rows),
-        (&found, &what),
-    );
+    let what = units::counted(results.count, "vector");
+    let files = (&*args.output, &base, queries.rows);
+    tell(context, &run, files, (&results, &what));
     Ok(0)
 }
 
-/// The file of distances, if one is asked for.
-fn distances_to<'a>(path: Option<&'a Path>, numbers: &'a [f64]) -> Option<ResultFile<'a>> {
-    path.map(|path| ResultFile {
-        path,
-        array: Array::Floats {
-            numbers,
-            wide: false,
-        },
+/// What was found and is written.
+struct Results {
+    count: u64,
+    passes: u32,
+    read_bytes: u64,
+    measured: u64,
+    phases: Vec<Phase>,
+}
+
+/// Writes what was found: the numbers that `ids_of` gives for each result, and the limits and distances to the files that are named.
+fn write<const N: usize>(
+    run: &Run<'_>,
+    job: &Job,
+    found: Found,
+    (ids, limits, distances): (NewRows<'_>, Option<&Path>, Option<&Path>),
+    ids_of: impl Fn(&Hit) -> [u64; N],
+) -> Result<Results> {
+    let count = found.hits.count();
+    let limits = limits.map(|name| NewRows {
+        path: run.place_of(name),
+        rows: found.hits.limits().len() as u64,
+        id_max: count,
+        ..ids
+    });
+    let distances = distances.map(|name| NewRows {
+        path: run.place_of(name),
+        kind: NO_DISTANCES,
         dimension: None,
+        ..ids
+    });
+    let files: Vec<NewRows<'_>> = [Some(ids), distances, limits]
+        .into_iter()
+        .flatten()
+        .collect();
+    let mut writer = RowsWriter::create(job, &files, run.force)?;
+    let append = |writer: &mut RowsWriter, ids: &[u64], numbers: &[f64], limits: &[u64]| {
+        let wide = false;
+        let arrays = [
+            Some(Array::Ids(ids)),
+            distances.map(|_| Array::Floats { numbers, wide }),
+            Some(Array::Ids(limits)),
+        ];
+        let arrays: Vec<Array<'_>> = arrays.into_iter().flatten().collect();
+        writer.append(&arrays[..files.len()])
+    };
+    append(&mut writer, &[], &[], found.hits.limits())?;
+    let (mut ids, mut numbers) = (Vec::new(), Vec::new());
+    let sorted = found.hits.each(job, &mut |hits| {
+        ids.clear();
+        ids.extend(hits.iter().flat_map(&ids_of));
+        numbers.clear();
+        numbers.extend(hits.iter().map(|hit| hit.distance));
+        append(&mut writer, &ids, &numbers, &[])
+    })?;
+    writer.publish()?;
+    let mut phases = found.phases;
+    phases.extend(sorted);
+    Ok(Results {
+        count,
+        passes: found.passes,
+        read_bytes: found.read_bytes,
+        measured: found.measured,
+        phases,
     })
 }
 
@@ -132,7 +174,7 @@ fn tell(
     context: &Context,
     run: &Run<'_>,
     (output, base, queries): (&Path, &VectorFile, u64),
-    (found, what): (&knn::Within, &str),
+    (found, what): (&Results, &str),
 ) {
     let summary = run.summary(queries, found.read_bytes, found.passes, &found.phases);
     let seconds = summary.seconds;
@@ -140,7 +182,7 @@ fn tell(
         .with("output", json!(output.display().to_string()))
         .with("base_rows", json!(base.rows))
         .with("dimension", json!(base.dimension))
-        .with("results", json!(found.ids.len()))
+        .with("results", json!(found.count))
         .with("measured", json!(found.measured));
     context.reporter.summary(&summary);
     context.reporter.human(&format!(

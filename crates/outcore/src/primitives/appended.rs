@@ -13,12 +13,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use outcore::{Error, Job, Result};
+use crate::job::Job;
 use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil};
 use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::threads::spawn_scoped;
 use outcore_io::transfers::Transfers;
+use outcore_io::{Error, Result};
 use twox_hash::XxHash3_64;
 
 /// Buffers of a file, one of which is being filled.
@@ -51,13 +52,13 @@ impl State {
 }
 
 /// Makes appended files.
-pub(crate) struct Appender {
+pub struct Appender {
     writes: Sender<Write>,
     state: Arc<State>,
 }
 
 /// A file that grows at its end.
-pub(crate) struct AppendedFile {
+pub struct AppendedFile {
     file: VolumeFile,
     pool: Pool,
     writes: Sender<Write>,
@@ -70,15 +71,19 @@ pub(crate) struct AppendedFile {
 
 /// What a file has become.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Appended {
-    pub(crate) len_bytes: u64,
+pub struct Appended {
+    /// Its length.
+    pub len_bytes: u64,
     /// The checksum of all of it, if it was hashed.
-    pub(crate) sum: u64,
+    pub sum: u64,
 }
 
 impl Appender {
     /// A file that is empty, written in buffers of that length.
-    pub(crate) fn file(
+    ///
+    /// # Errors
+    /// [`crate::Kind::Memory`] for the buffers.
+    pub fn file(
         &self,
         job: &Job,
         file: &VolumeFile,
@@ -99,7 +104,10 @@ impl Appender {
 
 impl AppendedFile {
     /// Adds bytes at the end.
-    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<()> {
+    ///
+    /// # Errors
+    /// What writing fails with, of these bytes or of some before.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         if let Some(hasher) = &mut self.hasher {
             hasher.write(bytes);
         }
@@ -121,8 +129,11 @@ impl AppendedFile {
         Ok(())
     }
 
-    /// Writes what is left, padded to whole blocks; the file is cut when it is published.
-    pub(crate) fn finish(mut self) -> Result<Appended> {
+    /// Writes what is left, padded to whole blocks; whoever publishes the file cuts it to its length.
+    ///
+    /// # Errors
+    /// As [`AppendedFile::append`].
+    pub fn finish(mut self) -> Result<Appended> {
         let len_bytes = self.at_bytes + self.filled as u64;
         if let Some(mut buf) = self.buf.take() {
             let whole = block_ceil(self.filled as u64) as usize;
@@ -165,7 +176,10 @@ impl AppendedFile {
 
 /// Runs `work`, which appends to files of `volume`, beside the thread that writes them; all is on the drives when
 /// this returns.
-pub(crate) fn write_files<T>(
+///
+/// # Errors
+/// What `work` and writing fail with.
+pub fn write_files<T>(
     job: &Job,
     volume: &Volume,
     work: impl FnOnce(Appender) -> Result<T>,
@@ -205,7 +219,7 @@ pub(crate) fn write_files<T>(
 ///
 /// # Errors
 /// What `work` and writing fail with.
-pub(crate) fn append_to<T>(
+pub fn append_to<T>(
     job: &Job,
     path: &Path,
     work: impl FnOnce(&mut AppendedFile) -> Result<T>,

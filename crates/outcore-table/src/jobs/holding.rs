@@ -1,0 +1,92 @@
+//! The rows of a table for which a condition is true, by their numbers, for those who know nothing of Arrow.
+//!
+//! Contract: [`RowsWhere`] is opened before anything is read and knows how many rows there are, and which of them hold the
+//! condition only once all have been read. Rows are numbered from 0 on over all files, in the order of their names.
+//!
+//! Bounds: of memory, a quarter of it, or what the pieces need; one read of the columns that the condition names.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use outcore::{Error, Job, Result};
+use outcore_io::threads;
+
+use super::sort::read_shape;
+use crate::expr::Expr;
+use crate::input::{InputOptions, TableInput};
+
+/// See the module.
+pub struct RowsWhere {
+    input: TableInput,
+    condition: Expr,
+}
+
+impl RowsWhere {
+    /// The rows of the table in `paths` for which `condition` is true.
+    ///
+    /// # Errors
+    /// As [`TableInput::open`] and [`Expr::check`]; usage: a condition without a column, or one that is no truth value.
+    pub fn open(job: &Job, paths: &[PathBuf], condition: &str) -> Result<Self> {
+        let condition = Expr::parse(condition)?;
+        let table = TableInput::open(job, paths, &InputOptions::default())?;
+        condition.check(table.schema())?;
+        let names: Vec<String> = condition
+            .columns()
+            .into_iter()
+            .map(str::to_string)
+            .collect();
+        if names.is_empty() {
+            let error = Error::usage("choose rows", "the condition names no column");
+            return Err(
+                error.hint("write a condition over the table's columns, such as year > 2000")
+            );
+        }
+        let input = table.narrowed(&names, job)?;
+        condition.holds(&arrow_array::RecordBatch::new_empty(input.schema().clone()))?;
+        Ok(RowsWhere { input, condition })
+    }
+
+    /// All rows, whether or not the condition is true of them.
+    pub fn rows_count(&self) -> u64 {
+        self.input.rows_count()
+    }
+
+    /// Gives the number of each row for which the condition is true to `take`, in no order, on all threads.
+    ///
+    /// # Errors
+    /// What reading and [`Expr::holds`] fail with.
+    pub fn each(&self, job: &Job, take: impl Fn(u64) + Sync) -> Result<()> {
+        let shape = read_shape(job, self.input.memory_min_bytes(), usize::MAX);
+        let pieces = self.input.pieces();
+        let mut firsts = vec![0];
+        for piece in pieces {
+            firsts.push(firsts.last().copied().unwrap_or(0) + piece.rows_count);
+        }
+        let stored_bytes = pieces.iter().map(|piece| piece.stored_bytes).sum();
+        job.control.begin_phase("choose rows", stored_bytes);
+        let next = AtomicUsize::new(0);
+        let work = |_thread: usize| -> Result<()> {
+            let mut reader = self.input.reader(shape.reader_bytes)?;
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(&piece) = pieces.get(number) else {
+                    return Ok(());
+                };
+                let mut first = firsts[number];
+                for batch in reader.open(piece)? {
+                    job.control.check()?;
+                    let batch = batch?;
+                    let holds = self.condition.holds(&batch)?;
+                    for row in holds.values().set_indices() {
+                        take(first + row as u64);
+                    }
+                    first += batch.num_rows() as u64;
+                }
+                job.control.advance(piece.stored_bytes);
+            }
+        };
+        let done = threads::together("outcore-table-rows", shape.readers_count, work)?;
+        done.into_iter().collect::<Result<Vec<()>>>()?;
+        self.input.check_unchanged()
+    }
+}
