@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_STARTS = ("k-means++", "k-means||", "random")
+_STARTS = {"k-means++": "k-means++", "k-means||": "k-means||", "parallel": "k-means||", "random": "random"}
 
 
 def _as_not_fitted(error: UsageError) -> UsageError:
@@ -137,9 +137,14 @@ class KMeans:
         """Clusters the vectors of a file or an array."""
         found = self._run(X, self.init)
         self.n_iter_ = int(found["iterations"])
-        self._fitted = X
-        self._labels = None
+        self._remember(X)
         return self
+
+    def _remember(self, X: Any) -> None:
+        """Labels the vectors of an array, which may change; those of a file are labelled when they are asked for."""
+        is_file = isinstance(X, (str, os.PathLike))
+        self._fitted = X if is_file else None
+        self._labels = None if is_file else self.predict(X)
 
     def _batches(self) -> tuple[int | None, int | None]:
         """The rows of a batch, and how many batches in turn may bring no improvement."""
@@ -175,7 +180,7 @@ class KMeans:
         with contextlib.ExitStack() as files:
             base = files.enter_context(_file_of(X, "vectors"))
             is_named = isinstance(start, str) and start in _STARTS
-            init = start if is_named else files.enter_context(_file_of(start, "centroids"))
+            init = _STARTS[start] if is_named else files.enter_context(_file_of(start, "centroids"))
             # Without iterations nothing moves, and there are no batches.
             batch_rows, patience = (None, None) if iterations == 0 else self._batches()
             request = KmeansRequest(
@@ -363,5 +368,4 @@ class MiniBatchKMeans(KMeans):
         import numpy
 
         self.counts_: npt.NDArray[np.int64] = numpy.array(found["row_counts"], "i8")
-        self._fitted = X
-        self._labels = None
+        self._remember(X)

@@ -43,6 +43,8 @@ def _rows_of(vectors: Any, name: str) -> npt.NDArray[Any]:
     operation = f"read {name}"
     if hasattr(vectors, "toarray"):
         raise usage(operation, "a sparse array is not supported", "give a dense one: .toarray()")
+    if numpy.ma.is_masked(vectors):
+        raise usage(operation, "some values are masked", "fill them: .filled(value)")
     array = numpy.asarray(vectors)
     if array.dtype.kind == "O":
         # NumPy raises TypeError or ValueError for values that are not numbers.
@@ -56,6 +58,8 @@ def _rows_of(vectors: Any, name: str) -> npt.NDArray[Any]:
         raise usage(operation, f"an array of {array.dtype}", "give an array of numbers")
     if array.dtype.name not in _KINDS:
         array = array.astype(numpy.float64)
+    # Files of vectors are little-endian.
+    array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     if array.ndim != 2:
         hint = "Reshape your data to two dimensions: a row for each vector"
         raise usage(operation, f"an array of shape {array.shape}", hint)
@@ -303,6 +307,8 @@ def index_vectors(
     Raises:
         UsageError: A number is infinite or NaN, or the output exists.
     """
+    if spherical and nlist is None:
+        raise usage("index vectors", "spherical is for an index with lists", "give nlist, too")
     request = IndexRequest(
         base=_path(base),
         type_name=dtype,
@@ -449,6 +455,10 @@ def _range(
     )
 
 
+def _is_same(file: StrPath, target: str) -> bool:
+    return os.path.exists(target) and os.path.samefile(file, target)
+
+
 def ground_truth(
     base: Any,
     queries: Any,
@@ -490,6 +500,9 @@ def ground_truth(
     import numpy
 
     target = _path(path)
+    read = [file for file in (base, queries, subset, table) if isinstance(file, (str, os.PathLike))]
+    if any(os.path.exists(file) and _is_same(file, target) for file in read):
+        raise usage("create output", f"{target} is an input", "give another name")
     if os.path.lexists(target) and not force:
         raise usage("create output", f"{target} exists", "give force=True, or another name")
     limits = {"memory": memory, "threads": threads, "io": io, "volume": volume}

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outcore::{Job, Result, ScratchDrive};
+use outcore_front::output::refuse_inputs;
 use outcore_front::resources::default_scratch_dir;
 use outcore_front::table_vectors::{rows_where, write_vectors};
 use outcore_io::output::parent_of;
@@ -178,6 +179,11 @@ impl Staged {
     ) -> Result<Self> {
         let force = written.as_ref().is_some_and(|(_, force)| *force);
         let written = written.map(|(path, _)| path);
+        let read: Vec<&mut PathBuf> = read.into_iter().collect();
+        if let Some(path) = &written {
+            let read: Vec<&Path> = read.iter().map(|path| path.as_path()).collect();
+            refuse_inputs(&read, &[(path, path)])?;
+        }
         let datasets = Datasets::stage(resources, Use::of_engine(force), read, written, run)?;
         let resources = datasets.resources(resources, true, run)?;
         let job = run.job(&resources, Vec::new());
@@ -368,7 +374,8 @@ pub(crate) fn kmeans(mut request: KmeansRequest, run: &Run) -> Result<(Vec<u8>, 
 /// Writes the number of the nearest centroid for each row.
 pub(crate) fn label(mut request: LabelRequest, run: &Run) -> Result<()> {
     let written = (&mut request.output, request.force);
-    let staged = Staged::begin(&request.resources, [&mut request.base], Some(written), run)?;
+    let read = [&mut request.base, &mut request.centroids];
+    let staged = Staged::begin(&request.resources, read, Some(written), run)?;
     let base = staged.open(&request.base, request.type_name.as_deref())?;
     let centroids = staged.open(&request.centroids, None)?;
     let clustering = Clustering::of_centroids(

@@ -82,6 +82,52 @@ def test_a_row_is_not_its_own_neighbour_and_wrong_arguments_are_named(here):
         outcore.knn(np.array([["a"]]), base, 1)
 
 
+def test_vectors_are_chosen_by_a_mask_or_by_a_condition_over_a_table(here):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    random = np.random.default_rng(8)
+    base, queries = random.normal(size=(300, 5)), random.normal(size=(9, 5))
+    langs = np.array(["de", "fr", "en"])[random.integers(0, 3, 300)]
+    years = random.integers(1990, 2030, 300)
+    pq.write_table(pa.table({"lang": langs, "year": years}), "t.parquet")
+    mask = (langs == "de") & (years > 2000)
+    where = {"where": "lang == 'de' and year > 2000", "table": "t.parquet"}
+    wanted = distances_of(base, queries)
+    wanted[:, ~mask] = np.inf
+    order = np.argsort(wanted, axis=1, kind="stable")[:, :4]
+    np.save("mask.npy", mask)
+    for chosen in (where, {"subset": mask}, {"subset": mask.astype("u1")}, {"subset": "mask.npy"}):
+        assert (outcore.knn(base, queries, 4, **chosen, **LIMITS)[1] == order).all()
+        limits, _, ids = outcore.range_search(base, queries, 4.0, **chosen, **LIMITS)
+        near = [np.flatnonzero(row <= 4.0) for row in wanted]
+        assert (ids == np.concatenate(near)).all()
+        assert (np.diff(limits) == [len(row) for row in near]).all()
+    outcore.ground_truth(base, queries, "gt.bin", 4, **where, **LIMITS)
+    assert (np.fromfile("gt.bin", "<u4")[2:38].reshape(9, 4) == order).all()
+    for wrong in ({"where": "year > 1"}, {"table": "t.parquet"}, {**where, "subset": mask}, {"subset": mask[:5]}, {"subset": years}):
+        with pytest.raises(outcore.UsageError):
+            outcore.knn(base, queries, 4, **wrong, **LIMITS)
+
+
+def test_no_input_is_written_over(here):
+    base = np.random.default_rng(9).normal(size=(60, 4)).astype("f4")
+    np.save("b.npy", base)
+    np.save("q.npy", base[:5])
+    before = Path("b.npy").read_bytes(), Path("q.npy").read_bytes()
+    model = outcore.KMeans(3, **LIMITS).fit("b.npy")
+    for write in (
+        lambda: outcore.ground_truth("b.npy", "q.npy", "q.npy", 5, force=True),
+        lambda: model.label("b.npy", "b.npy", force=True),
+        lambda: outcore.convert_vectors("b.npy", "./b.npy", to="f16", force=True),
+        lambda: outcore.index_vectors("b.npy", "b.npy", force=True),
+        lambda: outcore.index_vectors("b.npy", "b.npy", nlist=4, force=True),
+    ):
+        with pytest.raises(outcore.UsageError, match="is an input"):
+            write()
+    assert (Path("b.npy").read_bytes(), Path("q.npy").read_bytes()) == before
+
+
 def test_ground_truth_has_the_format_of_big_ann(here):
     random = np.random.default_rng(5)
     base, queries = random.random((300, 5), "f4"), random.random((9, 5), "f4")
@@ -123,6 +169,18 @@ def test_clusters_are_those_of_lloyd_from_the_same_start(here):
     assert (named.cluster_centers_ == model.cluster_centers_).all()
 
 
+def test_labels_are_those_of_the_vectors_that_were_clustered(here):
+    import pickle
+
+    base = np.random.default_rng(6).normal(size=(20_000, 4))
+    model = outcore.KMeans(3, **LIMITS).fit(base)
+    wanted = model.predict(base)
+    kept = pickle.dumps(model)
+    base[:] = 0
+    assert (model.labels_ == wanted).all()
+    assert len(kept) < 100_000 and (pickle.loads(kept).labels_ == wanted).all()
+
+
 def test_a_model_has_parameters_and_says_what_is_wrong(here):
     model = outcore.KMeans(3, tol=1e-3)
     assert model.get_params()["tol"] == 1e-3 and model.set_params(n_clusters=2) is model
@@ -145,13 +203,15 @@ def test_a_model_has_parameters_and_says_what_is_wrong(here):
 def test_any_array_of_numbers_is_taken_and_others_are_named(here):
     rows = np.arange(24.0).reshape(8, 3)
     wanted = outcore.knn(rows, rows, 2, **LIMITS)
-    for same in (np.asfortranarray(rows), rows.astype(object), rows.tolist(), rows[::-1][::-1]):
+    for same in (np.asfortranarray(rows), rows.astype(">f8"), rows.astype(object), rows.tolist(), rows[::-1][::-1]):
         found = outcore.knn(same, same, 2, **LIMITS)
         assert all((a == b).all() for a, b in zip(found, wanted, strict=True))
     with pytest.raises(outcore.UsageError, match="Complex"):
         outcore.knn(rows * 1j, rows, 2)
     with pytest.raises(outcore.UsageError, match="minimum of 1"):
         outcore.knn(rows[:, :0], rows, 2)
+    with pytest.raises(outcore.UsageError, match="masked"):
+        outcore.knn(np.ma.masked_less(rows, 3), rows, 2)
 
 
 @pytest.mark.parametrize("model", [outcore.KMeans, outcore.MiniBatchKMeans])
@@ -331,7 +391,8 @@ def test_a_column_is_not_written_over_its_table(here):
     Path("d").mkdir()
     pq.write_table(pa.table({"v": [[1.0, 2.0]] * 3}), "d/t.parquet")
     before = Path("d/t.parquet").read_bytes()
+    Path("v.npy").hardlink_to("d/t.parquet")
     for src in ("d", "d/t.parquet"):
         with pytest.raises(outcore.UsageError, match="it is an input"):
-            outcore.convert_vectors(src, "d/t.parquet", force=True, **LIMITS)
+            outcore.convert_vectors(src, "v.npy", force=True, **LIMITS)
     assert Path("d/t.parquet").read_bytes() == before

@@ -441,6 +441,40 @@ fn elsewhere(error: Error) -> Error {
     }
 }
 
+/// Refuses outputs that are read, too, or named twice. Of each output comes its name and where it is made, which differ for a
+/// dataset.
+///
+/// # Errors
+/// Usage.
+pub fn refuse_inputs(read: &[&Path], written: &[(&Path, &Path)]) -> Result<()> {
+    let key = |path: &Path| fs::metadata(path).ok().map(|facts| key_of(&facts));
+    for (index, (name, path)) in written.iter().enumerate() {
+        let found = key(path);
+        let is_input = |input: &&Path| input == name || found.is_some() && key(input) == found;
+        let mut others = written[..index].iter();
+        let cause = if read.iter().any(is_input) {
+            "it is an input"
+        } else if others.any(|(_, other)| is_same_place(other, path)) {
+            "two outputs have this name"
+        } else {
+            continue;
+        };
+        let error = Error::usage("create output", cause).path(name);
+        return Err(error.hint("name another file"));
+    }
+    Ok(())
+}
+
+/// Whether two names are of one place, whether something is there or not.
+pub fn is_same_place(a: &Path, b: &Path) -> bool {
+    let place = |path: &Path| {
+        let dir = fs::canonicalize(parent_of(path)).ok()?;
+        Some(dir.join(path.file_name()?))
+    };
+    let key = |path: &Path| fs::metadata(path).ok().map(|facts| key_of(&facts));
+    a == b || place(a).is_some() && place(a) == place(b) || key(a).is_some() && key(a) == key(b)
+}
+
 /// Refuses the name of a directory for a file.
 ///
 /// # Errors

@@ -394,9 +394,10 @@ impl Tile {
                 piece,
                 from,
             };
-            let strange = squares.iter().position(|square| !square.is_finite());
-            if let Some(at) = strange {
-                rows.check_finite(at, &mut self.wide)?;
+            // Whatever f64 cannot take the square of is infinite or 0 as the square of an f32.
+            let is_strange = |square: &f32| !square.is_finite() || *square == 0.0;
+            if let Some(at) = squares.iter().position(is_strange) {
+                rows.check(at, &mut self.wide)?;
             }
             work(rows, &mut self.wide)?;
             from += count;
@@ -419,11 +420,14 @@ impl Rows<'_> {
         file.element.decode_f64(&bytes[file.lead_bytes()..], out);
     }
 
-    /// Fails for the first row, from `at` on, that has a number which is none or infinite.
-    fn check_finite(&self, at: usize, wide: &mut [f64]) -> Result<()> {
+    /// Fails for the first row, from `at` on, that has numbers which distances cannot be computed of.
+    fn check(&self, at: usize, wide: &mut [f64]) -> Result<()> {
         for index in at..self.matrix.rows {
+            if self.squares[index].is_finite() && self.squares[index] != 0.0 {
+                continue;
+            }
             self.exact(index, wide);
-            if let Some(column) = wide.iter().position(|number| !number.is_finite()) {
+            if let Some(column) = strange_in(wide) {
                 let row = self.first + index as u64;
                 return Err(strange(self.piece.file, row, column, wide[column]));
             }
@@ -432,12 +436,49 @@ impl Rows<'_> {
     }
 }
 
-/// The error for a number that is none or infinite.
+/// Numbers of this size and more have squares whose sums may be infinite,
+const NUMBER_MAX: f64 = 1e100;
+/// and where no number of a row is larger than this, the squares may be 0.
+const NUMBER_MIN: f64 = 1e-100;
+
+/// The column of a number that is none, infinite, too large for distances, or the largest of a row of tiny ones.
+pub(crate) fn strange_in(row: &[f64]) -> Option<usize> {
+    let mut largest = (0, 0.0);
+    for (column, number) in row.iter().enumerate() {
+        let size = number.abs();
+        if size.is_nan() || size >= NUMBER_MAX {
+            return Some(column);
+        }
+        if size > largest.1 {
+            largest = (column, size);
+        }
+    }
+    is_out_of_range(largest.1).then_some(largest.0)
+}
+
+/// Whether no distances can be computed of a row with this largest number.
+#[inline(always)]
+pub(crate) fn is_out_of_range(largest: f64) -> bool {
+    largest != 0.0 && !(NUMBER_MIN..NUMBER_MAX).contains(&largest)
+}
+
+/// The error for such a number.
 pub(crate) fn strange(file: &VectorFile, row: u64, column: usize, number: f64) -> Error {
-    let cause = format!("row {row} has {number} in column {column}");
+    let (cause, hint) = match number.is_finite() {
+        true => (
+            format!(
+                "row {row} has {number:e} in column {column}, whose square is beyond double precision"
+            ),
+            "scale the vectors so that their numbers are between 1e-100 and 1e100",
+        ),
+        false => (
+            format!("row {row} has {number} in column {column}"),
+            "replace or remove vectors that are not all finite numbers",
+        ),
+    };
     Error::usage("read vectors", cause)
         .path(&file.path)
-        .hint("replace or remove vectors that are not all finite numbers")
+        .hint(hint)
 }
 
 /// All vectors of a file, in memory as f64; their memory is the caller's to reserve.

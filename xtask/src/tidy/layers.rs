@@ -62,7 +62,7 @@ const ROOMS: [(&str, &[&[&str]]); 6] = [
     (
         "crates/outcore-graph/",
         &[
-            &["format", "appended"],
+            &["format"],
             &["edges"],
             &["convert", "graph"],
             &["kernels", "results", "ids", "export"],

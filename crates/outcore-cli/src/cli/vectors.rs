@@ -107,7 +107,7 @@ pub(crate) struct VectorInfoArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = INDEX_EXAMPLES)]
 pub(crate) struct VectorIndexArgs {
-    /// File of vectors: f32, f16 or f64
+    /// File of vectors: f32, f16 or f64; with --nlist i8 and u8, too
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
     pub(crate) base: PathBuf,
     /// The index
@@ -145,10 +145,10 @@ pub(crate) struct PairsArgs {
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
     pub(crate) base: PathBuf,
     /// The least cosine of a pair
-    #[arg(long, value_name = "C", allow_negative_numbers = true)]
+    #[arg(long, value_name = "C", allow_negative_numbers = true, value_parser = parse_cosine)]
     pub(crate) min_cos: Option<f64>,
     /// The largest squared Euclidean distance of a pair
-    #[arg(long, value_name = "R")]
+    #[arg(long, value_name = "R", value_parser = parse_square)]
     pub(crate) max_l2: Option<f64>,
     /// The most bits in which a pair differs; BASE has packed bits, as u8
     #[arg(long, value_name = "BITS")]
@@ -274,7 +274,7 @@ pub(crate) struct KnnArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "radius")]
     pub(crate) index: Option<PathBuf>,
     /// Of an index with lists, read only the P lists nearest to each query. Without it all are read, and the result is exact
-    #[arg(long, value_name = "P", requires = "index", value_parser = parse_count)]
+    #[arg(long, value_name = "P", requires = "index", conflicts_with = "radius", value_parser = parse_count)]
     pub(crate) nprobe: Option<u64>,
     /// Do not measure the recall: with --nprobe, the exact neighbours of the first 100 queries are looked for, too, which
     /// reads the base once
@@ -332,7 +332,7 @@ pub(crate) struct KmeansArgs {
     #[arg(long, value_name = "PART", default_value_t = 1e-4)]
     pub(crate) tolerance: f64,
     /// Cluster N times from different starts, and keep the result with the least inertia
-    #[arg(long, value_name = "N", alias = "n-init", default_value_t = 1)]
+    #[arg(long, value_name = "N", alias = "n-init", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
     /// Random seed of the starts
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -349,4 +349,18 @@ pub(crate) struct KmeansArgs {
     pub(crate) type_name: Option<String>,
     #[command(flatten)]
     pub(crate) run: VectorRunArgs,
+}
+
+/// A cosine.
+fn parse_cosine(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|cosine: &f64| (-1.0..=1.0).contains(cosine));
+    number.ok_or_else(|| "a cosine is between -1 and 1".to_string())
+}
+
+/// The square of a distance.
+fn parse_square(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|square: &f64| (0.0..f64::INFINITY).contains(square));
+    number.ok_or_else(|| "the square of a distance is a number from 0 on".to_string())
 }

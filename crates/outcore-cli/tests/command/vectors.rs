@@ -219,7 +219,8 @@ fn near_pairs_and_rows_within_a_radius_are_those_of_all_pairs() {
     let codes = "knn codes.u8 --self --type u8x1 -k 1 --metric hamming -o n.i64";
     place.run(&codes.split(' ').collect::<Vec<_>>()).ok();
     assert_eq!(place.read("n.i64"), bytes(&[2, 3, 0, 1]));
-    let none = "vector pairs base.fbin --min-cos 2 -o none.npy";
+    place.write("two.fbin", &fbin(&[1.0, 0.0, 0.0, 1.0], 2));
+    let none = "vector pairs two.fbin --min-cos 1 -o none.npy";
     place.run(&none.split(' ').collect::<Vec<_>>()).ok();
     let none = place.read("none.npy");
     assert!(String::from_utf8_lossy(&none).contains("(0, 2)"));
@@ -283,12 +284,27 @@ fn what_is_wrong_with_vectors_is_named_and_nothing_is_left() {
     let mut lie = fbin(&numbers, 4);
     lie[..4].copy_from_slice(&u32::MAX.to_le_bytes());
     place.write("lie.fbin", &lie);
+    place.write("table", b"PAR1 and so on");
     let before = place.names();
     let cases = [
         ("a.fbin b.fbin", 2, "3", "made as the base"),
         ("inf.fbin a.fbin", 2, "row 2 has inf in column 1", "remove"),
         ("lie.fbin a.fbin", 4, "promises", "complete"),
         ("a.fbin a.fbin -k 51", 2, "50 rows", "-k"),
+        (
+            "a.fbin a.fbin --type f32x3",
+            2,
+            "f32x4, not f32x3",
+            "--type",
+        ),
+        ("table a.fbin", 2, "it is a table", "vector convert"),
+        ("a.fbin a.fbin --where x>1", 2, "--table", ""),
+        (
+            "a.fbin a.fbin --radius 1 --limits l.npy --nprobe 2",
+            2,
+            "--nprobe",
+            "",
+        ),
         ("missing a.fbin", 3, "missing", ""),
         (
             "a.fbin a.fbin --distances o.ibin",
@@ -297,8 +313,13 @@ fn what_is_wrong_with_vectors_is_named_and_nothing_is_left() {
             "another",
         ),
         ("a.fbin a.fbin --distances d.ibin", 2, "d.ibin", ".fbin"),
-        ("a.fbin a.fbin --subset b.fbin", 2, "b.fbin", "bool or u8"),
-        ("a.fbin --self -k 50", 2, "49 rows", "-k"),
+        (
+            "a.fbin a.fbin --subset b.fbin",
+            2,
+            "u8 or bool",
+            "one dimension",
+        ),
+        ("a.fbin --self -k 50", 2, "49 other rows", "-k"),
     ];
     for (words, code, cause, hint) in cases {
         let words: Vec<&str> = ["knn", "-o", "o.ibin"]
@@ -422,6 +443,64 @@ fn a_killed_run_of_k_means_goes_on_from_its_checkpoint() {
 }
 
 #[test]
+fn vectors_are_chosen_by_what_a_table_says_of_them() {
+    let place = TestDir::new();
+    let run = |words: &str| place.run(&words.split(' ').collect::<Vec<_>>());
+    place.write("b.fbin", &fbin(&whole(500, 4, 1), 4));
+    place.write("q.fbin", &fbin(&whole(20, 4, 2), 4));
+    let rows = (0..500).map(|row| format!("{},{}\n", ["de", "fr", ""][row % 3], 1990 + row % 40));
+    let head = "lang,year\n".to_string();
+    let text: String = std::iter::once(head).chain(rows).collect();
+    place.write("t.csv", text.as_bytes());
+    run("convert t.csv -o t.parquet --csv --infer").ok();
+    let mask = (0..500).map(|row| u8::from(row % 3 == 0 && row % 40 > 20));
+    place.write("m.u8", &mask.collect::<Vec<u8>>());
+    let chosen = [
+        "--where",
+        "lang == 'de' and year > 2010",
+        "--table",
+        "t.parquet",
+    ];
+    for (words, files) in [
+        ("knn b.fbin q.fbin -k 5", ["", ""]),
+        (
+            "knn b.fbin q.fbin --radius 1e5",
+            ["--limits l1.i64", "--limits l2.i64"],
+        ),
+        (
+            "knn b.fbin q.fbin -k 5 --index b.lists --nprobe 2 --no-recall",
+            ["", ""],
+        ),
+    ] {
+        if words.contains("lists") {
+            run("vector index b.fbin --nlist 9 -o b.lists").ok();
+        }
+        let line =
+            |number: usize| format!("{words} -o o{number}.i64 --force {}", files[number - 1]);
+        let (by_table, by_mask) = (line(1), format!("{} --subset m.u8", line(2)));
+        let words: Vec<&str> = by_table.split_whitespace().chain(chosen).collect();
+        place.run(&words).ok();
+        place
+            .run(&by_mask.split_whitespace().collect::<Vec<_>>())
+            .ok();
+        assert!(place.read("o1.i64") == place.read("o2.i64"), "{by_table}");
+        assert!(!place.read("o1.i64").is_empty());
+    }
+    let wrong = |condition: &str, table: &str, cause: &str| {
+        let words = [
+            "knn", "b.fbin", "q.fbin", "-o", "x.npy", "--where", condition, "--table", table,
+        ];
+        place.run(&words).fails(2, &[cause], "");
+        assert!(!place.path("x.npy").exists());
+    };
+    wrong("language == 'de'", "t.parquet", "language");
+    wrong("year + 1", "t.parquet", "a truth value is wanted");
+    wrong("1 < 2", "t.parquet", "names no column");
+    run("head -n 499 t.parquet -o short.parquet").ok();
+    wrong("year > 1", "short.parquet", "499 rows");
+}
+
+#[test]
 fn outputs_of_one_place_are_told_however_they_are_named() {
     let place = TestDir::new();
     place.write("b.fbin", &fbin(&whole(60, 4, 1), 4));
@@ -434,6 +513,8 @@ fn outputs_of_one_place_are_told_however_they_are_named() {
         run(line).fails(2, &["two outputs"], "another file");
     }
     run("knn b.fbin b.fbin -k 3 -o ./b.fbin --force").fails(2, &["it is an input"], "another");
+    run("knn b.fbin b.fbin -k 3 -o -").fails(2, &["standard output"], "name a file");
+    run("knn - b.fbin -k 3 -o i.npy").fails(2, &["standard input"], "name a file");
     run("knn b.fbin b.fbin -k 9999999999999 -o i.npy").fails(2, &["60 rows"], "-k");
     assert!(!place.path("i.npy").exists());
 }

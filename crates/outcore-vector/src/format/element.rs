@@ -71,7 +71,9 @@ impl Element {
         let plain = descr.trim_matches(['\'', '"']);
         let known = |(_, _, known): &&(Element, &str, &str)| {
             let known = known.trim_matches('\'');
+            // Truth values are bytes of 0 and 1.
             known == plain
+                || known == "|u1" && plain == "|b1"
                 || known[1..] == plain[1..] && matches!(plain, "<i1" | "<u1" | "=i1" | "=u1")
         };
         NAMES.iter().find(known).map(|(element, ..)| *element)

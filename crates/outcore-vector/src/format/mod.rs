@@ -17,7 +17,8 @@ pub(crate) mod start;
 
 use std::path::{Path, PathBuf};
 
-use outcore::{Error, Input, Job, NpyHeader, Result};
+use outcore::key::{NpyArray, NpyHeader};
+use outcore::{Error, Input, Job, Kind, Result};
 use outcore_io::units;
 
 pub use element::Element;
@@ -32,6 +33,9 @@ const ROW_HEADER_BYTES: usize = 4;
 pub(crate) const LIST_HEADER_BYTES: usize = 16;
 /// How much of a file is read to find its header.
 const PREFIX_BYTES: u64 = 64 << 10;
+
+/// How tables begin: Parquet, Arrow.
+const TABLE_MAGICS: [&[u8]; 2] = [b"PAR1", b"ARROW1"];
 
 /// Where the numbers lie in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,10 +65,48 @@ const ENDINGS: [(&str, Container, Option<Element>); 9] = [
     ("ibin", Container::Bin, Some(Element::I32)),
 ];
 
+/// Endings of files that are made of vectors elsewhere: nobody would look for bare numbers in them.
+const FOREIGN_ENDINGS: [&str; 14] = [
+    "npz",
+    "parquet",
+    "pq",
+    "arrow",
+    "feather",
+    "ipc",
+    "csv",
+    "json",
+    "jsonl",
+    "h5",
+    "hdf5",
+    "mat",
+    "pt",
+    "safetensors",
+];
+
+/// What a name ends in, in small letters.
+fn ending_of(path: &Path) -> String {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.unwrap_or_default().to_ascii_lowercase()
+}
+
+/// Fails for the name of an index that would be taken for a file of vectors.
+///
+/// # Errors
+/// Usage.
+pub(crate) fn refuse_vector_name(path: &Path) -> Result<()> {
+    if told_by(path).0 == Container::Raw {
+        return Ok(());
+    }
+    let cause = "a file of this name has vectors, and an index has none to be read";
+    Err(Error::usage("create index", cause)
+        .path(path)
+        .hint("choose another name, such as one that ends in .vindex"))
+}
+
 /// The container and the kind of number that a name tells.
 fn told_by(path: &Path) -> (Container, Option<Element>) {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    let known = ENDINGS.iter().find(|(known, ..)| Some(*known) == ending);
+    let ending = ending_of(path);
+    let known = ENDINGS.iter().find(|(known, ..)| *known == ending);
     known.map_or((Container::Raw, None), |(_, container, element)| {
         (*container, *element)
     })
@@ -80,8 +122,9 @@ pub fn parse_type(text: &str) -> Result<(Element, usize)> {
     let dimension = dimension.parse::<usize>().ok();
     let dimension = dimension.filter(|dimension| (1..=DIMENSION_MAX).contains(dimension));
     element.zip(dimension).ok_or_else(|| {
-        Error::usage("read type", format!("`{text}` is not a type of vectors"))
-            .hint("a kind of number (f32, f16, f64, i8, u8 or i32) and a dimension, as in f32x768")
+        Error::usage("read type", format!("`{text}` is not a type of vectors")).hint(
+            "a kind of number (f32, f16, f64, i8, u8, i32 or i64) and a dimension, as in f32x768",
+        )
     })
 }
 
@@ -116,6 +159,7 @@ impl VectorFile {
         let prefix_bytes = file_bytes.min(PREFIX_BYTES) as usize;
         let prefix = start::bytes_of(job, path, (0, prefix_bytes))?;
         let opened = Self::of_prefix(path, &prefix, file_bytes, given);
+        let opened = opened.and_then(|opened| opened.check_type(type_name));
         opened.map_err(|error| match error.file_path() {
             Some(_) => error,
             None => error.path(path),
@@ -128,8 +172,28 @@ impl VectorFile {
     /// As [`VectorFile::open`].
     pub fn open_typed(job: &Job, path: &Path, type_name: Option<&str>) -> Result<Self> {
         match Self::open(job, path, None) {
-            Err(_) if type_name.is_some() => Self::open(job, path, type_name),
+            Err(error) if type_name.is_some() && error.kind() == Kind::Usage => {
+                Self::open(job, path, type_name)
+            }
             opened => opened,
+        }
+    }
+
+    /// Fails unless its vectors are of this type, if one is given.
+    ///
+    /// # Errors
+    /// Usage.
+    pub fn check_type(self, type_name: Option<&str>) -> Result<Self> {
+        let given = type_name.map(parse_type).transpose()?;
+        match given.filter(|given| *given != (self.element, self.dimension)) {
+            None => Ok(self),
+            Some((kind, wanted)) => {
+                let (kind, found) = (kind.name(), self.type_name());
+                let cause = format!("its vectors are {found}, not {kind}x{wanted}");
+                Err(Error::usage("read vectors", cause)
+                    .path(&self.path)
+                    .hint("leave --type out"))
+            }
         }
     }
 
@@ -166,6 +230,12 @@ impl VectorFile {
                 (header_bytes, dimension.into(), Some(u64::from(rows)))
             }
             Container::Raw | Container::Lists => {
+                if TABLE_MAGICS.iter().any(|magic| prefix.starts_with(magic)) {
+                    let cause = "it is a table, of which one column may have vectors";
+                    return Err(Error::usage("read vectors", cause).hint(
+                        "take them out: outcore vector convert TABLE --column NAME -o OUT.npy",
+                    ));
+                }
                 let Some((kind, dimension)) = given else {
                     let cause = "its name and content do not tell what its vectors are";
                     return Err(Error::usage("read vectors", cause)
@@ -188,11 +258,6 @@ impl VectorFile {
             return Err(corrupt(cause));
         }
         let dimension = dimension as usize;
-        if let Some((kind, wanted)) = given.filter(|given| *given != (element, dimension)) {
-            let (kind, found) = (kind.name(), element.name());
-            let cause = format!("its vectors are {found}x{dimension}, not {kind}x{wanted}");
-            return Err(Error::usage("read vectors", cause).hint("leave --type out"));
-        }
         let mut opened = VectorFile {
             path: path.to_path_buf(),
             container,
@@ -208,9 +273,9 @@ impl VectorFile {
             Some(rows) => {
                 if rows.checked_mul(row_bytes) != Some(data_bytes) {
                     return Err(corrupt(format!(
-                        "its header promises {} of {row_bytes} bytes, and {} are there",
+                        "its header promises {} of {row_bytes} bytes, and {} bytes are there",
                         units::counted(rows, "vector"),
-                        units::bytes_exact(data_bytes),
+                        units::count(data_bytes),
                     )));
                 }
                 rows
@@ -295,6 +360,13 @@ impl VectorFile {
         rows: u64,
     ) -> Result<Self> {
         let (container, told) = told_by(path);
+        let ending = ending_of(path);
+        if FOREIGN_ENDINGS.contains(&&*ending) {
+            let cause = format!("a file that ends in .{ending} is not written");
+            return Err(Error::usage("create output", cause)
+                .path(path)
+                .hint("choose .npy, or a name without a known ending for bare numbers"));
+        }
         if let Some(told) = told.filter(|told| *told != element) {
             let (told, kind) = (told.name(), element.name());
             let cause = format!("a file of this name holds {told}, and the vectors are {kind}");
@@ -387,34 +459,19 @@ struct Npy {
     columns: u64,
 }
 
-/// The header of a `.npy` file. Half-precision numbers, which the engine's records lack, are read as integers of their size.
+/// The header of a `.npy` file.
 fn read_npy(prefix: &[u8]) -> Result<Npy> {
-    let refused = |cause: String, hint: &str| Error::usage("read vectors", cause).hint(hint);
-    let half = b"'<f2'";
-    let at = prefix.windows(half.len()).position(|bytes| bytes == half);
-    let mut known = prefix.to_vec();
-    if let Some(at) = at.filter(|at| *at < 256) {
-        known[at..at + half.len()].copy_from_slice(b"'<u2'");
-    }
-    let header = NpyHeader::parse(&known)?;
-    let descr = match at {
-        Some(_) => "'<f2'",
-        None => header.descr(),
-    };
-    let element = Element::of_descr(descr).ok_or_else(|| {
-        let cause = format!("vectors of {descr} are not supported");
-        refused(
-            cause,
-            "save it with a dtype of float32, float16, float64, int8 or uint8",
-        )
+    let array = NpyArray::parse(prefix)?;
+    let element = Element::of_descr(&array.descr).ok_or_else(|| {
+        let cause = format!("vectors of {} are not supported", array.descr);
+        Error::usage("read vectors", cause)
+            .hint("save it with a dtype of float32, float16, float64, int8, uint8 or bool")
     })?;
-    let columns = header.columns().unwrap_or(1);
-    let bytes = header.header_bytes as u64;
     Ok(Npy {
         element,
-        bytes,
-        rows: header.rows,
-        columns,
+        bytes: array.header_bytes as u64,
+        rows: array.rows,
+        columns: array.columns.unwrap_or(1),
     })
 }
 

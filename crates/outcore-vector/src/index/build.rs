@@ -16,7 +16,7 @@ use outcore::{Error, Job, MakeHeader, Output, Result};
 use outcore_io::metadata::Owner;
 
 use super::{BaseFacts, FORM, HEADER_BYTES, IndexFile, NAME, Noted, leaf_of, record};
-use crate::format::{Element, VectorFile};
+use crate::format::{Element, VectorFile, refuse_vector_name};
 use crate::scan::{show_copy, strange};
 
 /// An index that was made.
@@ -35,6 +35,7 @@ pub struct Built {
 /// not be replaced. What reading and writing fail with.
 pub fn build(job: &Job, base: &VectorFile, (path, replace): (&Path, bool)) -> Result<Built> {
     check(base)?;
+    refuse_vector_name(path)?;
     let facts = BaseFacts::of(job, base)?;
     let noted = Noted {
         base: facts.clone(),
@@ -63,7 +64,9 @@ pub fn build(job: &Job, base: &VectorFile, (path, replace): (&Path, bool)) -> Re
         &output,
         replace,
     )?;
-    index.check_base(job)?;
+    index
+        .check_base(job)
+        .inspect_err(|_| drop(job.device.remove(path)))?;
     let records = index.records();
     Ok(Built {
         summary,
@@ -77,7 +80,7 @@ fn check(base: &VectorFile) -> Result<()> {
         Element::F32 | Element::F64 | Element::F16 => return Ok(()),
         Element::I8 | Element::U8 => (
             "an index of it would not be smaller than the file itself",
-            "search it without one",
+            "search it without one, or make one with lists: --nlist",
         ),
         Element::I32 | Element::I64 => (
             "it holds ids, not vectors",

@@ -170,6 +170,7 @@ pub fn build_lists(
     read_bytes += done.read_bytes;
     phases.extend(done.phases);
     if modified_ns(job, &base.path)? != facts.modified_ns {
+        job.device.remove(path)?;
         return Err(super::changed(&base.path));
     }
     Ok(Built {

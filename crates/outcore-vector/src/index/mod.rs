@@ -207,8 +207,8 @@ fn check_len(path: &Path, rows: &VectorFile, len_bytes: u64) -> Result<()> {
         false => Err(FORM
             .damage(format!(
                 "it has {} bytes, not {}",
-                units::bytes_exact(len_bytes),
-                units::bytes_exact(wanted_bytes)
+                units::count(len_bytes),
+                units::count(wanted_bytes)
             ))
             .path(path)),
     }

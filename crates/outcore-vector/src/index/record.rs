@@ -17,6 +17,7 @@ use outcore_io::checksum::{BlockLocation, block_checksum};
 
 use crate::exact::{dot, round_up};
 use crate::format::Element;
+use crate::scan::{is_out_of_range, strange_in};
 
 /// Bytes of a record beside its codes.
 pub(crate) const TAIL_BYTES: usize = 16;
@@ -52,8 +53,8 @@ fn short_scale(value: f64) -> f32 {
     f32::from_bits((near + LOW) & !LOW)
 }
 
-/// Writes the record of the vector in `bytes`, without its checksum, and decodes its numbers into `wide`. A vector with a NaN or an
-/// infinity cannot be encoded: the column of the first one is returned.
+/// Writes the record of the vector in `bytes`, without its checksum, and decodes its numbers into `wide`. A vector with numbers
+/// that distances cannot be computed of cannot be encoded: the column of one is returned.
 pub(crate) fn encode(
     element: Element,
     bytes: &[u8],
@@ -68,7 +69,7 @@ pub(crate) fn encode(
         codes,
     };
     let Some(facts) = pulp::Arch::new().dispatch(coding) else {
-        return wide.iter().position(|number| !number.is_finite());
+        return strange_in(wide);
     };
     let numbers = [facts.scale, facts.residual, facts.square];
     for (number, place) in numbers.iter().zip(tail.chunks_exact_mut(size_of::<f32>())) {
@@ -103,7 +104,7 @@ impl pulp::NullaryFnOnce for Coding<'_> {
     fn call(self) -> Option<Facts> {
         self.element.decode_f64(self.bytes, self.vector);
         let (largest, is_finite) = largest_of(self.vector);
-        is_finite.then(|| code(self.vector, largest, self.codes))
+        (is_finite && !is_out_of_range(largest)).then(|| code(self.vector, largest, self.codes))
     }
 }
 

@@ -10,7 +10,7 @@ use outcore_io::memory::Reservation;
 
 use super::{to_norm_one, zero_vector};
 use crate::format::VectorFile;
-use crate::scan::{Piece, strange};
+use crate::scan::{Piece, strange, strange_in};
 
 /// See the module.
 pub(super) struct Gathered<'f> {
@@ -47,7 +47,7 @@ impl<'f> Gathered<'f> {
         };
         let mut largest = 0.0_f64;
         gathered.each(|row, vector| {
-            if let Some(column) = vector.iter().position(|number| !number.is_finite()) {
+            if let Some(column) = strange_in(vector) {
                 return Err(strange(base, row, column, vector[column]));
             }
             largest = vector

@@ -331,7 +331,7 @@ fn too_many(error: Error, results: u64) -> Error {
         units::counted(results, "result")
     );
     Error::new(Kind::Memory, "search within a radius", cause)
-        .hint("choose a smaller radius, or allow more with --memory")
+        .hint("choose a bound that fewer of them meet, or allow more with --memory")
 }
 
 /// Reserves memory for this many results in arrays.

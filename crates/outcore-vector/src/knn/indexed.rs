@@ -25,7 +25,7 @@ use crate::format::{VectorFile, input_of};
 use crate::index::IndexFile;
 use crate::index::record::Facts;
 use crate::product::{Matrix, products};
-use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase, strange};
+use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase, strange, strange_in};
 
 /// A number of candidates that is never too large, if the memory holds them.
 const CANDIDATES_FEW: u64 = 4096;
@@ -315,7 +315,7 @@ impl Group<'_> {
                 let row = pairs[0].0;
                 base.element
                     .decode_f64(base.numbers(row, bytes)?, &mut wide);
-                if let Some(column) = wide.iter().position(|number| !number.is_finite()) {
+                if let Some(column) = strange_in(&wide) {
                     return Err(strange(base, row, column, wide[column]));
                 }
                 found.measured += pairs.len() as u64;

@@ -378,10 +378,15 @@ pub fn check(base: &VectorFile, queries: &VectorFile, options: &KnnOptions) -> R
 fn check_k(base: &VectorFile, options: &KnnOptions, rows: u64) -> Result<()> {
     let others = rows.saturating_sub(u64::from(options.excludes_self));
     if options.k == 0 || options.k as u64 > others || options.k > K_MAX {
+        let noun = if options.excludes_self {
+            "other row"
+        } else {
+            "row"
+        };
         let cause = format!(
             "{} neighbours were asked for, and there are {}",
             options.k,
-            units::counted(others, "row")
+            units::counted(others, noun)
         );
         return Err(Error::usage("search neighbours", cause)
             .path(&base.path)

@@ -144,5 +144,5 @@ pub(super) fn zero_vector(row: u64, file: &VectorFile) -> Error {
     let cause = format!("row {row} is a zero vector, which has no direction");
     Error::usage("search neighbours", cause)
         .path(&file.path)
-        .hint("remove zero vectors, or use --metric l2 or ip")
+        .hint("remove zero vectors, or measure by another metric than the cosine")
 }

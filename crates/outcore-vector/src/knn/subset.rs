@@ -48,14 +48,14 @@ impl Subset {
         }
         if mask.rows != base.rows || mask.dimension != 1 || mask.element != Element::U8 {
             let cause = format!(
-                "it has {} of {}, and the base has {} rows",
+                "it has {} of {}; a mask of this base has {} of u8 or bool",
                 units::counted(mask.rows, "row"),
                 mask.type_name(),
-                units::count(base.rows)
+                units::counted(base.rows, "row")
             );
             return Err(Error::usage("read subset", cause)
                 .path(path)
-                .hint("give an array of bool or u8 with a value for each row of the base"));
+                .hint("give an array of one dimension, with a value for each row of the base"));
         }
         let row_bytes = mask.row_bytes();
         Self::marked(job, base, |marks| {

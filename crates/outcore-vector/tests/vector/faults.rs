@@ -188,7 +188,7 @@ fn each_failed_operation_is_a_named_error_or_a_right_result_and_leaves_nothing()
     let files = files_in(&place);
     let scratch = place.path("scratch");
     std::fs::create_dir(&scratch).unwrap();
-    let output = place.path("out.npy");
+    let output = place.path("out");
     let mut all = place.names();
     for (name, work) in JOBS {
         let (job, _) = faulty("eio@99999999", &scratch);

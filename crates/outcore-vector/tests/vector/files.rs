@@ -44,6 +44,31 @@ fn vectors_survive_every_format_and_back() {
 }
 
 #[test]
+fn arrays_of_numpy_may_be_truth_values_or_wider_than_records() {
+    let place = Place::new();
+    let job = job(64 << 20, 2);
+    let numbers: Vec<f32> = (0..2 * 300_000).map(|at| at as f32).collect();
+    let first = place.fbin("first.fbin", &numbers, 300_000);
+    let (wide, _) = convert(&job, &first, (&place.path("wide.npy"), false), None).unwrap();
+    assert_eq!(open(&wide.path, None).unwrap(), wide);
+    let (_, _) = convert(&job, &wide, (&place.path("last.fbin"), false), None).unwrap();
+    let bytes = |name: &str| std::fs::read(place.path(name)).unwrap();
+    assert!(bytes("first.fbin") == bytes("last.fbin"));
+    let text = "{'descr': '|b1', 'fortran_order': False, 'shape': (3, 2), }\n";
+    let header = [b"\x93NUMPY\x01\x00", &(text.len() as u16).to_le_bytes()[..]].concat();
+    let truth = [&header, text.as_bytes(), &[1, 0, 0, 1, 1, 1]].concat();
+    let truth = open(&place.write("truth.npy", &truth), None).unwrap();
+    assert_eq!((truth.type_name().as_str(), truth.rows), ("u8x2", 3));
+    for name in ["a.npz", "a.PARQUET", "a.csv"] {
+        let error = convert(&job, &first, (&place.path(name), false), None).unwrap_err();
+        assert!(error.cause().contains("is not written"), "{error}");
+    }
+    let index = place.path("index.FBIN");
+    let error = outcore_vector::index::build(&job, &first, (&index, false)).unwrap_err();
+    assert!(error.cause().contains("an index has none"), "{error}");
+}
+
+#[test]
 fn what_the_new_kind_of_number_lacks_is_an_error_and_leaves_nothing() {
     let place = Place::new();
     for (value, cause) in [(300.0, "row 2 has 300"), (f32::NAN, "row 2 has NaN")] {

@@ -94,9 +94,7 @@ fn an_index_that_leaves_out_nothing_is_given_up_for_the_base() {
 
 #[test]
 fn rows_of_any_scale_and_zero_rows_are_found_through_an_index() {
-    let scales = [
-        1.0, 1e200, 1e-200, 1e30, 1e-30, 1e18, 1e-40, 0.0, 1e-12, 1e15,
-    ];
+    let scales = [1.0, 1e90, 1e-90, 1e30, 1e-30, 1e18, 1e-40, 0.0, 1e-12, 1e15];
     for dimension in [4, 40] {
         let place = Place::new();
         let mut random = Random(9);

@@ -4,7 +4,9 @@
 
 use outcore::Kind;
 use outcore_vector::exact::{dot, squared_distance};
-use outcore_vector::knn::{KnnOptions, Metric, Neighbours, knn};
+use outcore_vector::format::VectorFile;
+use outcore_vector::kmeans::{KmeansOptions, kmeans};
+use outcore_vector::knn::{KnnOptions, Metric, Neighbours, RangeOptions, knn, pairs};
 
 use crate::common::*;
 
@@ -125,7 +127,7 @@ fn queries_that_do_not_fit_take_several_passes_and_give_the_same() {
 #[test]
 fn numbers_beyond_and_below_the_range_of_f32_are_still_exact() {
     let place = Place::new();
-    let scales = [1.0, 1e200, 1e-200, 1e30, 1e-30, 1e18, 1e-40];
+    let scales = [1.0, 1e90, 1e-90, 1e30, 1e-30, 1e18, 1e-40];
     let mut random = Random(9);
     let numbers: Vec<f64> = (0..70 * 4)
         .map(|at| random.gauss() * scales[at / 4 % 7])
@@ -209,7 +211,7 @@ fn what_cannot_be_searched_is_named() {
     base[12..16].fill(0.0);
     let zero = place.fbin("zero.fbin", &base, 4);
     let l2 = KnnOptions::new(5, Metric::L2);
-    let fails = |base, queries, options: &KnnOptions, cause: &str| {
+    let fails = |base: &VectorFile, queries: &VectorFile, options: &KnnOptions, cause: &str| {
         let error = knn(&job(64 << 20, 2), base, queries, options).unwrap_err();
         assert_eq!(error.kind(), Kind::Usage, "{error}");
         assert!(error.cause().contains(cause), "{}: {cause}", error.cause());
@@ -234,6 +236,31 @@ fn what_cannot_be_searched_is_named() {
     fails(&zero, &good, &cos, "row 3 is a zero vector");
     fails(&good, &zero, &cos, "row 3 is a zero vector");
     assert!(knn(&job(64 << 20, 2), &zero, &good, &l2).is_ok());
+    // Their squares are infinite, or 0.
+    for (number, cause) in [(1e160, "row 2 has 1e160"), (1e-170, "row 2 has 1e-170")] {
+        let mut wide = vec![1.0_f64; 50 * 4];
+        wide[8..12].fill(number);
+        let bytes: Vec<u8> = wide
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect();
+        let file = open(&place.write("wide.f64", &bytes), Some("f64x4")).unwrap();
+        for options in [&l2, &cos] {
+            fails(&file, &file, options, cause);
+        }
+        let index = place.path("wide.vindex");
+        let built = outcore_vector::index::build(&job(64 << 20, 2), &file, (&index, false));
+        assert!(built.unwrap_err().cause().contains(cause));
+        let near = RangeOptions::new(Metric::Cos, 0.1);
+        let found = pairs(&job(64 << 20, 2), &file, &near);
+        assert!(found.unwrap_err().cause().contains(cause));
+        let spherical = KmeansOptions {
+            is_spherical: true,
+            ..KmeansOptions::new(2)
+        };
+        let found = kmeans(&job(64 << 20, 2), &file, &spherical);
+        assert!(found.unwrap_err().cause().contains(cause));
+    }
     let error = knn(&job(1 << 10, 1), &good, &good, &l2).unwrap_err();
     assert_eq!(error.kind(), Kind::Memory);
 }

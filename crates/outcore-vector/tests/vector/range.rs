@@ -271,7 +271,7 @@ fn what_is_left_out_and_what_does_not_fit_is_told() {
     assert!(
         error
             .next_step()
-            .is_some_and(|step| step.contains("smaller radius"))
+            .is_some_and(|step| step.contains("fewer of them"))
     );
     let error = pairs(
         &job(8 << 20, 2),

@@ -34,7 +34,7 @@ mod word;
 
 pub use check::{CheckOptions, CheckReport, Checker};
 pub use dtype::NpyField;
-pub use npy::NpyHeader;
+pub use npy::{NpyArray, NpyHeader};
 pub use order::{Order, OrderOptions};
 pub use record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
 pub use sort_key::{ByteOrder, NoKey, SharedKey, SortKey, Tie, compare_items};

@@ -30,6 +30,20 @@ const ALIGNMENT_BYTES: usize = 64;
 /// Places kept free for the number of rows: the digits of 2^64.
 const ROWS_DIGITS: usize = 20;
 
+/// An array in a `.npy` file of one or two dimensions, whatever its elements are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NpyArray {
+    /// The dtype as the header writes it: a Python literal.
+    pub descr: String,
+    /// Bytes before the data.
+    pub header_bytes: usize,
+    /// The first dimension.
+    pub rows: u64,
+    /// The second, if there are two.
+    pub columns: Option<u64>,
+    dtype: Literal,
+}
+
 /// The header of a `.npy` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NpyHeader {
@@ -45,6 +59,44 @@ pub struct NpyHeader {
     columns: Option<u64>,
     /// The dtype as the header writes it.
     descr: String,
+}
+
+impl NpyArray {
+    /// Reads the header at the start of `bytes`, which may be longer.
+    ///
+    /// # Errors
+    /// Corrupt: a broken header. Usage: Fortran order, no dimension or more than two.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let header_bytes = NpyHeader::len_bytes(bytes)?;
+        let start = if bytes[6] == 1 { 10 } else { 12 };
+        let raw = bytes
+            .get(start..header_bytes)
+            .ok_or_else(|| corrupt("the file ends inside its header"))?;
+        let text = match bytes[6] {
+            3 => std::str::from_utf8(raw)
+                .map_err(|_| corrupt("the header is not UTF-8"))?
+                .to_string(),
+            _ => raw.iter().map(|byte| char::from(*byte)).collect(),
+        };
+        let literal = literal::parse(&text).map_err(corrupt)?;
+        let Literal::Dict(entries) = literal else {
+            return Err(corrupt("the header is not a dict"));
+        };
+        let descr = entry(&entries, "descr")?;
+        let shape = shape(&entry(&entries, "shape")?.value)?;
+        let is_fortran = match entry(&entries, "fortran_order")?.value {
+            Literal::Bool(is_fortran) => is_fortran,
+            _ => return Err(corrupt("`fortran_order` is not a boolean")),
+        };
+        let (rows, columns) = rows_and_columns(&shape, is_fortran)?;
+        Ok(NpyArray {
+            descr: text[descr.span.clone()].to_string(),
+            header_bytes,
+            rows,
+            columns,
+            dtype: descr.value.clone(),
+        })
+    }
 }
 
 impl NpyHeader {
@@ -87,39 +139,16 @@ impl NpyHeader {
     /// Errors: corrupt for a broken header; usage for arrays that are not a table of records
     /// (Fortran order, objects, more than two dimensions, complex or half-precision numbers).
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        let header_bytes = Self::len_bytes(bytes)?;
-        let start = if bytes[6] == 1 { 10 } else { 12 };
-        let raw = bytes
-            .get(start..header_bytes)
-            .ok_or_else(|| corrupt("the file ends inside its header"))?;
-        let text = match bytes[6] {
-            3 => std::str::from_utf8(raw)
-                .map_err(|_| corrupt("the header is not UTF-8"))?
-                .to_string(),
-            _ => raw.iter().map(|byte| char::from(*byte)).collect(),
-        };
-        let literal = literal::parse(&text).map_err(corrupt)?;
-        let Literal::Dict(entries) = literal else {
-            return Err(corrupt("the header is not a dict"));
-        };
-        let descr = entry(&entries, "descr")?;
-        let shape = shape(&entry(&entries, "shape")?.value)?;
-        let is_fortran = match entry(&entries, "fortran_order")?.value {
-            Literal::Bool(is_fortran) => is_fortran,
-            _ => return Err(corrupt("`fortran_order` is not a boolean")),
-        };
-        let (rows, columns) = rows_and_columns(&shape, is_fortran)?;
-        let element = Element::read(&descr.value)?;
+        let array = NpyArray::parse(bytes)?;
+        let element = Element::read(&array.dtype)?;
         let fields = element.fields.clone();
-        let format = element.format(columns)?;
-        let descr = text[descr.span.clone()].to_string();
         Ok(NpyHeader {
-            format,
-            header_bytes,
-            rows,
+            format: element.format(array.columns)?,
+            header_bytes: array.header_bytes,
+            rows: array.rows,
             fields,
-            columns,
-            descr,
+            columns: array.columns,
+            descr: array.descr,
         })
     }
 

@@ -44,6 +44,9 @@ pub(super) fn lookup(context: &Context, args: &LookupArgs) -> Result<u8> {
         let cause = "lookup takes records where they are: no --where, --zip or --count";
         return Err(Error::usage(LOOKUP, cause).hint("filter into a file first"));
     }
+    let mut read: Vec<&Path> = vec![&args.keys];
+    read.extend(args.index.as_deref());
+    output::refuse_inputs(&read, &[(&args.output.output, &args.output.output)])?;
     let is_view = matches!(&args.input.inputs[..], [dir] if dir.is_dir());
     if is_view || args.lines || args.zero_terminated {
         return in_view(context, args, is_view);
@@ -270,6 +273,9 @@ fn check(args: &LookupArgs, is_view: bool) -> Result<()> {
         return refused("--index is for files of records", hint);
     }
     match args.input.inputs.len() {
+        1 if args.input.inputs[0].as_os_str() == "-" => {
+            return refused("lines are looked up in a file", "name one sorted file");
+        }
         1 => {}
         _ => return refused("several files of lines", "name one sorted file"),
     }
@@ -406,7 +412,12 @@ fn keys_of(
         format: Some(format.clone()),
         ..TypeRequest::default()
     };
-    records::decide(&request, inputs)?;
+    records::decide(&request, inputs).map_err(|error| match error.kind() {
+        Kind::Usage => {
+            error.hint("give keys of the same type as the records that they are looked for in")
+        }
+        _ => error,
+    })?;
     bytes_of(job, (path, inputs))
 }
 

@@ -112,9 +112,8 @@ fn convert_column(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
 }
 
 fn run_index(context: &Context, args: &VectorIndexArgs) -> Result<u8> {
-    let drives = args.nlist.map(|_| &args.drives);
     let files: (&[&Path], &[&Path]) = (&[&args.base], &[&args.output]);
-    let run = Run::begin_on(context, &args.run, drives, files)?;
+    let run = Run::begin_on(context, &args.run, Some(&args.drives), files)?;
     let base = run.open(&args.base, args.type_name.as_deref())?;
     let output = (run.place_of(&args.output), args.run.force);
     let built = run.watch(|job| match args.nlist {

@@ -5,13 +5,15 @@
 use std::path::Path;
 
 use outcore::{Error, Result};
+use outcore_front::output::is_same_place;
 use outcore_io::units;
-use outcore_vector::format::Element;
+use outcore_store::dataset::Named;
+use outcore_vector::format::{Element, VectorFile};
 use outcore_vector::kmeans::{self, Batches, Init, KmeansOptions};
 use outcore_vector::results::{self, Array, ResultFile};
 use serde_json::json;
 
-use super::{Run, is_same_place};
+use super::Run;
 use crate::cli::vectors::KmeansArgs;
 use crate::context::Context;
 use crate::measure::rate_text;
@@ -28,6 +30,7 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
     let mut read: Vec<&Path> = vec![&args.base];
     if named.is_none() {
         read.push(&args.init);
+        check_init(args)?;
     }
     let mut written: Vec<&Path> = vec![&args.output];
     written.extend(args.labels.as_deref());
@@ -35,7 +38,7 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
     let base = run.open(&args.base, type_name)?;
     let init = match named {
         Some(init) => init,
-        None => Init::Given(run.open(&args.init, type_name)?),
+        None => Init::Given(VectorFile::open_typed(&run.job, &args.init, type_name)?),
     };
     let options = KmeansOptions {
         init,
@@ -111,6 +114,25 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
     ));
     run.phases(&found.phases);
     Ok(0)
+}
+
+/// Fails for centroids to start from that are no file, and for several runs from them.
+fn check_init(args: &KmeansArgs) -> Result<()> {
+    let refused = |cause: &str, hint: &str| {
+        let error = Error::usage("read arguments", cause).path(&args.init);
+        Err(error.hint(hint))
+    };
+    if !args.init.exists() && !Named::is_mark(&args.init) {
+        let cause = "it is neither a file of centroids nor a way to choose them";
+        return refused(cause, "give --init k-means++, random, parallel or a file");
+    }
+    match args.runs {
+        1 => Ok(()),
+        _ => refused(
+            "several runs from the same centroids would be one run several times",
+            "leave --runs out",
+        ),
+    }
 }
 
 /// Fails for a checkpoint that is an input or an output, or would be a dataset.

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use outcore::{Job, Result};
+use outcore::Result;
 use outcore_io::units;
 use outcore_vector::format::VectorFile;
 use outcore_vector::knn::{self, KnnOptions, Metric, Neighbours, RECALL_QUERIES, Subset};
@@ -60,7 +60,7 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     }
     let found = run.watch(|job| {
         let options = KnnOptions {
-            subset: subset(job, args, &base)?,
+            subset: run.subset(args, &base)?,
             ..options
         };
         let k = options.k as u64;
@@ -122,16 +122,19 @@ impl Run<'_> {
         };
         Ok((base, queries))
     }
-}
 
-/// The vectors that may be found; all if nothing is said of them.
-pub(super) fn subset(job: &Job, args: &KnnArgs, base: &VectorFile) -> Result<Option<Arc<Subset>>> {
-    let chosen = match (&args.subset, &args.condition) {
-        (Some(mask), _) => Some(Subset::read(job, mask, base)?),
-        (None, Some(condition)) => Some(table::rows_where(job, base, (condition, &args.tables))?),
-        (None, None) => None,
-    };
-    Ok(chosen.map(Arc::new))
+    /// The vectors that may be found; all if nothing is said of them.
+    pub(super) fn subset(&self, args: &KnnArgs, base: &VectorFile) -> Result<Option<Arc<Subset>>> {
+        let chosen = match (&args.subset, &args.condition) {
+            (Some(mask), _) => Some(Subset::read(&self.job, mask, base)?),
+            (None, Some(condition)) => {
+                let of_tables = (condition.as_str(), &args.tables[..]);
+                Some(table::rows_where(&self.job, base, of_tables)?)
+            }
+            (None, None) => None,
+        };
+        Ok(chosen.map(Arc::new))
+    }
 }
 
 /// Says what was found, and how.

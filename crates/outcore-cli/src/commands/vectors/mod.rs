@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use outcore::{Error, Job, Phase, Result, ScratchDrive};
 use outcore_front::inputs::{self, Streams};
+use outcore_front::output::refuse_inputs;
 use outcore_front::resources::default_scratch_dir;
 use outcore_io::output::parent_of;
 use outcore_vector::format::VectorFile;
@@ -70,34 +71,28 @@ impl<'a> Run<'a> {
         for path in read {
             check_input(context, path)?;
         }
+        if let Some(stream) = written.iter().find(|name| name.as_os_str() == "-") {
+            return Err(
+                Error::usage("create output", "vectors do not go to standard output")
+                    .path(stream)
+                    .hint("name a file"),
+            );
+        }
         let outputs = written.iter().map(|name| {
             let path = context.files.output(name, args.force)?;
             Ok((name.to_path_buf(), path.into_owned()))
         });
         let outputs: Vec<(PathBuf, PathBuf)> = outputs.collect::<Result<_>>()?;
         let written: Vec<&Path> = outputs.iter().map(|(_, path)| path.as_path()).collect();
-        let key = |path: &Path| {
-            std::fs::metadata(path)
-                .ok()
-                .map(|facts| inputs::key_of(&facts))
-        };
-        for (index, path) in written.iter().enumerate() {
-            let is_input = key(path).is_some() && read.iter().any(|input| key(input) == key(path));
-            let is_twice = written[..index]
-                .iter()
-                .any(|other| is_same_place(other, path));
-            let cause = match (is_input, is_twice) {
-                (true, _) => Some(("it is an input", "name another file")),
-                (_, true) => Some(("two outputs have this name", "name another file")),
-                _ if path.exists() && !args.force => {
-                    Some(("it exists", "replace it with --force, or name another file"))
-                }
-                _ => None,
-            };
-            if let Some((cause, hint)) = cause {
-                let name = &outputs[index].0;
-                return Err(Error::usage("create output", cause).path(name).hint(hint));
-            }
+        let places: Vec<(&Path, &Path)> = outputs
+            .iter()
+            .map(|(name, path)| (name.as_path(), path.as_path()))
+            .collect();
+        refuse_inputs(read, &places)?;
+        if let Some((name, _)) = places.iter().find(|(_, path)| path.exists() && !args.force) {
+            return Err(Error::usage("create output", "it exists")
+                .path(name)
+                .hint("replace it with --force, or name another file"));
         }
         let resources = match drives {
             Some(drives) => resources::load(&args.resources, drives, None, resources::SEED)?,
@@ -162,7 +157,7 @@ impl<'a> Run<'a> {
 
     /// Opens a file of vectors; `type_name` is for those that do not tell their type.
     fn open(&self, path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
-        VectorFile::open_typed(&self.job, path, type_name)
+        VectorFile::open_typed(&self.job, path, type_name)?.check_type(type_name)
     }
 
     /// Where an output is made that was named so.
@@ -197,22 +192,15 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether two names are of one place, whether something is there or not.
-fn is_same_place(a: &Path, b: &Path) -> bool {
-    let place = |path: &Path| {
-        let dir = std::fs::canonicalize(parent_of(path)).ok()?;
-        Some(dir.join(path.file_name()?))
-    };
-    let key = |path: &Path| {
-        std::fs::metadata(path)
-            .ok()
-            .map(|facts| inputs::key_of(&facts))
-    };
-    a == b || place(a).is_some() && place(a) == place(b) || key(a).is_some() && key(a) == key(b)
-}
-
 /// Fails unless `name` is a file or a dataset; a dataset is from now on a file of the context.
 fn check_input(context: &Context, name: &Path) -> Result<()> {
+    if name.as_os_str() == "-" {
+        return Err(
+            Error::usage("read vectors", "vectors do not come from standard input")
+                .path(name)
+                .hint("name a file, which can be read several times"),
+        );
+    }
     let names = [name.to_path_buf()];
     match inputs::find(&names, Streams::Refused, &context.files)?.len() {
         1 => Ok(()),

@@ -84,7 +84,7 @@ pub(super) fn radius(
     }
     let results = run.watch(|job| {
         let options = RangeOptions {
-            subset: super::knn::subset(job, args, &base)?,
+            subset: run.subset(args, &base)?,
             ..options
         };
         let found = knn::range_search(job, &base, &queries, &options)?;

@@ -14,7 +14,7 @@
 //! Bounds: making it is one read of the files and one write of an element a block. A lookup holds all of the index in memory,
 //! reads it once, then each block with a key once.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -93,8 +93,8 @@ fn sum_of(place: u64, element: &[u8]) -> u64 {
 /// Writes the index of sorted files to `path`.
 ///
 /// # Errors
-/// [`Kind::Usage`] for elements so long that an index is of no use, and for an output that exists, unless `replace`; what reading
-/// and writing fail with.
+/// [`Kind::Usage`] for elements so long that an index is of no use, for a block that does not ascend, and for an output that exists,
+/// unless `replace`; what reading and writing fail with.
 pub fn build_index(
     job: &Job,
     inputs: &[Input],
@@ -132,6 +132,7 @@ pub fn build_index(
         header: Some(make),
     };
     let firsts = Firsts {
+        sorted: &sorted,
         inputs,
         block_bytes: sorted.block_elements() as usize * element_bytes,
         element_bytes,
@@ -141,14 +142,15 @@ pub fn build_index(
 }
 
 /// The first element of each block.
-struct Firsts {
+struct Firsts<'s> {
+    sorted: &'s Sorted<'s>,
     inputs: Vec<Input>,
     block_bytes: usize,
     element_bytes: usize,
     sum: Arc<AtomicU64>,
 }
 
-impl Producer for Firsts {
+impl Producer for Firsts<'_> {
     type Space = ();
 
     fn leaves(&self) -> Vec<Leaf> {
@@ -183,6 +185,7 @@ impl Producer for Firsts {
         let places = out.free()[..len_bytes].chunks_exact_mut(self.element_bytes);
         let mut sum = 0_u64;
         for (number, (block, place)) in (batch.first..).zip(blocks.zip(places)) {
+            self.sorted.check_ascending(block)?;
             let first = &block[..self.element_bytes];
             place.copy_from_slice(first);
             sum = sum.wrapping_add(sum_of(number, first));
@@ -199,6 +202,7 @@ impl Producer for Firsts {
 
 /// An index in memory.
 pub(super) struct Index {
+    path: PathBuf,
     firsts: Vec<u8>,
     element_bytes: usize,
     /// Blocks that are in no index: of each stretch that is one, its bytes.
@@ -223,15 +227,19 @@ impl Index {
             data_bytes: Some(data_bytes),
         };
         let wrong = |cause: &str| Error::usage(FORM.operation, cause).path(path).hint(AGAIN);
+        let other = || {
+            wrong("it is not an index")
+                .hint("name a file that a lookup has made, or one that is not there yet")
+        };
         let header = collect(job, &read::<u8>(&[region(0, HEADER_BYTES as u64)]));
         let mut header = header.map_err(|error| match error.kind() {
-            Kind::Corrupt => wrong("it is not an index"),
+            Kind::Corrupt => other(),
             _ => error,
         })?;
         let text_bytes = header.iter().rposition(|byte| *byte != 0);
         header.truncate(text_bytes.map_or(0, |last| last + 1));
         if !header.starts_with(b"{") {
-            return Err(wrong("it is not an index"));
+            return Err(other());
         }
         let facts: Facts = FORM.open(path, Owner::of(NAME), &header)?.body;
         let wanted = Facts::of(sorted, format, facts.elements_sum);
@@ -262,6 +270,7 @@ impl Index {
                 .path(path));
         }
         let mut index = Index {
+            path: path.to_path_buf(),
             firsts,
             element_bytes,
             edges: Vec::new(),
@@ -374,8 +383,8 @@ impl Sorted<'_> {
                 .map_err(|error| error.path(path()))?;
             let first = &block[..self.element_bytes];
             if self.compare(first, index.first(number)).is_ne() {
-                let cause = "a block does not begin as its index says";
-                return Err(Error::usage(LOOKUP, cause).path(path()).hint(AGAIN));
+                let cause = format!("a block of {} does not begin as it says", path().display());
+                return Err(Error::usage(LOOKUP, cause).path(&index.path).hint(AGAIN));
             }
             let from = asked.partition_point(|(asked, ..)| *asked < number);
             let here = asked[from..].iter();
