@@ -189,6 +189,13 @@ fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
             .flat_map(u64::to_le_bytes)
             .collect::<Vec<u8>>(),
     );
+    let few: Vec<u8> = (0..50_u64).flat_map(u64::to_le_bytes).collect();
+    place.write("few", &few);
+    let lines: String = (1_000..3_000).map(|line| format!("{line}\n")).collect();
+    place.write("lines", lines.as_bytes());
+    place
+        .run(&["view", "build", "sorted", "-o", "v.view", "--type", "u64"])
+        .ok();
     for command in [
         "knn base.f32 base.f32 -k 3 -o n.ibin --type f32x8",
         "vector index base.f32 -o base.vindex --type f32x8",
@@ -197,6 +204,7 @@ fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
         "knn base.f32 base.f32 --radius 3 -o n.ibin --limits l.npy --distances n.fbin --type f32x8",
         "vector pairs base.f32 --max-l2 4 -o p.npy --type f32x8",
         "vector pairs base.f32 --max-l2 4 -o p.npy --distances d.npy --type f32x8",
+        "vector pairs base.f32 --max-l2 1e9 -o p.npy --distances d.npy --type f32x8 --memory 8MiB",
         "kmeans base.f32 -k 4 -o c.npy --type f32x8",
         "kmeans base.f32 -k 4 --batch 50 --init parallel --max-iterations 3 -o c.npy --type f32x8",
         "kmeans base.f32 -k 4 -o c.npy --labels l.npy --type f32x8",
@@ -204,6 +212,10 @@ fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
         "vector convert base.f32 -o o.fbin --type f32x8",
         "lookup sorted --keys sorted -o ranks --type u64",
         "lookup sorted --keys sorted -o ranks --type u64 --index i",
+        "lookup sorted --keys few -o found --type u64 --values",
+        "lookup v.view --keys few -o ranks",
+        "lookup lines --keys lines -o ranks --lines",
+        "lookup lines --keys lines -o found --lines --values",
     ] {
         walk(&place, command);
     }
