@@ -6,7 +6,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`error`], [`units`], [`config`], [`checksum`], [`metadata`], [`threads`] | failures as values, sizes as text, settings and where they came from, block checksums, small files that describe large ones, threads that may be refused |
+//! | [`error`], [`units`], [`config`], [`checksum`], [`metadata`], [`threads`], [`nodes`] | failures as values, sizes as text, settings and where they came from, block checksums, small files that describe large ones, threads that may be refused, NUMA nodes |
 //! | [`memory`] | one cap for a job, the ledger of what a plan reserves, aligned buffers that are moved and never copied |
 //! | [`drive`] | one drive: names and queues, io_uring, threads with pread and pwrite, faults, records of I/O, the probe |
 //! | [`port`] | the drives of a job, and one thread's access to all of them |
@@ -22,6 +22,7 @@ pub mod drive;
 pub mod error;
 pub mod memory;
 pub mod metadata;
+pub mod nodes;
 pub mod output;
 pub mod port;
 pub mod scratch;

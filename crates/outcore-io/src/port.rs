@@ -18,7 +18,9 @@ use rustix::io::Errno;
 
 use crate::drive::private_dir;
 use crate::drive::queue::{Class, DriveQueue, Policy, Span, TagPool};
-use crate::drive::{Access, Completion, Device, FileFacts, FileId, Op, Queue, Request};
+use crate::drive::{
+    Access, Completion, Device, FileFacts, FileId, Op, Queue, QueueLimits, Request,
+};
 use crate::error::{Error, Kind, Result};
 use crate::memory::Buf;
 
@@ -165,6 +167,18 @@ impl Volume {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// The NUMA node of each drive that is known so far, where it says so.
+    pub fn nodes(&self) -> Vec<Option<usize>> {
+        let node = |drive: &Arc<Drive>| {
+            let (major, minor) = (
+                rustix::fs::major(drive.file_system),
+                rustix::fs::minor(drive.file_system),
+            );
+            QueueLimits::of_device(major, minor).numa_node
+        };
+        self.drives().iter().map(node).collect()
     }
 
     /// Index of the drive that holds `file_system`, which becomes a drive if it is none yet.

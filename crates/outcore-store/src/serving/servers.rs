@@ -14,27 +14,22 @@
 //! than given back too early.
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-
 use super::service::{RequestPart, Returned, Service};
 use crate::stripe::StripedDrive;
 use outcore_io::drive::{Device, Waker};
 use outcore_io::error::{Error, Kind, Result};
+use outcore_io::nodes;
 use outcore_io::port::WAIT_MAX;
 use outcore_io::threads::spawn;
 
 /// The longest wait that nobody can end: for slots of other threads, or in a queue without a waker.
 const DEAF_WAIT_MAX: Duration = Duration::from_millis(1);
-/// Where the system tells of its NUMA nodes.
-const NODES: &str = "/sys/devices/system/node";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -313,7 +308,7 @@ impl Plan {
     fn run(self, inbox: &Inbox, clients: &Clients, ready: &SyncSender<Result<Option<Waker>>>) {
         let _obituary = Obituary(clients);
         if let Some(node) = self.node {
-            run_on_node(Path::new(NODES), node);
+            nodes::run_on(node);
         }
         let made = Service::new(self.device, &self.drives, self.is_merging, self.depth);
         let mut service = match made {
@@ -466,36 +461,6 @@ fn deal(nodes: &[Option<usize>], servers: usize) -> Vec<usize> {
     server_of
 }
 
-/// Lets the calling thread run on the processors of a NUMA node alone, of those that it may use. Where
-/// there is one node, or none of its processors may be used, nothing changes.
-fn run_on_node(nodes: &Path, node: usize) {
-    let list = |path: &Path| Some(parse_list(&fs::read_to_string(path).ok()?));
-    let is_single = list(&nodes.join("online")).is_none_or(|online| online.len() < 2);
-    let cpus = list(&nodes.join(format!("node{node}/cpulist"))).unwrap_or_default();
-    let Some(allowed) = sched_getaffinity(None).ok().filter(|_| !is_single) else {
-        return;
-    };
-    let mut wanted = CpuSet::new();
-    for cpu in cpus.into_iter().filter(|cpu| *cpu < CpuSet::MAX_CPU) {
-        if allowed.is_set(cpu) {
-            wanted.set(cpu);
-        }
-    }
-    if wanted.count() > 0 {
-        // A wish: the thread serves as well elsewhere.
-        sched_setaffinity(None, &wanted).unwrap_or_default();
-    }
-}
-
-/// Numbers as the kernel lists them: `0-3,8,10-11`.
-fn parse_list(text: &str) -> Vec<usize> {
-    let ranges = text.trim().split(',').filter_map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(first.parse().ok()?..=last.parse().ok()?)
-    });
-    ranges.flatten().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -510,32 +475,5 @@ mod tests {
         assert_eq!(deal(&two, 2), [1, 0, 0, 1, 0, 0]);
         assert_eq!(deal(&two, 3), [2, 0, 0, 2, 1, 1]);
         assert_eq!(deal(&two, 6), [4, 0, 1, 5, 2, 3]);
-    }
-
-    #[test]
-    fn a_server_keeps_to_its_node_where_there_are_several() {
-        let nodes = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| fs::write(nodes.path().join(name), text).unwrap();
-        let allowed = sched_getaffinity(None).unwrap();
-        let first = (0..CpuSet::MAX_CPU)
-            .find(|cpu| allowed.is_set(*cpu))
-            .unwrap();
-        fs::create_dir(nodes.path().join("node1")).unwrap();
-        let run = |node| {
-            let run = || {
-                run_on_node(nodes.path(), node);
-                sched_getaffinity(None).unwrap()
-            };
-            std::thread::scope(|scope| scope.spawn(run).join().unwrap())
-        };
-        write("node1/cpulist", &format!("{first},1000-1010\n"));
-        write("online", "0\n");
-        assert_eq!(run(1), allowed, "one node");
-        write("online", "0-1\n");
-        assert_eq!(run(7), allowed, "an unknown node");
-        let kept = run(1);
-        assert!(kept.is_set(first) && kept.count() == 1);
-        assert_eq!(parse_list("0-2,8,10-11\n"), [0, 1, 2, 8, 10, 11]);
-        assert_eq!(parse_list("\n"), Vec::<usize>::new());
     }
 }

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::Job;
+use outcore_io::nodes;
+use outcore_io::port::Volume;
 use outcore_io::threads::spawn_scoped;
 use outcore_io::{Error, Kind, Result};
 
@@ -18,6 +20,8 @@ use outcore_io::{Error, Kind, Result};
 pub(crate) struct ThreadGroup<'a> {
     job: &'a Job,
     threads: usize,
+    /// The NUMA node of each thread that keeps to one.
+    nodes: Vec<Option<usize>>,
     is_stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
 }
@@ -29,8 +33,21 @@ impl<'a> ThreadGroup<'a> {
         ThreadGroup {
             job,
             threads: job.options.threads.min(useful).max(1),
+            nodes: Vec::new(),
             is_stopped: AtomicBool::new(false),
             failure: Mutex::new(None),
+        }
+    }
+
+    /// The same threads beside the drives of `volume` that are known so far, where the machine has several NUMA nodes.
+    pub(crate) fn near(self, volume: &Volume) -> Self {
+        ThreadGroup {
+            // One thread is the caller's, which goes on elsewhere.
+            nodes: match self.threads > 1 && nodes::has_several() {
+                true => nodes::deal(&volume.nodes(), self.threads),
+                false => Vec::new(),
+            },
+            ..self
         }
     }
 
@@ -69,7 +86,12 @@ impl<'a> ThreadGroup<'a> {
                 let guarded = &guarded;
                 for index in 0..self.threads {
                     let name = format!("outcore-{} of {}", index + 1, self.threads);
-                    if let Err(error) = spawn_scoped(scope, &name, move || guarded(index)) {
+                    let node = self.nodes.get(index).copied().flatten();
+                    let work = move || {
+                        node.inspect(|node| nodes::run_on(*node));
+                        guarded(index);
+                    };
+                    if let Err(error) = spawn_scoped(scope, &name, work) {
                         // Those that run stop at their next look.
                         return self.stop(error);
                     }

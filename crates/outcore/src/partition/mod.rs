@@ -159,7 +159,7 @@ impl<'a> Partition<'a> {
             segment_pool: Pool::new(&job.budget, BUCKETS, sizes.segment_bytes, sizes.slots)?,
             resident_left: AtomicI64::new(sizes.resident_segments as i64),
             run: random(job.options.seed, data_bytes),
-            thread_group: ThreadGroup::new(job, threads as u64),
+            thread_group: ThreadGroup::new(job, threads as u64).near(volume),
         })
     }
 

@@ -278,7 +278,7 @@ impl<'a> Pass<'a> {
                 Pieces::new(sources, sizes.items).sampled(pieces)
             }
         };
-        let thread_group = ThreadGroup::new(job, pieces.len());
+        let thread_group = ThreadGroup::new(job, pieces.len()).near(&volume);
         Ok(Pass {
             job,
             volume,

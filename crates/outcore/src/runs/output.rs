@@ -201,7 +201,7 @@ impl SortedView {
         let unit_bytes = self.unit_bytes();
         let units = range.end - range.start;
         let buffer_bytes = self.merged_bytes();
-        let thread_group = ThreadGroup::new(job, threads as u64);
+        let thread_group = ThreadGroup::new(job, threads as u64).near(&self.set.volume);
         let mut pools = Vec::with_capacity(threads);
         for _ in 0..threads {
             pools.push(Pool::new(&job.budget, MERGED, buffer_bytes, BUFFERS)?);

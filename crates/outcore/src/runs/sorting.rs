@@ -144,7 +144,7 @@ pub(super) fn sort_runs(
     let lines = LineSizes::of(plan, &level.shape);
     let chunk_bytes = lines.map_or(0, |lines| lines.chunk_bytes);
     let job = &job.under(&plan.sort_ledger(index_bytes, chunk_bytes))?;
-    let thread_group = ThreadGroup::new(job, group_size);
+    let thread_group = ThreadGroup::new(job, group_size).near(volume);
     let space_bytes = plan.size.sort_space_bytes(plan.run_bytes());
     let threads = thread_group.threads();
     let (spaces, _space) = match plan.size.is_scalar && lines.is_none() {
