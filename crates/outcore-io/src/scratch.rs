@@ -6,14 +6,15 @@
 //! still needed; freeing all at the end would take a tenth of the time of a sort.
 //! [`Scratch::allocate`] gives the next extent on the drive that has had the
 //! least for its weight, starting at a seeded one, passing over drives that are full or whose
-//! lane of the asking port is long. Freed extents are used again before a log grows. The sum of
+//! lane of the asking port is long. Freed extents, and parts of them, are used again before a log grows. The sum of
 //! live extents stays under the limit. Nothing here touches data; writers do.
 //!
 //! PALID (SPAA 2025) section 3 spreads buckets over drives by a random cycle; weights and the
 //! log keep that balance for unequal drives and make writes sequential on each.
 //!
-//! Memory: one word pair a freed extent.
+//! Memory: one word a freed extent.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,8 +39,25 @@ const STEP_BYTES: u64 = 64 << 20;
 pub struct ScratchAddress {
     /// Which log.
     pub log: u16,
+    /// Its length.
+    pub len_bytes: u32,
     /// Where in it.
     pub offset_bytes: u64,
+}
+
+impl ScratchAddress {
+    /// Its first `len_bytes`, and the rest.
+    ///
+    /// # Panics
+    /// Where it is shorter.
+    pub fn split_at(self, len_bytes: u32) -> (Self, Self) {
+        let rest = ScratchAddress {
+            len_bytes: self.len_bytes - len_bytes,
+            offset_bytes: self.offset_bytes + u64::from(len_bytes),
+            ..self
+        };
+        (ScratchAddress { len_bytes, ..self }, rest)
+    }
 }
 
 #[derive(Debug)]
@@ -49,7 +67,25 @@ struct Log {
     end_bytes: u64,
     reserved_bytes: u64,
     live_bytes: u64,
-    free: Vec<(u64, u64)>,
+    /// Where freed extents begin, by their length.
+    free: BTreeMap<u64, Vec<u64>>,
+}
+
+impl Log {
+    /// Takes `len_bytes` of the shortest freed extent that has as much.
+    fn take_freed(&mut self, len_bytes: u64) -> Option<u64> {
+        let (&free_bytes, offsets) = self.free.range_mut(len_bytes..).next()?;
+        let offset_bytes = offsets.pop();
+        if offsets.is_empty() {
+            self.free.remove(&free_bytes);
+        }
+        let offset_bytes = offset_bytes?;
+        if free_bytes > len_bytes {
+            let rest = self.free.entry(free_bytes - len_bytes).or_default();
+            rest.push(offset_bytes + len_bytes);
+        }
+        Some(offset_bytes)
+    }
 }
 
 #[derive(Debug)]
@@ -116,7 +152,7 @@ impl Scratch {
                     end_bytes: 0,
                     reserved_bytes: 0,
                     live_bytes: 0,
-                    free: Vec::new(),
+                    free: BTreeMap::new(),
                 });
             }
             private_dirs.push(private_dir);
@@ -233,22 +269,19 @@ impl Scratch {
                 state.peak_bytes = state.peak_bytes.max(state.live_bytes);
                 return Ok(ScratchAddress {
                     log: index as u16,
+                    len_bytes: len_bytes as u32,
                     offset_bytes,
                 });
             }
         }
     }
 
-    /// Takes an extent from a log, a freed one if there is one of that size; nothing, and the
+    /// Takes an extent from a log, a freed one if there is one of that size or more; nothing, and the
     /// drive counts as full from now on, if there is no room for more.
     fn take(&self, log: &mut Log, len_bytes: u64) -> Result<Option<u64>> {
-        let fitting = log
-            .free
-            .iter()
-            .rposition(|&(_, free_bytes)| free_bytes == len_bytes);
-        if let Some(entry) = fitting {
+        if let Some(offset_bytes) = log.take_freed(len_bytes) {
             log.live_bytes += len_bytes;
-            return Ok(Some(log.free.swap_remove(entry).0));
+            return Ok(Some(offset_bytes));
         }
         let end_bytes = log.end_bytes + len_bytes;
         if end_bytes > log.reserved_bytes && !self.reserve(log, end_bytes)? {
@@ -279,13 +312,17 @@ impl Scratch {
     }
 
     /// Gives an extent back.
-    pub fn free(&self, address: ScratchAddress, len_bytes: u64) {
+    pub fn free(&self, address: ScratchAddress) {
+        let len_bytes = u64::from(address.len_bytes);
         let mut state = self.lock();
         state.live_bytes -= len_bytes;
         state.drive_bytes[usize::from(address.log) / self.bands] -= len_bytes;
         let log = &mut state.logs[usize::from(address.log)];
         log.live_bytes -= len_bytes;
-        log.free.push((address.offset_bytes, len_bytes));
+        log.free
+            .entry(len_bytes)
+            .or_default()
+            .push(address.offset_bytes);
     }
 
     /// Its directories.
@@ -312,7 +349,7 @@ impl Scratch {
         self.files.len() / self.bands
     }
 
-    /// The drive whose turn it is: not full (or with a freed extent of that size) nor at its limit,
+    /// The drive whose turn it is: not full (or with a freed extent that is long enough) nor at its limit,
     /// not busy, with the least in this band for its weight.
     fn choose(&self, state: &Logs, port: &Port, len_bytes: u64, band: usize) -> Option<usize> {
         let count = self.drive_count();
@@ -320,7 +357,7 @@ impl Scratch {
         for step in 0..count {
             let drive = (state.next + step) % count;
             let log = &state.logs[drive * self.bands + band];
-            if log.drive.is_full() && !log.free.iter().any(|&(_, free)| free == len_bytes) {
+            if log.drive.is_full() && log.free.range(len_bytes..).next().is_none() {
                 continue;
             }
             if state.drive_bytes[drive] + len_bytes > state.drive_limits_bytes[drive] {
@@ -395,8 +432,35 @@ mod tests {
         let refused = scratch.allocate(4096, 1, &port).unwrap_err();
         assert_eq!(refused.kind(), Kind::NoSpace);
         assert!(refused.to_string().contains("16384 allowed"), "{refused}");
-        scratch.free(first, 8192);
+        scratch.free(first);
         scratch.allocate(4096, 1, &port).unwrap();
+    }
+
+    #[test]
+    fn parts_of_freed_extents_are_used_before_a_log_grows() {
+        let dir = tempfile::tempdir().unwrap();
+        let (volume, scratch) = scratch(dir.path(), BAND_BYTES);
+        let port = volume.port().unwrap();
+        let allocate = |len_bytes| scratch.allocate(len_bytes, 0, &port).unwrap();
+        let (first, second) = (allocate(8192), allocate(4096));
+        let (half, other) = first.split_at(4096);
+        assert_eq!((half.offset_bytes, other.offset_bytes), (0, 4096));
+        scratch.free(other);
+        assert_eq!(allocate(4096), other);
+        scratch.free(other);
+        scratch.free(second);
+        scratch.free(half);
+        // All are of one length by now, and what was freed last comes first.
+        let again = [allocate(4096), allocate(4096), allocate(4096)];
+        assert_eq!(again, [half, second, other]);
+        let refused = scratch.allocate(8192, 0, &port).unwrap_err();
+        assert_eq!(refused.kind(), Kind::NoSpace);
+        scratch.free(half);
+        let last = allocate(8192);
+        assert_eq!(last.offset_bytes, 12288);
+        scratch.free(last);
+        assert_eq!(allocate(4096), half, "the shortest that is long enough");
+        assert_eq!(allocate(4096).offset_bytes, 12288);
     }
 
     fn logs(dir: &std::path::Path) -> usize {

@@ -133,8 +133,8 @@ pub(crate) fn join_outs<K>(mut buckets: Vec<Bucket<K>>, workers: Vec<Vec<Out>>) 
 pub(crate) struct Out {
     pub(crate) segments: Vec<Segment>,
     pub(crate) counts: Counts,
-    /// Where the next segments of the open extent go, and how many of them.
-    pub(crate) extent: Option<(ScratchAddress, usize)>,
+    /// Where the next segments go.
+    pub(crate) extent: Option<ScratchAddress>,
     /// Runs in the buffer that is being filled.
     input_runs: Vec<InputRun>,
     /// Bytes of the buffer that the input runs cover.

@@ -317,8 +317,7 @@ impl Reader for BucketReader<'_, '_> {
             if let Location::Scratch { address, .. } = segment.location {
                 let scratch = partition.scratch()?;
                 scratch.forget(address);
-                // Short ones have whole buffers' places, too.
-                scratch.free(address, partition.sizes.segment_bytes as u64);
+                scratch.free(address);
             }
             Ok(())
         })

@@ -401,7 +401,7 @@ impl<'a> ScatterWorker<'a> {
             self.partition.check()?;
             self.poll(true)?;
         }
-        Ok(self.spill.into_outs())
+        self.spill.into_outs()
     }
 }
 

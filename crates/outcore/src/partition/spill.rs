@@ -115,7 +115,7 @@ impl<'a> Spill<'a> {
         buf: Buf,
         what: (usize, u64),
     ) -> Result<()> {
-        let address = self.next_address(port, bucket)?;
+        let address = self.next_address(port, bucket, what.0)?;
         self.write(port, bucket, buf, what, address)
     }
 
@@ -136,18 +136,21 @@ impl<'a> Spill<'a> {
                 .is_ok()
     }
 
-    /// The next segment's place in the bucket's open extent, or in a new one.
-    fn next_address(&mut self, port: &Port, bucket: usize) -> Result<ScratchAddress> {
+    /// The place of the bucket's next segment, with a payload of `payload_bytes`: in its open extent, or in a new one. Alone it gets no
+    /// more than it needs.
+    fn next_address(
+        &mut self,
+        port: &Port,
+        bucket: usize,
+        payload_bytes: usize,
+    ) -> Result<ScratchAddress> {
         let sizes = self.partition.sizes;
-        let scratch = self.partition.scratch.get()?;
-        let band = self.band(bucket, scratch);
-        let segment_bytes = sizes.segment_bytes as u64;
-        let (address, left) = match self.outs[bucket].extent.take() {
+        let segment_bytes = sizes.segment_bytes as u32;
+        let extent = match self.outs[bucket].extent.take() {
             Some(open) => open,
             None => {
                 let segments = match self.spilling.is_split {
-                    // No larger than what the bucket is still expected to get from this worker:
-                    // what is left of the last extent is room that no drive can use.
+                    // No larger than what the bucket is still expected to get from this worker.
                     false => {
                         let made = self.outs[bucket].segments.len();
                         let left = sizes.expected_segments.saturating_sub(made);
@@ -156,17 +159,19 @@ impl<'a> Spill<'a> {
                     // What is read is freed segment by segment, and used again so.
                     true => 1,
                 };
-                let extent_bytes = segment_bytes * segments as u64;
-                (scratch.allocate(extent_bytes, band, port)?, segments)
+                let extent_bytes = match segments {
+                    1 => block_ceil(payload_bytes as u64),
+                    segments => u64::from(segment_bytes) * segments as u64,
+                };
+                let scratch = self.partition.scratch.get()?;
+                scratch.allocate(extent_bytes, self.band(bucket, scratch), port)?
             }
         };
-        if left > 1 {
-            let next = ScratchAddress {
-                offset_bytes: address.offset_bytes + segment_bytes,
-                ..address
-            };
-            self.outs[bucket].extent = Some((next, left - 1));
+        if extent.len_bytes <= segment_bytes {
+            return Ok(extent);
         }
+        let (address, rest) = extent.split_at(segment_bytes);
+        self.outs[bucket].extent = Some(rest);
         Ok(address)
     }
 
@@ -240,7 +245,7 @@ impl<'a> Spill<'a> {
         }
         self.outs[bucket].extent = None;
         let scratch = self.partition.scratch.get()?;
-        let len_bytes = self.partition.sizes.segment_bytes as u64;
+        let len_bytes = buf.len() as u64;
         let address = scratch.allocate(len_bytes, self.band(bucket, scratch), port)?;
         let entry = &mut self.outs[bucket].segments[segment];
         let payload = &buf[..entry.payload_bytes as usize];
@@ -253,9 +258,14 @@ impl<'a> Spill<'a> {
         self.submit(port, address, buf, (bucket, segment))
     }
 
-    /// All buckets; no write may be in flight.
-    pub(crate) fn into_outs(self) -> Vec<Out> {
+    /// All buckets; no write may be in flight. What is left of their extents is free for others.
+    pub(crate) fn into_outs(mut self) -> Result<Vec<Out>> {
         assert_eq!(self.in_flight, 0);
-        self.outs
+        for out in &mut self.outs {
+            if let Some(rest) = out.extent.take() {
+                self.partition.scratch.get()?.free(rest);
+            }
+        }
+        Ok(self.outs)
     }
 }
