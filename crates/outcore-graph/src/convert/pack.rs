@@ -23,8 +23,6 @@ use crate::format::row::TileRow;
 pub(super) struct GraphFile {
     pub(super) name: &'static str,
     part: Part,
-    /// Bytes of a buffer.
-    buffer_bytes: usize,
     kind: FileKind,
 }
 
@@ -36,16 +34,19 @@ enum FileKind {
 }
 
 const fn file(name: &'static str, part: Part, kind: FileKind) -> GraphFile {
-    let buffer_bytes = match kind {
-        FileKind::Edges => 256 << 10,
-        FileKind::Index => 16 << 10,
-        FileKind::Degrees => 64 << 10,
-    };
-    GraphFile {
-        name,
-        part,
-        buffer_bytes,
-        kind,
+    GraphFile { name, part, kind }
+}
+
+impl FileKind {
+    /// Bytes of a buffer, of a job that has this much memory.
+    fn buffer_bytes(self, memory_bytes: u64) -> usize {
+        match self {
+            // As much as is packed while the writer waits for a processor.
+            FileKind::Edges if memory_bytes >= 256 << 20 => 1 << 20,
+            FileKind::Edges => 256 << 10,
+            FileKind::Index => 16 << 10,
+            FileKind::Degrees => 64 << 10,
+        }
     }
 }
 
@@ -167,8 +168,10 @@ impl<K: EdgeKey> Packing<K> {
         files: impl Iterator<Item = &'f VolumeFile>,
     ) -> Result<Self> {
         let kinds = FILES.iter().filter(|file| sizes.has(file));
-        let files = kinds.zip(files).map(|(kind, file)| {
-            appender.file(job, file, (kind.buffer_bytes, kind.kind != FileKind::Edges))
+        let memory_bytes = job.budget.limit_bytes();
+        let files = kinds.zip(files).map(|(GraphFile { kind, .. }, file)| {
+            let is_hashed = *kind != FileKind::Edges;
+            appender.file(job, file, (kind.buffer_bytes(memory_bytes), is_hashed))
         });
         let files: Vec<AppendedFile> = files.collect::<Result<_>>()?;
         let mut files = files.into_iter();
