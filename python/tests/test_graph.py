@@ -3,6 +3,8 @@
 Where one of them is not installed, its tests say so and are skipped.
 """
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -313,10 +315,37 @@ def test_neighbours_are_sampled_in_batches_with_their_features(tmp_path):
     assert first != second
     again = g.neighbor_loader(wanted, [4, 2], features=features, **how)
     assert [batch.n_id.tolist() for batch in again] == first
+    for workers in (1, 3):
+        ahead = g.neighbor_loader(wanted, [4, 2], features=tmp_path / "x.npy", workers=workers, **how)
+        for one, other in zip(ahead, again_from(loader), strict=True):
+            assert (one.n_id == other.n_id).all() and (one.x == other.x).all()
+            assert (one.edge_index == other.edge_index).all()
+        # A loop that is left early ends the threads.
+        next(iter(ahead))
+    assert not [t for t in threading.enumerate() if t.name.startswith("outcore-neighbors")]
+    with pytest.raises(outcore.UsageError, match="the most"):
+        g.neighbor_loader(wanted, [4], workers=1000)
     with pytest.raises(outcore.UsageError, match="not a vertex"):
         g.neighbor_loader([vertices])
     with pytest.raises(outcore.UsageError, match="list of vertices"):
         g.neighbor_loader([0.5])
+
+
+def again_from(loader):
+    loader.set_epoch(0)
+    return loader
+
+
+def test_workers_that_do_not_fit_beside_each_other_draw_alone(tmp_path):
+    graph_of(tmp_path, rmat(12, 16, seed=4), 1 << 12)
+    g = outcore.graph.Graph(tmp_path / "g", memory="24MiB")
+    how = {"batch_size": 512, "seed": 5}
+    alone = [batch.n_id.tolist() for batch in g.neighbor_loader(None, [10, 10], **how)]
+    beside = g.neighbor_loader(None, [10, 10], workers=4, **how)
+    assert [batch.n_id.tolist() for batch in beside] == alone
+    broken = g.neighbor_loader(None, [10, 10], workers=2, features=np.zeros((3, 1)), **how)
+    with pytest.raises(IndexError):
+        list(broken)
 
 
 def test_walks_follow_edges(tmp_path):

@@ -147,9 +147,11 @@ impl<'a> Segment<'a> {
 
     /// Each edge as (target, source); of undirected ones the larger end first.
     pub fn edges(&self) -> impl Iterator<Item = (usize, usize)> + use<'a> {
-        let step = 1 + usize::from(self.is_weighted);
+        let (words, shift) = (self.words, usize::from(self.is_weighted));
         let (row_base, column_base) = (self.row_base as usize, self.column_base as usize);
-        self.words.iter().step_by(step).map(move |word| {
+        // N.B. `step_by` looks where it is at each step.
+        (0..self.len()).map(move |index| {
+            let word = words[index << shift];
             (
                 row_base + (word & 0xFFFF) as usize,
                 column_base + (word >> LOCAL_BITS) as usize,
