@@ -16,7 +16,7 @@
 //! | [`label_propagation`] | the lists of the vertices that look again, each round | 12 |
 //! | [`hits`](fn@hits) | two an iteration | 24 |
 //! | [`louvain`](fn@louvain) | the lists of the vertices that look again, each round; communities in memory | 48 |
-//! | [`triangles`](fn@triangles) | the lists, once for each time that they fill the memory | 12, and 4 a thread |
+//! | [`triangles`](fn@triangles) | the lists, once for each time that they fill the memory | 16, and 4 a thread |
 //!
 //! [`State`]: crate::graph::state::State
 
