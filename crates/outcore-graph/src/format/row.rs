@@ -143,3 +143,52 @@ impl TileRow {
 fn columns_of(vertices: u64) -> usize {
     vertices.div_ceil(1 << LOCAL_BITS) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::tile::read_chunk;
+
+    /// Each edge comes once, and a part of a row has its tiles in order, however many edges the row has.
+    #[test]
+    fn a_row_with_more_edges_than_are_held_comes_in_parts_that_are_in_order() {
+        for is_weighted in [false, true] {
+            let (vertices, mut chunks) = (5u32 << LOCAL_BITS, Vec::new());
+            let mut row = TileRow::new(7, vertices.into(), is_weighted);
+            let mut emit = |chunk: &[u8]| {
+                chunks.push(bytemuck::pod_collect_to_vec::<u8, u32>(chunk));
+                Ok(())
+            };
+            // Hubs of the first row of tiles, whose neighbours are in all columns; and a row behind with few edges.
+            let hub = (9..14).flat_map(|at| (0..vertices).map(move |column| (at, column)));
+            let edges: Vec<(u32, u32)> = hub.chain([(70_000, 3), (70_000, 300_000)]).collect();
+            for (index, (at, column)) in edges.iter().enumerate() {
+                row.push((*at, *column, index as f32), &mut emit).unwrap();
+            }
+            let count = row.finish(&mut emit).unwrap();
+            assert_eq!(count, chunks.len() as u64);
+            let (mut found, mut tiles) = (Vec::new(), Vec::new());
+            for (number, chunk) in (0..).zip(&chunks) {
+                let what = (7, number, is_weighted);
+                let read = read_chunk(bytemuck::cast_slice(chunk), what, |segment| {
+                    tiles.push((segment.row_base, segment.column_base));
+                    let edges = segment.weighted_edges();
+                    found.extend(edges.map(|(a, b, weight)| (a as u32, b as u32, weight as u32)));
+                    Ok(())
+                });
+                assert!(read.unwrap().is_some());
+            }
+            let parts = tiles.windows(2).filter(|pair| pair[1] < pair[0]).count();
+            assert!((1..4).contains(&parts), "{parts}");
+            assert_eq!(tiles.last(), Some(&(65_536, 262_144)));
+            found.sort_unstable();
+            let weight = |index: usize| if is_weighted { index as f32 as u32 } else { 1 };
+            let wanted: Vec<_> = edges
+                .iter()
+                .enumerate()
+                .map(|(i, e)| (e.0, e.1, weight(i)))
+                .collect();
+            assert!(found == wanted);
+        }
+    }
+}
