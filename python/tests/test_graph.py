@@ -149,6 +149,23 @@ def test_communities_are_as_modular_as_those_of_networkx(tmp_path):
     assert found > 0.97 * networkx.community.modularity(other, wanted)
 
 
+def test_modularity_is_within_a_per_cent_of_igraphs(tmp_path):
+    igraph = pytest.importorskip("igraph", reason="igraph is not installed")
+    random = np.random.default_rng(6)
+    group = random.integers(30, size=3_000)
+    pairs = random.integers(3_000, size=(400_000, 2))
+    chance = np.where(group[pairs[:, 0]] == group[pairs[:, 1]], 0.6, 0.01)
+    planted = pairs[random.random(len(pairs)) < chance]
+    side = np.arange(40 * 40).reshape(40, 40)
+    beside = [(side[:, :-1], side[:, 1:]), (side[:-1], side[1:])]
+    grid = np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in beside])
+    for edges, vertices in [(planted, 3_000), (grid, 40 * 40)]:
+        other = igraph.Graph(vertices, edges.tolist()).simplify()
+        g = graph_of(tmp_path, edges, vertices, undirected=True, dedup=True, drop_loops=True)
+        found = other.modularity(np.unique(g.louvain_communities(), return_inverse=True)[1].tolist())
+        assert found > 0.99 * other.community_multilevel().modularity
+
+
 def test_communities_of_a_planted_partition_are_found(tmp_path):
     random = np.random.default_rng(4)
     vertices, groups = 1 << 10, 8
