@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex, Union
 
 from . import _outcore
 from ._dataset import open
-from ._errors import usage
+from ._errors import MemoryBudgetError, usage
 from ._units import whole
 from ._wire import ResourcesRequest
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+#: Batches that each worker makes ahead.
+_AHEAD = 2
+_WORKERS_MAX = 256
 
 #: Rows of features: a file of a two-dimensional array (`.npy`), or an array.
 Features = Union[str, "os.PathLike[str]", "npt.ArrayLike"]
@@ -51,6 +58,7 @@ class NeighborLoader:
         shuffle: bool,
         incoming: bool,
         seed: SupportsIndex,
+        workers: SupportsIndex,
     ) -> None:
         path, resources, count = graph
         self._seeds = _vertices("vertices", vertices, count)
@@ -58,6 +66,10 @@ class NeighborLoader:
         self._batch = max(whole("batch_size", batch_size), 1)
         self._shuffle = bool(shuffle)
         self._seed = whole("seed", seed)
+        self._workers = whole("workers", workers)
+        if self._workers > _WORKERS_MAX:
+            cause = f"{self._workers} workers, {_WORKERS_MAX} are the most"
+            raise usage("read workers", cause, "a few keep a drive busy")
         self._epoch = 0
         self._features = None if features is None else _rows(features, resources)
         self._sampler = _outcore.GraphSampler.open(path, bool(incoming), resources)
@@ -76,10 +88,33 @@ class NeighborLoader:
         self._epoch += 1
         draw = numpy.random.default_rng([self._seed, epoch])
         order = draw.permutation(self._seeds) if self._shuffle else self._seeds
-        for number, at in enumerate(range(0, len(order), self._batch)):
-            chosen = order[at : at + self._batch]
+
+        def make(number: int) -> NeighborBatch:
+            chosen = order[number * self._batch :][: self._batch]
             seed = numpy.random.SeedSequence([self._seed, epoch, number]).generate_state(1, "u8")[0]
-            yield self._sample(chosen, int(seed))
+            return self._sample(chosen, int(seed))
+
+        if self._workers == 0:
+            yield from map(make, range(len(self)))
+            return
+        pool = ThreadPoolExecutor(self._workers, "outcore-neighbors")
+        ahead: deque[Future[NeighborBatch]] = deque()
+        asked = 0
+        try:
+            for number in range(len(self)):
+                while asked < min(number + self._workers * _AHEAD, len(self)):
+                    ahead.append(pool.submit(make, asked))
+                    asked += 1
+                batch = ahead.popleft()
+                try:
+                    made = batch.result()
+                except MemoryBudgetError:
+                    # Others that are drawn now have taken what it needs.
+                    wait(ahead)
+                    made = make(number)
+                yield made
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
     def _sample(self, chosen: npt.NDArray[np.uint32], seed: int) -> NeighborBatch:
         import numpy
@@ -136,6 +171,13 @@ def _rows(features: Features, resources: ResourcesRequest) -> Any:
     if isinstance(features, (str, os.PathLike)):
         memory, threads, io = resources["memory"], resources["threads"], resources["io"]
         dataset = open(features, memory=memory, threads=threads, io=io)
-        return lambda vertices: dataset.gather(vertices)
+        # One at a time, which is on all threads, so that workers take no more memory.
+        turn = threading.Lock()
+
+        def gather(vertices: npt.NDArray[np.int64]) -> Any:
+            with turn:
+                return dataset.gather(vertices)
+
+        return gather
     array = numpy.asanyarray(features)
     return lambda vertices: array[vertices]

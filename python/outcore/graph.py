@@ -265,6 +265,7 @@ class Graph:
         shuffle: bool = False,
         incoming: bool = True,
         seed: SupportsIndex = _SEED,
+        workers: SupportsIndex = 0,
     ) -> NeighborLoader:
         """Batches of vertices with sampled neighbours, for training: as PyTorch Geometric's `NeighborLoader`, with
         edges and features on the drives.
@@ -277,8 +278,9 @@ class Graph:
             shuffle: Another order in each epoch.
             incoming: Draw along the edges that come to a vertex, not those that leave it.
             seed: Decides, with the epoch, about order and draws.
+            workers: Threads that make the next batches meanwhile, two each; without them a batch is made when it is asked for.
 
-        Each pass over the loader is an epoch; `set_epoch` chooses it. Batches are the same for any memory and threads.
+        Each pass over the loader is an epoch; `set_epoch` chooses it. Batches are the same for any memory, threads and workers.
         """
         graph = self._path, self._resources, self.vertices
         return NeighborLoader(
@@ -290,6 +292,7 @@ class Graph:
             shuffle=shuffle,
             incoming=incoming,
             seed=seed,
+            workers=workers,
         )
 
     def random_walks(

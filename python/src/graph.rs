@@ -170,7 +170,8 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
                 threshold: request.tolerance,
                 seed: request.number,
             };
-            kernels::louvain(&job, &graph, options)?.labels
+            let scratch = default_scratch_dir(parent_of(&request.graph))?;
+            kernels::louvain(&job, &graph, &scratch, options)?.labels
         }
         "hits" => {
             let options = HitsOptions {

@@ -3,6 +3,8 @@
 Where one of them is not installed, its tests say so and are skipped.
 """
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -145,6 +147,23 @@ def test_communities_are_as_modular_as_those_of_networkx(tmp_path):
     found = networkx.community.modularity(other, groups)
     wanted = networkx.community.louvain_communities(other, seed=1)
     assert found > 0.97 * networkx.community.modularity(other, wanted)
+
+
+def test_modularity_is_within_a_per_cent_of_igraphs(tmp_path):
+    igraph = pytest.importorskip("igraph", reason="igraph is not installed")
+    random = np.random.default_rng(6)
+    group = random.integers(30, size=3_000)
+    pairs = random.integers(3_000, size=(400_000, 2))
+    chance = np.where(group[pairs[:, 0]] == group[pairs[:, 1]], 0.6, 0.01)
+    planted = pairs[random.random(len(pairs)) < chance]
+    side = np.arange(40 * 40).reshape(40, 40)
+    beside = [(side[:, :-1], side[:, 1:]), (side[:-1], side[1:])]
+    grid = np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in beside])
+    for edges, vertices in [(planted, 3_000), (grid, 40 * 40)]:
+        other = igraph.Graph(vertices, edges.tolist()).simplify()
+        g = graph_of(tmp_path, edges, vertices, undirected=True, dedup=True, drop_loops=True)
+        found = other.modularity(np.unique(g.louvain_communities(), return_inverse=True)[1].tolist())
+        assert found > 0.99 * other.community_multilevel().modularity
 
 
 def test_communities_of_a_planted_partition_are_found(tmp_path):
@@ -313,10 +332,37 @@ def test_neighbours_are_sampled_in_batches_with_their_features(tmp_path):
     assert first != second
     again = g.neighbor_loader(wanted, [4, 2], features=features, **how)
     assert [batch.n_id.tolist() for batch in again] == first
+    for workers in (1, 3):
+        ahead = g.neighbor_loader(wanted, [4, 2], features=tmp_path / "x.npy", workers=workers, **how)
+        for one, other in zip(ahead, again_from(loader), strict=True):
+            assert (one.n_id == other.n_id).all() and (one.x == other.x).all()
+            assert (one.edge_index == other.edge_index).all()
+        # A loop that is left early ends the threads.
+        next(iter(ahead))
+    assert not [t for t in threading.enumerate() if t.name.startswith("outcore-neighbors")]
+    with pytest.raises(outcore.UsageError, match="the most"):
+        g.neighbor_loader(wanted, [4], workers=1000)
     with pytest.raises(outcore.UsageError, match="not a vertex"):
         g.neighbor_loader([vertices])
     with pytest.raises(outcore.UsageError, match="list of vertices"):
         g.neighbor_loader([0.5])
+
+
+def again_from(loader):
+    loader.set_epoch(0)
+    return loader
+
+
+def test_workers_that_do_not_fit_beside_each_other_draw_alone(tmp_path):
+    graph_of(tmp_path, rmat(12, 16, seed=4), 1 << 12)
+    g = outcore.graph.Graph(tmp_path / "g", memory="24MiB")
+    how = {"batch_size": 512, "seed": 5}
+    alone = [batch.n_id.tolist() for batch in g.neighbor_loader(None, [10, 10], **how)]
+    beside = g.neighbor_loader(None, [10, 10], workers=4, **how)
+    assert [batch.n_id.tolist() for batch in beside] == alone
+    broken = g.neighbor_loader(None, [10, 10], workers=2, features=np.zeros((3, 1)), **how)
+    with pytest.raises(IndexError):
+        list(broken)
 
 
 def test_walks_follow_edges(tmp_path):

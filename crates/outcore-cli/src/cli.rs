@@ -464,8 +464,8 @@ pub(crate) struct GenArgs {
     pub(crate) output: PathBuf,
     /// Distribution of the keys: uniform (the whole range), uniform:MU (0 to MU),
     /// exponential:LAMBDA, zipf:S[:RANKS], normal, clusters:K (vectors around K centres; of floats, as
-    /// normal), rmat:SCALE (edges of a graph of 2^SCALE vertices, for
-    /// u32x2 and the like), sorted, reversed, equal
+    /// normal), rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like),
+    /// kronecker:SCALE (the same with vertices in no order, as Graph500 has it), sorted, reversed, equal
     #[arg(long = "dist", value_name = "DIST", default_value = "uniform")]
     pub(crate) distribution: Distribution,
     /// Random seed

@@ -43,6 +43,11 @@ pub enum Distribution {
         /// The logarithm of the number of vertices.
         scale: u32,
     },
+    /// The same with vertices in no order, as Graph500's Kronecker generator has them.
+    Kronecker {
+        /// The logarithm of the number of vertices.
+        scale: u32,
+    },
     /// Ascending in the order of the keys.
     Sorted,
     /// Descending in the order of the keys.
@@ -55,7 +60,7 @@ impl FromStr for Distribution {
     type Err = Error;
 
     /// Reads `uniform`, `uniform:MU`, `exponential:LAMBDA`, `zipf:S`, `zipf:S:RANKS`, `normal`, `clusters:K`,
-    /// `rmat:SCALE`, `sorted`, `reversed`, `equal`.
+    /// `rmat:SCALE`, `kronecker:SCALE`, `sorted`, `reversed`, `equal`.
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
             Error::usage(
@@ -64,7 +69,7 @@ impl FromStr for Distribution {
             )
             .hint(
                 "known: uniform, uniform:MU, exponential:LAMBDA, zipf:S, zipf:S:RANKS, \
-                 normal, clusters:K, rmat:SCALE, sorted, reversed, equal",
+                 normal, clusters:K, rmat:SCALE, kronecker:SCALE, sorted, reversed, equal",
             )
         };
         let parts: Vec<&str> = text.split(':').collect();
@@ -91,6 +96,9 @@ impl FromStr for Distribution {
                 centres: centres.parse().map_err(|_| unknown())?,
             }),
             ["rmat", scale] => Ok(Distribution::Rmat {
+                scale: scale.parse().map_err(|_| unknown())?,
+            }),
+            ["kronecker", scale] => Ok(Distribution::Kronecker {
                 scale: scale.parse().map_err(|_| unknown())?,
             }),
             ["sorted"] => Ok(Distribution::Sorted),
@@ -120,6 +128,7 @@ impl fmt::Display for Distribution {
             Distribution::Normal => f.write_str("normal"),
             Distribution::Clusters { centres } => write!(f, "clusters:{centres}"),
             Distribution::Rmat { scale } => write!(f, "rmat:{scale}"),
+            Distribution::Kronecker { scale } => write!(f, "kronecker:{scale}"),
             Distribution::Sorted => f.write_str("sorted"),
             Distribution::Reversed => f.write_str("reversed"),
             Distribution::Equal => f.write_str("equal"),
@@ -142,6 +151,7 @@ mod tests {
             "normal",
             "clusters:100",
             "rmat:23",
+            "kronecker:23",
             "equal",
         ] {
             assert_eq!(text.parse::<Distribution>().unwrap().to_string(), text);

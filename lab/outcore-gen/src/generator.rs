@@ -14,13 +14,14 @@
 //! | `normal` | - | Gaussian with mean 0 and standard deviation 1 |
 //! | `clusters:K` | - | Gaussian with standard deviation 1 around one of K centres a record, whose elements are uniform in [-10, 10) |
 //! | `rmat:S` | two vertices below 2^S a record: an edge of an R-MAT graph | - |
+//! | `kronecker:S` | the same with vertices in no order | - |
 //! | `sorted` | the record's number, scaled down where the type is too small | the same |
 //! | `reversed` | `sorted`, backwards | the same |
 //! | `equal` | 42 | 42 |
 //!
 //! N is 2^32 - 1 if not given, and never more than the type counts exactly (255 for `u8`, 2^24 for
 //! `f32`). R-MAT is that of Chakrabarti, Zhan and Faloutsos (SDM 2004) with the probabilities of Graph500 (0.57, 0.19,
-//! 0.19, 0.05); vertices are not shuffled. Elements of a vector are drawn one by one; `sorted` and `reversed` repeat their value in
+//! 0.19, 0.05); `kronecker` names its vertices anew by the seed, as Graph500 does. Elements of a vector are drawn one by one; `sorted` and `reversed` repeat their value in
 //! every element and turn descending fields round. A number in a byte key is its big-endian form in
 //! the key's last bytes.
 
@@ -41,6 +42,9 @@ const RANK_MAX: u64 = u32::MAX as u64;
 
 /// How far centres of clusters are from 0, at most.
 const SPREAD: f64 = 10.0;
+
+/// The stream of the names of vertices.
+const NAMES: u64 = 4;
 
 const READ: &str = "read distribution";
 
@@ -228,6 +232,7 @@ enum Values {
     },
     Rmat {
         scale: u32,
+        names: Option<Names>,
     },
     Rank {
         records: u64,
@@ -331,9 +336,10 @@ impl Field {
                 let middle = streams[1].draws(place).real() * 2.0 * SPREAD - SPREAD;
                 real(middle + normal(&mut stream.draws(index)))
             }),
-            Values::Rmat { scale } => each(bits, first, |index| {
+            Values::Rmat { scale, names } => each(bits, first, |index| {
                 let edge = rmat(&mut stream.draws(index / values_per_record), *scale);
-                edge[(index % values_per_record) as usize & 1]
+                let vertex = edge[(index % values_per_record) as usize & 1];
+                names.map_or(vertex, |names| names.of(vertex, *scale))
             }),
             Values::Rank {
                 records,
@@ -452,7 +458,7 @@ impl Values {
             Distribution::Normal | Distribution::Clusters { .. } => {
                 refuse("this distribution is for f32 and f64, and vectors of them".to_string())
             }
-            Distribution::Rmat { scale } => {
+            Distribution::Rmat { scale } | Distribution::Kronecker { scale } => {
                 let is_pair = match key.kind {
                     KeyKind::Numbers(number) => key.len_bytes == 2 * number.bytes(),
                     KeyKind::Bytes => false,
@@ -463,7 +469,9 @@ impl Values {
                             .to_string(),
                     );
                 }
-                Ok(Values::Rmat { scale })
+                let is_named = matches!(options.distribution, Distribution::Kronecker { .. });
+                let names = is_named.then(|| Names::new(options.seed));
+                Ok(Values::Rmat { scale, names })
             }
             Distribution::Sorted | Distribution::Reversed => {
                 let is_reversed = options.distribution == Distribution::Reversed;
@@ -527,6 +535,27 @@ fn rmat(draws: &mut Draws, scale: u32) -> [u64; 2] {
         edge = [edge[0] << 1 | quarter >> 1, edge[1] << 1 | quarter & 1];
     }
     edge
+}
+
+/// Other names for the vertices of a graph, each for one of them.
+#[derive(Debug, Clone, Copy)]
+struct Names([u64; 2]);
+
+impl Names {
+    fn new(seed: u64) -> Self {
+        let stream = Stream::new(seed, NAMES);
+        Names([stream.word(0) | 1, stream.word(1) | 1])
+    }
+
+    /// Multiplying by an odd number and adding higher bits to lower ones can both be undone.
+    #[inline(always)]
+    fn of(self, vertex: u64, scale: u32) -> u64 {
+        let below = u64::MAX >> (u64::BITS - scale);
+        self.0.iter().fold(vertex, |name, factor| {
+            let name = name.wrapping_mul(*factor).wrapping_add(*factor >> 1) & below;
+            name ^ name >> scale.div_ceil(2)
+        })
+    }
 }
 
 /// Minus the logarithm of a number in (0, 1], times the mean.

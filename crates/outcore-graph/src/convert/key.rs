@@ -1,17 +1,14 @@
 //! What edges are sorted by: one number for an edge's place in each of a graph's files.
 //!
-//! Contract: a key begins with the file ([`Part`]), so one sort brings the edges of all files in order, one file
-//! after another; then for tiles the high bits of row and column and the low bits of both, for lists the vertex and
-//! its neighbour; last the weight, as a number that has its order. The vertices' bits are as many as the largest
-//! vertex has, and 16 at least. Keys of 64 bits are enough for 2^31 vertices without weights.
+//! Contract: a key begins with the direction, so one sort brings the edges of all lists in order, those of targets before
+//! those of sources; then come the vertex and its neighbour; last the weight, as a number that has its order. Tiles are made of
+//! what lists are made of ([`crate::format::row`]). The vertices' bits are as many as the largest vertex has. Keys of 64 bits
+//! are enough for 2^31 vertices without weights.
 
 use bytemuck::Pod;
 use outcore::Sortable;
 
-use crate::format::Part;
-use crate::format::tile::LOCAL_BITS;
-
-const PART_BITS: u32 = 2;
+const DIRECTION_BITS: u32 = 1;
 const WEIGHT_BITS: u32 = u32::BITS;
 
 /// How many bits the parts of a key have.
@@ -21,14 +18,13 @@ pub(super) struct KeyShape {
     weight_bits: u32,
 }
 
-/// An edge as one of the files has it.
+/// An edge as the lists of one direction have it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Placed {
-    pub(super) part: Part,
-    /// Row, or vertex.
-    pub(super) first: u32,
-    /// Column, or neighbour.
-    pub(super) second: u32,
+    /// Whether it is in the lists of sources.
+    pub(super) is_in: bool,
+    pub(super) vertex: u32,
+    pub(super) neighbour: u32,
     pub(super) weight: f32,
 }
 
@@ -37,7 +33,7 @@ impl KeyShape {
     pub(super) fn of(vertices: u64, is_weighted: bool) -> Self {
         let largest = vertices.saturating_sub(1).max(1);
         KeyShape {
-            vertex_bits: (u64::BITS - largest.leading_zeros()).clamp(LOCAL_BITS, u32::BITS),
+            vertex_bits: (u64::BITS - largest.leading_zeros()).min(u32::BITS),
             weight_bits: match is_weighted {
                 true => WEIGHT_BITS,
                 false => 0,
@@ -46,7 +42,7 @@ impl KeyShape {
     }
 
     fn bits(self) -> u32 {
-        PART_BITS + 2 * self.vertex_bits + self.weight_bits
+        DIRECTION_BITS + 2 * self.vertex_bits + self.weight_bits
     }
 
     /// Whether 64 bits are enough.
@@ -84,17 +80,9 @@ macro_rules! keys {
         impl EdgeKey for $key {
             fn of(shape: KeyShape, placed: Placed) -> Self {
                 let bits = shape.vertex_bits;
-                let (first, second) = (<$key>::from(placed.first), <$key>::from(placed.second));
-                let low = (1 << LOCAL_BITS) - 1;
-                let vertices = match placed.part {
-                    Part::Tiles => {
-                        let (row, column) = (first >> LOCAL_BITS, second >> LOCAL_BITS);
-                        let tile = row << (bits - LOCAL_BITS) | column;
-                        (tile << LOCAL_BITS | first & low) << LOCAL_BITS | second & low
-                    }
-                    Part::Out | Part::In => first << bits | second,
-                };
-                let key = (placed.part as u32 as $key) << (2 * bits) | vertices;
+                let vertex = <$key>::from(placed.vertex);
+                let ends = vertex << bits | <$key>::from(placed.neighbour);
+                let key = <$key>::from(placed.is_in) << (2 * bits) | ends;
                 match shape.weight_bits {
                     0 => key,
                     weight_bits => key << weight_bits | <$key>::from(ordered(placed.weight)),
@@ -113,19 +101,12 @@ macro_rules! keys {
                 };
                 let key = self >> shape.weight_bits;
                 let vertex = |key: $key| (key & ((1 << bits) - 1)) as u32;
-                let local = |key: $key| (key & ((1 << LOCAL_BITS) - 1)) as u32;
-                let (part, first, second) = match key >> (2 * bits) {
-                    0 => {
-                        let high = bits - LOCAL_BITS;
-                        let window = |key: $key| (key & ((1 << high) - 1)) as u32;
-                        let tile = key >> (2 * LOCAL_BITS);
-                        let row = window(tile >> high) << LOCAL_BITS | local(key >> LOCAL_BITS);
-                        (Part::Tiles, row, window(tile) << LOCAL_BITS | local(key))
-                    }
-                    1 => (Part::Out, vertex(key >> bits), vertex(key)),
-                    _ => (Part::In, vertex(key >> bits), vertex(key)),
-                };
-                Placed { part, first, second, weight }
+                Placed {
+                    is_in: key >> (2 * bits) != 0,
+                    vertex: vertex(key >> bits),
+                    neighbour: vertex(key),
+                    weight,
+                }
             }
         }
     )*};
@@ -142,21 +123,21 @@ mod tests {
     }
 
     proptest! {
-        /// A key gives back what it was made of, and keys have the order of the files.
+        /// A key gives back what it was made of, and keys have the order of the lists.
         #[test]
-        fn keys_say_which_edge_they_are_and_sort_as_the_files_want(
+        fn keys_say_which_edge_they_are_and_sort_as_lists_want(
             vertices in 1u64..=u64::from(u32::MAX),
             ends in prop::array::uniform4(any::<u32>()),
             weights in prop::array::uniform2(-1e9f32..1e9),
-            part in prop::sample::select(vec![Part::Tiles, Part::Out, Part::In]),
+            is_in in any::<bool>(),
             is_weighted in any::<bool>(),
         ) {
             let shape = KeyShape::of(vertices, is_weighted);
             let within = |id: u32| (u64::from(id) % vertices) as u32;
             let make = |at: usize| Placed {
-                part,
-                first: within(ends[at]),
-                second: within(ends[at + 1]),
+                is_in,
+                vertex: within(ends[at]),
+                neighbour: within(ends[at + 1]),
                 weight: if is_weighted { weights[at / 2] } else { 1.0 },
             };
             let (a, b) = (make(0), make(2));
@@ -164,10 +145,7 @@ mod tests {
             if shape.is_narrow() {
                 prop_assert_eq!(round::<u64>(shape, a), a);
             }
-            let order = |p: Placed| match part {
-                Part::Tiles => (p.first >> 16, p.second >> 16, p.first, p.second),
-                _ => (p.first, p.second, 0, 0),
-            };
+            let order = |p: Placed| (p.vertex, p.neighbour);
             let keys = u128::of(shape, a).cmp(&u128::of(shape, b));
             let wanted = order(a).cmp(&order(b)).then(a.weight.total_cmp(&b.weight));
             prop_assert_eq!(keys, wanted);

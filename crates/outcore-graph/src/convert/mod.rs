@@ -1,13 +1,13 @@
 //! From edges to a graph, by one sort.
 //!
 //! Contract: [`convert`] reads edges ([`crate::edges`]) and writes a graph's directory ([`crate::format`]), which is
-//! absent or whole. Each edge becomes a key for each file that has it ([`key`]); the keys go from the pass that makes
+//! absent or whole. Each edge becomes a key for each list that has it ([`key`]); the keys go from the pass that makes
 //! them straight to the engine's sort, and from there, in order, to what packs tiles and lists ([`pack`]). So no edge
 //! lies in a file between input and graph, unless the input has to be parsed or its ids relabelled ([`relabel`]). The
 //! graph's bytes depend on the edges and options alone.
 //!
 //! Bounds: memory is that of the sort and a few MiB for the files that are written. I/O is one read of pairs to find
-//! how many vertices there are (headers and parsed files say it), one more for the sort, three keys an edge of 8 bytes
+//! how many vertices there are (headers and parsed files say it), one more for the sort, two keys an edge of 8 bytes
 //! each (16 for weights or more than 2^31 vertices) to scratch and back, and the graph.
 
 mod given;
@@ -33,8 +33,8 @@ use crate::edges::item::{Edge, Edges, fail, largest_id};
 use crate::edges::named::named_files;
 use crate::edges::rows::EdgeRows;
 use crate::edges::{EdgeFiles, ReadOptions, Relabel, read_edges};
-use crate::format::Part;
 use crate::format::manifest::{FORM, Manifest, NAME};
+use crate::format::row::TileRow;
 use key::{EdgeKey, KeyShape, Placed};
 use outcore::primitives::appended::write_files;
 use pack::{FILES, KeyWriter, Packed, Packing, Sizes};
@@ -363,29 +363,19 @@ impl SourceEdges<'_> {
         if is_loop && self.options.drop_loops {
             return;
         }
-        let mut push = |part, first, second| {
-            keys.push(K::of(
-                shape,
-                Placed {
-                    part,
-                    first,
-                    second,
-                    weight: edge.weight,
-                },
-            ));
+        let mut push = |is_in, vertex, neighbour| {
+            let placed = Placed {
+                is_in,
+                vertex,
+                neighbour,
+                weight: edge.weight,
+            };
+            keys.push(K::of(shape, placed));
         };
-        push(Part::Out, source, target);
+        push(false, source, target);
         match self.is_undirected {
-            true => {
-                push(Part::Tiles, source.max(target), source.min(target));
-                if !is_loop {
-                    push(Part::Out, target, source);
-                }
-            }
-            false => {
-                push(Part::Tiles, target, source);
-                push(Part::In, target, source);
-            }
+            true if is_loop => {}
+            is_undirected => push(!is_undirected, target, source),
         }
     }
 }
@@ -430,14 +420,17 @@ fn run<K: EdgeKey>(
     let _batches: Reservation = job
         .budget
         .reserve("keys of edges", batches_bytes::<K>(job))?;
+    let _tiles: Reservation = job
+        .budget
+        .reserve("a row of tiles", TileRow::bytes(source.vertices))?;
     let (manifest, lens_bytes, summary) = write_files(job, &volume, |appender| {
         let files = staged.shards().iter().map(|shard| &shard.file);
         let packing = Packing::<K>::new(job, &appender, (shape, sizes), files)?;
         let shared = Arc::new(Mutex::new(packing));
         let output = Output::Pipe(Mutex::new(Box::new(KeyWriter::new(&shared))));
         let make = |bytes: &[u8], _: u64| {
-            let mut keys: Vec<K> = Vec::new();
             let edges = &source.edges.shape;
+            let mut keys: Vec<K> = Vec::with_capacity(2 * bytes.len() / edges.bytes());
             edges.each(bytes, |edge| source.keys_of(shape, edge, &mut keys));
             keys
         };

@@ -1,29 +1,28 @@
 //! Sorted keys become tiles and lists.
 //!
 //! Contract: [`KeyWriter`] is the pipe that the sort writes to: it takes keys in order, from one thread at a time, and
-//! [`Packing`] puts each edge into the file that its key names. With `dedup`, of keys that differ in the weight alone
-//! the first is taken. What fails here is kept, since a pipe can only say that it is broken.
+//! [`Packing`] puts each edge into the lists that its key names, and from the lists of sources, or undirected edges from their
+//! larger end, into tiles. With `dedup`, of keys that differ in the weight alone the first is taken. What fails here is
+//! kept, since a pipe can only say that it is broken.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use outcore::primitives::appended::{Appended, AppendedFile, Appender};
 use outcore::{Error, Job, Result};
 use outcore_io::port::VolumeFile;
 
-use super::key::{EdgeKey, KeyShape};
+use super::key::{EdgeKey, KeyShape, Placed};
 use crate::format::Part;
 use crate::format::list::{LIST_BLOCK_BYTES, ListFiles, ListPacker};
 use crate::format::manifest::{ListManifest, Manifest};
-use crate::format::tile::TilePacker;
-use outcore::primitives::appended::{Appended, AppendedFile, Appender};
+use crate::format::row::TileRow;
 
 /// A file of a graph.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GraphFile {
     pub(super) name: &'static str,
     part: Part,
-    /// Bytes of a buffer.
-    buffer_bytes: usize,
     kind: FileKind,
 }
 
@@ -35,16 +34,19 @@ enum FileKind {
 }
 
 const fn file(name: &'static str, part: Part, kind: FileKind) -> GraphFile {
-    let buffer_bytes = match kind {
-        FileKind::Edges => 256 << 10,
-        FileKind::Index => 16 << 10,
-        FileKind::Degrees => 64 << 10,
-    };
-    GraphFile {
-        name,
-        part,
-        buffer_bytes,
-        kind,
+    GraphFile { name, part, kind }
+}
+
+impl FileKind {
+    /// Bytes of a buffer, of a job that has this much memory.
+    fn buffer_bytes(self, memory_bytes: u64) -> usize {
+        match self {
+            // As much as is packed while the writer waits for a processor.
+            FileKind::Edges if memory_bytes >= 256 << 20 => 1 << 20,
+            FileKind::Edges => 256 << 10,
+            FileKind::Index => 16 << 10,
+            FileKind::Degrees => 64 << 10,
+        }
     }
 }
 
@@ -142,7 +144,7 @@ pub(super) struct Packing<K> {
     shape: KeyShape,
     sizes: Sizes,
     last: Option<K>,
-    tiles: Option<(TilePacker, AppendedFile)>,
+    tiles: Option<(TileRow, AppendedFile)>,
     out: Option<Lists>,
     sources: Option<Lists>,
     edges: u64,
@@ -166,13 +168,16 @@ impl<K: EdgeKey> Packing<K> {
         files: impl Iterator<Item = &'f VolumeFile>,
     ) -> Result<Self> {
         let kinds = FILES.iter().filter(|file| sizes.has(file));
-        let files = kinds.zip(files).map(|(kind, file)| {
-            appender.file(job, file, (kind.buffer_bytes, kind.kind != FileKind::Edges))
+        let memory_bytes = job.budget.limit_bytes();
+        let files = kinds.zip(files).map(|(GraphFile { kind, .. }, file)| {
+            let is_hashed = *kind != FileKind::Edges;
+            appender.file(job, file, (kind.buffer_bytes(memory_bytes), is_hashed))
         });
         let files: Vec<AppendedFile> = files.collect::<Result<_>>()?;
         let mut files = files.into_iter();
         let tiles = files.next();
-        let tiles = tiles.map(|file| (TilePacker::new(sizes.id, sizes.is_weighted), file));
+        let row = TileRow::new(sizes.id, sizes.vertices, sizes.is_weighted);
+        let tiles = tiles.map(|file| (row, file));
         let mut lists = |part| {
             let (blocks, index, degrees) = (files.next()?, files.next()?, files.next()?);
             Some(Lists {
@@ -198,6 +203,13 @@ impl<K: EdgeKey> Packing<K> {
         })
     }
 
+    /// Takes keys, each after those before it, as they lie in memory.
+    fn take_all(&mut self, keys: &[u8]) -> Result<()> {
+        let mut keys = keys.chunks_exact(size_of::<K>());
+        keys.try_for_each(|key| self.take(bytemuck::pod_read_unaligned(key)))
+    }
+
+    #[inline(always)]
     fn take(&mut self, key: K) -> Result<()> {
         let edge = key.without_weight(self.shape);
         let is_again = self.sizes.dedup && self.last == Some(edge);
@@ -205,19 +217,27 @@ impl<K: EdgeKey> Packing<K> {
         if is_again {
             return Ok(());
         }
-        let placed = key.placed(self.shape);
-        let item = (placed.first, placed.second, placed.weight);
-        let lists = match placed.part {
-            Part::Tiles => {
-                self.edges += 1;
-                self.loops += u64::from(placed.first == placed.second);
-                if let Some((packer, file)) = &mut self.tiles {
-                    packer.push(item, &mut |chunk| file.append(chunk))?;
-                }
-                return Ok(());
+        let Placed {
+            is_in,
+            vertex,
+            neighbour,
+            weight,
+        } = key.placed(self.shape);
+        let item = (vertex, neighbour, weight);
+        let is_tiled = match self.sizes.is_directed {
+            true => is_in,
+            false => neighbour <= vertex,
+        };
+        if is_tiled {
+            self.edges += 1;
+            self.loops += u64::from(vertex == neighbour);
+            if let Some((row, file)) = &mut self.tiles {
+                row.push(item, &mut |chunk| file.append(chunk))?;
             }
-            Part::Out => &mut self.out,
-            Part::In => &mut self.sources,
+        }
+        let lists = match is_in {
+            true => &mut self.sources,
+            false => &mut self.out,
         };
         match lists {
             Some(lists) => lists.packer.push(item, &mut lists.files),
@@ -234,8 +254,8 @@ impl<K: EdgeKey> Packing<K> {
     pub(super) fn finish(&mut self) -> Result<Packed> {
         let mut lens_bytes = Vec::new();
         let mut chunks = 0;
-        if let Some((mut packer, mut file)) = self.tiles.take() {
-            chunks = packer.finish(&mut |chunk| file.append(chunk))?;
+        if let Some((mut row, mut file)) = self.tiles.take() {
+            chunks = row.finish(&mut |chunk| file.append(chunk))?;
             lens_bytes.push(file.finish()?.len_bytes);
         }
         let vertices = self.sizes.vertices as u32;
@@ -288,10 +308,6 @@ impl<K: EdgeKey> KeyWriter<K> {
 impl<K: EdgeKey> Write for KeyWriter<K> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut packing = self.packing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut take_all = |keys: &[u8]| {
-            let mut keys = keys.chunks_exact(size_of::<K>());
-            keys.try_for_each(|key| packing.take(bytemuck::pod_read_unaligned(key)))
-        };
         let key_bytes = size_of::<K>();
         let mut taken = Ok(());
         let mut front = 0;
@@ -299,12 +315,12 @@ impl<K: EdgeKey> Write for KeyWriter<K> {
             front = (key_bytes - self.rest.len()).min(bytes.len());
             self.rest.extend_from_slice(&bytes[..front]);
             if self.rest.len() == key_bytes {
-                taken = take_all(&self.rest);
+                taken = packing.take_all(&self.rest);
                 self.rest.clear();
             }
         }
         let whole = front + (bytes.len() - front) / key_bytes * key_bytes;
-        let taken = taken.and_then(|()| take_all(&bytes[front..whole]));
+        let taken = taken.and_then(|()| packing.take_all(&bytes[front..whole]));
         self.rest.extend_from_slice(&bytes[whole..]);
         match taken {
             Ok(()) => Ok(bytes.len()),

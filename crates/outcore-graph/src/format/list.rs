@@ -48,14 +48,18 @@ pub(crate) struct ListPacker {
     first: u32,
     /// (vertex, neighbours) of the block that is being filled.
     entries: Vec<(u32, u16)>,
+    /// Those of the block, and from `open_from` on those of the list that is being read, as far as no block has it.
     neighbours: Vec<u32>,
+    /// The same, where there are any.
     weights: Vec<f32>,
-    /// The list that is being read, as far as no block has it.
-    open: Vec<(u32, f32)>,
+    open_from: usize,
     vertex: u32,
-    degree: u64,
+    /// Neighbours of the vertex that are in blocks.
+    placed: u64,
     /// Vertices whose degrees have been written.
     counted: u32,
+    /// A block, while it is made.
+    block: Vec<u8>,
 }
 
 impl ListPacker {
@@ -69,10 +73,11 @@ impl ListPacker {
             entries: Vec::new(),
             neighbours: Vec::new(),
             weights: Vec::new(),
-            open: Vec::new(),
+            open_from: 0,
             vertex: 0,
-            degree: 0,
+            placed: 0,
             counted: 0,
+            block: Vec::with_capacity(LIST_BLOCK_BYTES),
         }
     }
 
@@ -81,12 +86,13 @@ impl ListPacker {
         WORD_BYTES << usize::from(self.is_weighted)
     }
 
-    /// Neighbours that a block can hold of one vertex.
-    fn alone_max(&self) -> usize {
-        alone_max(self.is_weighted)
+    /// Neighbours of the list that is being read that no block has.
+    fn open(&self) -> usize {
+        self.neighbours.len() - self.open_from
     }
 
     /// Adds a pair, after those before it in order.
+    #[inline]
     pub(crate) fn push(
         &mut self,
         (vertex, neighbour, weight): (u32, u32, f32),
@@ -96,15 +102,22 @@ impl ListPacker {
             self.end_list(files)?;
             self.vertex = vertex;
         }
-        if self.open.len() == self.alone_max() {
-            // Longer than a block: this part fills one alone.
-            self.end_block(files)?;
-            self.place(files)?;
-            self.end_block(files)?;
+        if self.open() == alone_max(self.is_weighted) {
+            self.place_alone(files)?;
         }
-        self.open.push((neighbour, weight));
-        self.degree += 1;
+        self.neighbours.push(neighbour);
+        if self.is_weighted {
+            self.weights.push(weight);
+        }
         Ok(())
+    }
+
+    /// Gives a part of a list that is longer than a block a block of its own.
+    #[cold]
+    fn place_alone(&mut self, files: &mut dyn ListFiles) -> Result<()> {
+        self.end_block(files)?;
+        self.place(files)?;
+        self.end_block(files)
     }
 
     /// Ends the last block, of a graph of this many vertices; gives the number of blocks.
@@ -123,22 +136,24 @@ impl ListPacker {
     }
 
     fn end_list(&mut self, files: &mut dyn ListFiles) -> Result<()> {
-        if self.degree == 0 {
+        let degree = self.placed + self.open() as u64;
+        if degree == 0 {
             return Ok(());
         }
         while self.counted < self.vertex {
             self.count(0, files)?;
         }
         // Parallel edges beyond that are counted as this many.
-        self.count(u32::try_from(self.degree).unwrap_or(u32::MAX), files)?;
-        self.degree = 0;
-        let used = self.entries.len() * ENTRY_BYTES + self.neighbours.len() * self.item_bytes();
-        let more = ENTRY_BYTES + self.open.len() * self.item_bytes();
+        self.count(u32::try_from(degree).unwrap_or(u32::MAX), files)?;
+        let entries_bytes = (self.entries.len() + 1) * ENTRY_BYTES;
+        let used = entries_bytes + self.neighbours.len() * self.item_bytes();
         let is_far = !self.entries.is_empty() && self.vertex - self.first > DELTA_MAX;
-        if is_far || HEAD_BYTES + used + more > LIST_BLOCK_BYTES {
+        if is_far || HEAD_BYTES + used > LIST_BLOCK_BYTES {
             self.end_block(files)?;
         }
-        self.place(files)
+        self.place(files)?;
+        self.placed = 0;
+        Ok(())
     }
 
     /// Puts the open list, or what has come of it, into the block.
@@ -147,21 +162,20 @@ impl ListPacker {
             self.first = self.vertex;
             files.first(self.first)?;
         }
-        self.entries.push((self.vertex, self.open.len() as u16));
-        for (neighbour, weight) in self.open.drain(..) {
-            self.neighbours.push(neighbour);
-            if self.is_weighted {
-                self.weights.push(weight);
-            }
-        }
+        let open = self.open();
+        self.entries.push((self.vertex, open as u16));
+        self.placed += open as u64;
+        self.open_from = self.neighbours.len();
         Ok(())
     }
 
+    /// Ends the block; the list that is open has no part in it.
     fn end_block(&mut self, files: &mut dyn ListFiles) -> Result<()> {
         if self.entries.is_empty() {
             return Ok(());
         }
-        let mut block = Vec::with_capacity(LIST_BLOCK_BYTES);
+        let block = &mut self.block;
+        block.clear();
         block.extend_from_slice(&[0; SUM_BYTES]);
         block.extend_from_slice(&self.first.to_le_bytes());
         block.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
@@ -169,15 +183,19 @@ impl ListPacker {
             block.extend_from_slice(&((vertex - self.first) as u16).to_le_bytes());
             block.extend_from_slice(&count.to_le_bytes());
         }
-        block.extend_from_slice(bytemuck::cast_slice(&self.neighbours));
-        block.extend_from_slice(bytemuck::cast_slice(&self.weights));
-        self.neighbours.clear();
-        self.weights.clear();
+        let placed = self.open_from;
+        block.extend_from_slice(bytemuck::cast_slice(&self.neighbours[..placed]));
+        self.neighbours.drain(..placed);
+        if self.is_weighted {
+            block.extend_from_slice(bytemuck::cast_slice(&self.weights[..placed]));
+            self.weights.drain(..placed);
+        }
+        self.open_from = 0;
         block.resize(LIST_BLOCK_BYTES, 0);
-        let sum = checksum(self.id, self.part, self.blocks, &block);
+        let sum = checksum(self.id, self.part, self.blocks, block);
         block[..SUM_BYTES].copy_from_slice(&sum.to_le_bytes());
         self.blocks += 1;
-        files.block(&block)
+        files.block(block)
     }
 }
 

@@ -18,6 +18,7 @@
 pub mod list;
 pub mod manifest;
 pub(crate) mod names;
+pub(crate) mod row;
 pub mod tile;
 
 use outcore_io::checksum::{BlockLocation, block_checksum};

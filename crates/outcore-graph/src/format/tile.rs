@@ -2,7 +2,8 @@
 //!
 //! Contract: a row is an edge's target and a column its source; of undirected edges the row is the larger end.
 //! Edges are in the order of (row / 2^16, column / 2^16, row, column), so that a kernel works on two windows of
-//! its state at a time, and edges of one target in a tile are neighbours.
+//! its state at a time, and edges of one target in a tile are neighbours. A row of tiles with very many edges is cut into
+//! parts by row, each of which has that order ([`super::row`]).
 //!
 //! ```text
 //! chunk    64 KiB: checksum u64, bytes in use u32, segments u32, then the segments, then zeros
@@ -60,30 +61,30 @@ impl TilePacker {
         }
     }
 
-    /// Adds an edge, after those before it in the order of tiles.
-    pub(crate) fn push(
-        &mut self,
-        (row, column, weight): (u32, u32, f32),
-        emit: &mut Emit<'_>,
-    ) -> Result<()> {
-        let tile = row >> LOCAL_BITS | column & !0xFFFF;
-        let edge_bytes = WORD_BYTES * (1 + usize::from(self.is_weighted));
-        let is_same = self.open.is_some_and(|(open, _)| open == tile);
-        if !is_same || self.used + edge_bytes > CHUNK_BYTES {
-            self.end_segment();
-            if self.used + SEGMENT_BYTES + edge_bytes > CHUNK_BYTES {
-                self.end_chunk(emit)?;
+    /// Adds edges of a tile after those before them, as words: the low halves of row and column, and a weight if there
+    /// are weights. A tile is its row, and its column 16 bits above.
+    pub(crate) fn extend(&mut self, tile: u32, words: &[u32], emit: &mut Emit<'_>) -> Result<()> {
+        let edge_words = 1 + usize::from(self.is_weighted);
+        let edge_bytes = WORD_BYTES * edge_words;
+        let mut rest = words;
+        while !rest.is_empty() {
+            let is_same = self.open.is_some_and(|(open, _)| open == tile);
+            if !is_same || self.used + edge_bytes > CHUNK_BYTES {
+                self.end_segment();
+                if self.used + SEGMENT_BYTES + edge_bytes > CHUNK_BYTES {
+                    self.end_chunk(emit)?;
+                }
+                self.open = Some((tile, self.used));
+                self.used += SEGMENT_BYTES;
             }
-            self.open = Some((tile, self.used));
-            self.used += SEGMENT_BYTES;
+            let room = (CHUNK_BYTES - self.used) / edge_bytes * edge_words;
+            let (now, later) = rest.split_at(room.min(rest.len()));
+            let bytes: &[u8] = bytemuck::cast_slice(now);
+            self.put(self.used, bytes);
+            self.used += bytes.len();
+            self.edges += (now.len() / edge_words) as u32;
+            rest = later;
         }
-        let word = row & 0xFFFF | column << LOCAL_BITS;
-        self.put(self.used, &word.to_le_bytes());
-        if self.is_weighted {
-            self.put(self.used + WORD_BYTES, &weight.to_le_bytes());
-        }
-        self.used += edge_bytes;
-        self.edges += 1;
         Ok(())
     }
 
@@ -146,9 +147,11 @@ impl<'a> Segment<'a> {
 
     /// Each edge as (target, source); of undirected ones the larger end first.
     pub fn edges(&self) -> impl Iterator<Item = (usize, usize)> + use<'a> {
-        let step = 1 + usize::from(self.is_weighted);
+        let (words, shift) = (self.words, usize::from(self.is_weighted));
         let (row_base, column_base) = (self.row_base as usize, self.column_base as usize);
-        self.words.iter().step_by(step).map(move |word| {
+        // N.B. `step_by` looks where it is at each step.
+        (0..self.len()).map(move |index| {
+            let word = words[index << shift];
             (
                 row_base + (word & 0xFFFF) as usize,
                 column_base + (word >> LOCAL_BITS) as usize,

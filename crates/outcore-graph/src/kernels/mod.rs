@@ -15,8 +15,8 @@
 //! | [`Sampler`] | the blocks of the neighbours that are drawn | 4 |
 //! | [`label_propagation`] | the lists of the vertices that look again, each round | 12 |
 //! | [`hits`](fn@hits) | two an iteration | 24 |
-//! | [`louvain`](fn@louvain) | the lists of the vertices that look again, each round; communities in memory | 48 |
-//! | [`triangles`](fn@triangles) | the lists, once for each time that they fill the memory | 12, and 4 a thread |
+//! | [`louvain`](fn@louvain) | the lists of the vertices that look again, each round; communities in memory or on scratch | 48 |
+//! | [`triangles`](fn@triangles) | the lists, once for each time that they fill the memory | 16, and 4 a thread |
 //!
 //! [`State`]: crate::graph::state::State
 

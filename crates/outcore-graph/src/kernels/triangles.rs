@@ -9,10 +9,14 @@
 //! 2008); beyond memory as MGT (Hu, Tao, Chung, SIGMOD 2013) has it: as many of these lists as fit are held, and all others
 //! pass by them.
 //!
-//! Bounds: twelve bytes a vertex, and four more a thread; the lists are read once, and once more for each time that those that are held fill the
+//! Vertices in lists are called by rank, the one of largest degree first: most that are met are among the first, whose marks stay in
+//! the caches.
+//!
+//! Bounds: sixteen bytes a vertex, and four more a thread; the lists are read once, and once more for each time that those that are held fill the
 //! memory. Work is the sum of those lists' lengths over all
 //! edges that are kept, at most the number of edges to the power of 1.5.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -48,42 +52,74 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
     let vertices = graph.vertices();
     let passing_bytes = 8 * PASSING_NEIGHBOURS;
     let beside_bytes = ListReader::BYTES + passing_bytes + READING_BYTES;
-    let vertex_bytes = 12 + Marks::VERTEX_BYTES * job.options.threads.max(1);
+    let vertex_bytes = 16 + Marks::VERTEX_BYTES * job.options.threads.max(1);
     let _state = State::planned(
         job,
         graph,
         (KERNEL, EdgeReads::HeldParts),
         (vertex_bytes, beside_bytes),
     )?;
-    let degrees = graph.degrees(job, Direction::Out)?;
-    let counts = sums(vertices);
     let mut lists = ListReader::new(job, graph)?;
     let _passing = job.budget.reserve("lists that pass by", passing_bytes)?;
     // As much again is needed while they are made.
     let held_bytes = job.budget.free_bytes().saturating_sub(READING_BYTES) / 2;
     let _held = job.budget.reserve("lists that are held", 2 * held_bytes)?;
-    let held_max = (held_bytes / 4).max(1);
-    let mut from = 0;
-    while from < vertices {
-        let part = part_of(&degrees, from, held_max);
+    let degrees = graph.degrees(job, Direction::Out)?;
+    let held_parts = parts_of(&degrees, (held_bytes / 4).max(1));
+    let passing_parts = parts_of(&degrees, PASSING_NEIGHBOURS);
+    let ranks = Ranks::of(degrees);
+    let counts = sums(vertices);
+    for part in &held_parts {
         job.control.begin_phase("hold lists", 0);
-        let held = Shorter::read(&mut lists, &degrees, part.clone())?;
+        let held = Shorter::read(&mut lists, &ranks, part.clone())?;
         job.control.begin_phase("triangles", 0);
-        let mut at = 0;
-        while at < vertices {
-            let passing = part_of(&degrees, at, PASSING_NEIGHBOURS);
-            at = passing.end;
-            // Where all lists are held, they are what passes by, too.
-            if part.len() == vertices {
-                held.count_in(&held, job, &counts)?;
-                break;
-            }
-            let passing = Shorter::read(&mut lists, &degrees, passing)?;
-            passing.count_in(&held, job, &counts)?;
+        // Where all lists are held, they are what passes by, too.
+        if held_parts.len() == 1 {
+            held.count_in(&held, job, (&ranks, &counts))?;
+            break;
         }
-        from = part.end;
+        for passing in &passing_parts {
+            let passing = Shorter::read(&mut lists, &ranks, passing.clone())?;
+            passing.count_in(&held, job, (&ranks, &counts))?;
+        }
     }
-    Ok(counts.into_iter().map(AtomicU64::into_inner).collect())
+    let count_of = |rank: &u32| counts[*rank as usize].load(Ordering::Relaxed);
+    Ok(ranks.of_vertex.iter().map(count_of).collect())
+}
+
+/// Vertices by degree.
+struct Ranks {
+    /// Of each vertex: how many have a larger degree, or the same one and a larger number.
+    of_vertex: Vec<u32>,
+    /// Vertices in that order.
+    vertices: Vec<u32>,
+}
+
+impl Ranks {
+    fn of(degrees: Vec<u32>) -> Self {
+        let mut vertices: Vec<u32> = (0..degrees.len() as u32).rev().collect();
+        vertices.sort_unstable_by_key(|vertex| Reverse((degrees[*vertex as usize], *vertex)));
+        let mut of_vertex = degrees;
+        for (rank, vertex) in (0..).zip(&vertices) {
+            of_vertex[*vertex as usize] = rank;
+        }
+        Ranks {
+            of_vertex,
+            vertices,
+        }
+    }
+}
+
+/// All vertices in runs of this many neighbours at most, but one vertex at least.
+fn parts_of(degrees: &[u32], neighbours_max: u64) -> Vec<Range<usize>> {
+    let mut parts = Vec::new();
+    let mut from = 0;
+    while from < degrees.len() {
+        let part = part_of(degrees, from, neighbours_max);
+        from = part.end;
+        parts.push(part);
+    }
+    parts
 }
 
 /// Vertices from `from` on with this many neighbours at most, but one at least.
@@ -100,7 +136,7 @@ fn part_of(degrees: &[u32], from: usize, neighbours_max: u64) -> Range<usize> {
     from..end
 }
 
-/// Of some vertices: the neighbours of larger degree, or of equal degree and a larger number.
+/// Of some vertices: the neighbours of larger degree, or of equal degree and a larger number, by their ranks.
 struct Shorter {
     vertices: Range<usize>,
     /// Where the list of each vertex begins, and where the last one ends.
@@ -109,14 +145,14 @@ struct Shorter {
 }
 
 impl Shorter {
-    fn read(lists: &mut ListReader<'_>, degrees: &[u32], vertices: Range<usize>) -> Result<Self> {
+    fn read(lists: &mut ListReader<'_>, ranks: &Ranks, vertices: Range<usize>) -> Result<Self> {
         let named: Vec<u32> = vertices.clone().map(|vertex| vertex as u32).collect();
-        let rank = |vertex: u32| (degrees[vertex as usize], vertex);
+        let rank = |vertex: u32| ranks.of_vertex[vertex as usize];
         let pieces: Mutex<Vec<(u32, Vec<u32>)>> = Mutex::default();
         lists.each(&named, Direction::Out, |list| {
             let above = list.neighbours.iter().copied();
             let above: Vec<u32> = above
-                .filter(|other| rank(*other) > rank(list.vertex))
+                .filter(|other| rank(*other) < rank(list.vertex))
                 .collect();
             if !above.is_empty() {
                 let mut pieces = pieces.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,7 +173,7 @@ impl Shorter {
             let start = shorter.neighbours.len();
             shorter.starts.push(start);
             while let Some((_, piece)) = pieces.next_if(|(other, _)| *other as usize == vertex) {
-                for neighbour in piece {
+                for neighbour in piece.into_iter().map(rank) {
                     // Parallel edges lie side by side.
                     if shorter.neighbours[start..].last() != Some(&neighbour) {
                         shorter.neighbours.push(neighbour);
@@ -156,8 +192,13 @@ impl Shorter {
         self.neighbours.get(*start..*end)
     }
 
-    /// Counts the triangles of a vertex of these, of one of `held` and of a third.
-    fn count_in(&self, held: &Shorter, job: &Job, counts: &[AtomicU64]) -> Result<()> {
+    /// Counts the triangles of a vertex of these, of one of `held` and of a third, by rank.
+    fn count_in(
+        &self,
+        held: &Shorter,
+        job: &Job,
+        (ranks, counts): (&Ranks, &[AtomicU64]),
+    ) -> Result<()> {
         let next = AtomicUsize::new(self.vertices.start);
         let work = |_thread: usize| -> Result<()> {
             let mut marks = Marks::of(counts.len());
@@ -168,7 +209,7 @@ impl Shorter {
                 }
                 job.control.check()?;
                 for vertex in from..(from + VERTICES_AT_ONCE).min(self.vertices.end) {
-                    self.count_of(vertex, held, &mut marks, counts);
+                    self.count_of(vertex, held, &mut marks, (ranks, counts));
                 }
             }
         };
@@ -177,7 +218,13 @@ impl Shorter {
         done.into_iter().collect()
     }
 
-    fn count_of(&self, vertex: usize, held: &Shorter, marks: &mut Marks, counts: &[AtomicU64]) {
+    fn count_of(
+        &self,
+        vertex: usize,
+        held: &Shorter,
+        marks: &mut Marks,
+        (ranks, counts): (&Ranks, &[AtomicU64]),
+    ) {
         let list = self.list(vertex).unwrap_or_default();
         if list.len() < 2 {
             return;
@@ -185,26 +232,32 @@ impl Shorter {
         marks.set(list);
         let mut of_vertex = 0;
         for &other in list {
-            let found = marks.count(held.list(other as usize).unwrap_or_default());
+            let others = held.list(ranks.vertices[other as usize] as usize);
+            let found = marks.count(others.unwrap_or_default());
             if found > 0 {
                 counts[other as usize].fetch_add(found, Ordering::Relaxed);
                 of_vertex += found;
             }
         }
         if of_vertex > 0 {
-            counts[vertex].fetch_add(of_vertex, Ordering::Relaxed);
+            let rank = ranks.of_vertex[vertex] as usize;
+            counts[rank].fetch_add(of_vertex, Ordering::Relaxed);
         }
         marks.clear(list, counts);
     }
 }
 
-/// The list of one vertex, as a table of all vertices, and how often each of the list was met. A thread has one.
+/// The list of one vertex, as a table of all ranks, and how often each of the list was met. A thread has one.
 struct Marks {
-    /// Of each vertex: one more than its place in the list, or 0.
+    /// Of each rank: its place in the list, from [`BEYOND`] on, or 0.
     places: Vec<u32>,
-    /// Of each place: how often it was met, but for the first, which is what vertices beyond the list have.
+    /// Of each place: how often it was met. Those before [`BEYOND`] are met by turns for what is not in the list: an
+    /// addition to one would wait for the addition before.
     met: Vec<u64>,
 }
+
+/// Places that stand for what is not in the list, a power of two.
+const BEYOND: usize = 8;
 
 impl Marks {
     /// Bytes a vertex.
@@ -219,29 +272,31 @@ impl Marks {
 
     fn set(&mut self, list: &[u32]) {
         self.met.clear();
-        self.met.resize(list.len() + 1, 0);
-        for (place, vertex) in (1..).zip(list) {
-            self.places[*vertex as usize] = place;
+        self.met.resize(list.len() + BEYOND, 0);
+        for (place, rank) in (BEYOND as u32..).zip(list) {
+            self.places[*rank as usize] = place;
         }
     }
 
     /// How many of `others` are in the list.
     fn count(&mut self, others: &[u32]) -> u64 {
         let mut found = 0;
-        for other in others {
-            let place = self.places[*other as usize];
-            self.met[place as usize] += 1;
-            found += u64::from(place > 0);
+        for (turn, other) in others.iter().enumerate() {
+            let place = self.places[*other as usize] as usize;
+            let is_in = place > 0;
+            let slot = if is_in { place } else { turn % BEYOND };
+            self.met[slot] += 1;
+            found += u64::from(is_in);
         }
         found
     }
 
     /// Adds how often each was met to its count.
     fn clear(&mut self, list: &[u32], counts: &[AtomicU64]) {
-        for (vertex, met) in list.iter().zip(&self.met[1..]) {
-            self.places[*vertex as usize] = 0;
+        for (rank, met) in list.iter().zip(&self.met[BEYOND..]) {
+            self.places[*rank as usize] = 0;
             if *met > 0 {
-                counts[*vertex as usize].fetch_add(*met, Ordering::Relaxed);
+                counts[*rank as usize].fetch_add(*met, Ordering::Relaxed);
             }
         }
     }

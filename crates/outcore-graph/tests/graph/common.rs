@@ -3,12 +3,16 @@
 //! Contract: seeds name random graphs; all else is fixed. Nothing is written but below the directories that callers give.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use outcore::{IoMode, Job, JobOptions};
 use outcore_graph::convert::{ConvertOptions, ConvertSummary, convert};
 use outcore_graph::edges::ReadOptions;
 use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::graph::Graph;
+use outcore_graph::kernels::{LouvainOptions, Partition, louvain};
+use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::testing::FaultDevice;
 
 /// A generator of random numbers that a seed names: splitmix64.
 pub(crate) struct Random(pub(crate) u64);
@@ -101,6 +105,18 @@ pub(crate) fn job(memory_bytes: u64, threads: usize) -> Job {
     Job::new(options, IoMode::Auto)
 }
 
+/// The same on a device that fails as `plan` says, on two threads.
+pub(crate) fn faulty_in(plan: &str, memory_bytes: u64) -> (Job, Arc<FaultDevice>) {
+    let os = Arc::new(OsDevice::new(IoMode::Auto));
+    let device = Arc::new(FaultDevice::new(os, plan.parse().unwrap()));
+    let options = JobOptions {
+        memory_bytes,
+        threads: 2,
+        ..JobOptions::default()
+    };
+    (Job::on(options, Arc::clone(&device) as _), device)
+}
+
 /// Pairs of numbers in a file.
 pub(crate) fn write_pairs(path: &Path, edges: &[[u32; 2]]) {
     let bytes = edges.iter().flatten().flat_map(|id| id.to_le_bytes());
@@ -128,6 +144,15 @@ pub(crate) fn made(
     let graph = dir.join("g");
     let summary = convert(job, &[input], &graph, &options).unwrap();
     (graph, summary)
+}
+
+/// Louvain's method with scratch beside the graph.
+pub(crate) fn louvain_beside(
+    job: &Job,
+    graph: &Graph,
+    options: LouvainOptions,
+) -> outcore::Result<Partition> {
+    louvain(job, graph, graph.dir().parent().unwrap(), options)
 }
 
 /// Every shape, directed and not, as a graph that is open, shown to `check` with its edges as they are in the graph.

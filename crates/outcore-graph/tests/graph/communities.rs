@@ -3,14 +3,15 @@
 //! Contract: what is found is what the definitions ask for: labels that no other outnumbers, and a modularity that is that of
 //! the partition and no smaller than that of a planted one.
 
-use outcore::Kind;
+use outcore::{Job, Kind};
 use outcore_graph::convert::{ConvertOptions, convert};
 use outcore_graph::edges::ReadOptions;
 use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::graph::Graph;
-use outcore_graph::kernels::{LouvainOptions, Partition, label_propagation, louvain};
+use outcore_graph::kernels::{LouvainOptions, Partition, label_propagation};
 
-use crate::common::{Random, each_graph, job, made};
+use crate::common::{Random, each_graph, faulty_in, job, louvain_beside, made};
+
 use crate::oracle;
 
 fn plain() -> ConvertOptions {
@@ -78,7 +79,7 @@ fn planted(vertices: u64, groups: u64, seed: u64) -> (Vec<[u32; 2]>, Vec<u32>) {
 fn modularity_is_that_of_the_partition_and_communities_are_connected() {
     each_graph(&plain(), |name, job, graph, (vertices, edges)| {
         if graph.manifest().directed {
-            let error = louvain(job, graph, LouvainOptions::default()).unwrap_err();
+            let error = louvain_beside(job, graph, LouvainOptions::default()).unwrap_err();
             assert_eq!(error.kind(), Kind::Usage);
             return;
         }
@@ -90,7 +91,7 @@ fn modularity_is_that_of_the_partition_and_communities_are_connected() {
                 seed,
                 ..LouvainOptions::default()
             };
-            let found = louvain(job, graph, options).unwrap();
+            let found = louvain_beside(job, graph, options).unwrap();
             let wanted = oracle::modularity(&weighted, &found.labels, resolution);
             let is_same = edges.is_empty() || (found.modularity - wanted).abs() < 1e-9;
             assert!(is_same, "{name}: {} is not {wanted}", found.modularity);
@@ -117,7 +118,7 @@ fn planted_groups_are_found_and_weights_count() {
     let (edges, groups) = planted(6_000, 12, 5);
     let (path, _) = made(&job, dir.path(), (6_000, &edges), &undirected());
     let graph = Graph::open(&job, &path).unwrap();
-    let found = louvain(&job, &graph, LouvainOptions::default()).unwrap();
+    let found = louvain_beside(&job, &graph, LouvainOptions::default()).unwrap();
     let ones: Vec<_> = edges.iter().map(|edge| (*edge, 1.0)).collect();
     let planted = oracle::modularity(&ones, &groups, 1.0);
     let is_near = |found: &Partition, planted: f64| {
@@ -159,7 +160,7 @@ fn planted_groups_are_found_and_weights_count() {
     std::fs::write(&input, &bytes).unwrap();
     convert(&job, std::slice::from_ref(&input), &path, &options).unwrap();
     let graph = Graph::open(&job, &path).unwrap();
-    let found = louvain(&job, &graph, LouvainOptions::default()).unwrap();
+    let found = louvain_beside(&job, &graph, LouvainOptions::default()).unwrap();
     let weights: Vec<_> = weighted
         .iter()
         .map(|(edge, w)| (*edge, f64::from(*w)))
@@ -179,7 +180,7 @@ fn planted_groups_are_found_and_weights_count() {
     std::fs::write(&input, &bytes).unwrap();
     convert(&job, &[input], &path, &options).unwrap();
     let graph = Graph::open(&job, &path).unwrap();
-    let error = louvain(&job, &graph, LouvainOptions::default()).unwrap_err();
+    let error = louvain_beside(&job, &graph, LouvainOptions::default()).unwrap_err();
     assert!(error.to_string().contains("negative"), "{error}");
     for (resolution, threshold) in [(-1.0, 0.0), (f64::NAN, 0.0), (1.0, -1.0)] {
         let options = LouvainOptions {
@@ -187,33 +188,54 @@ fn planted_groups_are_found_and_weights_count() {
             threshold,
             seed: 1,
         };
-        let error = louvain(&job, &graph, options).unwrap_err();
+        let error = louvain_beside(&job, &graph, options).unwrap_err();
         assert_eq!(error.kind(), Kind::Usage);
     }
 }
 
 #[test]
-fn communities_whose_edges_do_not_fit_are_refused_with_what_is_enough() {
+fn communities_whose_edges_do_not_fit_are_the_same_with_these_on_scratch() {
     let dir = tempfile::tempdir().unwrap();
     let random = &mut Random(4);
-    let edges = (0..800_000).map(|_| [0; 2].map(|_: u32| random.below(1 << 17) as u32));
+    let edges = (0..400_000).map(|_| [0; 2].map(|_: u32| random.below(1 << 15) as u32));
     let edges: Vec<[u32; 2]> = edges.collect();
-    let (path, _) = made(
-        &job(256 << 20, 2),
-        dir.path(),
-        (1 << 17, &edges),
-        &undirected(),
-    );
-    let small = job(40 << 20, 2);
-    let graph = Graph::open(&small, &path).unwrap();
-    let found = louvain(&small, &graph, LouvainOptions::default());
-    let error = found.map(|found| found.count).unwrap_err();
-    assert_eq!(error.kind(), Kind::Memory);
-    let text = error.to_string();
-    assert!(
-        text.contains("communities of the first level") && text.contains("certainly enough"),
-        "{text}"
-    );
-    drop(graph);
-    assert_eq!(small.budget.used_bytes(), 0);
+    let place = dir.path().join("place");
+    std::fs::create_dir(&place).unwrap();
+    let large = job(256 << 20, 2);
+    let (path, _) = made(&large, &place, (1 << 15, &edges), &undirected());
+    let run = |job: &Job, options: LouvainOptions| {
+        let graph = Graph::open(job, &path)?;
+        let found = louvain_beside(job, &graph, options);
+        drop(graph);
+        assert_eq!(job.budget.used_bytes(), 0);
+        let left = std::fs::read_dir(&place).unwrap().count();
+        assert_eq!(left, 2, "pairs and the graph alone are left");
+        found
+    };
+    let options = LouvainOptions {
+        threshold: 1e-2,
+        ..LouvainOptions::default()
+    };
+    let (all, device) = faulty_in("eio@1000000000", 256 << 20);
+    let found = run(&all, options).unwrap();
+    let in_memory = device.operations();
+    assert!(run(&job(38 << 20, 1), options).unwrap() == found);
+    // Each of some operations fails: a named error, or the same communities, and nothing is left.
+    let (all, device) = faulty_in("eio@1000000000", 36 << 20);
+    assert!(run(&all, options).unwrap() == found);
+    let operations = device.operations();
+    assert!(operations > in_memory + 10, "nothing went to scratch");
+    let mut failed = 0;
+    for nth in (1..operations).step_by(operations as usize / 5) {
+        let (job, _) = faulty_in(&format!("eio@{nth}"), 36 << 20);
+        match run(&job, options) {
+            Ok(again) => assert!(again == found),
+            Err(error) => {
+                failed += 1;
+                let is_named = !error.cause().is_empty() && error.kind() != Kind::Memory;
+                assert!(is_named, "{error}");
+            }
+        }
+    }
+    assert!(failed > 2, "{failed}");
 }

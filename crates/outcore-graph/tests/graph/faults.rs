@@ -6,29 +6,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use outcore::{IoMode, Job, JobOptions, Kind, Result};
+use outcore::{Job, Kind, Result};
 use outcore_graph::convert::{ConvertOptions, convert};
 use outcore_graph::edges::{ReadOptions, Relabel};
 use outcore_graph::graph::{Direction, Graph};
 use outcore_graph::kernels::{
     HitsOptions, LouvainOptions, PageRankOptions, Sampler, bfs, components, core_numbers, hits,
-    k_core, label_propagation, louvain, pagerank, personalized_pagerank, shortest_paths,
-    strong_components, triangles,
+    k_core, label_propagation, pagerank, personalized_pagerank, shortest_paths, strong_components,
+    triangles,
 };
-use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::testing::FaultDevice;
 
-use crate::common::{job, made, rmat};
+use crate::common::{faulty_in, job, louvain_beside, made, rmat};
 
 fn faulty(plan: &str) -> (Job, Arc<FaultDevice>) {
-    let os = Arc::new(OsDevice::new(IoMode::Auto));
-    let device = Arc::new(FaultDevice::new(os, plan.parse().unwrap()));
-    let options = JobOptions {
-        memory_bytes: 32 << 20,
-        threads: 2,
-        ..JobOptions::default()
-    };
-    (Job::on(options, Arc::clone(&device) as _), device)
+    faulty_in(plan, 32 << 20)
 }
 
 #[test]
@@ -118,7 +110,7 @@ const KERNELS: &[(&str, Kernel)] = &[
         shown(hits(job, graph, HitsOptions::default()))
     }),
     ("louvain", |job, graph| {
-        shown(louvain(job, graph, LouvainOptions::default()))
+        shown(louvain_beside(job, graph, LouvainOptions::default()))
     }),
     ("sample", |job, graph| {
         let degrees = graph.degrees(job, Direction::Out)?;

@@ -14,11 +14,11 @@ use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::graph::Graph;
 use outcore_graph::kernels::{
     HitsOptions, LouvainOptions, PageRankOptions, bfs, bfs_from, components, core_numbers, hits,
-    k_core, label_propagation, louvain, pagerank, personalized_pagerank, shortest_paths,
-    strong_components, triangles,
+    k_core, label_propagation, pagerank, personalized_pagerank, shortest_paths, strong_components,
+    triangles,
 };
 
-use crate::common::{Random, each_graph, job, made, rmat};
+use crate::common::{Random, each_graph, job, louvain_beside, made, rmat};
 use crate::oracle;
 
 fn plain() -> ConvertOptions {
@@ -344,7 +344,7 @@ fn results_are_the_same_for_any_threads_and_memory() {
                 strong_components(&job, &graph).unwrap(),
                 triangles(&job, &graph).ok(),
                 label_propagation(&job, &graph, 20).unwrap(),
-                louvain(&job, &graph, LouvainOptions::default()).ok(),
+                louvain_beside(&job, &graph, LouvainOptions::default()).ok(),
                 {
                     let found = hits(&job, &graph, HitsOptions::default()).unwrap();
                     let both = found.hubs.into_iter().chain(found.authorities);
@@ -409,7 +409,7 @@ fn a_state_that_does_not_fit_is_refused_with_what_it_needs() {
         strong_components(&job, &graph).unwrap_err(),
         shortest_paths(&job, &graph, 0).unwrap_err(),
         label_propagation(&job, &graph, 1).unwrap_err(),
-        louvain(&job, &graph, LouvainOptions::default()).unwrap_err(),
+        louvain_beside(&job, &graph, LouvainOptions::default()).unwrap_err(),
         hits(&job, &graph, HitsOptions::default()).unwrap_err(),
     ] {
         assert_eq!(error.kind(), Kind::Memory);

@@ -10,7 +10,7 @@
 use std::hash::Hasher;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::job::Job;
@@ -45,9 +45,18 @@ struct State {
 }
 
 impl State {
+    fn failure(&self) -> MutexGuard<'_, Option<Error>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn check(&self) -> Result<()> {
-        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.clone().map_or(Ok(()), Err)
+        self.failure().clone().map_or(Ok(()), Err)
+    }
+
+    /// Wakes up who waits for a buffer, and nobody between a look and the wait misses it.
+    fn tell(&self) {
+        drop(self.failure());
+        self.changed.notify_all();
     }
 }
 
@@ -162,14 +171,15 @@ impl AppendedFile {
 
     fn next_buffer(&mut self) -> Result<Buf> {
         loop {
-            self.state.check()?;
+            let failure = self.state.failure();
+            if let Some(error) = &*failure {
+                return Err(error.clone());
+            }
             if let Some(buf) = self.pool.take() {
                 return Ok(buf);
             }
-            let failure = &self.state.failure;
-            let guard = failure.lock().unwrap_or_else(PoisonError::into_inner);
             // Whoever has written wakes us up; a look now and then costs nothing.
-            drop(self.state.changed.wait_timeout(guard, LOOK_EVERY));
+            drop(self.state.changed.wait_timeout(failure, LOOK_EVERY));
         }
     }
 }
@@ -191,14 +201,10 @@ pub fn write_files<T>(
         let writer = spawn_scoped(scope, "outcore-append", move || {
             let done = write_all(job, volume, &received, &of_writer);
             if let Err(error) = &done {
-                let mut failure = of_writer
-                    .failure
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                *failure = Some(error.clone());
+                *of_writer.failure() = Some(error.clone());
             }
             drop(received);
-            of_writer.changed.notify_all();
+            of_writer.tell();
             done
         })?;
         let appender = Appender {
@@ -247,7 +253,7 @@ fn write_all(job: &Job, volume: &Volume, received: &Receiver<Write>, state: &Sta
                 Err(std::sync::mpsc::TryRecvError::Disconnected) => None,
                 Err(std::sync::mpsc::TryRecvError::Empty) => {
                     transfers.wait()?;
-                    state.changed.notify_all();
+                    state.tell();
                     continue;
                 }
             },
@@ -258,6 +264,6 @@ fn write_all(job: &Job, volume: &Volume, received: &Receiver<Write>, state: &Sta
         check()?;
         debug_assert_eq!(write.buf.len() % BLOCK_BYTES, 0);
         transfers.write_behind(&write.file, write.at_bytes, write.buf)?;
-        state.changed.notify_all();
+        state.tell();
     }
 }

@@ -5,6 +5,8 @@
 //! [`Produced::Overflow`] where there is none, to be called again with one that hands its bytes
 //! on whenever it is full. Results are the same both times.
 
+use std::ops::ControlFlow;
+
 use bytemuck::Pod;
 
 use super::batch::{Batch, Leaf, Sequence, Yield};
@@ -176,12 +178,27 @@ where
     fn produce(&self, _space: &mut (), batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
         let item_bytes = size_of::<S::Item>();
         if S::YIELD == Yield::Any {
-            for item in self.0.iter(batch) {
+            let mut items = self.0.iter(batch);
+            let mut next = items.next();
+            while let Some(first) = next {
                 if !out.reserve(item_bytes)? {
                     return Ok(Produced::Overflow);
                 }
-                out.free()[..item_bytes].copy_from_slice(bytemuck::bytes_of(&item));
-                out.filled(item_bytes);
+                let room = out.free();
+                let whole_bytes = room.len() / item_bytes * item_bytes;
+                let slots: &mut [S::Item] = bytemuck::cast_slice_mut(&mut room[..whole_bytes]);
+                slots[0] = first;
+                let mut filled = 1;
+                let stopped = items.try_for_each(|item| match slots.get_mut(filled) {
+                    Some(slot) => {
+                        *slot = item;
+                        filled += 1;
+                        ControlFlow::Continue(())
+                    }
+                    None => ControlFlow::Break(item),
+                });
+                next = stopped.break_value();
+                out.filled(filled * item_bytes);
             }
             return Ok(Produced::All);
         }

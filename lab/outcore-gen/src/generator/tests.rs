@@ -88,6 +88,23 @@ fn edges_of_rmat_fall_into_quarters_as_often_as_they_must_and_other_types_are_re
     let generator = Generator::new(&format("u32x2"), options).unwrap();
     generator.fill(777, &mut one);
     assert_eq!(one, bytes[777 * 8..778 * 8]);
+    // Kronecker's are the same edges by other names, each for one vertex.
+    for scale in [1, 5, 12] {
+        let plain = make("u32x2", &format!("rmat:{scale}"), 3).unwrap();
+        let named = make("u32x2", &format!("kronecker:{scale}"), 3).unwrap();
+        let ids = |bytes: &[u8]| -> Vec<u32> {
+            let (ids, _) = bytes.as_chunks();
+            ids.iter().map(|id| u32::from_le_bytes(*id)).collect()
+        };
+        let mut names = std::collections::BTreeMap::new();
+        for (id, name) in ids(&plain).into_iter().zip(ids(&named)) {
+            assert!(name < 1 << scale);
+            assert_eq!(*names.entry(id).or_insert(name), name);
+        }
+        let distinct: std::collections::BTreeSet<u32> = names.values().copied().collect();
+        assert_eq!(distinct.len(), names.len());
+        assert!(scale == 1 || names.iter().any(|(id, name)| id != name));
+    }
     for text in ["u32", "u32x3", "f32x2", "u8x2"] {
         assert!(make(text, "rmat:12", 1).is_err(), "{text}");
     }

@@ -186,10 +186,13 @@ pub(super) fn propagation(context: &Context, args: &KernelArgs, rounds: u32) -> 
     })
 }
 
-/// Communities by Louvain's method.
+/// Communities by Louvain's method, with scratch beside the output where edges between them do not fit into memory.
 pub(super) fn louvain(context: &Context, args: &KernelArgs, options: LouvainOptions) -> Result<u8> {
+    let output = args.output.as_deref().filter(|name| !is_stdout(name));
+    let beside = output.unwrap_or(&args.graph);
     run_kernel(context, args, "communities", |job, graph, _| {
-        let found = kernels::louvain(job, graph, options)?;
+        let scratch = default_scratch_dir(parent_of(beside))?;
+        let found = kernels::louvain(job, graph, &scratch, options)?;
         let told = format!(
             "{} of modularity {:.6} in {}",
             units::counted(found.count, "community"),

@@ -1,16 +1,21 @@
 //! Who is whose neighbour, with what weight, on one level of Louvain's method.
 //!
 //! Contract: on the first level these are the lists of a graph, read a run of vertices at a time; on all others the edges
-//! between communities, in memory. Weights are whole numbers: multiples of one unit ([`Units`]), so that sums of them are the
-//! same in any order. Undirected edges stand at both of their ends.
+//! between communities, in memory if they fit. If not, what fits is summed up and written to scratch, time and again; the engine
+//! sorts it all, and what it sums up to is read from there, all of it for each look at vertices. Weights are whole numbers:
+//! multiples of one unit ([`Units`]), so that sums of them are the same in any order. Undirected edges stand at both of their
+//! ends.
 //!
-//! Bounds: of a graph, a [`ListHolder`]; sixteen bytes for each end of an edge between communities.
+//! Bounds: of a graph, a [`ListHolder`]; sixteen bytes for each end of an edge between communities, in memory or on scratch, and
+//! there once more while they are sorted; those of one community, for which there is room that vertices of the first level had.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use outcore::{Error, Job, Kind, Result};
+use outcore::primitives::appended::append_to;
+use outcore::{Context, Error, Input, Job, Result, ScratchDrive};
+use outcore_io::drive::PrivateDir;
 use outcore_io::memory::Reservation;
-use outcore_io::units;
 
 use super::KERNEL;
 use crate::graph::Graph;
@@ -18,6 +23,8 @@ use crate::graph::held::{HeldLists, ListHolder, READING_BYTES, runs};
 use crate::graph::state::sums;
 
 const EDGE_BYTES: u64 = size_of::<CoarseEdge>() as u64;
+/// What writing to scratch takes.
+const WRITING_BYTES: u64 = 2 << 20;
 
 /// Makes whole numbers of weights.
 #[derive(Debug, Clone, Copy)]
@@ -81,12 +88,32 @@ impl Units {
     }
 }
 
-/// An edge between two communities, as one of them has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct CoarseEdge {
-    from: u32,
-    to: u32,
-    weight: u64,
+/// An edge between two communities, as one of them has it: that one, the other, and 64 bits of weight.
+type CoarseEdge = u128;
+
+fn coarse(from: u32, to: u32, weight: u64) -> CoarseEdge {
+    u128::from(from) << 96 | u128::from(to) << 64 | u128::from(weight)
+}
+
+fn from_of(edge: CoarseEdge) -> u32 {
+    (edge >> 96) as u32
+}
+
+fn to_of(edge: CoarseEdge) -> u32 {
+    (edge >> 64) as u32
+}
+
+fn weight_of(edge: CoarseEdge) -> u64 {
+    edge as u64
+}
+
+/// Adds the weight of `next` to `kept`, if both have the same ends. The weights of all edges are below 2^62 together.
+fn takes(kept: &mut CoarseEdge, next: CoarseEdge) -> bool {
+    let is_same = *kept >> 64 == next >> 64;
+    if is_same {
+        *kept += u128::from(weight_of(next));
+    }
+    is_same
 }
 
 /// The neighbours of one vertex.
@@ -108,7 +135,11 @@ impl Neighbours<'_> {
                     visit(*other, units.of(*weight));
                 }
             }
-            Neighbours::Coarse(edges) => edges.iter().for_each(|edge| visit(edge.to, edge.weight)),
+            Neighbours::Coarse(edges) => {
+                edges
+                    .iter()
+                    .for_each(|edge| visit(to_of(*edge), weight_of(*edge)));
+            }
         }
     }
 }
@@ -124,6 +155,12 @@ pub(super) enum Adjacency<'g> {
         /// In order.
         edges: Vec<CoarseEdge>,
         _held: Reservation,
+    },
+    /// In order, in a file that goes with the directory.
+    OnScratch {
+        path: PathBuf,
+        count: u64,
+        _dir: PrivateDir,
     },
 }
 
@@ -153,42 +190,70 @@ impl<'g> Adjacency<'g> {
                 job.control.check()?;
                 let mut rest = &edges[..];
                 for vertex in vertices {
-                    let skipped = rest.partition_point(|edge| edge.from < *vertex);
-                    let own = rest[skipped..].partition_point(|edge| edge.from == *vertex);
+                    let skipped = rest.partition_point(|edge| from_of(*edge) < *vertex);
+                    let own = rest[skipped..].partition_point(|edge| from_of(*edge) == *vertex);
                     visit(*vertex, Neighbours::Coarse(&rest[skipped..skipped + own]));
                     rest = &rest[skipped + own..];
+                }
+            }
+            Adjacency::OnScratch { .. } if vertices.is_empty() => {}
+            Adjacency::OnScratch { path, .. } => {
+                let mut wanted = vertices.iter().peekable();
+                let mut own: Vec<CoarseEdge> = Vec::new();
+                let stored = Context::of_job(job).read_inputs::<CoarseEdge>(&[Input::raw(&*path)]);
+                stored.for_each_in_order(|edges| {
+                    for edge in edges {
+                        let from = from_of(*edge);
+                        if let Some(last) = own.first().map(|edge| from_of(*edge))
+                            && last != from
+                        {
+                            visit(last, Neighbours::Coarse(&own));
+                            own.clear();
+                        }
+                        while wanted.next_if(|vertex| **vertex < from).is_some() {}
+                        if wanted.peek() == Some(&&from) {
+                            own.push(*edge);
+                        }
+                    }
+                    Ok(())
+                })?;
+                if let Some(last) = own.first() {
+                    visit(from_of(*last), Neighbours::Coarse(&own));
                 }
             }
         }
         Ok(())
     }
 
-    /// The edges between communities, which `community` names for each vertex; `inside` is told of edges within one, from
-    /// each of their ends, with the weight.
+    /// The edges between communities, which `community` names for each vertex, in memory or `scratch`; `inside` is told of
+    /// edges within one, from each of their ends, with the weight.
     ///
     /// # Errors
-    /// [`Kind::Memory`] if they do not fit; what reading fails with.
+    /// What reading and writing fail with; [`outcore::Kind::Memory`] if there is too little to sort in.
     pub(super) fn contracted(
         mut self,
-        job: &Job,
+        (job, scratch): (&Job, &Path),
         community: &[u32],
         mut inside: impl FnMut(u32, u32, u64),
     ) -> Result<Adjacency<'g>> {
         if let Adjacency::InMemory { edges, .. } = &mut self {
             for edge in edges.iter_mut() {
-                let (from, to) = (community[edge.from as usize], community[edge.to as usize]);
+                let (a, b, weight) = (from_of(*edge), to_of(*edge), weight_of(*edge));
+                let (from, to) = (community[a as usize], community[b as usize]);
                 if from == to {
-                    inside(edge.from, edge.to, edge.weight);
+                    inside(a, b, weight);
                 }
-                *edge = CoarseEdge { from, to, ..*edge };
+                *edge = coarse(from, to, weight);
             }
-            edges.retain(|edge| edge.from != edge.to);
+            edges.retain(|edge| from_of(*edge) != to_of(*edge));
             merge(edges);
             return Ok(self);
         }
-        let free_bytes = job.budget.free_bytes().saturating_sub(READING_BYTES);
+        let free_bytes = job.budget.free_bytes();
+        let free_bytes = free_bytes.saturating_sub(READING_BYTES + WRITING_BYTES);
         let ends: u64 = match &self {
             Adjacency::OnDrives { degrees, .. } => degrees.iter().map(|d| u64::from(*d)).sum(),
+            Adjacency::OnScratch { count, .. } => *count,
             Adjacency::InMemory { .. } => 0,
         };
         let most = (free_bytes / EDGE_BYTES).min(ends);
@@ -196,7 +261,8 @@ impl<'g> Adjacency<'g> {
             .budget
             .reserve("edges between communities", most * EDGE_BYTES)?;
         let mut edges: Vec<CoarseEdge> = Vec::with_capacity(most as usize);
-        let mut is_full = false;
+        let mut spilled = Spilled::default();
+        let mut failure = None;
         let all: Vec<u32> = (0..community.len() as u32).collect();
         self.each(job, &all, |vertex, neighbours| {
             let from = community[vertex as usize];
@@ -205,51 +271,120 @@ impl<'g> Adjacency<'g> {
                 if from == to {
                     return inside(vertex, other, weight);
                 }
-                if edges.len() as u64 == most && !is_full {
+                if edges.len() as u64 == most {
                     merge(&mut edges);
                     // Merging again and again would take for ever.
-                    is_full = edges.len() as u64 > most - most / 4;
+                    if edges.len() as u64 > most - most / 4 && failure.is_none() {
+                        failure = spilled.take((job, scratch), &mut edges).err();
+                    }
+                    if failure.is_some() {
+                        edges.clear();
+                    }
                 }
-                if !is_full {
-                    edges.push(CoarseEdge { from, to, weight });
-                }
+                edges.push(coarse(from, to, weight));
             });
         })?;
-        if is_full {
-            return Err(too_many(job, ends, most));
+        if let Some(error) = failure {
+            return Err(error);
         }
         merge(&mut edges);
-        edges.shrink_to_fit();
-        drop((gathering, self));
-        let bytes = edges.len() as u64 * EDGE_BYTES;
-        Ok(Adjacency::InMemory {
-            _held: job.budget.reserve("edges between communities", bytes)?,
-            edges,
-        })
+        if spilled.paths.is_empty() {
+            edges.shrink_to_fit();
+            drop((gathering, self));
+            let bytes = edges.len() as u64 * EDGE_BYTES;
+            return Ok(Adjacency::InMemory {
+                _held: job.budget.reserve("edges between communities", bytes)?,
+                edges,
+            });
+        }
+        spilled.take((job, scratch), &mut edges)?;
+        drop((edges, gathering, self));
+        spilled.summed(job)
     }
+}
+
+/// Edges on scratch, in several files.
+#[derive(Default)]
+struct Spilled {
+    dir: Option<PrivateDir>,
+    paths: Vec<PathBuf>,
+}
+
+impl Spilled {
+    /// Writes the edges, and empties them.
+    fn take(&mut self, (job, scratch): (&Job, &Path), edges: &mut Vec<CoarseEdge>) -> Result<()> {
+        let dir = match self.dir.take() {
+            Some(dir) => dir,
+            None => {
+                job.device.sweep_private_dirs(scratch)?;
+                job.device.make_private_dir(scratch)?
+            }
+        };
+        let path = absolute(&dir).join(format!("part-{}", self.paths.len()));
+        self.dir = Some(dir);
+        append_to(job, &path, |file| file.append(bytemuck::cast_slice(edges)))?;
+        self.paths.push(path);
+        edges.clear();
+        Ok(())
+    }
+
+    /// All of them in order, those of the same ends together; in memory, if they fit there.
+    fn summed<'g>(mut self, job: &Job) -> Result<Adjacency<'g>> {
+        let Some(dir) = self.dir.take() else {
+            return Err(Error::usage(KERNEL, "nothing is on scratch"));
+        };
+        let root = absolute(&dir);
+        let path = root.join(format!("part-{}", self.paths.len()));
+        let mut sorting = job.clone();
+        sorting.options.drives = vec![ScratchDrive::new(&root)];
+        let inputs: Vec<Input> = self.paths.iter().map(Input::raw).collect();
+        let sorted = Context::of_job(&sorting).read_inputs::<CoarseEdge>(&inputs);
+        let count = append_to(job, &path, |file| {
+            let (mut kept, mut count) = (None, 0);
+            let mut end = |edge: CoarseEdge| {
+                count += 1;
+                file.append(bytemuck::bytes_of(&edge))
+            };
+            sorted.sort().for_each_in_order(|edges| {
+                edges.iter().try_for_each(|edge| {
+                    if kept.as_mut().is_some_and(|kept| takes(kept, *edge)) {
+                        return Ok(());
+                    }
+                    kept.replace(*edge).map_or(Ok(()), &mut end)
+                })
+            })?;
+            kept.map_or(Ok(()), end)?;
+            Ok(count)
+        })?;
+        self.paths
+            .iter()
+            .try_for_each(|path| job.device.remove(path))?;
+        let bytes = count * EDGE_BYTES;
+        let left_bytes = job.budget.free_bytes().saturating_sub(READING_BYTES);
+        if bytes > left_bytes {
+            return Ok(Adjacency::OnScratch {
+                path,
+                count,
+                _dir: dir,
+            });
+        }
+        let held = job.budget.reserve("edges between communities", bytes)?;
+        let mut edges = Vec::with_capacity(count as usize);
+        let stored = Context::of_job(job).read_inputs::<CoarseEdge>(&[Input::raw(&path)]);
+        stored.for_each_in_order(|some| {
+            edges.extend_from_slice(some);
+            Ok(())
+        })?;
+        Ok(Adjacency::InMemory { edges, _held: held })
+    }
+}
+
+fn absolute(dir: &PrivateDir) -> PathBuf {
+    std::path::absolute(dir.path()).unwrap_or_default()
 }
 
 /// Puts edges in order, and those of the same ends together.
 fn merge(edges: &mut Vec<CoarseEdge>) {
     edges.sort_unstable();
-    edges.dedup_by(|next, kept| {
-        let is_same = (next.from, next.to) == (kept.from, kept.to);
-        if is_same {
-            kept.weight += next.weight;
-        }
-        is_same
-    });
-}
-
-fn too_many(job: &Job, ends: u64, most: u64) -> Error {
-    let cause = format!(
-        "the communities of the first level have more than {} edges between them, which do not fit into memory",
-        units::count(most / 2)
-    );
-    let held_bytes = job.budget.used_bytes() - most * EDGE_BYTES;
-    let enough = (held_bytes + ends * EDGE_BYTES + READING_BYTES).next_multiple_of(1 << 20);
-    Error::new(Kind::Memory, KERNEL, cause).hint(format!(
-        "allow more with --memory; {} are certainly enough",
-        units::bytes(enough)
-    ))
+    edges.dedup_by(|next, kept| takes(kept, *next));
 }

@@ -16,6 +16,8 @@
 
 mod adjacency;
 
+use std::path::Path;
+
 use outcore::{Error, Job, Result};
 
 use super::propagation::call_by_smallest;
@@ -68,9 +70,14 @@ pub struct Partition {
 ///
 /// # Errors
 /// [`outcore::Kind::Usage`] for a directed graph, negative weights and options that make no sense;
-/// [`outcore::Kind::Memory`] if the state does not fit, or the edges between the communities of the first level; what reading
-/// fails with.
-pub fn louvain(job: &Job, graph: &Graph, options: LouvainOptions) -> Result<Partition> {
+/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with, and writing edges between communities to
+/// `scratch`.
+pub fn louvain(
+    job: &Job,
+    graph: &Graph,
+    scratch: &Path,
+    options: LouvainOptions,
+) -> Result<Partition> {
     check(graph, options)?;
     let vertices = graph.vertices();
     let set_bytes = vertices.div_ceil(8) as u64;
@@ -103,10 +110,11 @@ pub fn louvain(job: &Job, graph: &Graph, options: LouvainOptions) -> Result<Part
             *label = level.community[*label as usize];
         }
         let inner = &mut level.inner;
-        adjacency = adjacency.contracted(job, &level.community, |vertex, other, weight| {
-            // Others are met from both of their ends.
-            inner[vertex as usize] += if vertex == other { 2 * weight } else { weight };
-        })?;
+        adjacency =
+            adjacency.contracted((job, scratch), &level.community, |vertex, other, weight| {
+                // Others are met from both of their ends.
+                inner[vertex as usize] += if vertex == other { 2 * weight } else { weight };
+            })?;
         level = level.contracted();
         let now = level.modularity();
         levels += 1;

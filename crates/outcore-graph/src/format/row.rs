@@ -1,0 +1,194 @@
+//! Rows of tiles: edges that come by row are put in order by column, as tiles have them.
+//!
+//! Contract: a [`TileRow`] takes edges in the order of (row, column), which is that of lists, and hands those of one row of
+//! tiles to the [`TilePacker`] tile by tile. It holds [`WORDS_MAX`] words of edges: a row of tiles that has more comes
+//! in several parts, each in order, so a hub takes no more memory than others. Where parts end depends on the edges
+//! alone. So tiles and lists come from one sort, in which no edge has a key for tiles.
+//!
+//! Bounds: [`TileRow::bytes`]; a copy of each edge, and a sort of the tiles of a part that have edges.
+
+use outcore_io::Result;
+
+use super::tile::{Emit, LOCAL_BITS, TilePacker};
+
+/// Words of edges that are held: 4 MiB.
+const WORDS_MAX: usize = 1 << 20;
+/// Words of a block, which has edges of one tile: a cache line.
+const BLOCK_WORDS: usize = 16;
+const BLOCKS_MAX: usize = WORDS_MAX / BLOCK_WORDS;
+
+/// The edges of a tile: blocks that are linked, in order.
+#[derive(Debug, Clone, Copy, Default)]
+struct Chain {
+    first_block: u32,
+    /// Where the next word goes; at the border of a block, or 0, that is into a block to come.
+    next_word: u32,
+}
+
+/// Edges of one row of tiles, by tile.
+#[derive(Debug)]
+pub(crate) struct TileRow {
+    packer: TilePacker,
+    is_weighted: bool,
+    /// The number of the row of tiles.
+    row: u32,
+    /// Of each column of tiles.
+    chains: Vec<Chain>,
+    /// Columns that have edges.
+    columns: Vec<u32>,
+    /// Blocks one after another; the first is no chain's.
+    words: Vec<u32>,
+    /// Of each block, the next one of its tile.
+    links: Vec<u32>,
+}
+
+impl TileRow {
+    /// Of a graph of this many vertices.
+    pub(crate) fn new(id: u64, vertices: u64, is_weighted: bool) -> Self {
+        TileRow {
+            packer: TilePacker::new(id, is_weighted),
+            is_weighted,
+            row: 0,
+            chains: vec![Chain::default(); columns_of(vertices)],
+            columns: Vec::new(),
+            words: vec![0; BLOCK_WORDS],
+            links: vec![0],
+        }
+    }
+
+    /// Memory that it takes, at most.
+    pub(crate) fn bytes(vertices: u64) -> u64 {
+        let column_bytes = size_of::<Chain>() + size_of::<u32>();
+        let block_bytes = (BLOCK_WORDS + 1) * size_of::<u32>();
+        (columns_of(vertices) * column_bytes + (BLOCKS_MAX + 1) * block_bytes) as u64
+    }
+
+    /// Adds an edge, after those before it in order.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        (row, column, weight): (u32, u32, f32),
+        emit: &mut Emit<'_>,
+    ) -> Result<()> {
+        if row >> LOCAL_BITS != self.row {
+            self.pack(emit)?;
+            self.row = row >> LOCAL_BITS;
+        }
+        let tile = (column >> LOCAL_BITS) as usize;
+        if (self.chains[tile].next_word as usize).is_multiple_of(BLOCK_WORDS) {
+            self.begin_block(tile, emit)?;
+        }
+        let chain = &mut self.chains[tile];
+        let at = chain.next_word as usize;
+        self.words[at] = row & 0xFFFF | column << LOCAL_BITS;
+        chain.next_word += 1;
+        if self.is_weighted {
+            self.words[at + 1] = weight.to_bits();
+            chain.next_word += 1;
+        }
+        Ok(())
+    }
+
+    /// Gives the tile another block.
+    #[cold]
+    fn begin_block(&mut self, tile: usize, emit: &mut Emit<'_>) -> Result<()> {
+        if self.links.len() > BLOCKS_MAX {
+            self.pack(emit)?;
+        }
+        let block = self.links.len() as u32;
+        let chain = &mut self.chains[tile];
+        match chain.next_word {
+            0 => {
+                chain.first_block = block;
+                self.columns.push(tile as u32);
+            }
+            next => self.links[next as usize / BLOCK_WORDS - 1] = block,
+        }
+        chain.next_word = block * BLOCK_WORDS as u32;
+        self.links.push(0);
+        self.words.resize(self.links.len() * BLOCK_WORDS, 0);
+        Ok(())
+    }
+
+    /// Hands all that is held to the packer.
+    fn pack(&mut self, emit: &mut Emit<'_>) -> Result<()> {
+        self.columns.sort_unstable();
+        for column in self.columns.drain(..) {
+            let chain = std::mem::take(&mut self.chains[column as usize]);
+            let tile = self.row | column << LOCAL_BITS;
+            let end = chain.next_word as usize;
+            let last_block = (end - 1) / BLOCK_WORDS;
+            let mut block = chain.first_block as usize;
+            while block != last_block {
+                let from = block * BLOCK_WORDS;
+                let words = &self.words[from..from + BLOCK_WORDS];
+                self.packer.extend(tile, words, emit)?;
+                block = self.links[block] as usize;
+            }
+            let words = &self.words[block * BLOCK_WORDS..end];
+            self.packer.extend(tile, words, emit)?;
+        }
+        self.words.truncate(BLOCK_WORDS);
+        self.links.truncate(1);
+        Ok(())
+    }
+
+    /// Ends the last chunk; gives the number of chunks.
+    pub(crate) fn finish(&mut self, emit: &mut Emit<'_>) -> Result<u64> {
+        self.pack(emit)?;
+        self.packer.finish(emit)
+    }
+}
+
+fn columns_of(vertices: u64) -> usize {
+    vertices.div_ceil(1 << LOCAL_BITS) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::tile::read_chunk;
+
+    /// Each edge comes once, and a part of a row has its tiles in order, however many edges the row has.
+    #[test]
+    fn a_row_with_more_edges_than_are_held_comes_in_parts_that_are_in_order() {
+        for is_weighted in [false, true] {
+            let (vertices, mut chunks) = (5u32 << LOCAL_BITS, Vec::new());
+            let mut row = TileRow::new(7, vertices.into(), is_weighted);
+            let mut emit = |chunk: &[u8]| {
+                chunks.push(bytemuck::pod_collect_to_vec::<u8, u32>(chunk));
+                Ok(())
+            };
+            // Hubs of the first row of tiles, whose neighbours are in all columns; and a row behind with few edges.
+            let hub = (9..14).flat_map(|at| (0..vertices).map(move |column| (at, column)));
+            let edges: Vec<(u32, u32)> = hub.chain([(70_000, 3), (70_000, 300_000)]).collect();
+            for (index, (at, column)) in edges.iter().enumerate() {
+                row.push((*at, *column, index as f32), &mut emit).unwrap();
+            }
+            let count = row.finish(&mut emit).unwrap();
+            assert_eq!(count, chunks.len() as u64);
+            let (mut found, mut tiles) = (Vec::new(), Vec::new());
+            for (number, chunk) in (0..).zip(&chunks) {
+                let what = (7, number, is_weighted);
+                let read = read_chunk(bytemuck::cast_slice(chunk), what, |segment| {
+                    tiles.push((segment.row_base, segment.column_base));
+                    let edges = segment.weighted_edges();
+                    found.extend(edges.map(|(a, b, weight)| (a as u32, b as u32, weight as u32)));
+                    Ok(())
+                });
+                assert!(read.unwrap().is_some());
+            }
+            let parts = tiles.windows(2).filter(|pair| pair[1] < pair[0]).count();
+            assert!((1..4).contains(&parts), "{parts}");
+            assert_eq!(tiles.last(), Some(&(65_536, 262_144)));
+            found.sort_unstable();
+            let weight = |index: usize| if is_weighted { index as f32 as u32 } else { 1 };
+            let wanted: Vec<_> = edges
+                .iter()
+                .enumerate()
+                .map(|(i, e)| (e.0, e.1, weight(i)))
+                .collect();
+            assert!(found == wanted);
+        }
+    }
+}
