@@ -17,7 +17,7 @@ const ROOMS: [(&str, &[&[&str]]); 6] = [
         "crates/outcore-io/",
         &[
             &[
-                "error", "units", "config", "checksum", "metadata", "threads",
+                "error", "units", "config", "checksum", "metadata", "nodes", "threads",
             ],
             &["memory"],
             &["drive"],
