@@ -19,11 +19,11 @@ use std::sync::Arc;
 
 use super::SPARE_SLOTS;
 use super::fetch::slack_bytes;
-use super::line_rule::PREFIX_WORDS;
+use super::item_rule::PREFIX_WORDS;
 use super::shape::{BLOCKS_WANTED, block_units, entry_bytes};
 use super::types::{BuildOptions, LineType};
 use crate::ends::open_inputs;
-use crate::ends::{Input, PhasePlan, predicted_text};
+use crate::ends::{Forecast, Input, PhasePlan, predicted_text};
 use crate::job::{Job, JobSize};
 use crate::partition::plan::plan_within;
 use crate::sort::in_memory::entries_bytes;
@@ -63,11 +63,11 @@ const LINES_SPARE: u64 = 1024;
 pub struct ViewSize {
     /// How much there is to sort, and with what.
     pub job: JobSize,
-    /// Size of a record; 1 for lines.
+    /// Size of a record; 1 for lines and rows.
     pub record_bytes: usize,
     /// Whether records are scalars.
     pub is_scalar: bool,
-    /// How long lines are, if records are lines.
+    /// How long lines or rows are, if records are some.
     pub lines: Option<LineLengths>,
     /// Keep in memory what fits, for who reads the view next.
     pub keeps_runs: bool,
@@ -75,13 +75,15 @@ pub struct ViewSize {
     pub run_bytes: Option<u64>,
 }
 
-/// Lengths of lines, as a sample tells them.
+/// Lengths of lines or rows, as a sample tells them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineLengths {
-    /// Bytes of a line with its terminator.
+    /// Bytes of a line with its terminator, or of a row with its length.
     pub line_bytes: u64,
     /// Bytes of a key, if that is not the line.
     pub key_bytes: Option<u64>,
+    /// Of rows that somebody makes: the bytes that are read for them.
+    pub made_of_bytes: Option<u64>,
 }
 
 impl LineLengths {
@@ -89,6 +91,7 @@ impl LineLengths {
         LineLengths {
             line_bytes: (size.line_bytes as u64).max(1),
             key_bytes: (size.key_bytes > 0.0).then(|| size.key_bytes.ceil() as u64),
+            made_of_bytes: None,
         }
     }
 
@@ -199,17 +202,49 @@ impl ViewSize {
 /// # Errors
 /// [`Kind::Memory`](crate::Kind::Memory) with one that would do, if the memory is too little for records of that size.
 pub fn plan_view(size: ViewSize) -> Result<ViewPlan> {
-    plan_with(size, |size| {
-        // The index of everything takes an eighth of the memory at most.
-        let blocks_max = (size.memory_bytes / 8 / size.entry_bytes()).max(1);
-        let least_bytes = (size.data_bytes / blocks_max).next_power_of_two();
-        // Slots for blocks of long lines shall not take all of it.
-        let share_bytes = size.memory_bytes / 1024;
-        let lines_bytes = size.lines.map_or(0, |lines| BLOCK_LINES * lines.line_bytes);
-        let lines_bytes = lines_bytes.min(share_bytes);
-        let wanted_bytes = least_bytes.max(lines_bytes).saturating_mul(BLOCKS_WANTED);
-        block_units(size.record_bytes, size.data_bytes.max(wanted_bytes))
+    plan_with(size, block_units_for)
+}
+
+/// Units of a block for data of that size.
+fn block_units_for(size: &ViewSize) -> u64 {
+    // The index of everything takes an eighth of the memory at most.
+    let blocks_max = (size.memory_bytes / 8 / size.entry_bytes()).max(1);
+    let least_bytes = (size.data_bytes / blocks_max).next_power_of_two();
+    // Slots for blocks of long lines shall not take all of it.
+    let share_bytes = size.memory_bytes / 1024;
+    let lines_bytes = size.lines.map_or(0, |lines| BLOCK_LINES * lines.line_bytes);
+    let lines_bytes = lines_bytes.min(share_bytes);
+    let wanted_bytes = least_bytes.max(lines_bytes).saturating_mul(BLOCKS_WANTED);
+    block_units(size.record_bytes, size.data_bytes.max(wanted_bytes))
+}
+
+/// The plan for runs of rows that somebody makes: each thread fills an area, sorts it and writes it from there. In blocks of
+/// `block_units`, if that is given.
+pub(super) fn plan_rows(size: ViewSize, block_units: Option<u64>) -> Result<ViewPlan> {
+    let lines = size.lines.map_or(1, |lines| lines.line_bytes);
+    let items = rows_text(size.job.data_bytes, lines);
+    plan_within(size.job, ("plan view", &items), |job| {
+        let threads = job.threads.max(1);
+        let size = ViewSize {
+            job: JobSize { threads, ..job },
+            ..size
+        };
+        let block_units = block_units.unwrap_or_else(|| block_units_for(&size));
+        (1..=threads).rev().find_map(|threads| {
+            let busy = Busy {
+                threads,
+                drives: 0,
+                rounds: 1,
+            };
+            plan_for(size, block_units, busy)
+        })
     })
+}
+
+/// What is planned for, in words.
+fn rows_text(data_bytes: u64, row_bytes: u64) -> String {
+    let rows = data_bytes / row_bytes.max(1);
+    format!("in about {} rows", units::count(rows))
 }
 
 /// The plan for further runs of a view whose blocks have this many records.
@@ -324,7 +359,13 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
     // Data that fit several areas are spread evenly, so that all threads have some; who reads them has few runs to merge.
     let records = size.data_bytes / record_bytes;
     if records <= run_records * areas {
-        let runs = records.div_ceil(run_records).max(threads + 2);
+        // Rows fill areas as they come: more runs would keep no thread busy.
+        let spread = if busy.drives == 0 {
+            threads
+        } else {
+            threads + 2
+        };
+        let runs = records.div_ceil(run_records).max(spread);
         run_records = records.div_ceil(runs).max(1).min(run_records);
     }
     if let Some(run_bytes) = size.run_bytes {
@@ -396,6 +437,23 @@ impl ViewPlan {
         let reader_bytes = slots * slot_bytes(&self.size, self.block_records);
         let is_little = reader_bytes <= self.size.memory_bytes / 4;
         self.merges.len() == other.merges.len() && (is_little || self.runs <= other.runs)
+    }
+
+    /// Whether the runs can be those of the view, even if they become more than planned by a quarter and one a thread.
+    pub(super) fn may_be_last(&self) -> bool {
+        let slot_bytes = slot_bytes(&self.size, self.block_records);
+        let runs = self.runs + self.runs / 4 + self.sort_threads as u64;
+        merges(self.size, slot_bytes, runs).is_some_and(|merges| merges.is_empty())
+    }
+
+    /// The error for runs that became more than a reader can merge.
+    pub(super) fn too_many_runs(&self) -> Error {
+        let cause = format!(
+            "{} runs, which is more than was planned for and can be read in {}",
+            self.runs,
+            units::bytes(self.size.memory_bytes)
+        );
+        Error::new(Kind::Memory, "sort rows", cause).hint("allow more with --memory")
     }
 
     /// The longest line.
@@ -487,10 +545,14 @@ impl ViewPlan {
             seconds: Some(seconds),
         };
         self.phases = vec![phase("sort runs", moving.max(computing))];
+        if let Some(made_of_bytes) = size.lines.and_then(|lines| lines.made_of_bytes) {
+            self.phases[0].read_bytes = Forecast::About(made_of_bytes);
+        }
         self.phases
             .extend(self.merges.iter().map(|_| phase("merge runs", moving)));
         let moves = self.phases.len() as u64;
-        self.predicted_read_bytes = moves * read_bytes;
+        let first_bytes = self.phases[0].read_bytes.bytes().unwrap_or(read_bytes);
+        self.predicted_read_bytes = first_bytes + (moves - 1) * read_bytes;
         self.predicted_written_bytes = moves * written_bytes;
         self.predicted_seconds = self.phases.iter().filter_map(|phase| phase.seconds).sum();
     }
@@ -506,7 +568,14 @@ impl fmt::Display for ViewPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = &self.size;
         let what = match size.lines {
-            Some(lines) => format!("lines of about {} bytes", lines.line_bytes),
+            Some(lines) => {
+                let noun = if lines.made_of_bytes.is_some() {
+                    "rows"
+                } else {
+                    "lines"
+                };
+                format!("{noun} of about {} bytes", lines.line_bytes)
+            }
             None => format!("{}-byte records", size.record_bytes),
         };
         writeln!(
@@ -638,6 +707,7 @@ mod tests {
                 let lines = LineLengths {
                     line_bytes,
                     key_bytes,
+                    made_of_bytes: None,
                 };
                 let size = ViewSize {
                     record_bytes: 1,
