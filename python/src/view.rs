@@ -58,6 +58,7 @@ impl View {
         let (name, record_bytes, terminator) = match &info.what {
             ViewType::Records(format) => (format.to_string(), format.record_bytes(), None),
             ViewType::Lines(lines) => ("lines".to_string(), 0, Some(lines.terminator)),
+            ViewType::Rows(_) => ("table".to_string(), 0, None),
         };
         // What NumPy has no dtype for is bytes to it.
         let header = info

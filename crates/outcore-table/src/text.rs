@@ -1,6 +1,7 @@
 //! Rows of a table as text, for people to look at and for tools that take lines.
 //!
-//! Contract: [`print`] gives a line with the names of the columns, and one a row, with tabs between. Tabs, ends of lines and
+//! Contract: [`print`] gives a line with the names of the columns, and one a row, with tabs between; so do [`add_header`] and
+//! [`add_rows`] of what is in memory. Tabs, ends of lines and
 //! backslashes inside of values are written as `\\t`, `\\n`, `\\r` and `\\\\`; null is written as nothing, as in CSV. No more is
 //! read than is asked for.
 //!
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 
 use arrow_array::RecordBatch;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::Schema;
 use outcore::Job;
 use outcore_io::Result;
 
@@ -34,10 +36,7 @@ pub fn print(
 ) -> Result<(u64, u64)> {
     let input = TableInput::open(job, inputs, reads)?;
     let mut text = String::new();
-    let names = input.schema().fields().iter();
-    let names: Vec<String> = names.map(|field| escaped(field.name())).collect();
-    text += &names.join("\t");
-    text.push('\n');
+    add_header(&mut text, input.schema());
     take(&text)?;
     let mut reader = input.reader(job.budget.free_bytes() / 2)?;
     let mut printed = 0;
@@ -64,7 +63,19 @@ pub fn print(
     Ok((printed, input.read_bytes()))
 }
 
-fn add_rows(text: &mut String, batch: &RecordBatch) -> Result<()> {
+/// Appends the line with the names of the columns.
+pub fn add_header(text: &mut String, schema: &Schema) {
+    let names = schema.fields().iter();
+    let names: Vec<String> = names.map(|field| escaped(field.name())).collect();
+    *text += &names.join("\t");
+    text.push('\n');
+}
+
+/// Appends a line for each row of `batch`.
+///
+/// # Errors
+/// Corrupt: a value that cannot be shown.
+pub fn add_rows(text: &mut String, batch: &RecordBatch) -> Result<()> {
     let options = FormatOptions::default();
     let columns = batch.columns().iter();
     let columns = columns.map(|column| ArrayFormatter::try_new(column, &options));

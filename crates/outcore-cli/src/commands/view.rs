@@ -5,6 +5,7 @@
 //! quietly when its reader goes away; `mount` ends with 0 when it is interrupted, after it has
 //! unmounted.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -32,9 +33,10 @@ use serde_json::{Value, json};
 
 use crate::cli::view::{
     ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewCommand, ViewMaterializeArgs, ViewMountArgs,
-    ViewVerifyArgs,
+    ViewRangeArgs, ViewVerifyArgs,
 };
 use crate::cli::{DriveArgs, RecordArgs, ResourceArgs, TraceArgs};
+use crate::commands::table;
 use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, rate_text, rates_json};
 use crate::pipe::CLOSED_PIPE;
@@ -46,8 +48,8 @@ mod found;
 
 use found::Found;
 
-const BUILD: [Weight; 2] = [("sort runs", 1.0), ("merge runs", 1.0)];
-const MERGE: [Weight; 1] = [("merge", 1.0)];
+pub(crate) const BUILD: [Weight; 2] = [("sort runs", 1.0), ("merge runs", 1.0)];
+pub(crate) const MERGE: [Weight; 1] = [("merge", 1.0)];
 
 /// Whether a command's data go to standard output.
 pub(crate) fn takes_stdout(command: &ViewCommand) -> bool {
@@ -80,7 +82,7 @@ fn load(args: &ResourceArgs, drives: &DriveArgs) -> Result<Resources> {
 
 /// The means on a device that records, if that is wanted. Nothing of the view in `dir` is replaced by
 /// the trace.
-fn recorded(
+pub(crate) fn recorded(
     context: &Context,
     resources: Resources,
     (flags, dir): (&RecordArgs, &Path),
@@ -126,6 +128,7 @@ fn noun(what: &ViewType) -> &'static str {
         ViewType::Records(_) => "records",
         ViewType::Lines(lines) if is_csv(lines) => "records of CSV",
         ViewType::Lines(_) => "lines",
+        ViewType::Rows(_) => "rows",
     }
 }
 
@@ -137,12 +140,21 @@ fn type_name(what: &ViewType) -> String {
     match what {
         ViewType::Records(format) => format.to_string(),
         ViewType::Lines(_) => "lines".to_string(),
+        ViewType::Rows(_) => "table".to_string(),
     }
 }
 
 fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     let started = Instant::now();
     let resources = load(&args.resources, &args.drives)?;
+    let tables = args.tables.to_tables();
+    let flags = args.text.text_flags(args.order.separator()?);
+    if table::is_text_meant(&tables, &flags, &args.inputs, None)
+        || (!args.takes_bytes() && table::is_meant(context, &args.inputs)?)
+    {
+        return table::view_build(context, args, (resources, &tables));
+    }
+    table::check_no_table(&tables)?;
     let sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     if args.dry_run {
         inputs::refuse_streams(&sources, "plan view")?;
@@ -216,6 +228,11 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     context.files.refuse_change(&args.dir)?;
     check_dir("open view", &args.dir)?;
     let resources = load(&args.resources, &args.drives)?;
+    let known = view::open(&resources.job(Vec::new()), &args.dir)?;
+    if known.what().rows().is_some() {
+        return table::view_append(context, args, (resources, known));
+    }
+    drop(known);
     let sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     let kept = Kept {
         sources: &sources,
@@ -251,7 +268,7 @@ fn count_copies(built: &mut BuildSummary, spool: Option<Spool>) {
     built.written_bytes += spool.map_or(0, |spool| spool.written_bytes);
 }
 
-fn begin(context: &Context, job: &Job, inputs: &[PathBuf], dir: &Path) {
+pub(crate) fn begin(context: &Context, job: &Job, inputs: &[PathBuf], dir: &Path) {
     let names = inputs.iter().map(|path| path.display().to_string());
     context.reporter.event(
         "begin",
@@ -279,7 +296,7 @@ fn plan_json(plan: &ViewPlan) -> Value {
     })
 }
 
-fn summarise_built(
+pub(crate) fn summarise_built(
     context: &Context,
     resources: &Resources,
     started: Instant,
@@ -306,7 +323,7 @@ fn summarise_built(
     context.reporter.summary(&summary);
 }
 
-fn tell_built(
+pub(crate) fn tell_built(
     context: &Context,
     (started, is_explained): (Instant, bool),
     view: &SortedView,
@@ -335,20 +352,10 @@ fn tell_built(
 fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
     let place = (&*args.dir, args.explain);
     let (resources, view) = open(context, &args.resources, &args.trace, place)?;
-    let records = view.len();
-    let wanted = match (&args.range, &args.from_key, &args.to_key) {
-        (None, None, None) => None,
-        (Some(text), ..) => Some(range(text, records)?),
-        (None, from_key, to_key) => {
-            let rank = |text: &Option<String>, default: u64| -> Result<u64> {
-                let Some(text) = text else { return Ok(default) };
-                let record = key_of(text, view.what())?;
-                view.reader(view.reader_bytes(1))?.seek_key(&record)
-            };
-            let from = rank(from_key, 0)?;
-            Some(from..rank(to_key, records)?.max(from))
-        }
-    };
+    if view.what().rows().is_some() {
+        return table::view_cat(context, args, view);
+    }
+    let wanted = wanted(&view, &args.range)?;
     if args.explain {
         let all = 0..view.len();
         let phase = view.plan_write(wanted.clone().unwrap_or(all))?;
@@ -357,11 +364,47 @@ fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
     copy_out(context, &resources, &view, wanted, (None, args.explain))
 }
 
+/// The ranks of the records that are asked for; nothing if all are.
+fn wanted(view: &SortedView, args: &ViewRangeArgs) -> Result<Option<Range<u64>>> {
+    let find = |text: &str| {
+        let record = key_of(text, view.what())?;
+        let rank = |counts_equal| {
+            let (ranks, _) = view.lookup(&[&record], counts_equal)?;
+            Ok(ranks.first().copied().unwrap_or(0))
+        };
+        Ok(rank(false)?..rank(true)?)
+    };
+    wanted_by(args, view.len(), find)
+}
+
+/// The same where `find` has the ranks of the records of a key.
+pub(crate) fn wanted_by(
+    args: &ViewRangeArgs,
+    records: u64,
+    find: impl Fn(&str) -> Result<Range<u64>>,
+) -> Result<Option<Range<u64>>> {
+    if let Some(text) = &args.range {
+        return range(text, records).map(Some);
+    }
+    if let Some(text) = &args.key {
+        return find(text).map(Some);
+    }
+    if args.from_key.is_none() && args.to_key.is_none() {
+        return Ok(None);
+    }
+    let rank = |text: &Option<String>, default: u64| match text {
+        None => Ok(default),
+        Some(text) => Ok(find(text)?.start),
+    };
+    let from = rank(&args.from_key, 0)?;
+    Ok(Some(from..rank(&args.to_key, records)?.max(from)))
+}
+
 /// Fails if records would go to a terminal.
 fn refuse_terminal(what: &ViewType) -> Result<()> {
     let holds = match what {
         ViewType::Records(_) => Holds::Records,
-        ViewType::Lines(_) => Holds::Lines,
+        ViewType::Lines(_) | ViewType::Rows(_) => Holds::Lines,
     };
     output::check_terminal(&Target::Pipe(None), holds, Consent::default())
 }
@@ -440,7 +483,7 @@ fn tell_written(
 }
 
 /// Shows what a read of a view will take.
-fn show_plan(context: &Context, view: &SortedView, steps: &str, phase: PhasePlan) {
+pub(crate) fn show_plan(context: &Context, view: &SortedView, steps: &str, phase: PhasePlan) {
     let options = &view.job().options;
     let plan = PassPlan {
         steps: steps.to_string(),
@@ -472,6 +515,7 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
     };
     let order_name = match &info.what {
         ViewType::Lines(lines) => Some(OrderSpec::of_name(&lines.order_name)?.to_string()),
+        ViewType::Rows(_) => Some(table::view_order(&view)?),
         ViewType::Records(_) => None,
     };
     let what = match &order_name {
@@ -562,7 +606,12 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
     };
     let name = context.files.output(&args.output, args.force)?;
     let dir = context.files.copied(&args.dir)?;
-    let holds = match view::open(&resources.job(Vec::new()), &dir)?.format() {
+    let known = view::open(&resources.job(Vec::new()), &dir)?;
+    if known.what().rows().is_some() {
+        drop(known);
+        return table::view_materialize(context, args, (resources, &dir));
+    }
+    let holds = match known.format() {
         Some(_) => Holds::Records,
         None => Holds::Lines,
     };
@@ -577,8 +626,10 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
     let resources = resources.measuring(args.explain);
     let job = resources.job_at(resources.named_drives(0)?, &dir);
     let view = view::open(&job, &dir)?;
+    let wanted = wanted(&view, &args.range)?;
     if args.explain {
-        let phase = view.plan_write(0..view.len())?;
+        let all = 0..view.len();
+        let phase = view.plan_write(wanted.clone().unwrap_or(all))?;
         show_plan(context, &view, "read view -> materialize", phase);
     }
     let open = |path: Option<&Path>| pipe::open(path, &job.control);
@@ -592,7 +643,10 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
     };
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let written = watch(reporter, interrupt, &job.control, &MERGE, || {
-        pending.finish(view.write_file(&output, args.force))
+        pending.finish(match wanted {
+            None => view.write_file(&output, args.force),
+            Some(range) => view.write_to(range, &output, args.force),
+        })
     })?;
     tell_written(context, &resources, &view, &written, (None, args.explain));
     Ok(0)
@@ -610,10 +664,17 @@ fn run_mount(context: &Context, args: &ViewMountArgs) -> Result<u8> {
     let started = Instant::now();
     let (resources, view) = open(context, &args.resources, &args.trace, (&args.dir, false))?;
     let name = match (&args.name, view.what()) {
-        (Some(name), _) => name.clone(),
+        (Some(name), ViewType::Records(_) | ViewType::Lines(_)) => name.clone(),
         (None, ViewType::Records(_)) => "sorted.bin".to_string(),
         (None, ViewType::Lines(lines)) if is_csv(lines) => "sorted.csv".to_string(),
         (None, ViewType::Lines(_)) => "sorted.txt".to_string(),
+        (_, ViewType::Rows(_)) => {
+            return Err(
+                Error::usage("mount view", "a view of a table is not a file")
+                    .path(&args.dir)
+                    .hint("write it with `outcore view materialize`"),
+            );
+        }
     };
     let program = std::env::current_exe().ok();
     let reporter = context.reporter.clone();

@@ -17,6 +17,8 @@
 //! | [`partition`](fn@partition) | the columns that name directories | as they came, in a file of their own |
 //! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place | - |
 //!
+//! [`view`](mod@view) leaves rows in sorted runs, which are merged as they are read.
+//!
 //! [`merge`](fn@merge) takes tables that are sorted already, and reads them side by side instead. [`count_by`] is a group-by with
 //! a sort after it, and [`diff`](fn@diff) two sorts, the results of which are read side by side.
 //!
@@ -46,6 +48,7 @@ mod sort;
 mod top;
 mod vectors;
 mod verify;
+pub mod view;
 mod window;
 
 use std::path::PathBuf;

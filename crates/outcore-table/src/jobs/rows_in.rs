@@ -321,6 +321,10 @@ impl RowSource for RowsIn<'_> {
         self.sample.show(take)
     }
 
+    fn check(&self) -> Result<()> {
+        self.input.check_unchanged()
+    }
+
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
         if self.begun.fetch_add(1, Ordering::Relaxed) >= self.shape.readers_count {
             return Ok(());

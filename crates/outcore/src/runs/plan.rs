@@ -357,22 +357,21 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
     }
     let mut run_records = room_bytes / record_bytes;
     // Data that fit several areas are spread evenly, so that all threads have some; who reads them has few runs to merge.
+    // Rows fill areas as they come: shorter ones would only make more runs.
+    let is_made = busy.drives == 0;
     let records = size.data_bytes / record_bytes;
-    if records <= run_records * areas {
-        // Rows fill areas as they come: more runs would keep no thread busy.
-        let spread = if busy.drives == 0 {
-            threads
-        } else {
-            threads + 2
-        };
-        let runs = records.div_ceil(run_records).max(spread);
+    if records <= run_records * areas && !is_made {
+        let runs = records.div_ceil(run_records).max(threads + 2);
         run_records = records.div_ceil(runs).max(1).min(run_records);
     }
     if let Some(run_bytes) = size.run_bytes {
         let least = size.lines.map_or(1, |lines| lines.line_bytes);
         run_records = run_records.min((run_bytes / record_bytes).max(least));
     }
-    let runs = records.div_ceil(run_records);
+    let runs = match is_made {
+        true => records.div_ceil(run_records).max(threads.min(records)),
+        false => records.div_ceil(run_records),
+    };
     let merges = merges(size, slot_bytes, runs)?;
     let mut plan = ViewPlan {
         size,

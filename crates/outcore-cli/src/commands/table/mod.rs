@@ -23,6 +23,7 @@ mod run;
 mod select;
 mod text;
 mod verify;
+mod view;
 mod window;
 
 use std::path::{Path, PathBuf};
@@ -55,6 +56,7 @@ pub(crate) use part::{head, sample, split};
 pub(crate) use select::{filter, map};
 pub(crate) use text::is_text_meant;
 pub(crate) use verify::verify;
+pub(crate) use view::{view_append, view_build, view_cat, view_materialize, view_order};
 pub(crate) use window::window;
 
 const READ: &str = "read arguments";
