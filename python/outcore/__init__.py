@@ -59,6 +59,7 @@ from ._vector import (
     range_search,
 )
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
+from ._table_view import TableView
 from ._view import LineView, View, sort_view
 
 __all__ = [
@@ -96,6 +97,7 @@ __all__ = [
     "SortSummary",
     "Table",
     "TableSummary",
+    "TableView",
     "UsageError",
     "VerifyReport",
     "View",

@@ -463,6 +463,20 @@ class ViewBuildRequest(TypedDict):
     force: bool
 
 
+class TableViewBuildRequest(TypedDict):
+    """A sorted view of a table to build."""
+
+    inputs: list[str]
+    output: str
+    by: list[str]
+    descending: bool
+    columns: list[str] | None
+    union: bool
+    schema: str | None
+    resources: ResourcesRequest
+    force: bool
+
+
 class ViewInfo(TypedDict):
     """What a view is."""
 

@@ -3,7 +3,7 @@
 //! Contract: as [`crate::jobs`]: nothing here knows of the interpreter, and what can be refused without work is refused
 //! before any. A table that another library holds was written to an Arrow file before ([`spool`]).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use arrow_array::ffi_stream::RecordBatchStreamReader;
@@ -318,10 +318,7 @@ impl TableJob {
     fn unpacked(&self, job: &Job, resources: &Resources) -> Result<(Copies, Option<Spool>)> {
         let right = self.right.iter().flat_map(|right| &right.inputs);
         let named: Vec<PathBuf> = self.inputs.iter().chain(right).cloned().collect();
-        let mut texts = files_of(&named, true)?;
-        texts.retain(|file| TextKind::of_name(file).is_some());
-        let beside = parent_of(&self.output);
-        unpack_files((job, resources), beside, &texts, resources.names())
+        unpacked(&named, parent_of(&self.output), (job, resources))
     }
 
     /// Fails if an output is an input, or a file in a directory that is one.
@@ -372,7 +369,18 @@ impl TableDone {
     }
 }
 
-fn job_of(resources: &Resources, output: &std::path::Path, run: &Run) -> Result<Job> {
+/// Files of text among `named` that are compressed, each with a copy; the copies lie beside `beside`.
+pub(crate) fn unpacked(
+    named: &[PathBuf],
+    beside: &Path,
+    (job, resources): (&Job, &Resources),
+) -> Result<(Copies, Option<Spool>)> {
+    let mut texts = files_of(named, true)?;
+    texts.retain(|file| TextKind::of_name(file).is_some());
+    unpack_files((job, resources), beside, &texts, resources.names())
+}
+
+fn job_of(resources: &Resources, output: &Path, run: &Run) -> Result<Job> {
     let drives = resources.named_drives(0)?;
     Ok(run.watched(resources.planned_job(drives, parent_of(output))))
 }

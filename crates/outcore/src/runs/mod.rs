@@ -34,6 +34,7 @@ mod rows;
 mod run_set;
 mod select;
 mod shape;
+mod size;
 mod sort_lines;
 mod sort_run;
 mod sorting;
@@ -48,7 +49,8 @@ use std::sync::Arc;
 pub use build::{BuildSummary, append, append_rows, append_with, build, build_rows};
 pub use device::{HostMerge, MergeDevice, MergeStream, RunLocation, RunsAbout};
 pub use output::WriteSummary;
-pub use plan::{LineLengths, ViewPlan, ViewSize, plan_view, size_of_lines};
+pub use plan::{ViewPlan, plan_view};
+pub use size::{LineLengths, ViewSize, size_of_lines};
 pub use types::{BuildOptions, LineOrders, LineType, RowType, ViewOrder, ViewType};
 pub use verify::ViewReport;
 

@@ -23,7 +23,7 @@ use super::text::unpacked;
 use super::{Request, keys_of, reads, refuse, text};
 use crate::cli::tables::TableArgs;
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
-use crate::commands::view::{
+use crate::commands::view::told::{
     BUILD, MERGE, begin, recorded, show_plan, summarise_built, tell_built, wanted_by,
 };
 use crate::context::Context;

@@ -1,9 +1,11 @@
 //! Rows of a view as record batches.
 //!
-//! Contract: [`ViewBatches`] gives the rows of a range in order, in batches of some thousand rows, and owns all that it needs.
+//! Contract: [`ViewBatches`] gives the rows of a range in order, in batches of some thousand rows; [`ViewStream`] gives them to
+//! other libraries, and may go from thread to thread. Both own all that they need.
 //!
 //! Bounds: a reader of the view, and the rows of a batch twice, as bytes and as arrays.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -20,6 +22,8 @@ use crate::jobs::rows_out::ROWS_AT_ONCE;
 /// Bytes of rows that are decoded at once, about, where the memory allows it.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
 const BATCH_BYTES_MIN: u64 = 64 << 10;
+/// A stream reads at least so many bytes of rows at once, where the memory allows it.
+const STRETCH_BYTES_MIN: u64 = 4 << 20;
 /// What a batch holds at once: rows as bytes, as arrays, and room for their growth.
 const COPIES: u64 = 3;
 
@@ -115,17 +119,72 @@ impl ViewBatches {
     }
 }
 
-impl Iterator for ViewBatches {
+/// The batches of a range for another library, which may ask for each of them from another thread: rows are read by
+/// stretches, each with a reader of its own.
+pub struct ViewStream {
+    view: TableView,
+    left: Range<u64>,
+    memory_bytes: u64,
+    ready: VecDeque<RecordBatch>,
+}
+
+impl TableView {
+    /// The rows of a range, in `memory_bytes`, of which at most a quarter is batches that have not been asked for.
+    ///
+    /// # Errors
+    /// Usage: a range beyond the end.
+    pub fn stream(&self, range: Range<u64>, memory_bytes: u64) -> Result<ViewStream> {
+        let rows_count = self.view.len();
+        if range.start > range.end || range.end > rows_count {
+            let cause = format!("rows {}..{} of {rows_count}", range.start, range.end);
+            return Err(Error::usage("read view", cause).hint("give a range inside the view"));
+        }
+        Ok(ViewStream {
+            view: self.clone(),
+            left: range,
+            memory_bytes,
+            ready: VecDeque::new(),
+        })
+    }
+}
+
+impl ViewStream {
+    /// Rows of a stretch: so many that the blocks at its ends, which are read twice, hardly count.
+    fn stretch_rows(&self) -> u64 {
+        let quarter_bytes = self.memory_bytes / 4;
+        let wanted_bytes = (4 * self.view.view.needed_bytes()).max(STRETCH_BYTES_MIN);
+        let row_bytes = self.view.bytes_of(1).max(1);
+        (wanted_bytes.min(quarter_bytes) / row_bytes).max(1)
+    }
+
+    fn advance(&mut self) -> Result<Option<RecordBatch>> {
+        if self.ready.is_empty() && !self.left.is_empty() {
+            let end = self.left.end.min(self.left.start + self.stretch_rows());
+            let memory_bytes = self.memory_bytes / 4 * 3;
+            let mut batches = self.view.batches(self.left.start..end, memory_bytes)?;
+            while let Some(batch) = batches.advance()? {
+                self.ready.push_back(batch);
+            }
+            self.left.start = end;
+        }
+        Ok(self.ready.pop_front())
+    }
+}
+
+impl Iterator for ViewStream {
     type Item = std::result::Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_batch()
-            .map_err(|error| ArrowError::ExternalError(Box::new(error)))
+        let next = fault::guarded("read view", || self.advance());
+        if next.is_err() {
+            self.left.start = self.left.end;
+        }
+        next.map_err(|error| ArrowError::ExternalError(Box::new(error)))
             .transpose()
     }
 }
 
-impl RecordBatchReader for ViewBatches {
+impl RecordBatchReader for ViewStream {
     fn schema(&self) -> SchemaRef {
         SchemaRef::clone(self.view.schema())
     }

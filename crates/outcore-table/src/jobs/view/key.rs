@@ -24,7 +24,7 @@ const FIND: &str = "search view";
 
 impl TableView {
     /// The columns of the order as fields, in that order; each of them may be null.
-    pub fn key_fields(&self) -> Result<Vec<FieldRef>> {
+    fn key_fields(&self) -> Result<Vec<FieldRef>> {
         let fields = self.keys.iter().map(|key| {
             let index = column_index(self.schema(), &key.name, FIND)?;
             let field = self.schema().field(index);

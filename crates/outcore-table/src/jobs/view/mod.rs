@@ -32,7 +32,7 @@ use crate::input::{InputOptions, TableInput};
 use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::agree;
 
-pub use batches::ViewBatches;
+pub use batches::{ViewBatches, ViewStream};
 
 const OPEN: &str = "open view";
 /// The name of the order of rows whose key lies in front of them, in manifests.

@@ -44,7 +44,7 @@ impl TableView {
     }
 
     /// Bytes of this many rows, about.
-    fn bytes_of(&self, rows_count: u64) -> u64 {
+    pub(super) fn bytes_of(&self, rows_count: u64) -> u64 {
         let (rows, bytes) = (
             u128::from(self.view.len()),
             u128::from(self.view.len_bytes()),
