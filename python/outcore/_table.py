@@ -273,7 +273,12 @@ class Table:
         return self._step("count_by", by=_texts("by", by), descending=bool(by_count))
 
     def dedup_substring(
-        self, column: str, length: SupportsIndex = 50, *, removed: api.StrPath | None = None
+        self,
+        column: str,
+        length: SupportsIndex = 50,
+        *,
+        tokens: bool = False,
+        removed: api.StrPath | None = None,
     ) -> Table:
         """Without the passages of a text that occur before.
 
@@ -281,10 +286,13 @@ class Table:
             column: The column of the text.
             length: Text of at least this many bytes that occurs before, in an earlier row or earlier in its own, is cut. The first
                 occurrence stays, and so do all rows.
+            tokens: The length counts tokens, which white space separates. Which white space that is makes no difference, and what
+                comes behind the last token goes with it.
             removed: A file that says what was cut: `row`, `start` and `length` in bytes, `first_row`, where its beginning occurs
                 before, and `text`.
         """
-        substring: SubstringRequest = {"column": column, "len_bytes": whole("length", length)}
+        number = whole("length", length)
+        substring: SubstringRequest = {"column": column, "length": number, "tokens": bool(tokens)}
         others = None if removed is None else api._path(removed)
         return self._step("dedup", substring=substring, removed=others)
 

@@ -704,7 +704,8 @@ class SubstringRequest(TypedDict):
     """Which passages of texts are cut."""
 
     column: str
-    len_bytes: int
+    length: int
+    tokens: bool
 
 
 class TableRequest(TypedDict):

@@ -17,8 +17,8 @@ use outcore_io::output::parent_of;
 use outcore_table::expr::{Assignment, Expr};
 use outcore_table::input::{InputOptions, TextKind, TextOptions, files_of, parse_types};
 use outcore_table::jobs::{
-    self, Aggregate, AsOf, ColumnPair, Join, JoinKind, Keep, Near, Selection, Shingles, Substring,
-    TableEnds, TableOrder, TableSummary, Window, WindowColumn,
+    self, Aggregate, AsOf, ColumnPair, Join, JoinKind, Keep, Near, PassageUnit, Selection,
+    Shingles, Substring, TableEnds, TableOrder, TableSummary, Window, WindowColumn,
 };
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 use outcore_table::rows::KeyColumn;
@@ -126,7 +126,8 @@ struct NearRequest {
 #[pyo3(from_item_all)]
 struct SubstringRequest {
     column: String,
-    len_bytes: usize,
+    length: usize,
+    tokens: bool,
 }
 
 /// What it did.
@@ -187,7 +188,11 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
             if let Some(substring) = &request.substring {
                 let wanted = Substring {
                     column: substring.column.clone(),
-                    len_bytes: substring.len_bytes,
+                    len: substring.length,
+                    unit: match substring.tokens {
+                        true => PassageUnit::Tokens,
+                        false => PassageUnit::Bytes,
+                    },
                 };
                 let done = jobs::dedup_substring(&job, &ends, &wanted, others)?;
                 return Ok(TableDone::new(&done.table, Some(done.cuts), started));

@@ -63,8 +63,8 @@ use crate::output::{OutputOptions, TableOutput};
 pub use copy::copy;
 pub use count::count_by;
 pub use dedup::{
-    DedupSummary, Keep, Near, Shingles, Substring, SubstringSummary, dedup, dedup_near,
-    dedup_substring,
+    DedupSummary, Keep, Near, PassageUnit, Shingles, Substring, SubstringSummary, dedup,
+    dedup_near, dedup_substring,
 };
 pub use diff::{DiffSummary, diff};
 pub use group::{Aggregate, AggregateKind, group_by};
