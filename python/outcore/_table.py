@@ -369,10 +369,13 @@ class Table:
         """
         return self._with(other, "diff", by=_texts("by", by))
 
-    def shuffle(self, seed: SupportsIndex = _SEED, *, epoch: SupportsIndex = 0) -> Table:
-        """In a random order, which depends on `seed` and `epoch` alone."""
+    def shuffle(
+        self, seed: SupportsIndex = _SEED, *, epoch: SupportsIndex = 0, by: api.Keys = ()
+    ) -> Table:
+        """In a random order, which depends on `seed` and `epoch` alone. Rows with equal values in the columns `by` stay
+        together, in the order of the input."""
         numbers = api._number("seed", seed), api._number("epoch", epoch)
-        return self._step("shuffle", seed=numbers[0], epoch=numbers[1])
+        return self._step("shuffle", seed=numbers[0], epoch=numbers[1], by=_texts("by", by))
 
     def filter(self, *conditions: str) -> Table:
         """The rows for which all conditions are true: `"price * n > 100 and country in ('de', 'fr')"`. Row groups that

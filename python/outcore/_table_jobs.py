@@ -92,6 +92,7 @@ def shuffle_table(
     *,
     seed: SupportsIndex = 1,
     epoch: SupportsIndex = 0,
+    by: api.Keys = (),
     codec: str | None = None,
     force: bool = False,
     **options: Any,
@@ -100,11 +101,13 @@ def shuffle_table(
 
     Args:
         seed, epoch: Choose the order.
+        by: Rows with equal values in these columns stay together, in the order of the input.
         src, dst, codec, force, options: As in `unique`.
 
     Raises: What `sort` raises.
     """
-    job = ("shuffle", {"seed": api._number("seed", seed), "epoch": api._number("epoch", epoch)})
+    order = {"seed": api._number("seed", seed), "epoch": api._number("epoch", epoch)}
+    job = ("shuffle", {**order, "by": _texts("by", by)})
     return _done(table(src, **options), job, dst, codec, force)
 
 

@@ -173,7 +173,7 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
         "unique" => jobs::unique(&job, &ends, &request.order(keys))?,
         "merge" => jobs::merge(&job, &ends, &request.order(keys))?,
         "count_by" => jobs::count_by(&job, &ends, &keys, request.descending)?,
-        "shuffle" => jobs::shuffle(&job, &ends, (seed, request.epoch))?,
+        "shuffle" => jobs::shuffle(&job, &ends, (seed, request.epoch), &keys)?,
         "dedup" => {
             let keep = match request.keep.as_str() {
                 "first" => Keep::First,

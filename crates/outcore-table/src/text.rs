@@ -2,7 +2,8 @@
 //!
 //! Contract: [`print`] gives a line with the names of the columns, and one a row, with tabs between; so do [`add_header`] and
 //! [`add_rows`] of what is in memory. Tabs, ends of lines and
-//! backslashes inside of values are written as `\\t`, `\\n`, `\\r` and `\\\\`; null is written as nothing, as in CSV. No more is
+//! backslashes inside of values are written as `\\t`, `\\n`, `\\r` and `\\\\`; null is written as nothing, as in CSV; times with a
+//! zone are in UTC. No more is
 //! read than is asked for.
 //!
 //! Bounds: a reader, and the text of a batch.
@@ -10,7 +11,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::Schema;
 use outcore::Job;
@@ -18,6 +19,8 @@ use outcore_io::Result;
 
 use crate::fault;
 use crate::input::{InputOptions, TableInput};
+use crate::output::in_utc;
+use crate::schema::retyped;
 
 const PRINT: &str = "print rows";
 /// Rows whose text is made at once.
@@ -77,7 +80,11 @@ pub fn add_header(text: &mut String, schema: &Schema) {
 /// Corrupt: a value that cannot be shown.
 pub fn add_rows(text: &mut String, batch: &RecordBatch) -> Result<()> {
     let options = FormatOptions::default();
-    let columns = batch.columns().iter();
+    let shown = batch.schema();
+    let fields = shown.fields().iter().zip(batch.columns());
+    let shown = fields.map(|(field, column)| retyped(column, in_utc(field).data_type()));
+    let shown: Vec<ArrayRef> = shown.collect::<Result<_>>()?;
+    let columns = shown.iter();
     let columns = columns.map(|column| ArrayFormatter::try_new(column, &options));
     let columns = columns.collect::<std::result::Result<Vec<_>, _>>();
     let columns = columns.map_err(|error| fault::arrow(PRINT, &error))?;

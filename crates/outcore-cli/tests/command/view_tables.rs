@@ -2,6 +2,9 @@
 //!
 //! Contract: as [`crate::tables`]; what is read is compared with `outcore sort`.
 
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
 use serde_json::json;
 
 use crate::support::*;
@@ -93,6 +96,41 @@ fn a_view_of_a_table_is_read_as_its_sort_by_number_and_by_key_and_added_to() {
         .ok();
     let cat = place.run(&words("view cat c.view")).ok();
     assert_eq!(cat.text(), "a\tb\n1\ty\n2\tx\n");
+}
+
+#[test]
+fn times_with_named_zones_are_printed_and_looked_for_in_utc() {
+    let place = TestDir::new();
+    let time = TimestampMicrosecondArray::from(vec![Some(1_500_000), None, Some(0)]);
+    let time: ArrayRef = Arc::new(time.with_timezone("Europe/Berlin"));
+    write(
+        &place.path("t.parquet"),
+        &RecordBatch::try_from_iter([("time", time)]).unwrap(),
+    );
+    let rows = "1970-01-01T00:00:00Z\n1970-01-01T00:00:01.500Z\n\n";
+    place
+        .run(&words("view build t.parquet -o t.view --by time"))
+        .ok();
+    let cat = place.run(&words("view cat t.view")).ok();
+    assert_eq!(cat.text(), format!("time\n{rows}"));
+    let found = place
+        .run(&words("view cat t.view --key 1970-01-01T00:00:01.5Z"))
+        .ok();
+    assert_eq!(found.text(), "time\n1970-01-01T00:00:01.500Z\n");
+    let head = place.run(&words("head -n 1 t.parquet")).ok();
+    assert_eq!(head.text(), "time\n1970-01-01T00:00:01.500Z\n");
+    // What is not there is not said to be something else.
+    place
+        .run(&words("sort none.parquet -o s.parquet --by time"))
+        .fails(3, &["none.parquet"], "path");
+    let shuffle = "shuffle t.parquet -o s.parquet";
+    place
+        .run(&words(&format!("{shuffle} --key time")))
+        .fails(2, &["--key"], "--by");
+    place
+        .run(&words(&format!("{shuffle} --by tim")))
+        .fails(2, &["`tim`"], "`time`");
+    place.run(&words(&format!("{shuffle} --by time"))).ok();
 }
 
 #[test]

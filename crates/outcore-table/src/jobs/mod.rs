@@ -15,7 +15,7 @@
 //! | [`join`](fn@join) | the columns that two tables have in common | those of one table paired with those of the other |
 //! | [`top`](fn@top) | the columns of the order, of rows that may be among the first | as they came |
 //! | [`partition`](fn@partition) | the columns that name directories | as they came, in a file of their own |
-//! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place | - |
+//! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place, or its group | as they came |
 //!
 //! [`view`](mod@view) leaves rows in sorted runs, which are merged as they are read.
 //!

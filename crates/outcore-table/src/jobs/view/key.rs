@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use outcore::sort::lines::rows::RowBatch;
 use outcore_io::{Error, Result};
 
 use super::TableView;
 use crate::fault;
+use crate::output::in_utc;
 use crate::rows::{RowCodec, key_of};
-use crate::schema::column_index;
+use crate::schema::{column_index, retyped};
 
 const FIND: &str = "search view";
 
@@ -73,7 +74,10 @@ impl TableView {
                 safe: false,
                 ..CastOptions::default()
             };
-            cast_with_options(&array, field.data_type(), &options).map_err(|_| {
+            // Names of zones are not known to who reads texts.
+            let plain = in_utc(field);
+            let read = cast_with_options(&array, plain.data_type(), &options);
+            let read = read.map_err(|_| {
                 let value = value.unwrap_or_default();
                 let cause = format!(
                     "`{value}` is not a value of column `{}`, which is {}",
@@ -82,7 +86,12 @@ impl TableView {
                 );
                 Error::usage(FIND, cause)
                     .hint("write the key's values as in CSV, separated by commas")
-            })
+            })?;
+            match field.data_type() {
+                DataType::Dictionary(..) => cast_with_options(&read, field.data_type(), &options)
+                    .map_err(|error| fault::arrow(FIND, &error)),
+                data_type => retyped(&read, data_type),
+            }
         });
         let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
         let schema = Schema::new(fields[..arrays.len()].to_vec());
