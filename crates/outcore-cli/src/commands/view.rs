@@ -366,11 +366,11 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
         None => format!("records of type {}", type_name(&info.what)),
     };
     let mut text = format!(
-        "{}: {} {what}, {}, {order}\n{} runs, blocks of {}, index of {}; opened in {:.1} ms\n",
+        "{}: {} {what}, {}, {order}\n{}, blocks of {}, index of {}; opened in {:.1} ms\n",
         dir.display(),
         units::count(info.records),
         units::bytes(view.len_bytes()),
-        info.runs.len(),
+        units::counted(info.runs.len() as u64, "run"),
         units::bytes(info.block_bytes as u64),
         units::bytes(info.index_bytes),
         started.elapsed().as_secs_f64() * 1e3,

@@ -128,19 +128,19 @@ pub(crate) fn tell_built(
     let seconds = started.elapsed().as_secs_f64();
     let (data_bytes, noun) = (built.bytes, noun(view.what()));
     context.reporter.human(&format!(
-        "sorted {} {noun}, {}, into {} runs in {}: {}",
+        "sorted {} {noun}, {}, into {} in {}: {}",
         units::count(built.records),
         units::bytes(data_bytes),
-        built.plan.runs,
+        units::counted(built.plan.runs, "run"),
         units::seconds(seconds),
         rate_text(data_bytes, seconds),
     ));
     context.reporter.human(&format!(
-        "  read {}, wrote {}; the view has {} {noun} in {} runs",
+        "  read {}, wrote {}; the view has {} {noun} in {}",
         units::bytes(built.read_bytes),
         units::bytes(built.written_bytes),
         units::count(view.len()),
-        built.runs,
+        units::counted(built.runs, "run"),
     ));
     context.reporter.phases(&built.phases, is_explained);
 }
