@@ -258,6 +258,14 @@ struct Request<'a> {
     appends: bool,
 }
 
+/// Runs as they were first sorted.
+struct FirstRuns {
+    level: Level,
+    /// Those that are still in memory.
+    kept: Vec<(u32, Buf)>,
+    plan: ViewPlan,
+}
+
 /// A view that is in place.
 struct Built {
     kept: Vec<(u32, Buf)>,
@@ -279,10 +287,15 @@ impl Request<'_> {
             drives: &drives,
             dir: self.dir,
         };
-        let (mut level, kept, plan) = match self.from {
+        let first = match self.from {
             From::Files(inputs) => self.runs_of_files(job, inputs, &places, (what, shape))?,
             From::Rows(source) => self.runs_of_rows(job, source, &places, (what, shape))?,
         };
+        let FirstRuns {
+            mut level,
+            kept,
+            plan,
+        } = first;
         let data_bytes = plan.size.data_bytes;
         phases.end("sort runs", &volume);
         for (pass, &group) in plan.merges.iter().enumerate() {
@@ -332,7 +345,7 @@ impl Request<'_> {
         inputs: &[Input],
         places: &Places<'_>,
         (what, shape): (&ViewType, Option<Shape>),
-    ) -> Result<(Level, Vec<(u32, Buf)>, ViewPlan)> {
+    ) -> Result<FirstRuns> {
         let volume = places.volume;
         if let ViewType::Rows(_) = what {
             return Err(
@@ -367,7 +380,7 @@ impl Request<'_> {
         let keeps = size.keeps_runs && is_last;
         let kept = sort_runs(job, volume, &parts, &cuts, &plan, (&mut level, keeps))?;
         check_unchanged(volume, &parts, false)?;
-        Ok((level, kept, plan))
+        Ok(FirstRuns { level, kept, plan })
     }
 
     /// The same of rows; none stay in memory.
@@ -377,7 +390,7 @@ impl Request<'_> {
         source: &dyn RowSource,
         places: &Places<'_>,
         (what, shape): (&ViewType, Option<Shape>),
-    ) -> Result<(Level, Vec<(u32, Buf)>, ViewPlan)> {
+    ) -> Result<FirstRuns> {
         let beside = job.budget.reserve("making rows", source.memory_bytes())?;
         let size = ViewSize {
             run_bytes: self.options.run_bytes,
@@ -401,7 +414,8 @@ impl Request<'_> {
             (false, true) => plan.merges = vec![1],
             _ => {}
         }
-        Ok((level, Vec::new(), plan))
+        let kept = Vec::new();
+        Ok(FirstRuns { level, kept, plan })
     }
 
     /// The shape of a new view.

@@ -120,9 +120,10 @@ impl TableView {
 fn batch_of(schema: &SchemaRef, arrays: Vec<ArrayRef>) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(1));
     let batch = RecordBatch::try_new_with_options(SchemaRef::clone(schema), arrays, &options);
-    batch.map_err(|error| match fault::arrow(FIND, &error) {
-        error => Error::usage(FIND, error.cause().to_owned())
-            .hint("give values of the types of the view's columns"),
+    batch.map_err(|error| {
+        let told = fault::arrow(FIND, &error);
+        Error::usage(FIND, told.cause().to_owned())
+            .hint("give values of the types of the view's columns")
     })
 }
 
