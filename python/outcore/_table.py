@@ -292,7 +292,11 @@ class Table:
                 before, and `text`.
         """
         number = whole("length", length)
-        substring: SubstringRequest = {"column": column, "length": number, "tokens": bool(tokens)}
+        substring: SubstringRequest = {
+            "column": column,
+            "units_count": number,
+            "tokens": bool(tokens),
+        }
         others = None if removed is None else api._path(removed)
         return self._step("dedup", substring=substring, removed=others)
 

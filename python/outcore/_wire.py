@@ -704,7 +704,7 @@ class SubstringRequest(TypedDict):
     """Which passages of texts are cut."""
 
     column: str
-    length: int
+    units_count: int
     tokens: bool
 
 

@@ -126,7 +126,7 @@ struct NearRequest {
 #[pyo3(from_item_all)]
 struct SubstringRequest {
     column: String,
-    length: usize,
+    units_count: usize,
     tokens: bool,
 }
 
@@ -188,7 +188,7 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
             if let Some(substring) = &request.substring {
                 let wanted = Substring {
                     column: substring.column.clone(),
-                    len: substring.length,
+                    units_count: substring.units_count,
                     unit: match substring.tokens {
                         true => PassageUnit::Tokens,
                         false => PassageUnit::Bytes,

@@ -46,7 +46,7 @@ fn cut(
     let job = common::job(memory_bytes, threads);
     let wanted = Substring {
         column: "text".to_owned(),
-        len,
+        units_count: len,
         unit,
     };
     let done = dedup_substring(&job, &ends, &wanted, Some((&removed, &writes)));

@@ -35,9 +35,9 @@ pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
     };
     let near = near_of(args, &keep)?;
     let substring = match (&args.substring, &args.of) {
-        (Some(len), Some(column)) => Some(Substring {
+        (Some(count), Some(column)) => Some(Substring {
             column: column.clone(),
-            len: *len,
+            units_count: *count,
             unit: match args.tokens {
                 true => PassageUnit::Tokens,
                 false => PassageUnit::Bytes,

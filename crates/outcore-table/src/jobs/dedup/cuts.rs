@@ -49,10 +49,10 @@ impl Mark {
     }
 
     /// What is cut, where passages have at least this length: all of it, or what follows its first occurrence.
-    pub(super) fn cut(&self, len: usize) -> Cut {
+    pub(super) fn cut(&self, units_count: usize) -> Cut {
         let row = |place: u64| (place >> ROW_BITS) as u32;
         let start = |place: u64| place as u32 >> EXTRA_BITS;
-        let units = len as u32 + (self.place as u32 & ((1 << EXTRA_BITS) - 1));
+        let units = units_count as u32 + (self.place as u32 & ((1 << EXTRA_BITS) - 1));
         let first_end = match row(self.place) == row(self.first) {
             true => start(self.first) + units,
             false => 0,

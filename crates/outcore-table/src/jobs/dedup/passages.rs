@@ -40,9 +40,9 @@ pub enum PassageUnit {
 /// See the module.
 pub(super) struct Passages {
     unit: PassageUnit,
-    len: usize,
+    units_count: usize,
     bases: [u64; 2],
-    /// Of each base: its powers from `len - CHAR_BYTES_MAX` on; of tokens from `len - 1` on.
+    /// Of each base: its powers from `units_count - CHAR_BYTES_MAX` on; of tokens from `units_count - 1` on.
     powers: [[u64; 2 * CHAR_BYTES_MAX]; 2],
 }
 
@@ -55,8 +55,8 @@ impl Passages {
         }
     }
 
-    /// Of `len` tokens, or at least so many bytes.
-    pub(super) fn new(unit: PassageUnit, len: usize) -> Self {
+    /// Of `units_count` tokens, or at least so many bytes.
+    pub(super) fn new(unit: PassageUnit, units_count: usize) -> Self {
         let less = match unit {
             PassageUnit::Bytes => CHAR_BYTES_MAX,
             PassageUnit::Tokens => 1,
@@ -66,7 +66,7 @@ impl Passages {
         let bases = [base(1), base(2)];
         let powers = bases.map(|base| {
             let mut power = 1;
-            for _ in less..len {
+            for _ in less..units_count {
                 power = product(power, base);
             }
             [(); 2 * CHAR_BYTES_MAX].map(|()| {
@@ -77,7 +77,7 @@ impl Passages {
         });
         Passages {
             unit,
-            len,
+            units_count,
             bases,
             powers,
         }
@@ -98,7 +98,7 @@ impl Passages {
         let mut last: VecDeque<Hash> = VecDeque::new();
         let (mut hash, mut count) = ([0; 2], 0);
         for token in text.split_whitespace() {
-            if last.len() == self.len
+            if last.len() == self.units_count
                 && let Some(first) = last.pop_front()
             {
                 for (hash, (value, powers)) in hash.iter_mut().zip(first.iter().zip(&self.powers)) {
@@ -111,8 +111,8 @@ impl Passages {
             }
             last.push_back(value);
             count += 1;
-            if last.len() == self.len {
-                found(count - self.len, self.len, hash);
+            if last.len() == self.units_count {
+                found(count - self.units_count, self.units_count, hash);
             }
         }
         count
@@ -123,7 +123,7 @@ impl Passages {
         let (mut hash, mut end) = ([0; 2], 0);
         for start in 0..bytes.len() {
             if text.is_char_boundary(start) {
-                let least = start + self.len;
+                let least = start + self.units_count;
                 if least > bytes.len() {
                     return;
                 }
@@ -138,7 +138,7 @@ impl Passages {
             }
             // The first byte leaves.
             let value = u64::from(bytes[start]) + 1;
-            let power = end - start - 1 + CHAR_BYTES_MAX - self.len;
+            let power = end - start - 1 + CHAR_BYTES_MAX - self.units_count;
             for (hash, powers) in hash.iter_mut().zip(&self.powers) {
                 *hash = sum(*hash, PRIME - product(value, powers[power]));
             }

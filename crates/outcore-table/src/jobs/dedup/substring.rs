@@ -44,7 +44,7 @@ use crate::output::OutputOptions;
 const FILTER: &str = "passages that may repeat";
 const CUTS: &str = "stretches that are cut";
 /// The longest passages that are looked for, in bytes or tokens.
-const LEN_MAX: usize = 1 << 20;
+const UNITS_COUNT_MAX: usize = 1 << 20;
 /// Places have room for so long a text.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 /// One part in this many of the memory.
@@ -68,7 +68,7 @@ pub struct Substring {
     /// The column of the text.
     pub column: String,
     /// Passages have at least this many bytes, or tokens.
-    pub len: usize,
+    pub units_count: usize,
     /// Which of the two.
     pub unit: PassageUnit,
 }
@@ -100,12 +100,12 @@ pub fn dedup_substring(
     let started = Instant::now();
     let input = open(job, ends)?;
     check_text(input.schema(), &wanted.column)?;
-    if !(Passages::len_min(wanted.unit)..=LEN_MAX).contains(&wanted.len) {
+    if !(Passages::len_min(wanted.unit)..=UNITS_COUNT_MAX).contains(&wanted.units_count) {
         let (noun, hint) = match wanted.unit {
             PassageUnit::Bytes => ("byte", "give a length from 8 bytes to 1 MiB; 50 is usual"),
             PassageUnit::Tokens => ("token", "give from 2 to 1,048,576 tokens; 50 is usual"),
         };
-        let len = units::counted(wanted.len as u64, noun);
+        let len = units::counted(wanted.units_count as u64, noun);
         let cause = format!("passages of {len} are not looked for");
         return Err(Error::usage(DEDUP, cause).hint(hint));
     }
@@ -118,8 +118,8 @@ pub fn dedup_substring(
     let search = Search {
         texts: &texts,
         starts: starts_of(texts.pieces()),
-        passages: Passages::new(wanted.unit, wanted.len),
-        len: wanted.len,
+        passages: Passages::new(wanted.unit, wanted.units_count),
+        units_count: wanted.units_count,
         dir: scratch_dir(ends.outputs),
     };
     let (cuts, sorted) = search.run(job, free_bytes)?;
@@ -155,7 +155,7 @@ struct Search<'a> {
     /// The first row of each piece.
     starts: Vec<u64>,
     passages: Passages,
-    len: usize,
+    units_count: usize,
     dir: PathBuf,
 }
 
@@ -203,7 +203,7 @@ impl Search<'_> {
             threads_count: shape.readers_count,
         };
         let cuts = CutSink {
-            len: self.len,
+            units_count: self.units_count,
             part_bytes: (marks.data_bytes / shape.readers_count as u64).clamp(1, PART_BYTES),
             // Lists grow by doubling, and are put together at the end.
             cuts_max: free_bytes / CUTS_SHARE / (4 * CUT_BYTES),
@@ -394,7 +394,7 @@ impl RowSource for PassagesIn<'_> {
             let mut done = Ok(());
             search.passages.each(text, |start, len, hash| {
                 if done.is_ok() && self.repeats.may_repeat(hash) {
-                    let place = Mark::place(row, start, len - search.len);
+                    let place = Mark::place(row, start, len - search.units_count);
                     done = push_item(&mut items, hash, place);
                     if items.bytes() as u64 >= self.shape.batch_bytes && done.is_ok() {
                         done = take(&items, 0);
@@ -556,7 +556,7 @@ impl RowSource for Marks {
 /// Takes places in order, and unites those that touch.
 struct CutSink {
     /// Places say by how much passages are longer.
-    len: usize,
+    units_count: usize,
     part_bytes: u64,
     cuts_max: u64,
     cuts: AtomicU64,
@@ -603,7 +603,7 @@ impl RowPart for CutPart<'_> {
         let before = self.cuts.len();
         for mark in marks {
             let mark = Mark::read(mark).ok_or_else(cut_short)?;
-            united(&mut self.cuts, mark.cut(self.sink.len));
+            united(&mut self.cuts, mark.cut(self.sink.units_count));
         }
         let more = self.cuts.len().saturating_sub(before) as u64;
         let cuts = self.sink.cuts.fetch_add(more, Ordering::Relaxed) + more;
