@@ -49,7 +49,7 @@ from ._summary import (
 )
 from ._shuffled_table import ShuffledTable
 from ._table import Table, TableSummary, convert, dedup, table
-from ._table_jobs import count_by, merge, shuffle_table, unique
+from ._table_jobs import count_by, diff, group_by, join, merge, shuffle_table, unique
 from ._vector import (
     convert_vectors,
     ground_truth,
@@ -59,6 +59,7 @@ from ._vector import (
     range_search,
 )
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
+from ._table_view import TableView
 from ._view import LineView, View, sort_view
 
 __all__ = [
@@ -96,6 +97,7 @@ __all__ = [
     "SortSummary",
     "Table",
     "TableSummary",
+    "TableView",
     "UsageError",
     "VerifyReport",
     "View",
@@ -107,10 +109,13 @@ __all__ = [
     "convert_vectors",
     "count_by",
     "dedup",
+    "diff",
     "gen",
     "ground_truth",
+    "group_by",
     "index",
     "index_vectors",
+    "join",
     "knn",
     "lookup",
     "merge",

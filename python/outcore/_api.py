@@ -39,6 +39,12 @@ _SEED = 1
 _TABLES = ("__dataframe__", "__arrow_c_stream__")
 
 
+def _is_table(src: object) -> bool:
+    from ._table import is_table
+
+    return is_table(src)
+
+
 @overload
 def sort(
     src: Paths,
@@ -146,7 +152,7 @@ def sort(
         src: Files to sort, in order: raw records, `.npy`, or the manifest of shards.
         dst: Where the result goes. A name that ends in `.npy` gets a header; one with `{drive}` in
             it becomes one shard a drive and a manifest.
-        by: For tables: the columns to sort by, the most significant first; `"time:desc"` is largest first,
+        by: For tables: the columns to sort by, all if it is not given, the most significant first; `"time:desc"` is largest first,
             `"name:nulls-first"` has nulls first. `src` is then Parquet or Arrow files, or a table of
             another library, and the result is written to `dst`, or without one is a `Table`.
         columns, union, codec: For tables, as in `table` and `Table.write`.
@@ -186,7 +192,7 @@ def sort(
         CorruptError: Scratch rotted, or an input changed while it was read.
         KeyboardInterrupt: Ctrl-C; nothing is left behind.
     """
-    if by is not None:
+    if by is not None or (dtype is None and record is None and key is None and _is_table(src)):
         if dtype is not None or record is not None or key is not None:
             cause = "columns of a table, and a type of records"
             raise usage("sort", cause, "give by for tables, dtype, record and key for records")
@@ -202,7 +208,7 @@ def sort(
             "scratch_limit": scratch_limit,
             "progress": progress,
         }
-        order = (by, bool(descending), bool(stable), bool(unique))
+        order = (by or (), bool(descending), bool(stable), bool(unique))
         return sort_table(src, dst, order, (codec, bool(force)), how)
     if dst is None or columns is not None or union or codec is not None:
         raise usage("sort", "no column of a table is named", "give by, or a dst for records")

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from ._table import ArrowStream, Table, TableSource
+
     _Array = npt.NDArray[Any]
     _BatchFunction = Callable[[_Array], _Array]
 
@@ -68,6 +70,16 @@ _KINDS = "uif"
 _HEADER_MAX = 64 << 10
 
 
+@overload
+def open(
+    src: ArrowStream,
+    *,
+    memory: api.Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    scratch_limit: api.Size | None = None,
+) -> Table: ...
 @overload
 def open(
     src: Paths,
@@ -97,7 +109,7 @@ def open(
     volume: api.StrPath | None = None,
 ) -> Lines: ...
 def open(
-    src: Paths,
+    src: Paths | TableSource,
     *,
     dtype: npt.DTypeLike | None = None,
     record: api.Record | None = None,
@@ -109,8 +121,9 @@ def open(
     io: str | None = None,
     scratch_limit: api.Size | None = None,
     volume: api.StrPath | None = None,
-) -> Dataset | Lines:
-    """A dataset over files; nothing is read but headers.
+) -> Dataset | Lines | Table:
+    """A dataset over files; nothing is read but headers. Parquet and Arrow files, and tables of other libraries, become a `Table`, as
+    by `table`, which takes more options of theirs.
 
     Args:
         src: Files in order, as if they were one: raw records, `.npy`, the manifest of shards, or a
@@ -133,8 +146,13 @@ def open(
         raise usage("choose type", "lines and a type of records", "give one of the two")
     if zero_terminated and not lines:
         raise usage("choose type", "records do not end with NUL", "give lines=True as well")
+    if not lines and dtype is None and record is None and volume is None and api._is_table(src):
+        from ._table import table
+
+        how = {"memory": memory, "threads": threads, "drives": drives, "io": io}
+        return table(src, scratch_limit=scratch_limit, **how)  # type: ignore[arg-type]
     request = DatasetRequest(
-        inputs=_found(src),
+        inputs=_found(src),  # type: ignore[arg-type]
         records=records(dtype, record, None),
         lines=bool(lines),
         insists=api._insists(lines),

@@ -37,6 +37,7 @@ from ._wire import (
     VectorConvertRequest,
     VerifyRequest,
     ViewBuildRequest,
+    TableViewBuildRequest,
     ViewInfo,
     VolumeDriveReply,
     WriteParts,
@@ -83,6 +84,7 @@ __all__ = [
     "table_job",
     "table_spool",
     "table_stream",
+    "table_view_build",
     "top",
     "vector_convert",
     "vector_index",
@@ -226,6 +228,7 @@ class Batches:
     def __next__(self) -> bytes: ...
 
 def view_build(request: ViewBuildRequest, tell: Tell | None) -> View: ...
+def table_view_build(request: TableViewBuildRequest, tell: Tell | None) -> View: ...
 def sorted_lines(path: str, terminator: int, resources: ResourcesRequest) -> View: ...
 
 @final
@@ -245,6 +248,9 @@ class View:
     def read(self, start: int, stop: int) -> bytearray: ...
     def lookup(self, keys: list[bytes], counts_equal: bool) -> bytearray: ...
     def record_of(self, text: str) -> bytes: ...
+    def keys(self) -> list[str]: ...
+    def stream(self, start: int, stop: int) -> object: ...
+    def find(self, key: object) -> tuple[int, int]: ...
 
 def table_job(request: TableRequest, tell: Tell | None) -> TableReply:
     """Runs a job on a table."""

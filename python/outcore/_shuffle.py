@@ -12,11 +12,12 @@ import operator
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from . import _outcore
 from . import _summary as summary
 from ._api import (
+    _SEED,
     Keys,
     LinesHow,
     Paths,
@@ -24,6 +25,7 @@ from ._api import (
     Size,
     StrPath,
     _insists,
+    _is_table,
     _resources,
     _number,
     _optional,
@@ -41,11 +43,30 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from ._table import ArrowStream, Table, TableSource, TableSummary
+
 _SEED = 1
 
 
+@overload
 def shuffle(
-    src: Paths,
+    src: ArrowStream,
+    dst: None = None,
+    *,
+    seed: SupportsIndex = _SEED,
+    epoch: SupportsIndex = 0,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    scratch_limit: Size | None = None,
+    progress: Watcher | bool | None = None,
+) -> Table: ...
+
+
+@overload
+def shuffle(
+    src: Paths | ArrowStream,
     dst: StrPath,
     *,
     dtype: npt.DTypeLike | None = None,
@@ -66,8 +87,36 @@ def shuffle(
     record_io: StrPath | None = None,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
-) -> summary.ShuffleSummary:
+) -> summary.ShuffleSummary: ...
+
+
+def shuffle(
+    src: Paths | TableSource,
+    dst: StrPath | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    lines: LinesHow = False,
+    csv: bool = False,
+    separator: str | None = None,
+    header: bool = True,
+    seed: SupportsIndex = _SEED,
+    epoch: SupportsIndex = 0,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    replace: bool = False,
+    record_io: StrPath | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> summary.ShuffleSummary | TableSummary | Table:
     """Writes the records of files, which may be far larger than memory, in a random order.
+
+    Parquet and Arrow files and tables of other libraries are shuffled as tables, as by `shuffle_table`: the result is a
+    `TableSummary`, or without `dst` a `Table`.
 
     Every order is equally likely; which one it is depends on the seed, the epoch and the input
     alone. The output appears whole or not at all; inputs are only read.
@@ -91,10 +140,22 @@ def shuffle(
     """
     if lines and (dtype is not None or record is not None):
         raise usage("choose type", "lines, and a dtype or a record", "give one of the three")
+    if not lines and dtype is None and record is None and _is_table(src):
+        if csv or replace or record_io is not None or volume is not None:
+            cause = "csv, replace, record_io and volume are not for tables"
+            raise usage("shuffle", cause, "leave them out")
+        from ._table_jobs import shuffle_table
+
+        how = {"memory": memory, "threads": threads, "drives": drives, "io": io}
+        limits = {"scratch_limit": scratch_limit, "progress": progress}
+        order = {"seed": seed, "epoch": epoch}
+        return shuffle_table(src, dst, force=force, **order, **how, **limits)  # type: ignore[arg-type]
+    if dst is None:
+        raise usage("shuffle", "no output is named", "give a dst")
     if csv and not lines:
         raise usage("choose type", "CSV is lines", "give lines=True as well")
     request = ShuffleRequest(
-        inputs=_paths(src),
+        inputs=_paths(src),  # type: ignore[arg-type]
         output=_path(dst),
         records=records(dtype, record, None),
         lines=bool(lines),

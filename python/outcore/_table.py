@@ -110,6 +110,35 @@ def table(
     return _open(src, how, chosen, (bool(union), _schema(schema)))
 
 
+#: How files of tables begin, and how the names of their files end.
+_MAGIC = (b"PAR1", b"ARROW1")
+_ENDINGS = (".parquet", ".pq", ".parq", ".arrow", ".arrows", ".feather", ".ipc")
+
+
+def is_table(src: object) -> bool:
+    """Whether `src` is a table of another library, or the first file that it names is Parquet or Arrow."""
+    if isinstance(src, Table) or hasattr(src, "__arrow_c_stream__"):
+        return True
+    if any(hasattr(src, name) for name in ("scanner", "to_reader", "fetch_arrow_reader")):
+        return True
+    names = api._paths(src)  # type: ignore[arg-type]
+    if not names or names[0].startswith("@"):
+        return False
+    first = names[0]
+    if any(mark in first for mark in "*?[") and not os.path.lexists(first):
+        found = sorted(glob.glob(first, recursive=True))
+        first = found[0] if found else first
+    while os.path.isdir(first):
+        inside = sorted(name for name in os.listdir(first) if not name.startswith(("_", ".")))
+        first = os.path.join(first, inside[0]) if inside else ""
+    try:
+        with open(first, "rb") as file:
+            begins = file.read(6)
+    except OSError:
+        begins = b""
+    return begins.startswith(_MAGIC) or first.lower().endswith(_ENDINGS)
+
+
 def _schema(schema: str | Mapping[str, str] | None) -> str | None:
     if schema is None or isinstance(schema, str):
         return schema
@@ -244,7 +273,12 @@ class Table:
         return self._step("count_by", by=_texts("by", by), descending=bool(by_count))
 
     def dedup_substring(
-        self, column: str, length: SupportsIndex = 50, *, removed: api.StrPath | None = None
+        self,
+        column: str,
+        length: SupportsIndex = 50,
+        *,
+        tokens: bool = False,
+        removed: api.StrPath | None = None,
     ) -> Table:
         """Without the passages of a text that occur before.
 
@@ -252,10 +286,17 @@ class Table:
             column: The column of the text.
             length: Text of at least this many bytes that occurs before, in an earlier row or earlier in its own, is cut. The first
                 occurrence stays, and so do all rows.
+            tokens: The length counts tokens, which white space separates. Which white space that is makes no difference, and what
+                comes behind the last token goes with it.
             removed: A file that says what was cut: `row`, `start` and `length` in bytes, `first_row`, where its beginning occurs
                 before, and `text`.
         """
-        substring: SubstringRequest = {"column": column, "len_bytes": whole("length", length)}
+        number = whole("length", length)
+        substring: SubstringRequest = {
+            "column": column,
+            "units_count": number,
+            "tokens": bool(tokens),
+        }
         others = None if removed is None else api._path(removed)
         return self._step("dedup", substring=substring, removed=others)
 
@@ -315,14 +356,7 @@ class Table:
             ordered: Rows come in the order of `on`, nulls last; those of a key in the order of this table. Without it they may
                 come in any order, which is faster if `other` fits into two fifths of the memory.
         """
-        asked: JoinRequest = {
-            "on": _texts("on", on),
-            "how": how or ("left" if asof is not None else "inner"),
-            "asof": asof,
-            "tolerance": None if tolerance is None else str(tolerance),
-            "suffix": suffix,
-            "unordered": not ordered,
-        }
+        asked = _join(on, how, asof, tolerance, suffix, ordered)
         return self._with(other, "join", join=asked)
 
     def diff(self, other: TableSource | Table, by: api.Keys = ()) -> Table:
@@ -339,10 +373,13 @@ class Table:
         """
         return self._with(other, "diff", by=_texts("by", by))
 
-    def shuffle(self, seed: SupportsIndex = _SEED, *, epoch: SupportsIndex = 0) -> Table:
-        """In a random order, which depends on `seed` and `epoch` alone."""
+    def shuffle(
+        self, seed: SupportsIndex = _SEED, *, epoch: SupportsIndex = 0, by: api.Keys = ()
+    ) -> Table:
+        """In a random order, which depends on `seed` and `epoch` alone. Rows with equal values in the columns `by` stay
+        together, in the order of the input."""
         numbers = api._number("seed", seed), api._number("epoch", epoch)
-        return self._step("shuffle", seed=numbers[0], epoch=numbers[1])
+        return self._step("shuffle", seed=numbers[0], epoch=numbers[1], by=_texts("by", by))
 
     def filter(self, *conditions: str) -> Table:
         """The rows for which all conditions are true: `"price * n > 100 and country in ('de', 'fr')"`. Row groups that
@@ -422,13 +459,15 @@ class Table:
     def _with(self, other: TableSource | Table, job: str, **request: Any) -> Table:
         """A step of this table and another one."""
         right = other if isinstance(other, Table) else _open(other, self._how, None, (False, None))
-        asked: RightRequest = {
-            "inputs": right._inputs,
-            "columns": right._columns,
-            "union": right._union,
-            "schema": right._schema,
+        return self._step(job, right=right._as_right(), **request)
+
+    def _as_right(self) -> RightRequest:
+        return {
+            "inputs": self._inputs,
+            "columns": self._columns,
+            "union": self._union,
+            "schema": self._schema,
         }
-        return self._step(job, right=asked, **request)
 
     def _step(self, job: str, **request: Any) -> Table:
         place = _Place(self._how.dir)
@@ -474,7 +513,7 @@ class Table:
 
 def dedup(
     src: TableSource,
-    dst: api.StrPath,
+    dst: api.StrPath | None = None,
     by: api.Keys = (),
     *,
     keep: str = "first",
@@ -489,12 +528,12 @@ def dedup(
     scratch_limit: api.Size | None = None,
     force: bool = False,
     progress: Watcher | bool | None = None,
-) -> TableSummary:
+) -> TableSummary | Table:
     """Removes duplicate rows from a table, and leaves the others where they are.
 
     Args:
         src: As in `table`.
-        dst: The file to write: `.parquet`, `.arrow`, `.feather` or `.arrows`.
+        dst: The file to write, as in `Table.write`; without it a `Table` is returned.
         by: Columns that make two rows duplicates; all if none is named.
         keep: `"first"`, `"last"`, or a column: the row with its least value, or with `"score:desc"` its largest.
         removed: A file for the rows that are left out.
@@ -514,6 +553,8 @@ def dedup(
         scratch_limit=scratch_limit,
         progress=progress,
     )
+    if dst is None:
+        return opened.dedup(by, keep=keep, removed=removed)
     return opened._run(
         "dedup",
         api._path(dst),
@@ -578,6 +619,24 @@ def sort_table(
         codec=output[0],
         force=output[1],
     )
+
+
+def _join(
+    on: api.Keys,
+    how: str | None,
+    asof: str | None,
+    tolerance: SupportsIndex | float | str | None,
+    suffix: str,
+    ordered: bool,
+) -> JoinRequest:
+    return {
+        "on": _texts("on", on),
+        "how": how or ("left" if asof is not None else "inner"),
+        "asof": asof,
+        "tolerance": None if tolerance is None else str(tolerance),
+        "suffix": suffix,
+        "unordered": not ordered,
+    }
 
 
 def _reader_of(src: object) -> ArrowStream | None:

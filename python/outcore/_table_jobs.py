@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, SupportsIndex
 
 from . import _api as api
-from ._table import Table, TableSource, TableSummary, _texts, table
+from ._table import Table, TableSource, TableSummary, _join, _texts, table
 
 #: What is done, and how: the name of a job and what it is asked.
 _Job = tuple[str, dict[str, Any]]
@@ -92,6 +92,7 @@ def shuffle_table(
     *,
     seed: SupportsIndex = 1,
     epoch: SupportsIndex = 0,
+    by: api.Keys = (),
     codec: str | None = None,
     force: bool = False,
     **options: Any,
@@ -100,12 +101,100 @@ def shuffle_table(
 
     Args:
         seed, epoch: Choose the order.
+        by: Rows with equal values in these columns stay together, in the order of the input.
         src, dst, codec, force, options: As in `unique`.
 
     Raises: What `sort` raises.
     """
-    job = ("shuffle", {"seed": api._number("seed", seed), "epoch": api._number("epoch", epoch)})
+    order = {"seed": api._number("seed", seed), "epoch": api._number("epoch", epoch)}
+    job = ("shuffle", {**order, "by": _texts("by", by)})
     return _done(table(src, **options), job, dst, codec, force)
+
+
+def group_by(
+    src: TableSource,
+    dst: api.StrPath | None = None,
+    by: api.Keys = (),
+    aggregates: api.Keys = ("count",),
+    *,
+    codec: str | None = None,
+    force: bool = False,
+    **options: Any,
+) -> TableSummary | Table:
+    """A row of aggregates for each group of rows, in the order of the groups' columns.
+
+    Args:
+        aggregates: `"count"`, `"total=sum(bytes)"` and the others of `outcore group-by --help`.
+        src, dst, by, codec, force, options: As in `unique`.
+
+    Raises: What `sort` raises.
+    """
+    job = ("group_by", {"by": _texts("by", by), "aggregates": _texts("aggregates", aggregates)})
+    return _done(table(src, **options), job, dst, codec, force)
+
+
+def join(
+    left: TableSource,
+    right: TableSource | Table,
+    dst: api.StrPath | None = None,
+    on: api.Keys = (),
+    *,
+    how: str | None = None,
+    asof: str | None = None,
+    tolerance: SupportsIndex | float | str | None = None,
+    suffix: str = "_right",
+    ordered: bool = True,
+    codec: str | None = None,
+    force: bool = False,
+    **options: Any,
+) -> TableSummary | Table:
+    """Two tables joined by columns that are equal.
+
+    Args:
+        left, right: As in `table`; `columns` and `schema` are those of the left one.
+        on, how, asof, tolerance, suffix, ordered: As in `Table.join`.
+        dst, codec, force, options: As in `unique`.
+
+    Raises: What `sort` raises.
+    """
+    opened = table(left, **options)
+    other = _other(right, options, ())
+    asked = _join(on, how, asof, tolerance, suffix, ordered)
+    return _done(opened, ("join", {"right": other._as_right(), "join": asked}), dst, codec, force)
+
+
+def diff(
+    left: TableSource,
+    right: TableSource | Table,
+    dst: api.StrPath | None = None,
+    by: api.Keys = (),
+    *,
+    codec: str | None = None,
+    force: bool = False,
+    **options: Any,
+) -> TableSummary | Table:
+    """What differs between two tables of the same columns; the result is that of `Table.diff`, and has no rows where they are
+    the same.
+
+    Args:
+        left, right: As in `table`.
+        by: The columns that say which rows are to be the same; all if none is named.
+        dst, codec, force, options: As in `unique`.
+
+    Raises: What `sort` raises.
+    """
+    opened = table(left, **options)
+    other = _other(right, options, ("columns", "union", "schema"))
+    job = ("diff", {"right": other._as_right(), "by": _texts("by", by)})
+    return _done(opened, job, dst, codec, force)
+
+
+def _other(right: TableSource | Table, options: dict[str, Any], kept: tuple[str, ...]) -> Table:
+    """The second table of a job, with what says how to work, and of the rest with what is `kept`."""
+    if isinstance(right, Table):
+        return right
+    shape = {"columns", "union", "schema"} - set(kept)
+    return table(right, **{name: value for name, value in options.items() if name not in shape})
 
 
 def _done(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, Union, overload
 
 from . import _outcore
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from ._table import TableSource
+    from ._table_view import TableView
+
 _BATCH_BYTES = 64 << 20
 Key = Union[str, bytes, int, float, "tuple[Any, ...]"]
 
@@ -46,7 +49,8 @@ _V = TypeVar("_V", bound="_Sorted")
 class _Sorted:
     """What views of records and of lines have in common."""
 
-    _LINES = False
+    #: What it holds.
+    _KIND = "records"
 
     def __init__(
         self, path: StrPath, *, memory: Size | None = None, io: str | None = None
@@ -66,9 +70,12 @@ class _Sorted:
         self._held = _outcore.View.open(path, resources) if native is None else native
         self._process_id = os.getpid()
         self._info = self._held.info()
-        if (self._info["terminator"] is not None) != self._LINES:
-            other = "View" if self._LINES else "LineView"
-            raise usage("open view", f"it holds {self._info['type']}", f"open it with {other}")
+        kind = "lines" if self._info["terminator"] is not None else "records"
+        if self._info["type"] == "table":
+            kind = "rows of a table"
+        if kind != self._KIND:
+            other = {"lines": "LineView", "records": "View"}.get(kind, "TableView")
+            raise usage("open view", f"it holds {kind}", f"open it with {other}")
         self._start = 0 if start is None else start
         self._stop = self._info["records"] if stop is None else stop
 
@@ -84,7 +91,7 @@ class _Sorted:
         return _reopen, (type(self), self._path, self._asked, self._start, self._stop)
 
     def __repr__(self) -> str:
-        what = "lines" if self._LINES else f"records of {self._info['type']}"
+        what = self._KIND if self._KIND != "records" else f"records of {self._info['type']}"
         return f"<outcore.{type(self).__name__} {self._path!r}: {len(self)} {what}>"
 
     def __len__(self) -> int:
@@ -97,7 +104,7 @@ class _Sorted:
 
     @property
     def type(self) -> str:
-        """What a record is, in outcore's words: `"u64"`, `"gensort"`, `"lines"`."""
+        """What a record is, in outcore's words: `"u64"`, `"gensort"`, `"lines"`, `"table"`."""
         return self._info["type"]
 
     @property
@@ -264,7 +271,7 @@ class LineView(_Sorted):
     lines are records, and may hold newlines.
     """
 
-    _LINES = True
+    _KIND = "lines"
 
     @property
     def header(self) -> bytes:
@@ -391,8 +398,27 @@ def sort_view(
 ) -> LineView: ...
 
 
+@overload
 def sort_view(
-    src: Paths,
+    src: Paths | TableSource,
+    dst: StrPath,
+    *,
+    by: Keys,
+    columns: Iterable[str] | None = None,
+    union: bool = False,
+    schema: str | Mapping[str, str] | None = None,
+    descending: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    force: bool = False,
+    progress: Watcher | bool | None = None,
+) -> TableView: ...
+
+
+def sort_view(
+    src: Paths | TableSource,
     dst: StrPath,
     *,
     dtype: npt.DTypeLike | None = None,
@@ -405,6 +431,9 @@ def sort_view(
     csv: bool = False,
     header: bool = True,
     zero_terminated: bool = False,
+    columns: Iterable[str] | None = None,
+    union: bool = False,
+    schema: str | Mapping[str, str] | None = None,
     descending: bool = False,
     stable: bool = False,
     memory: Size | None = None,
@@ -414,14 +443,15 @@ def sort_view(
     force: bool = False,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
-) -> View | LineView:
+) -> View | LineView | TableView:
     """Sorts files into a view: the last merge happens while it is read.
 
     Building a view and reading it once moves two reads and one write of the data, where `sort` and
     reading its result move three and two.
 
     Args:
-        src: Files to sort, in order: raw records, `.npy`, the manifest of shards, or lines.
+        src: Files to sort, in order: raw records, `.npy`, the manifest of shards, or lines. With `by` and without
+            `lines`, a table as in `table`; the result is a `TableView`.
         dst: The view's directory; its last part is made.
         dtype: What a record is, as for `sort`.
         record: In place of `dtype`, the size of a record in bytes, or that and its keys.
@@ -433,7 +463,8 @@ def sort_view(
         order: Of lines, letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
         by: Of JSON lines, paths of fields: `".user.id"`, or `".price:desc"` for the largest first.
             With `csv`, names of columns or their numbers from 1: `"price:nr"`. The words of tables
-            (`asc`, `desc`, `nulls-first`, `nulls-last`) may follow colons, too.
+            (`asc`, `desc`, `nulls-first`, `nulls-last`) may follow colons, too. Of tables, columns.
+        columns, union, schema: Of tables, as in `table`.
         csv: The lines are records of CSV; quotes may hold separators and newlines. `separator` is a comma
             by default, in files called `.tsv` a tab.
         header: The first line of each file of CSV names its columns; `LineView.header` has it.
@@ -456,6 +487,20 @@ def sort_view(
     """
     resources = _resources(memory, threads, drives, io, None, _SEED, volume)
     asked = None
+    if by is not None and not lines:
+        if not (dtype is None and record is None and key is None and separator is None):
+            cause = "columns of a table, and a type of records or lines"
+            raise usage("choose type", cause, "give by for tables, lines=True for lines")
+        if stable or csv or order or zero_terminated or volume is not None:
+            cause = "stable, csv, order, zero_terminated and volume are not for tables"
+            raise usage("choose type", cause, "leave them out, or add lines=True")
+        from ._table_view import build
+
+        how = {"memory": memory, "threads": threads, "drives": drives, "io": io}
+        shape = {"columns": columns, "union": union, "schema": schema}
+        return build(src, dst, (by, bool(descending), bool(force)), {**how, **shape}, progress)
+    if columns is not None or union or schema is not None:
+        raise usage("choose type", "options of tables, and no table", "name columns with by")
     if lines:
         if not (dtype is None and record is None):
             raise usage("choose type", "lines and a type of records", "give one of the two")
@@ -465,10 +510,10 @@ def sort_view(
         asked = _lines_request(key, separator, order, by, zero_terminated)
         asked["is_csv"], asked["has_header"] = bool(csv), bool(header)
         asked["insists"] = _insists(lines)
-    elif separator is not None or order or by is not None or csv or zero_terminated:
+    elif separator is not None or order or csv or zero_terminated:
         raise usage("choose type", "an order of lines, and no lines", "add lines=True")
     request = ViewBuildRequest(
-        inputs=_paths(src),
+        inputs=_paths(src),  # type: ignore[arg-type]
         output=_path(dst),
         records=records(dtype, record, None if lines else key),
         lines=asked,

@@ -467,6 +467,20 @@ class ViewBuildRequest(TypedDict):
     force: bool
 
 
+class TableViewBuildRequest(TypedDict):
+    """A sorted view of a table to build."""
+
+    inputs: list[str]
+    output: str
+    by: list[str]
+    descending: bool
+    columns: list[str] | None
+    union: bool
+    schema: str | None
+    resources: ResourcesRequest
+    force: bool
+
+
 class ViewInfo(TypedDict):
     """What a view is."""
 
@@ -694,7 +708,8 @@ class SubstringRequest(TypedDict):
     """Which passages of texts are cut."""
 
     column: str
-    len_bytes: int
+    units_count: int
+    tokens: bool
 
 
 class TableRequest(TypedDict):

@@ -626,6 +626,17 @@ mod _outcore {
         run::watch(py, tell, |run| view::build(request, run))
     }
 
+    /// Builds a sorted view of a table.
+    #[pyfunction]
+    #[pyo3(signature = (request, tell))]
+    fn table_view_build(
+        py: Python<'_>,
+        request: request::TableViewBuild,
+        tell: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<View> {
+        run::watch(py, tell, move |run| view::build_of_table(&request, run))
+    }
+
     /// The lines of a sorted file, to be looked up.
     #[pyfunction]
     #[pyo3(signature = (path, terminator, resources))]

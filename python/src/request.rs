@@ -167,6 +167,22 @@ pub(crate) struct ViewBuild {
     pub(crate) force: bool,
 }
 
+/// A view of a table to build.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct TableViewBuild {
+    pub(crate) inputs: Vec<PathBuf>,
+    pub(crate) output: PathBuf,
+    pub(crate) by: Vec<String>,
+    pub(crate) descending: bool,
+    pub(crate) columns: Option<Vec<String>>,
+    pub(crate) union: bool,
+    /// Types of columns of text.
+    pub(crate) schema: Option<String>,
+    pub(crate) resources: Resources,
+    pub(crate) force: bool,
+}
+
 /// Lines of a view, and their order but for its direction.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]

@@ -3,7 +3,7 @@
 //! Contract: as [`crate::jobs`]: nothing here knows of the interpreter, and what can be refused without work is refused
 //! before any. A table that another library holds was written to an Arrow file before ([`spool`]).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use arrow_array::ffi_stream::RecordBatchStreamReader;
@@ -17,8 +17,8 @@ use outcore_io::output::parent_of;
 use outcore_table::expr::{Assignment, Expr};
 use outcore_table::input::{InputOptions, TextKind, TextOptions, files_of, parse_types};
 use outcore_table::jobs::{
-    self, Aggregate, AsOf, ColumnPair, Join, JoinKind, Keep, Near, Selection, Shingles, Substring,
-    TableEnds, TableOrder, TableSummary, Window, WindowColumn,
+    self, Aggregate, AsOf, ColumnPair, Join, JoinKind, Keep, Near, PassageUnit, Selection,
+    Shingles, Substring, TableEnds, TableOrder, TableSummary, Window, WindowColumn,
 };
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 use outcore_table::rows::KeyColumn;
@@ -126,7 +126,8 @@ struct NearRequest {
 #[pyo3(from_item_all)]
 struct SubstringRequest {
     column: String,
-    len_bytes: usize,
+    units_count: usize,
+    tokens: bool,
 }
 
 /// What it did.
@@ -172,7 +173,7 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
         "unique" => jobs::unique(&job, &ends, &request.order(keys))?,
         "merge" => jobs::merge(&job, &ends, &request.order(keys))?,
         "count_by" => jobs::count_by(&job, &ends, &keys, request.descending)?,
-        "shuffle" => jobs::shuffle(&job, &ends, (seed, request.epoch))?,
+        "shuffle" => jobs::shuffle(&job, &ends, (seed, request.epoch), &keys)?,
         "dedup" => {
             let keep = match request.keep.as_str() {
                 "first" => Keep::First,
@@ -187,7 +188,11 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
             if let Some(substring) = &request.substring {
                 let wanted = Substring {
                     column: substring.column.clone(),
-                    len_bytes: substring.len_bytes,
+                    units_count: substring.units_count,
+                    unit: match substring.tokens {
+                        true => PassageUnit::Tokens,
+                        false => PassageUnit::Bytes,
+                    },
                 };
                 let done = jobs::dedup_substring(&job, &ends, &wanted, others)?;
                 return Ok(TableDone::new(&done.table, Some(done.cuts), started));
@@ -318,10 +323,7 @@ impl TableJob {
     fn unpacked(&self, job: &Job, resources: &Resources) -> Result<(Copies, Option<Spool>)> {
         let right = self.right.iter().flat_map(|right| &right.inputs);
         let named: Vec<PathBuf> = self.inputs.iter().chain(right).cloned().collect();
-        let mut texts = files_of(&named, true)?;
-        texts.retain(|file| TextKind::of_name(file).is_some());
-        let beside = parent_of(&self.output);
-        unpack_files((job, resources), beside, &texts, resources.names())
+        unpacked(&named, parent_of(&self.output), (job, resources))
     }
 
     /// Fails if an output is an input, or a file in a directory that is one.
@@ -372,7 +374,18 @@ impl TableDone {
     }
 }
 
-fn job_of(resources: &Resources, output: &std::path::Path, run: &Run) -> Result<Job> {
+/// Files of text among `named` that are compressed, each with a copy; the copies lie beside `beside`.
+pub(crate) fn unpacked(
+    named: &[PathBuf],
+    beside: &Path,
+    (job, resources): (&Job, &Resources),
+) -> Result<(Copies, Option<Spool>)> {
+    let mut texts = files_of(named, true)?;
+    texts.retain(|file| TextKind::of_name(file).is_some());
+    unpack_files((job, resources), beside, &texts, resources.names())
+}
+
+fn job_of(resources: &Resources, output: &Path, run: &Run) -> Result<Job> {
     let drives = resources.named_drives(0)?;
     Ok(run.watched(resources.planned_job(drives, parent_of(output))))
 }

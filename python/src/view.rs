@@ -23,14 +23,17 @@ use outcore_front::view::{self, NewDir, key as read_key};
 use outcore_io::config::Environment;
 use outcore_io::output::parent_of;
 use outcore_store::dataset::Named;
+use outcore_table::jobs::TableOrder;
+use outcore_table::jobs::view::{TableView, build as build_table};
+use outcore_table::rows::KeyColumn;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict};
+use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyDict};
 
 use crate::datasets::{Datasets, Use};
 use crate::fork::Here;
 use crate::request::recognition;
 use crate::run::{self, Run};
-use crate::{errors, request};
+use crate::{capsule, errors, request, table};
 
 /// An open view.
 #[pyclass(frozen, module = "outcore._outcore")]
@@ -58,6 +61,7 @@ impl View {
         let (name, record_bytes, terminator) = match &info.what {
             ViewType::Records(format) => (format.to_string(), format.record_bytes(), None),
             ViewType::Lines(lines) => ("lines".to_string(), 0, Some(lines.terminator)),
+            ViewType::Rows(_) => ("table".to_string(), 0, None),
         };
         // What NumPy has no dtype for is bytes to it.
         let header = info
@@ -77,6 +81,41 @@ impl View {
         facts.set_item("descending", info.order.descending)?;
         facts.set_item("stable", info.order.stable)?;
         Ok(facts)
+    }
+
+    /// The columns of the order of a view of a table, the most significant first.
+    fn keys(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let view = TableView::of(self.here(py)?.clone());
+        let view = view.map_err(|error| errors::raise(py, &error))?;
+        Ok(view.keys().iter().map(|key| key.name.clone()).collect())
+    }
+
+    /// Rows `start` to `stop` of a view of a table as an Arrow stream.
+    fn stream<'py>(
+        &self,
+        py: Python<'py>,
+        start: u64,
+        stop: u64,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let view = self.here(py)?.clone();
+        let memory_bytes = view.reader_bytes(READERS);
+        let stream = TableView::of(view).and_then(|view| view.stream(start..stop, memory_bytes));
+        let stream = stream.map_err(|error| errors::raise(py, &error))?;
+        capsule::given(py, Box::new(stream))
+    }
+
+    /// The places of the rows of a view of a table that have the values of `key`, a table of one row with the first columns of
+    /// the order: where they begin and where they end.
+    fn find(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<(u64, u64)> {
+        let view = self.here(py)?.clone();
+        let reader = capsule::taken(key)?;
+        run::watch(py, None, move |run| {
+            let view = TableView::of(view.watched(Arc::clone(&run.control)))?;
+            let batch = reader.into_iter().next().and_then(std::result::Result::ok);
+            let missing = || Error::usage("search view", "no key is given");
+            let found = view.find(&batch.ok_or_else(missing)?)?;
+            Ok((found.start, found.end))
+        })
     }
 
     /// The bytes of records or lines `start` to `stop`; lines end with the terminator that
@@ -198,6 +237,32 @@ fn build_of_files(request: &request::ViewBuild, resources: Resources, run: &Run)
     let (view, _) = built.map_err(|error| inputs::explain(&found.named, error))?;
     new_dir.keep();
     Ok(View::of(view))
+}
+
+/// Builds a view of a table as `request` says, and opens it.
+pub(crate) fn build_of_table(request: &request::TableViewBuild, run: &Run) -> Result<View> {
+    let resources = request.resources.load(&run.environment)?;
+    let keys = request.by.iter().map(|text| KeyColumn::parse(text));
+    let order = TableOrder {
+        keys: keys.collect::<Result<_>>()?,
+        is_stable: false,
+        is_descending: request.descending,
+    };
+    let schema = request.schema.as_deref();
+    let mut reads = table::reads(request.columns.clone(), request.union, schema)?;
+    let job = run.job(&resources, resources.named_drives(0)?);
+    let beside = parent_of(&request.output);
+    let (copies, _spool) = table::unpacked(&request.inputs, beside, (&job, &resources))?;
+    reads.copies = copies;
+    let options = BuildOptions {
+        replace: request.force,
+        ..BuildOptions::default()
+    };
+    let new_dir = NewDir::make(&request.output)?;
+    let dir = std::path::absolute(&request.output).unwrap_or_else(|_| request.output.clone());
+    let (view, _) = build_table(&job, (&request.inputs, &reads), &order, &dir, options)?;
+    new_dir.keep();
+    Ok(View::of(view.sorted().clone()))
 }
 
 /// What a view is made of.

@@ -75,3 +75,40 @@ def test_functions_give_a_table_or_write_a_file(here: Path) -> None:
     assert orders[0].equals(orders[1]) and not orders[0].equals(orders[2])
     assert sorted(orders[2]["x"].to_pylist()) == list(range(COUNT))
     assert not (here / "n.parquet").exists()
+
+
+def test_sort_shuffle_and_open_take_tables_as_they_are(here: Path) -> None:
+    table = rows()
+    pq.write_table(table, "t.parquet", row_group_size=500)
+    opened = outcore.open("t*.parquet", memory="64MiB").filter("x >= 2990").sort("x:desc")
+    assert pa.table(opened)["x"].to_pylist() == list(range(COUNT - 1, 2989, -1))
+    assert isinstance(outcore.open(table), outcore.Table)
+    by_all = pa.table(outcore.sort(table, memory="64MiB"))
+    assert by_all == table.sort_by([("name", "ascending"), ("x", "ascending")])
+    outcore.shuffle("t.parquet", "s.parquet", seed=3, memory="64MiB")
+    shuffled = pq.read_table("s.parquet")
+    assert shuffled == pa.table(outcore.shuffle_table("t.parquet", seed=3, memory="64MiB"))
+    assert pa.table(outcore.shuffle(table, seed=3)).sort_by("x") == table
+    assert shuffled != table and shuffled.sort_by("x") == table
+    with pytest.raises(outcore.UsageError, match="csv, replace"):
+        outcore.shuffle("t.parquet", "u.parquet", replace=True)
+    with pytest.raises(outcore.UsageError, match="dst"):
+        outcore.shuffle("t.bin", dtype="uint64")  # type: ignore[call-overload]
+    # Whoever says what records are means the bytes.
+    with pytest.raises(outcore.UsageError, match="Parquet"):
+        outcore.open("t.parquet", dtype="uint64").count()
+
+
+def test_two_tables_are_joined_and_compared_and_groups_are_aggregated(here: Path) -> None:
+    table = rows()
+    few = table.slice(0, 10)
+    joined = pa.table(outcore.join(table, few.to_reader(), on="x", how="semi", drives=here))
+    assert joined == few
+    assert outcore.diff(table, table, "same.parquet", by="x", memory="64MiB").rows_out == 0
+    found = pa.table(outcore.diff(table, few, by="x", columns=["x"]))
+    assert found["x"].to_pylist() == list(range(10, COUNT)) and set(found["diff"].to_pylist()) == {"left"}
+    sums = pa.table(outcore.group_by(table, by="name", aggregates=["total=sum(x)", "count"]))
+    expected = table.group_by("name").aggregate([("x", "sum"), ("x", "count")]).sort_by("name")
+    assert sums["total"].to_pylist() == expected["x_sum"].to_pylist()
+    assert sums["count"].to_pylist() == expected["x_count"].to_pylist()
+    assert pa.table(outcore.dedup(table, by="name")).num_rows == len(sums)

@@ -4,7 +4,7 @@
 //! about. [`range`] reads `I..J` as ranks, with Python's meaning of what is left out or negative.
 //! [`key`] turns the text of a key into a record that has it: the values of the key's numbers or
 //! byte strings in order, separated by commas; bytes as text, or as hexadecimal digits after `0x`.
-//! A key of lines is a line that has it. [`open`] opens a view whatever it holds. Pure, but for the
+//! A key of lines is a line that has it; keys of tables are theirs to read. [`open`] opens a view whatever it holds. Pure, but for the
 //! directory and the view.
 
 use std::fs;
@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use outcore::job::Job;
+use outcore::key::sort_key::SharedKey;
 use outcore::key::{Endian, KeyKind, Number, NumberType, RecordFormat};
 use outcore::runs::{SortedView, ViewType};
 use outcore::{Error, Result};
@@ -20,6 +21,8 @@ use crate::text::order::order_of_name;
 
 const RANGE: &str = "read range";
 const KEY: &str = "read key";
+/// How the names of orders of rows begin.
+const ROWS: &str = "rows of a table";
 
 /// A directory for a view that is being built.
 #[derive(Debug)]
@@ -71,7 +74,7 @@ impl Drop for NewDir {
     }
 }
 
-/// Opens the view in `dir`, be it of records or of lines.
+/// Opens the view in `dir`, be it of records, of lines or of a table.
 ///
 /// # Errors
 /// As [`SortedView::open`]; usage for a file.
@@ -83,7 +86,32 @@ pub fn open(job: &Job, dir: &Path) -> Result<SortedView> {
                 .hint("make a view of it with `outcore view build`, and name that"),
         );
     }
-    SortedView::open_with(job, dir, &order_of_name)
+    SortedView::open_with(job, dir, &order_of_view)
+}
+
+/// The order of lines or rows that a manifest names.
+fn order_of_view(name: &str) -> Result<SharedKey> {
+    match name.strip_prefix(ROWS) {
+        Some(_) => order_of_rows(name),
+        None => order_of_name(name),
+    }
+}
+
+#[cfg(feature = "tables")]
+fn order_of_rows(name: &str) -> Result<SharedKey> {
+    match name {
+        outcore_table::jobs::view::ROW_ORDER => Ok(outcore_table::jobs::view::row_order()),
+        _ => order_of_name(name),
+    }
+}
+
+#[cfg(not(feature = "tables"))]
+fn order_of_rows(_: &str) -> Result<SharedKey> {
+    Err(Error::usage(
+        "open view",
+        "it holds a table, and this build of outcore reads none",
+    )
+    .hint("build it with the feature `tables`, which is on by default"))
 }
 
 /// What [`outcore::runs::ViewReader::seek_key`] wants for the key that `text` says.
@@ -94,6 +122,8 @@ pub fn key_of(text: &str, what: &ViewType) -> Result<Vec<u8>> {
     match what {
         ViewType::Records(format) => key(text, format),
         ViewType::Lines(_) => Ok(text.as_bytes().to_vec()),
+        ViewType::Rows(_) => Err(Error::usage(KEY, "the view holds a table")
+            .hint("search it with `outcore view cat --key`")),
     }
 }
 

@@ -78,6 +78,8 @@ pub struct StagedOutput {
     shards: Vec<Shard>,
     manifest: Option<PathBuf>,
     dirs: Vec<PrivateDir>,
+    /// The directories that these are in.
+    parents: Vec<PathBuf>,
     replace: bool,
 }
 
@@ -185,10 +187,10 @@ impl StagedOutput {
             shards: Vec::new(),
             manifest,
             dirs: Vec::new(),
+            parents: Vec::new(),
             replace,
         };
         let device = volume.device();
-        let mut parents: Vec<PathBuf> = Vec::new();
         let manifest = output.manifest.clone();
         let set = manifest.as_deref().and_then(Path::file_name);
         if let (Some(manifest), Some(set)) = (&manifest, set) {
@@ -196,62 +198,75 @@ impl StagedOutput {
             let parent = parent_of(manifest).to_path_buf();
             device.sweep_private_dirs(&parent)?;
             output.dirs.push(device.claim_private_dir(&parent, set)?);
-            parents.push(parent);
+            output.parents.push(parent);
         }
+        for plan in plans {
+            output.add(volume, plan, room)?;
+        }
+        Ok(output)
+    }
+
+    /// Stages one more file, whose name no other has.
+    ///
+    /// # Errors
+    /// As [`StagedOutput::stage`].
+    pub fn add(&mut self, volume: &Volume, plan: ShardPlan, room: Room) -> Result<()> {
+        let device = volume.device();
         // The same shards can be a set with another directory first, and its manifest there. Other
         // manifests give their files names that no other set has.
+        let manifest = self.manifest.clone();
+        let set = manifest.as_deref().and_then(Path::file_name);
         let set = set.filter(|name| {
             let name = name.as_encoded_bytes();
             name.ends_with(MANIFEST_SUFFIX.as_bytes())
         });
-        for (index, plan) in plans.into_iter().enumerate() {
-            let parent = parent_of(&plan.path).to_path_buf();
-            // One directory by two names is one.
-            let is_parent = |seen: &PathBuf| *seen == parent || is_same_dir(seen, &parent);
-            let known = parents.iter().position(is_parent);
-            let dir_index = match known {
-                Some(found) => found,
-                None => {
-                    device.sweep_private_dirs(&parent)?;
-                    let made = match set {
-                        Some(set) => device.claim_private_dir(&parent, set),
-                        None => device.make_private_dir(&parent),
-                    };
-                    output.dirs.push(made?);
-                    parents.push(parent);
-                    parents.len() - 1
-                }
-            };
-            let staged_path = output.dirs[dir_index]
-                .path()
-                .join(format!("{STAGED_PREFIX}{index}"));
-            let file = volume.open(&staged_path, Access::Create)?;
-            let full_bytes = plan.header.len() as u64 + plan.len_bytes;
-            // Reserving the space finds a full drive before the work; where it only makes the
-            // file long, direct writes inside it can still run side by side.
-            if full_bytes > 0 {
-                device
-                    .allocate(file.id, full_bytes)
-                    .or_else(|error| match (room, error.kind()) {
-                        (Room::AtMost, Kind::NoSpace) => device.set_len(file.id, full_bytes),
-                        _ => Err(error),
-                    })
-                    .map_err(|error| {
-                        let error = if error.kind() == Kind::NoSpace {
-                            error.hint(format!("the output needs {full_bytes} bytes there"))
-                        } else {
-                            error
-                        };
-                        error.path(&plan.path)
-                    })?;
+        let index = self.shards.len();
+        let parent = parent_of(&plan.path).to_path_buf();
+        // One directory by two names is one.
+        let is_parent = |seen: &PathBuf| *seen == parent || is_same_dir(seen, &parent);
+        let known = self.parents.iter().position(is_parent);
+        let dir_index = match known {
+            Some(found) => found,
+            None => {
+                device.sweep_private_dirs(&parent)?;
+                let made = match set {
+                    Some(set) => device.claim_private_dir(&parent, set),
+                    None => device.make_private_dir(&parent),
+                };
+                self.dirs.push(made?);
+                self.parents.push(parent);
+                self.parents.len() - 1
             }
-            output.shards.push(Shard {
-                plan,
-                file,
-                staged_path,
-            });
+        };
+        let staged_path = self.dirs[dir_index]
+            .path()
+            .join(format!("{STAGED_PREFIX}{index}"));
+        let file = volume.open(&staged_path, Access::Create)?;
+        let full_bytes = plan.header.len() as u64 + plan.len_bytes;
+        // Reserving the space finds a full drive before the work; where it only makes the
+        // file long, direct writes inside it can still run side by side.
+        if full_bytes > 0 {
+            device
+                .allocate(file.id, full_bytes)
+                .or_else(|error| match (room, error.kind()) {
+                    (Room::AtMost, Kind::NoSpace) => device.set_len(file.id, full_bytes),
+                    _ => Err(error),
+                })
+                .map_err(|error| {
+                    let error = if error.kind() == Kind::NoSpace {
+                        error.hint(format!("the output needs {full_bytes} bytes there"))
+                    } else {
+                        error
+                    };
+                    error.path(&plan.path)
+                })?;
         }
-        Ok(output)
+        self.shards.push(Shard {
+            plan,
+            file,
+            staged_path,
+        });
+        Ok(())
     }
 
     /// Its private directories.

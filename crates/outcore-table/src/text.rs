@@ -1,7 +1,9 @@
 //! Rows of a table as text, for people to look at and for tools that take lines.
 //!
-//! Contract: [`print`] gives a line with the names of the columns, and one a row, with tabs between. Tabs, ends of lines and
-//! backslashes inside of values are written as `\\t`, `\\n`, `\\r` and `\\\\`; null is written as nothing, as in CSV. No more is
+//! Contract: [`print`] gives a line with the names of the columns, and one a row, with tabs between; so do [`add_header`] and
+//! [`add_rows`] of what is in memory. Tabs, ends of lines and
+//! backslashes inside of values are written as `\\t`, `\\n`, `\\r` and `\\\\`; null is written as nothing, as in CSV; times with a
+//! zone are in UTC. No more is
 //! read than is asked for.
 //!
 //! Bounds: a reader, and the text of a batch.
@@ -9,13 +11,16 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::Schema;
 use outcore::Job;
 use outcore_io::Result;
 
 use crate::fault;
 use crate::input::{InputOptions, TableInput};
+use crate::output::in_utc;
+use crate::schema::retyped;
 
 const PRINT: &str = "print rows";
 /// Rows whose text is made at once.
@@ -34,10 +39,7 @@ pub fn print(
 ) -> Result<(u64, u64)> {
     let input = TableInput::open(job, inputs, reads)?;
     let mut text = String::new();
-    let names = input.schema().fields().iter();
-    let names: Vec<String> = names.map(|field| escaped(field.name())).collect();
-    text += &names.join("\t");
-    text.push('\n');
+    add_header(&mut text, input.schema());
     take(&text)?;
     let mut reader = input.reader(job.budget.free_bytes() / 2)?;
     let mut printed = 0;
@@ -64,9 +66,25 @@ pub fn print(
     Ok((printed, input.read_bytes()))
 }
 
-fn add_rows(text: &mut String, batch: &RecordBatch) -> Result<()> {
+/// Appends the line with the names of the columns.
+pub fn add_header(text: &mut String, schema: &Schema) {
+    let names = schema.fields().iter();
+    let names: Vec<String> = names.map(|field| escaped(field.name())).collect();
+    *text += &names.join("\t");
+    text.push('\n');
+}
+
+/// Appends a line for each row of `batch`.
+///
+/// # Errors
+/// Corrupt: a value that cannot be shown.
+pub fn add_rows(text: &mut String, batch: &RecordBatch) -> Result<()> {
     let options = FormatOptions::default();
-    let columns = batch.columns().iter();
+    let shown = batch.schema();
+    let fields = shown.fields().iter().zip(batch.columns());
+    let shown = fields.map(|(field, column)| retyped(column, in_utc(field).data_type()));
+    let shown: Vec<ArrayRef> = shown.collect::<Result<_>>()?;
+    let columns = shown.iter();
     let columns = columns.map(|column| ArrayFormatter::try_new(column, &options));
     let columns = columns.collect::<std::result::Result<Vec<_>, _>>();
     let columns = columns.map_err(|error| fault::arrow(PRINT, &error))?;

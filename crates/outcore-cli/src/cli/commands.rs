@@ -19,7 +19,8 @@ Examples:
   outcore shuffle train.jsonl -o epoch-3.jsonl --seed 7 --epoch 3
   outcore shuffle --csv table.csv -o shuffled.csv
   outcore shuffle points.npy -o shuffled.npy
-  outcore shuffle tokens.bin -o out.bin --type u32x1024";
+  outcore shuffle tokens.bin -o out.bin --type u32x1024
+  outcore shuffle visits.parquet -o shuffled.parquet --by user     # the rows of a user stay together";
 
 const UNIQUE_EXAMPLES: &str = "\
 Examples:
@@ -82,6 +83,10 @@ pub(crate) struct ShuffleArgs {
     /// Gives an independent order for the same seed
     #[arg(long, value_name = "K", help_heading = "Order", default_value_t = 0)]
     pub(crate) epoch: u64,
+    /// Keep rows of a table together that have equal values in these columns, in the order of the input;
+    /// the groups come in a random order. Repeat for several columns
+    #[arg(long, value_name = "COLUMN", help_heading = "Order")]
+    pub(crate) by: Vec<String>,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
     #[command(flatten)]

@@ -16,6 +16,7 @@ Examples:
   outcore dedup t.parquet -o t2.parquet --keep last --memory 512MiB
   outcore dedup docs.parquet -o clean.parquet --near text --jaccard 0.8 --removed near.parquet
   outcore dedup docs.parquet -o clean.parquet --substring 50 --of text --removed passages.parquet
+  outcore dedup docs.parquet -o clean.parquet --substring 50 --tokens --of text
 
 Without --by, rows are duplicates if all their columns are equal. Nulls equal each other. For \
 distinct rows in the order of their keys, use `outcore unique`, which also works on lines, CSV \
@@ -28,7 +29,9 @@ lower case and without punctuation. The result depends on the rows, the options 
 The removed rows get a column duplicate_of: the number of the row that was kept, from 0.
 
 --substring cuts passages of texts instead of rows: text that occurs before, in an earlier row or earlier \
-in its own, is cut where it has at least so many bytes. The first occurrence stays, and so do all rows, \
+in its own, is cut where it has at least so many bytes, or with --tokens so many tokens: what white space \
+separates. Tokens are equal to the letter, and which white space stands between them makes no difference; \
+that after the last token goes with them. The first occurrence stays, and so do all rows, \
 those whose text becomes empty, too. --removed has a row for each cut: row, start and length (in \
 bytes), first_row (where its beginning occurs before) and text.";
 
@@ -92,15 +95,18 @@ pub(crate) struct DedupArgs {
         help_heading = "Near duplicates"
     )]
     pub(crate) seed: u64,
-    /// Cut passages of at least this many bytes that occur before; 50 is usual
+    /// Cut passages of at least this many bytes, or tokens with --tokens, that occur before; 50 is usual
     #[arg(
         long,
-        value_name = "BYTES",
+        value_name = "LENGTH",
         conflicts_with_all = ["by", "near", "keep"],
         requires = "of",
         help_heading = "Passages"
     )]
     pub(crate) substring: Option<usize>,
+    /// Count the length of passages in tokens, which white space separates, not in bytes
+    #[arg(long, requires = "substring", help_heading = "Passages")]
+    pub(crate) tokens: bool,
     /// The column of the texts
     #[arg(
         long,

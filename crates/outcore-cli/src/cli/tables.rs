@@ -72,6 +72,38 @@ impl TableArgs {
     }
 }
 
+/// How tables are read, where none is written.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Tables (Parquet and Arrow)")]
+pub(crate) struct ReadTableArgs {
+    /// Keep these columns, in this order; the others are not read
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    columns: Vec<String>,
+    /// Let files of one table lack columns, which are null there
+    #[arg(long)]
+    union: bool,
+    /// Read CSV or JSON lines as a table with these types (see `outcore convert`); types of other
+    /// columns are told by a sample
+    #[arg(long, value_name = "NAME:TYPE,...")]
+    schema: Option<String>,
+    /// Read CSV or JSON lines as a table whose types a sample tells
+    #[arg(long)]
+    infer: bool,
+}
+
+impl ReadTableArgs {
+    /// The same with nothing about what is written.
+    pub(crate) fn to_tables(&self) -> TableArgs {
+        TableArgs {
+            columns: self.columns.clone(),
+            union: self.union,
+            schema: self.schema.clone(),
+            infer: self.infer,
+            ..TableArgs::default()
+        }
+    }
+}
+
 /// CSV and JSON lines where nothing but tables is taken.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]

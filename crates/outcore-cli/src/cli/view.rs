@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueHint};
 use outcore_io::units;
 
 use super::lines::{FormatArgs, LineArgs, OrderArgs};
+use super::tables::ReadTableArgs;
 use super::{DriveArgs, RecordArgs, ResourceArgs, TraceArgs, TypeArgs};
 
 const BUILD_EXAMPLES: &str = "\
@@ -19,7 +20,8 @@ Examples:
   outcore view build words.txt -o words.view --lines
   outcore view build log.tsv -o log.view -t '\\t' -k 3,3n -s    # lines, as `outcore sort` has them
   outcore view build events.jsonl.zst -o events.view --jsonl --by .user.id --by .time
-  outcore view build sales.csv -o sales.view --csv --by region --by price:nr";
+  outcore view build sales.csv -o sales.view --csv --by region --by price:nr
+  outcore view build sales.parquet -o sales.view --by region --by price:desc    # a table";
 
 const CAT_EXAMPLES: &str = "\
 Examples:
@@ -29,7 +31,8 @@ Examples:
   outcore view cat keys.view --from-key 5000 --to-key 6000
   outcore view cat words.view --from-key m --to-key n
   outcore view cat sales.view                              # CSV has its header in front ...
-  outcore view cat sales.view --range ..100                # ... and ranges have records alone";
+  outcore view cat sales.view --range ..100                # ... and ranges have records alone
+  outcore view cat table.view --key eu,2024-01-31          # rows of a table by the columns of its order";
 
 const MOUNT_EXAMPLES: &str = "\
 Examples:
@@ -71,13 +74,14 @@ pub(crate) enum ViewCommand {
 /// Build a view of files
 ///
 /// The order is that of `outcore sort`. The view appears whole or not at all; inputs are only read.
-/// The input is records if it has a type, and lines with --lines or any flag that only lines have.
+/// The input is records if it has a type, lines with --lines or any flag that only lines have, and a
+/// table if it is Parquet or Arrow, or text with --infer or --schema.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, after_long_help = BUILD_EXAMPLES)]
 pub(crate) struct ViewBuildArgs {
-    /// Files to sort, in order: raw records, .npy, a manifest (.outcore.json) of shards, or lines
-    /// (compressed ones are decompressed to scratch); - is standard input, which is copied to
-    /// scratch first
+    /// Files to sort, in order: raw records, .npy, a manifest (.outcore.json) of shards, lines
+    /// (compressed ones are decompressed to scratch), or Parquet and Arrow and directories of them; - is
+    /// standard input, which is copied to scratch first
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
     /// The view's directory; its parent must exist
@@ -101,6 +105,8 @@ pub(crate) struct ViewBuildArgs {
     pub(crate) lines: LineArgs,
     #[command(flatten)]
     pub(crate) text: FormatArgs,
+    #[command(flatten)]
+    pub(crate) tables: ReadTableArgs,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]
@@ -129,6 +135,13 @@ pub(crate) struct ViewBuildArgs {
 }
 
 impl ViewBuildArgs {
+    /// Whether the input is lines or records, whatever it looks like.
+    pub(crate) fn takes_bytes(&self) -> bool {
+        let record = &self.record;
+        let is_record = record.format.is_some() || record.record_bytes.is_some();
+        self.lines.is_lines || self.lines.zero_terminated || is_record || !record.keys.is_empty()
+    }
+
     /// Whether the input is lines.
     pub(crate) fn takes_lines(&self) -> bool {
         let has_flag = self.order.is_given() || self.text.is_given() || self.lines.zero_terminated;
@@ -138,7 +151,8 @@ impl ViewBuildArgs {
 
 /// Add files to a view
 ///
-/// Records, order and blocks are those of the view; CSV must have the same header. In a stable view
+/// Records, order and blocks are those of the view; CSV must have the same header, and a table the same
+/// columns. In a stable view
 /// equal keys come after those that were there. Readers that have the view open go on seeing what
 /// was there.
 #[derive(Debug, Args)]
@@ -163,23 +177,37 @@ pub(crate) struct ViewAppendArgs {
     pub(crate) trace: TraceArgs,
 }
 
+/// Which records of a view.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ViewRangeArgs {
+    /// Only records, lines or rows I up to but excluding J, counted from 0; I.., ..J and negative numbers
+    /// as in Python
+    #[arg(long, value_name = "I..J", allow_hyphen_values = true, conflicts_with_all = ["from_key", "to_key", "key"])]
+    pub(crate) range: Option<String>,
+    /// Only from the first record whose key is not before this one. Numbers in decimal, bytes as text
+    /// or as 0x and hexadecimal digits; several with commas. For lines, a line that has the key. For
+    /// tables, values of the first columns of the order as in CSV
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub(crate) from_key: Option<String>,
+    /// Only up to the first record whose key is not before this one, without that
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub(crate) to_key: Option<String>,
+    /// Only records with this key; of a table, rows with these values in the first columns of the order
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with_all = ["from_key", "to_key"])]
+    pub(crate) key: Option<String>,
+}
+
 /// Write a view, or a range of it, to standard output in sorted order
+///
+/// Rows of a table are printed as by `outcore head`, with tabs between the columns.
 #[derive(Debug, Args)]
 #[command(after_long_help = CAT_EXAMPLES)]
 pub(crate) struct ViewCatArgs {
     /// The view's directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
-    /// Only records or lines I up to but excluding J, counted from 0; I.., ..J and negative numbers as in Python
-    #[arg(long, value_name = "I..J", allow_hyphen_values = true, conflicts_with_all = ["from_key", "to_key"])]
-    pub(crate) range: Option<String>,
-    /// Only from the first record whose key is not before this one. Numbers in decimal, bytes as text
-    /// or as 0x and hexadecimal digits; several with commas. For lines, a line that has the key
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
-    pub(crate) from_key: Option<String>,
-    /// Only up to the first record whose key is not before this one, without that
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
-    pub(crate) to_key: Option<String>,
+    #[command(flatten)]
+    pub(crate) range: ViewRangeArgs,
     /// Print the plan (predicted traffic and time), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
@@ -204,7 +232,10 @@ pub(crate) struct ViewVerifyArgs {
     pub(crate) trace: TraceArgs,
 }
 
-/// Write a view as a sorted file, in parallel
+/// Write a view, or a range of it, as a sorted file, in parallel
+///
+/// A view of a table is written in the format of the output's name: .parquet, .arrow, .arrows, .csv
+/// or .jsonl. Its schema and metadata are those of the table.
 #[derive(Debug, Args)]
 pub(crate) struct ViewMaterializeArgs {
     /// The view's directory
@@ -213,6 +244,8 @@ pub(crate) struct ViewMaterializeArgs {
     /// Output: a file, or one shard per drive if the name contains {drive}
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) range: ViewRangeArgs,
     /// Print the plan (predicted traffic and time), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,

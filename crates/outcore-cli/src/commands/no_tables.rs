@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use outcore::runs::SortedView;
 use outcore::{Error, Job, Result};
 use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::Resources;
@@ -17,6 +18,7 @@ use crate::cli::join::JoinArgs;
 use crate::cli::lines::TextFlags;
 use crate::cli::sequence::{CountByArgs, FilterArgs, MapArgs, MergeArgs};
 use crate::cli::tables::{ConvertArgs, InfoArgs, TableArgs};
+use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
 use crate::cli::window::WindowArgs;
 use crate::cli::{SortArgs, VerifyArgs};
 use crate::context::Context;
@@ -95,6 +97,34 @@ pub(crate) fn convert_edges(
     _: &Path,
     _: &ConvertOptions,
 ) -> Result<ConvertSummary> {
+    Err(left_out())
+}
+
+pub(crate) fn view_build(_: &Context, _: &ViewBuildArgs, _: (Resources, &TableArgs)) -> Result<u8> {
+    Err(left_out())
+}
+
+pub(crate) fn view_append(
+    _: &Context,
+    _: &ViewAppendArgs,
+    _: (Resources, SortedView),
+) -> Result<u8> {
+    Err(left_out())
+}
+
+pub(crate) fn view_cat(_: &Context, _: &ViewCatArgs, _: SortedView) -> Result<u8> {
+    Err(left_out())
+}
+
+pub(crate) fn view_order(_: &SortedView) -> Result<String> {
+    Err(left_out())
+}
+
+pub(crate) fn view_materialize(
+    _: &Context,
+    _: &ViewMaterializeArgs,
+    _: (Resources, &Path),
+) -> Result<u8> {
     Err(left_out())
 }
 

@@ -4,9 +4,9 @@
 //! NumPy, means records; all else is lines, or records of CSV after their header. The order comes
 //! from [`outcore::shuffle`] and depends on seed, epoch and input alone.
 
-use outcore::Result;
 use outcore::job::JobSize;
 use outcore::shuffle::{ShuffleOptions, ShuffleSize, ShuffleSummary, Unit, plan_shuffle, shuffle};
+use outcore::{Error, Result};
 use outcore::{Input, Output};
 use outcore_front::inputs::{ResolvedInput, look};
 use outcore_front::output::{check_room, header_for, loses_header};
@@ -50,6 +50,11 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
         return table::shuffle(context, args, settings);
     }
     table::check_no_table(&args.tables)?;
+    if !args.by.is_empty() {
+        let cause = "--by takes columns of tables, and the input is no table";
+        return Err(Error::usage("read arguments", cause)
+            .hint("for CSV and JSON lines add --infer, or write Parquet"));
+    }
     let (rows, types) = (args.rows.to_rows()?, args.record.to_request());
     let recognition = args.lines.recognition(rows.separator());
     let sources = find(context, &args.files.inputs)?;

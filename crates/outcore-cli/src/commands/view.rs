@@ -5,19 +5,18 @@
 //! quietly when its reader goes away; `mount` ends with 0 when it is interrupted, after it has
 //! unmounted.
 
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
 use outcore::Output;
-use outcore::job::Job;
-use outcore::primitives::PassPlan;
 use outcore::runs::{
-    BuildOptions, BuildSummary, LineType, SortedView, ViewOrder, ViewPlan, ViewType, WriteSummary,
-    append_with, build, plan_view,
+    BuildOptions, BuildSummary, SortedView, ViewOrder, ViewType, WriteSummary, append_with, build,
+    plan_view,
 };
-use outcore::{Error, PhasePlan, Result};
+use outcore::{Error, Result};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::inputs::{self, Streams};
 use outcore_front::output::{self, Consent, Holds, Target};
@@ -25,29 +24,32 @@ use outcore_front::resources::{Resources, check_dir};
 use outcore_front::spool::Spool;
 use outcore_front::text::order::{OrderSpec, order_of_name};
 use outcore_front::text::output::{self as text_output, Dress, Pending};
-use outcore_front::view::{self, NewDir, key_of, range};
+use outcore_front::view::{self, NewDir, key_of};
 use outcore_io::units;
 use outcore_mount::{ServeOptions, serve};
 use serde_json::{Value, json};
 
 use crate::cli::view::{
     ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewCommand, ViewMaterializeArgs, ViewMountArgs,
-    ViewVerifyArgs,
+    ViewRangeArgs, ViewVerifyArgs,
 };
-use crate::cli::{DriveArgs, RecordArgs, ResourceArgs, TraceArgs};
+use crate::cli::{DriveArgs, ResourceArgs, TraceArgs};
+use crate::commands::table;
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, phases_json, rate_text, rates_json};
+use crate::measure::{Summary, drives_json, phases_json, rate_text};
 use crate::pipe::CLOSED_PIPE;
-use crate::progress::{Weight, watch};
+use crate::progress::watch;
 use crate::recorder::Kept;
 use crate::{pipe, resources};
 
 mod found;
+pub(crate) mod told;
 
 use found::Found;
-
-const BUILD: [Weight; 2] = [("sort runs", 1.0), ("merge runs", 1.0)];
-const MERGE: [Weight; 1] = [("merge", 1.0)];
+use told::{
+    BUILD, MERGE, begin, is_csv, noun, plan_json, recorded, show_plan, summarise_built, tell_built,
+    wanted_by,
+};
 
 /// Whether a command's data go to standard output.
 pub(crate) fn takes_stdout(command: &ViewCommand) -> bool {
@@ -78,29 +80,6 @@ fn load(args: &ResourceArgs, drives: &DriveArgs) -> Result<Resources> {
     resources::load(args, drives, None, resources::SEED)
 }
 
-/// The means on a device that records, if that is wanted. Nothing of the view in `dir` is replaced by
-/// the trace.
-fn recorded(
-    context: &Context,
-    resources: Resources,
-    (flags, dir): (&RecordArgs, &Path),
-    kept: Kept<'_>,
-) -> Result<Resources> {
-    if flags.path().is_none() {
-        return context.files.add_to(resources);
-    }
-    let view = view::open(&resources.job(Vec::new()), dir)?;
-    let runs = view.info().runs.into_iter().map(|(path, ..)| path);
-    let mut files: Vec<PathBuf> = runs.collect();
-    let listed = std::fs::read_dir(dir).map_err(|error| Error::io("open view", &error).path(dir));
-    files.extend(listed?.flatten().map(|entry| entry.path()));
-    let kept = Kept {
-        files: &files,
-        ..kept
-    };
-    context.start(resources, flags, kept)
-}
-
 /// The view in `dir` with what the flags allow.
 fn open(
     context: &Context,
@@ -120,29 +99,25 @@ fn open(
     Ok((resources, view))
 }
 
-/// What records are called; those of CSV may be several lines.
-fn noun(what: &ViewType) -> &'static str {
-    match what {
-        ViewType::Records(_) => "records",
-        ViewType::Lines(lines) if is_csv(lines) => "records of CSV",
-        ViewType::Lines(_) => "lines",
-    }
-}
-
-fn is_csv(lines: &LineType) -> bool {
-    OrderSpec::of_name(&lines.order_name).is_ok_and(|spec| spec.csv.is_some())
-}
-
 fn type_name(what: &ViewType) -> String {
     match what {
         ViewType::Records(format) => format.to_string(),
         ViewType::Lines(_) => "lines".to_string(),
+        ViewType::Rows(_) => "table".to_string(),
     }
 }
 
 fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     let started = Instant::now();
     let resources = load(&args.resources, &args.drives)?;
+    let tables = args.tables.to_tables();
+    let flags = args.text.text_flags(args.order.separator()?);
+    if table::is_text_meant(&tables, &flags, &args.inputs, None)
+        || (!args.takes_bytes() && table::is_meant(context, &args.inputs)?)
+    {
+        return table::view_build(context, args, (resources, &tables));
+    }
+    table::check_no_table(&tables)?;
     let sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     if args.dry_run {
         inputs::refuse_streams(&sources, "plan view")?;
@@ -216,6 +191,11 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     context.files.refuse_change(&args.dir)?;
     check_dir("open view", &args.dir)?;
     let resources = load(&args.resources, &args.drives)?;
+    let known = view::open(&resources.job(Vec::new()), &args.dir)?;
+    if known.what().rows().is_some() {
+        return table::view_append(context, args, (resources, known));
+    }
+    drop(known);
     let sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     let kept = Kept {
         sources: &sources,
@@ -251,104 +231,13 @@ fn count_copies(built: &mut BuildSummary, spool: Option<Spool>) {
     built.written_bytes += spool.map_or(0, |spool| spool.written_bytes);
 }
 
-fn begin(context: &Context, job: &Job, inputs: &[PathBuf], dir: &Path) {
-    let names = inputs.iter().map(|path| path.display().to_string());
-    context.reporter.event(
-        "begin",
-        json!({
-            "inputs": names.collect::<Vec<_>>(),
-            "output": dir.display().to_string(),
-            "memory_bytes": job.options.memory_bytes,
-            "threads": job.options.threads,
-        }),
-    );
-}
-
-fn plan_json(plan: &ViewPlan) -> Value {
-    json!({
-        "runs": plan.runs,
-        "run_bytes": plan.run_bytes(),
-        "block_bytes": plan.block_records * plan.size.record_bytes as u64,
-        "areas": plan.areas,
-        "area_bytes": plan.area_bytes,
-        "merges": plan.merges,
-        "predicted_read_bytes": plan.predicted_read_bytes,
-        "predicted_written_bytes": plan.predicted_written_bytes,
-        "predicted_seconds": plan.predicted_seconds,
-        "rates": rates_json(&plan.size.rates, Some(plan.size.costs.origin)),
-    })
-}
-
-fn summarise_built(
-    context: &Context,
-    resources: &Resources,
-    started: Instant,
-    view: &SortedView,
-    built: &BuildSummary,
-) {
-    let seconds = started.elapsed().as_secs_f64();
-    let traffic: Vec<DriveTraffic> = built.drives.iter().map(DriveTraffic::of).collect();
-    let summary = Summary {
-        records: built.records,
-        seconds,
-        read_bytes: built.read_bytes,
-        written_bytes: built.written_bytes,
-        passes: 1 + built.plan.merges.len() as u32,
-        bandwidth_fraction: bandwidth_fraction(&traffic, seconds, &resources.config.drives.value),
-        ..Summary::default()
-    }
-    .with("output", json!(view.info().dir.display().to_string()))
-    .with("runs", json!(built.runs))
-    .with("resident_bytes", json!(built.resident_bytes))
-    .with("phases", phases_json(&built.phases))
-    .with("drives", drives_json(&traffic))
-    .with("plan", plan_json(&built.plan));
-    context.reporter.summary(&summary);
-}
-
-fn tell_built(
-    context: &Context,
-    (started, is_explained): (Instant, bool),
-    view: &SortedView,
-    built: &BuildSummary,
-) {
-    let seconds = started.elapsed().as_secs_f64();
-    let (data_bytes, noun) = (built.bytes, noun(view.what()));
-    context.reporter.human(&format!(
-        "sorted {} {noun}, {}, into {} runs in {}: {}",
-        units::count(built.records),
-        units::bytes(data_bytes),
-        built.plan.runs,
-        units::seconds(seconds),
-        rate_text(data_bytes, seconds),
-    ));
-    context.reporter.human(&format!(
-        "  read {}, wrote {}; the view has {} {noun} in {} runs",
-        units::bytes(built.read_bytes),
-        units::bytes(built.written_bytes),
-        units::count(view.len()),
-        built.runs,
-    ));
-    context.reporter.phases(&built.phases, is_explained);
-}
-
 fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
     let place = (&*args.dir, args.explain);
     let (resources, view) = open(context, &args.resources, &args.trace, place)?;
-    let records = view.len();
-    let wanted = match (&args.range, &args.from_key, &args.to_key) {
-        (None, None, None) => None,
-        (Some(text), ..) => Some(range(text, records)?),
-        (None, from_key, to_key) => {
-            let rank = |text: &Option<String>, default: u64| -> Result<u64> {
-                let Some(text) = text else { return Ok(default) };
-                let record = key_of(text, view.what())?;
-                view.reader(view.reader_bytes(1))?.seek_key(&record)
-            };
-            let from = rank(from_key, 0)?;
-            Some(from..rank(to_key, records)?.max(from))
-        }
-    };
+    if view.what().rows().is_some() {
+        return table::view_cat(context, args, view);
+    }
+    let wanted = wanted(&view, &args.range)?;
     if args.explain {
         let all = 0..view.len();
         let phase = view.plan_write(wanted.clone().unwrap_or(all))?;
@@ -357,11 +246,24 @@ fn run_cat(context: &Context, args: &ViewCatArgs) -> Result<u8> {
     copy_out(context, &resources, &view, wanted, (None, args.explain))
 }
 
+/// The ranks of the records that are asked for; nothing if all are.
+fn wanted(view: &SortedView, args: &ViewRangeArgs) -> Result<Option<Range<u64>>> {
+    let find = |text: &str| {
+        let record = key_of(text, view.what())?;
+        let rank = |counts_equal| {
+            let (ranks, _) = view.lookup(&[&record], counts_equal)?;
+            Ok(ranks.first().copied().unwrap_or(0))
+        };
+        Ok(rank(false)?..rank(true)?)
+    };
+    wanted_by(args, view.len(), find)
+}
+
 /// Fails if records would go to a terminal.
 fn refuse_terminal(what: &ViewType) -> Result<()> {
     let holds = match what {
         ViewType::Records(_) => Holds::Records,
-        ViewType::Lines(_) => Holds::Lines,
+        ViewType::Lines(_) | ViewType::Rows(_) => Holds::Lines,
     };
     output::check_terminal(&Target::Pipe(None), holds, Consent::default())
 }
@@ -439,22 +341,6 @@ fn tell_written(
     context.reporter.phases(&phases, is_explained);
 }
 
-/// Shows what a read of a view will take.
-fn show_plan(context: &Context, view: &SortedView, steps: &str, phase: PhasePlan) {
-    let options = &view.job().options;
-    let plan = PassPlan {
-        steps: steps.to_string(),
-        reads: 1,
-        data_bytes: phase.read_bytes.bytes().unwrap_or(0),
-        piece_bytes: 0,
-        window: 0,
-        threads: options.threads,
-        phases: vec![phase],
-        rates: options.rates,
-    };
-    context.reporter.plan(&plan);
-}
-
 fn run_info(context: &Context, dir: &Path) -> Result<u8> {
     let started = Instant::now();
     let (_, view) = open(
@@ -472,6 +358,7 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
     };
     let order_name = match &info.what {
         ViewType::Lines(lines) => Some(OrderSpec::of_name(&lines.order_name)?.to_string()),
+        ViewType::Rows(_) => Some(table::view_order(&view)?),
         ViewType::Records(_) => None,
     };
     let what = match &order_name {
@@ -479,11 +366,11 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
         None => format!("records of type {}", type_name(&info.what)),
     };
     let mut text = format!(
-        "{}: {} {what}, {}, {order}\n{} runs, blocks of {}, index of {}; opened in {:.1} ms\n",
+        "{}: {} {what}, {}, {order}\n{}, blocks of {}, index of {}; opened in {:.1} ms\n",
         dir.display(),
         units::count(info.records),
         units::bytes(view.len_bytes()),
-        info.runs.len(),
+        units::counted(info.runs.len() as u64, "run"),
         units::bytes(info.block_bytes as u64),
         units::bytes(info.index_bytes),
         started.elapsed().as_secs_f64() * 1e3,
@@ -562,7 +449,12 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
     };
     let name = context.files.output(&args.output, args.force)?;
     let dir = context.files.copied(&args.dir)?;
-    let holds = match view::open(&resources.job(Vec::new()), &dir)?.format() {
+    let known = view::open(&resources.job(Vec::new()), &dir)?;
+    if known.what().rows().is_some() {
+        drop(known);
+        return table::view_materialize(context, args, (resources, &dir));
+    }
+    let holds = match known.format() {
         Some(_) => Holds::Records,
         None => Holds::Lines,
     };
@@ -577,8 +469,10 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
     let resources = resources.measuring(args.explain);
     let job = resources.job_at(resources.named_drives(0)?, &dir);
     let view = view::open(&job, &dir)?;
+    let wanted = wanted(&view, &args.range)?;
     if args.explain {
-        let phase = view.plan_write(0..view.len())?;
+        let all = 0..view.len();
+        let phase = view.plan_write(wanted.clone().unwrap_or(all))?;
         show_plan(context, &view, "read view -> materialize", phase);
     }
     let open = |path: Option<&Path>| pipe::open(path, &job.control);
@@ -592,7 +486,10 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
     };
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let written = watch(reporter, interrupt, &job.control, &MERGE, || {
-        pending.finish(view.write_file(&output, args.force))
+        pending.finish(match wanted {
+            None => view.write_file(&output, args.force),
+            Some(range) => view.write_to(range, &output, args.force),
+        })
     })?;
     tell_written(context, &resources, &view, &written, (None, args.explain));
     Ok(0)
@@ -610,10 +507,17 @@ fn run_mount(context: &Context, args: &ViewMountArgs) -> Result<u8> {
     let started = Instant::now();
     let (resources, view) = open(context, &args.resources, &args.trace, (&args.dir, false))?;
     let name = match (&args.name, view.what()) {
-        (Some(name), _) => name.clone(),
+        (Some(name), ViewType::Records(_) | ViewType::Lines(_)) => name.clone(),
         (None, ViewType::Records(_)) => "sorted.bin".to_string(),
         (None, ViewType::Lines(lines)) if is_csv(lines) => "sorted.csv".to_string(),
         (None, ViewType::Lines(_)) => "sorted.txt".to_string(),
+        (_, ViewType::Rows(_)) => {
+            return Err(
+                Error::usage("mount view", "a view of a table is not a file")
+                    .path(&args.dir)
+                    .hint("write it with `outcore view materialize`"),
+            );
+        }
     };
     let program = std::env::current_exe().ok();
     let reporter = context.reporter.clone();

@@ -85,12 +85,11 @@ fn formats_that_are_known_are_refused_by_name_in_files_and_streams() {
     for (name, format, bytes) in known() {
         let place = TestDir::in_memory();
         place.write(name, &bytes);
-        // These read tables, from files.
-        let reads_tables = |verb: &[&str]| verb[0] != "view";
+        // All of these read tables, from files.
         let is_table =
             name.starts_with("v.") && (name.contains("parquet") || name.contains("arrow"));
         for verb in VERBS {
-            if !(is_table && reads_tables(verb)) {
+            if !is_table {
                 let refused = place.run(&[verb, &[name]].concat());
                 refused.fails(2, &[format, name], "--lines");
             }

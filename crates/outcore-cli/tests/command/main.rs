@@ -44,5 +44,6 @@ mod verify;
 mod view;
 mod view_csv;
 mod view_lines;
+mod view_tables;
 mod volume;
 mod volume_damage;

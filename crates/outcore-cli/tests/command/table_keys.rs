@@ -189,8 +189,18 @@ fn passages_that_occur_before_are_cut_and_told() {
     assert_eq!(summary["cuts"], json!(1));
     assert_eq!(summary["cut_bytes"], json!(passage.len()));
     assert!(place.path("r.parquet").is_file());
+    let tokens = ["--substring", "3", "--tokens", "--of", "text"];
+    let summary = run(&tokens).ok().event("summary");
+    let words = passage.split_whitespace().count();
+    assert_eq!(summary["cut_tokens"], json!(words));
     for (arguments, cause, hint) in [
-        (&["--substring", "50"][..], "--of", ""),
+        (&["--tokens"][..], "--substring", ""),
+        (
+            &["--substring", "1", "--tokens", "--of", "text"],
+            "1 token ",
+            "2 to",
+        ),
+        (&["--substring", "50"], "--of", ""),
         (&["--of", "text"], "--substring", ""),
         (&["--substring", "5", "--of", "text"], "5 bytes", "8 bytes"),
         (&["--substring", "50", "--of", "txet"], "txet", "`text`"),

@@ -632,6 +632,21 @@ fn memory_stays_within_64_mib_of_what_is_allowed() {
                 "{job:?} {memory}: {peak_bytes}"
             );
         }
+        let memory = format!("{memory_mib}MiB");
+        for job in [
+            "view build t.parquet -o t.view --by text --force",
+            "view verify t.view",
+            "view materialize t.view -o o.parquet --force",
+        ] {
+            let words: Vec<&str> = job.split(' ').collect();
+            let words = [&words[..], &["--json", "--memory", &memory]].concat();
+            let summary = place.run(&words).ok().event("summary");
+            let peak_bytes = summary["peak_rss_bytes"].as_u64().unwrap();
+            assert!(
+                peak_bytes <= (memory_mib + 64) << 20,
+                "{job} {memory}: {peak_bytes}"
+            );
+        }
     }
 }
 

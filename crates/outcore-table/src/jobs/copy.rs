@@ -305,7 +305,7 @@ fn threads_count(
 }
 
 /// All rows, or the failure that made the others stop.
-fn sum(counts: Vec<Result<u64>>) -> Result<u64> {
+pub(super) fn sum(counts: Vec<Result<u64>>) -> Result<u64> {
     let mut rows_count = 0;
     let mut failure: Option<Error> = None;
     for count in counts {

@@ -15,7 +15,9 @@
 //! | [`join`](fn@join) | the columns that two tables have in common | those of one table paired with those of the other |
 //! | [`top`](fn@top) | the columns of the order, of rows that may be among the first | as they came |
 //! | [`partition`](fn@partition) | the columns that name directories | as they came, in a file of their own |
-//! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place | - |
+//! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place, or its group | as they came |
+//!
+//! [`view`](mod@view) leaves rows in sorted runs, which are merged as they are read.
 //!
 //! [`merge`](fn@merge) takes tables that are sorted already, and reads them side by side instead. [`count_by`] is a group-by with
 //! a sort after it, and [`diff`](fn@diff) two sorts, the results of which are read side by side.
@@ -47,6 +49,7 @@ mod sort;
 mod top;
 mod vectors;
 mod verify;
+pub mod view;
 mod window;
 
 use std::path::PathBuf;
@@ -61,8 +64,8 @@ use crate::output::{OutputOptions, TableOutput};
 pub use copy::copy;
 pub use count::count_by;
 pub use dedup::{
-    DedupSummary, Keep, Near, Shingles, Substring, SubstringSummary, dedup, dedup_near,
-    dedup_substring,
+    DedupSummary, Keep, Near, PassageUnit, Shingles, Substring, SubstringSummary, dedup,
+    dedup_near, dedup_substring,
 };
 pub use diff::{DiffSummary, diff};
 pub use group::{Aggregate, AggregateKind, group_by};

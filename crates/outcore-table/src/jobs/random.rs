@@ -1,7 +1,8 @@
 //! Tables in a random order.
 //!
 //! Contract: a key of 128 random bits for each row, and a sort: so an order is as likely as any other but for equal numbers,
-//! of which there are none to be expected below 2^60 rows, and is the same on any machine.
+//! of which there are none to be expected below 2^60 rows, and is the same on any machine. Where groups are kept together, the
+//! bits are those of the group, and its rows stay in the order of the input.
 
 use outcore::Job;
 use outcore::key::sort_key::Tie;
@@ -11,16 +12,28 @@ use super::rows_in::RowKeys;
 use super::sort::{Rows, open};
 use super::{TableEnds, TableSummary};
 use crate::output::OutputOptions;
-use crate::rows::RowCodec;
+use crate::rows::{KeyColumn, RowCodec};
 
 /// Puts the rows of a table in a random order, of which all are about as likely: each row gets a random number of 128 bits,
 /// and rows are sorted by these. The order is a pure function of the seed, the epoch and the rows' places in the input.
 ///
+/// With `groups`, rows with equal values in these columns stay together, in the order of the input, and the groups come in
+/// a random order, which depends on the seed, the epoch and these values alone.
+///
 /// # Errors
 /// As [`sort`](super::sort()).
-pub fn shuffle(job: &Job, ends: &TableEnds<'_>, (seed, epoch): (u64, u64)) -> Result<TableSummary> {
+pub fn shuffle(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    (seed, epoch): (u64, u64),
+    groups: &[KeyColumn],
+) -> Result<TableSummary> {
     let input = open(job, ends)?;
     let codec = RowCodec::new(input.schema(), &[])?;
+    let group = match groups {
+        [] => None,
+        groups => Some(RowCodec::new(input.schema(), groups)?),
+    };
     let writes = OutputOptions {
         sorted_by: Vec::new(),
         ..ends.writes.clone()
@@ -30,8 +43,14 @@ pub fn shuffle(job: &Job, ends: &TableEnds<'_>, (seed, epoch): (u64, u64)) -> Re
     let rows = Rows {
         input: &input,
         codec: &codec,
-        keys: RowKeys::Random { seed },
-        tie: Tie::Bytes,
+        keys: match &group {
+            None => RowKeys::Random { seed },
+            Some(group) => RowKeys::RandomGroups { seed, group },
+        },
+        tie: match group.is_some() {
+            true => Tie::Position,
+            false => Tie::Bytes,
+        },
         is_unique: false,
         first: None,
         columns: None,

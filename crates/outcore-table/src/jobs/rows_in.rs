@@ -12,7 +12,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow_array::{RecordBatch, UInt32Array};
+use arrow_array::{RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_select::take::take_record_batch;
 use outcore::sort::lines::rows::{RowBatch, RowSource, TakeRows};
 use outcore::{Forecast, Job};
@@ -21,6 +21,7 @@ use outcore_io::{Error, Result};
 use twox_hash::XxHash3_128;
 
 use super::window::WindowPlan;
+use crate::equal::with_one_zero;
 use crate::fault;
 use crate::input::{Piece, TableInput};
 use crate::rows::{RowCodec, key_of};
@@ -47,6 +48,8 @@ pub(super) enum RowKeys<'k> {
     Columns,
     /// A random number that the seed and the row's position give.
     Random { seed: u64 },
+    /// A random number that the seed and the columns of this other codec's order give: the same for all rows of a group.
+    RandomGroups { seed: u64, group: &'k RowCodec },
     /// The columns of the codec's order, and after them nothing but the row's position, and of the key the front that this
     /// other codec makes.
     Places { group: &'k RowCodec },
@@ -70,6 +73,10 @@ impl RowKeys<'_> {
                 let keys: Vec<_> = (0..batch.num_rows()).map(draw).collect();
                 codec.encode_by(batch, rows, |row| &keys[row][..])
             }
+            RowKeys::RandomGroups { seed, group } => {
+                let keys = drawn_groups(seed, group, batch)?;
+                codec.encode_by(batch, rows, |row| &keys[row][..])
+            }
             RowKeys::Places { group } => codec.encode_places(batch, group, position, rows),
             RowKeys::Window { plan } => plan.encode(batch, position, rows),
         }
@@ -79,6 +86,18 @@ impl RowKeys<'_> {
 /// A number of 128 bits, of which the larger bytes come first.
 fn draw(seed: u64, position: u64) -> [u8; 16] {
     XxHash3_128::oneshot_with_seed(seed, &position.to_le_bytes()).to_be_bytes()
+}
+
+/// The numbers of the groups that the rows of `batch` belong to.
+fn drawn_groups(seed: u64, group: &RowCodec, batch: &RecordBatch) -> Result<Vec<[u8; 16]>> {
+    let columns = batch.columns().iter().map(with_one_zero).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let plain = RecordBatch::try_new_with_options(batch.schema(), columns, &options);
+    let plain = plain.map_err(|error| fault::arrow("draw numbers", &error))?;
+    let keys = group.keys_of(&plain)?;
+    let draw = |key: &[u8]| XxHash3_128::oneshot_with_seed(seed, key).to_be_bytes();
+    let drawn = keys.map(|keys| keys.iter().map(|key| draw(key.data())).collect());
+    Ok(drawn.unwrap_or_default())
 }
 
 /// What reading takes.
@@ -139,6 +158,15 @@ impl<'a> RowsIn<'a> {
                 sample.see_keys_of(input, codec, shape.reader_bytes)?
             }
             RowKeys::Random { seed } => sample.draw_keys(seed),
+            RowKeys::RandomGroups { seed, group } => {
+                let (columns, narrow) = group.keys_alone()?;
+                sample.see_keys(input, &columns, shape.reader_bytes, &|batch, rows| {
+                    for key in drawn_groups(seed, &narrow, batch)? {
+                        rows.push(&[&(key.len() as u32).to_le_bytes()[..], &key].concat())?;
+                    }
+                    Ok(())
+                })?
+            }
             RowKeys::Window { plan } => match &plan.group_names()[..] {
                 [] => sample.keys = vec![Vec::new()],
                 names => sample.see_keys(input, names, shape.reader_bytes, &|batch, rows| {
@@ -319,6 +347,10 @@ impl RowSource for RowsIn<'_> {
 
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
         self.sample.show(take)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.input.check_unchanged()
     }
 
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {

@@ -19,7 +19,7 @@ use super::rows_out::{RowsOut, WriteShape};
 use super::top::{TopIn, TopOut};
 use super::{TableEnds, TableSummary};
 use crate::fault;
-use crate::input::TableInput;
+use crate::input::{InputOptions, TableInput};
 use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
 use crate::rows::{KeyColumn, RowCodec, key_of};
 
@@ -37,6 +37,21 @@ pub struct TableOrder {
     pub is_stable: bool,
     /// Where there are no keys: all columns descend.
     pub is_descending: bool,
+}
+
+impl TableOrder {
+    /// The columns of the order in a table of a schema.
+    pub(super) fn columns_of(&self, schema: &SchemaRef) -> Vec<KeyColumn> {
+        let mut keys = self.keys.clone();
+        if keys.is_empty() {
+            let fields = schema.fields().iter();
+            keys.extend(fields.map(|field| KeyColumn {
+                is_descending: self.is_descending,
+                ..KeyColumn::new(field.name())
+            }));
+        }
+        keys
+    }
 }
 
 /// Sorts the rows of a table.
@@ -66,14 +81,7 @@ fn by_columns(
     is_unique: bool,
 ) -> Result<TableSummary> {
     let input = open(job, ends)?;
-    let mut keys = order.keys.clone();
-    if keys.is_empty() {
-        let fields = input.schema().fields().iter();
-        keys.extend(fields.map(|field| KeyColumn {
-            is_descending: order.is_descending,
-            ..KeyColumn::new(field.name())
-        }));
-    }
+    let keys = order.columns_of(input.schema());
     let codec = RowCodec::new(input.schema(), &keys)?;
     let writes = OutputOptions {
         sorted_by: keys,
@@ -130,11 +138,20 @@ pub fn top(
 
 /// The input of a job, whose readers have a memory of their own: half of it at most.
 pub(super) fn open(job: &Job, ends: &TableEnds<'_>) -> Result<TableInput> {
+    open_alone(job, ends.inputs, ends.reads)
+}
+
+/// The same of an input without an output.
+pub(super) fn open_alone(
+    job: &Job,
+    inputs: &[PathBuf],
+    reads: &InputOptions,
+) -> Result<TableInput> {
     let own = Job {
         budget: Budget::new(job.budget.free_bytes() / 2),
         ..job.clone()
     };
-    TableInput::open(&own, ends.inputs, ends.reads)
+    TableInput::open(&own, inputs, reads)
 }
 
 /// Rows that go through the engine.

@@ -721,7 +721,7 @@ fn without_dictionaries(field: &Field) -> Field {
 }
 
 /// Plain values, and times in no other zone than UTC.
-fn in_utc(field: &Field) -> Field {
+pub(crate) fn in_utc(field: &Field) -> Field {
     let plain = |data_type: &DataType| match data_type {
         DataType::Dictionary(_, values) => Some(
             in_utc(&Field::new("", (**values).clone(), true))

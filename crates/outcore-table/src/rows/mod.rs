@@ -396,7 +396,7 @@ impl RowCodec {
         cursors.iter_mut().for_each(|cursor| *cursor += bits_bytes);
     }
 
-    fn keys_of(&self, batch: &RecordBatch) -> Result<Option<arrow_row::Rows>> {
+    pub(crate) fn keys_of(&self, batch: &RecordBatch) -> Result<Option<arrow_row::Rows>> {
         let Some(converter) = &self.converter else {
             return Ok(None);
         };

@@ -240,7 +240,7 @@ fn a_shuffle_has_the_same_rows_in_an_order_of_its_seed() {
     let place = Place::with(&batches, 6_000);
     let run = |memory_bytes, threads, seed| {
         let job = common::job(memory_bytes, threads);
-        place.run(|ends| shuffle(&job, ends, seed)).unwrap().1
+        place.run(|ends| shuffle(&job, ends, seed, &[])).unwrap().1
     };
     let first = run(16 << 20, 1, (1, 0));
     assert!(rows_of(&first) == rows_of(&concat(&batches)));
@@ -255,6 +255,53 @@ fn a_shuffle_has_the_same_rows_in_an_order_of_its_seed() {
         .unwrap();
     let early = (0..1000).filter(|&row| number.value(row) < 25_000).count();
     assert!((500..780).contains(&early), "{early}");
+}
+
+#[test]
+fn a_shuffle_by_columns_keeps_groups_together_and_their_rows_in_order() {
+    let batches = [log(20_000, 7), log(10_000, 8)];
+    let place = Place::with(&batches, 3_000);
+    let all = concat(&batches);
+    for columns in [&["user"][..], &["country"], &["country", "user"]] {
+        let groups: Vec<KeyColumn> = columns.iter().map(|name| KeyColumn::new(*name)).collect();
+        let run = |memory_bytes, threads, seed| {
+            let job = common::job(memory_bytes, threads);
+            place
+                .run(|ends| shuffle(&job, ends, seed, &groups))
+                .unwrap()
+                .1
+        };
+        let out = run(16 << 20, 3, (1, 0));
+        assert!(out == run(128 << 20, 1, (1, 0)), "{columns:?}");
+        let key = |batch: &RecordBatch| -> Vec<String> {
+            let places = columns
+                .iter()
+                .map(|name| batch.schema().index_of(name).unwrap());
+            let chosen = batch.project(&places.collect::<Vec<_>>()).unwrap();
+            (0..chosen.num_rows())
+                .map(|row| format!("{:?}", chosen.slice(row, 1).columns()))
+                .collect()
+        };
+        let (of_all, of_out) = (key(&all), key(&out));
+        let mut order: Vec<&String> = of_out.iter().collect();
+        order.dedup();
+        let groups_count = of_all.iter().collect::<HashSet<_>>().len();
+        assert_eq!(
+            order.len(),
+            groups_count,
+            "{columns:?}: each group is in one place"
+        );
+        // The rows of each group as they came.
+        let mut places: std::collections::HashMap<&String, Vec<u32>> = Default::default();
+        for (row, key) in of_all.iter().enumerate() {
+            places.entry(key).or_default().push(row as u32);
+        }
+        let rows = order.iter().flat_map(|key| places[*key].iter().copied());
+        let expected = take_record_batch(&all, &UInt32Array::from_iter_values(rows)).unwrap();
+        assert!(out == expected, "{columns:?}");
+        let is_other = order.len() < 4 || out != run(16 << 20, 2, (1, 1));
+        assert!(is_other, "{columns:?}");
+    }
 }
 
 fn any_key(draw: &mut Draw, name: &str) -> KeyColumn {

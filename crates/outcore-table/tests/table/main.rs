@@ -30,4 +30,5 @@ mod substring;
 mod text;
 mod top;
 mod verify;
+mod views;
 mod windows;

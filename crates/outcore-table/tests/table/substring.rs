@@ -14,9 +14,11 @@ use arrow_array::{
 };
 use outcore::{Kind, Result};
 use outcore_table::input::InputOptions;
-use outcore_table::jobs::{Substring, SubstringSummary, TableEnds, dedup_substring};
+use outcore_table::jobs::{PassageUnit, Substring, SubstringSummary, TableEnds, dedup_substring};
 use outcore_table::output::{OutputOptions, TableFormat};
 use proptest::prelude::*;
+
+use PassageUnit::{Bytes, Tokens};
 
 use crate::common::{self, Draw, read_parquet, write_parquet};
 
@@ -27,7 +29,7 @@ fn cut(
     batch: &RecordBatch,
     group_rows: usize,
     (memory_bytes, threads): (u64, usize),
-    len_bytes: usize,
+    (len, unit): (usize, PassageUnit),
 ) -> Result<Cut> {
     let dir = tempfile::tempdir().unwrap();
     let inputs = [dir.path().join("in.parquet")];
@@ -44,7 +46,8 @@ fn cut(
     let job = common::job(memory_bytes, threads);
     let wanted = Substring {
         column: "text".to_owned(),
-        len_bytes,
+        units_count: len,
+        unit,
     };
     let done = dedup_substring(&job, &ends, &wanted, Some((&removed, &writes)));
     assert_eq!(job.budget.used_bytes(), 0);
@@ -160,7 +163,7 @@ fn check(
     assert!(is_cut.iter().eq(expected.iter().map(|(_, cut)| cut)));
     assert!(rows.is_sorted());
     assert_eq!(done.cuts, rows.len() as u64);
-    assert_eq!(done.cut_bytes, lens.iter().sum::<u64>());
+    assert_eq!(done.cut_units, lens.iter().sum::<u64>());
     assert_eq!(
         (done.table.rows_in, done.table.rows_out),
         (texts.len() as u64, texts.len() as u64)
@@ -179,8 +182,82 @@ proptest! {
         let len_bytes = [8, 9, 20, 50][draw.below(4)];
         let group_rows = [1, 7, 100][draw.below(3)];
         let how = [(64 << 20, 1), (64 << 20, 3), (256 << 20, 2)][draw.below(3)];
-        let found = cut(&batch, group_rows, how, len_bytes).unwrap();
+        let found = cut(&batch, group_rows, how, (len_bytes, Bytes)).unwrap();
         check(&texts, &batch, len_bytes, &found);
+    }
+}
+
+/// What is left of texts where tokens are cut: those that are, and the white space behind each of them that ends a cut.
+fn twin_of_tokens(texts: &[Option<String>], len: usize) -> Vec<Option<String>> {
+    let mut known: HashMap<Vec<&str>, (usize, usize)> = HashMap::new();
+    let mut left = Vec::new();
+    for (row, text) in texts.iter().enumerate() {
+        let Some(text) = text else {
+            left.push(None);
+            continue;
+        };
+        let tokens: Vec<&str> = text.split_whitespace().collect();
+        let mut is_cut = vec![false; tokens.len()];
+        for start in 0..(tokens.len() + 1).saturating_sub(len) {
+            let passage = tokens[start..start + len].to_vec();
+            match known.get(&passage) {
+                None => {
+                    known.insert(passage, (row, start));
+                }
+                Some(&(first_row, first)) => {
+                    let first_end = if first_row == row { first + len } else { 0 };
+                    is_cut[start.max(first_end)..start + len].fill(true);
+                }
+            }
+        }
+        // Each token with the white space behind it; that in front of the first stays.
+        let begins: Vec<usize> = tokens
+            .iter()
+            .map(|token| token.as_ptr() as usize - text.as_ptr() as usize)
+            .collect();
+        let mut kept = text[..begins.first().copied().unwrap_or(text.len())].to_owned();
+        for (place, begin) in begins.iter().enumerate() {
+            let end = begins.get(place + 1).copied().unwrap_or(text.len());
+            if !is_cut[place] {
+                kept += &text[*begin..end];
+            }
+        }
+        left.push(Some(kept));
+    }
+    left
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn tokens_that_occur_before_are_cut_and_nothing_else(seed in any::<u64>(), count in 0usize..40) {
+        let mut draw = Draw::new(seed);
+        let units: &[char] = [&['a', ' '][..], &['a', 'b', ' ', '\n'], &['ö', '日', '\u{3000}', ' ']][draw.below(3)];
+        let texts = texts(&mut draw, count, units);
+        let batch = table(&texts, draw.below(3));
+        let len = [2, 3, 5, 9][draw.below(4)];
+        let group_rows = [1, 7, 100][draw.below(3)];
+        let how = [(64 << 20, 1), (64 << 20, 3)][draw.below(2)];
+        let (done, out, removed) = cut(&batch, group_rows, how, (len, Tokens)).unwrap();
+        let left = arrow_cast::cast(out.column(1), &arrow_schema::DataType::LargeUtf8).unwrap();
+        let left: Vec<Option<String>> =
+            left.as_string::<i64>().iter().map(|text| text.map(str::to_owned)).collect();
+        prop_assert_eq!(&left, &twin_of_tokens(&texts, len));
+        // What is left and what was cut are all there was.
+        let number = |place: usize| removed.column(place).as_primitive::<UInt64Type>().values().to_vec();
+        let (rows, starts, lens) = (number(0), number(1), number(2));
+        let said = removed.column(4).as_string::<i64>();
+        let mut tokens = 0;
+        for place in 0..rows.len() {
+            let text = texts[rows[place] as usize].as_deref().unwrap();
+            let (start, end) = (starts[place] as usize, (starts[place] + lens[place]) as usize);
+            prop_assert_eq!(&text[start..end], said.value(place));
+            tokens += text[start..end].split_whitespace().count() as u64;
+        }
+        prop_assert_eq!((done.cuts, done.cut_units), (rows.len() as u64, tokens));
+        let bytes = |texts: &[Option<String>]| texts.iter().flatten().map(String::len).sum::<usize>();
+        prop_assert_eq!(bytes(&texts), bytes(&left) + lens.iter().sum::<u64>() as usize);
     }
 }
 
@@ -204,9 +281,9 @@ fn passages_that_do_not_fit_go_through_scratch_and_are_the_same_for_any_memory()
         })
         .collect();
     let batch = table(&texts, 0);
-    let (done, small, removed) = cut(&batch, 200, (40 << 20, 2), 50).unwrap();
+    let (done, small, removed) = cut(&batch, 200, (40 << 20, 2), (50, Bytes)).unwrap();
     assert!(done.table.scratch_bytes > 0);
-    let all = cut(&batch, 200, (512 << 20, 1), 50).unwrap();
+    let all = cut(&batch, 200, (512 << 20, 1), (50, Bytes)).unwrap();
     assert_eq!(all.0.table.scratch_bytes, 0);
     assert!(small == all.1 && removed == all.2);
     check(&texts, &batch, 50, &all);
@@ -215,15 +292,17 @@ fn passages_that_do_not_fit_go_through_scratch_and_are_the_same_for_any_memory()
 #[test]
 fn what_cannot_be_cut_is_named_and_leaves_nothing() {
     let batch = table(&[Some("text".to_owned())], 0);
-    let error = cut(&batch, 10, (64 << 20, 1), 7).unwrap_err();
+    let error = cut(&batch, 10, (64 << 20, 1), (7, Bytes)).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage);
     assert!(error.to_string().contains("7 bytes"), "{error}");
+    let error = cut(&batch, 10, (64 << 20, 1), (1, Tokens)).unwrap_err();
+    assert!(error.to_string().contains("1 token "), "{error}");
     let ids: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     let numbers = RecordBatch::try_from_iter([("text", ids)]).unwrap();
-    let error = cut(&numbers, 10, (64 << 20, 1), 50).unwrap_err();
+    let error = cut(&numbers, 10, (64 << 20, 1), (50, Bytes)).unwrap_err();
     assert!(error.to_string().contains("Int64"), "{error}");
     assert_eq!(numbers.column(0).as_primitive::<Int64Type>().value(0), 1);
     let other = RecordBatch::try_from_iter([("txt", batch.column(1).clone())]).unwrap();
-    let error = cut(&other, 10, (64 << 20, 1), 50).unwrap_err();
+    let error = cut(&other, 10, (64 << 20, 1), (50, Bytes)).unwrap_err();
     assert!(error.to_string().contains("`txt`"), "{error}");
 }

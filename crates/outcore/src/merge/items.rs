@@ -1,17 +1,17 @@
 //! Merging items that are compared by the first word of their keys, and by all there is where that is equal.
 //!
-//! Contract: as [`super`]. [`Records`] have one length and an order that is compiled to words; [`Lines`] end
-//! with a byte and have keys that are made, of which each run keeps that of its head. One loop merges both:
+//! Contract: as [`super`]. [`Records`] have one length and an order that is compiled to words; [`Framed`] items, lines and
+//! rows, have keys that are made, of which each run keeps that of its head. One loop merges both:
 //! where items may be of any length, the output may end inside one, and the next call goes on with it. Items
 //! that are equal in all come in the order of their runs.
 //!
-//! Memory: a node a run; of lines that are not their own keys, a key a run.
+//! Memory: a node a run; of lines and rows that are not their own keys, a key a run.
 
 use std::cmp::Ordering;
 
 use super::{LoadedRuns, Merge, Merged};
 use crate::key::order::Order;
-use crate::runs::LineRule;
+use crate::runs::ItemRule;
 use crate::sort::lines::word_of;
 use crate::sort::loser_tree::{ENDED, LoserTree, Node};
 use outcore_io::Result;
@@ -53,36 +53,39 @@ impl Items for Records {
     }
 }
 
-/// The line at the head of a run.
+/// The item at the head of a run.
 #[derive(Debug, Clone, Default)]
 struct Head {
-    /// Where it begins in what is loaded, and where its terminator is.
+    /// Where its content begins in what is loaded, and where that ends.
     at: usize,
     end: usize,
-    /// Its key, if that is not the line.
+    /// Its key, if that is not the content.
     key: Vec<u8>,
 }
 
-/// Lines in the order of a rule.
-struct Lines {
-    rule: LineRule,
+/// Lines or rows in the order of a rule.
+struct Framed {
+    rule: ItemRule,
     heads: Vec<Head>,
 }
 
-impl Items for Lines {
+impl Items for Framed {
     fn begin(&mut self, runs: usize) {
         self.heads = vec![Head::default(); runs];
     }
 
     #[inline(always)]
     fn look(&mut self, loaded: &[u8], at: usize, run: usize) -> u64 {
-        let len = memchr::memchr(self.rule.terminator, &loaded[at..]);
-        let end = len.map_or(loaded.len(), |len| at + len);
+        let (content, _) = self.rule.framing.first(&loaded[at..]);
         let head = &mut self.heads[run];
-        (head.at, head.end) = (at, end);
-        let line = &loaded[at..end];
-        self.rule.key(line, &mut head.key);
-        let key = if self.rule.is_whole { line } else { &head.key };
+        head.at = (at + self.rule.framing.head_bytes()).min(loaded.len());
+        head.end = head.at + content.len();
+        self.rule.key(content, &mut head.key);
+        let key = if self.rule.is_whole {
+            content
+        } else {
+            &head.key
+        };
         match self.rule.is_descending() {
             true => !word_of(key, 0),
             false => word_of(key, 0),
@@ -91,7 +94,7 @@ impl Items for Lines {
 
     #[inline(always)]
     fn end(&self, loaded: &[u8], _at: usize, run: usize) -> usize {
-        (self.heads[run].end + 1).min(loaded.len())
+        (self.heads[run].end + self.rule.framing.tail_bytes()).min(loaded.len())
     }
 
     fn compare_rest(&self, runs: &LoadedRuns<'_>, a: usize, b: usize) -> Ordering {
@@ -119,10 +122,10 @@ pub(super) fn merge_of_records(order: &Order) -> Box<dyn Merge> {
     Box::new(ItemMerge::new(Records { order }))
 }
 
-/// The merge of lines.
-pub(crate) fn merge_of_lines(rule: LineRule) -> Box<dyn Merge> {
+/// The merge of lines or rows.
+pub(crate) fn merge_of_items(rule: ItemRule) -> Box<dyn Merge> {
     let heads = Vec::new();
-    Box::new(ItemMerge::new(Lines { rule, heads }))
+    Box::new(ItemMerge::new(Framed { rule, heads }))
 }
 
 impl<I: Items> ItemMerge<I> {

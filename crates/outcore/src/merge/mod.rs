@@ -10,7 +10,7 @@
 
 mod items;
 
-pub(crate) use items::merge_of_lines;
+pub(crate) use items::merge_of_items;
 use items::merge_of_records;
 
 use crate::key::order::Order;

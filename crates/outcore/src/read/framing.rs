@@ -186,7 +186,30 @@ impl ItemFraming {
         bytes.len()
     }
 
+    /// Where the content of each whole item of `bytes` lies, one after another.
+    #[inline]
+    pub(crate) fn spans(self, bytes: &[u8]) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let mut ends = match self {
+            ItemFraming::Terminated(terminator) => Some(memchr_iter(terminator, bytes)),
+            ItemFraming::LengthPrefixed => None,
+        };
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            if let Some(ends) = &mut ends {
+                let span = (at, ends.next()?);
+                at = span.1 + 1;
+                return Some(span);
+            }
+            let head = bytes.get(at..)?.first_chunk()?;
+            let begin = at + size_of::<u32>();
+            let end = begin.checked_add(u32::from_le_bytes(*head) as usize)?;
+            at = end;
+            (end <= bytes.len()).then_some((begin, end))
+        })
+    }
+
     /// The content of the first item of `bytes`, as far as it is there, and what follows it.
+    #[inline(always)]
     pub(crate) fn first(self, bytes: &[u8]) -> (&[u8], &[u8]) {
         let (begin, end) = match self {
             ItemFraming::Terminated(terminator) => (0, memchr(terminator, bytes)),
@@ -209,6 +232,20 @@ impl ItemFraming {
                 let mut items = 0;
                 self.find(bytes, 0, usize::MAX, |_, _| items += 1);
                 items
+            }
+        }
+    }
+
+    /// Where the item begins that holds the byte at `at`; `bytes` begin with an item. Where items have their lengths in
+    /// front, those before it are gone through.
+    pub(crate) fn begin_of(self, bytes: &[u8], at: usize) -> usize {
+        match self {
+            ItemFraming::Terminated(terminator) => {
+                memrchr(terminator, &bytes[..at]).map_or(0, |end| end + 1)
+            }
+            ItemFraming::LengthPrefixed => {
+                let ends = self.spans(bytes).map(|(_, end)| end);
+                ends.take_while(|end| *end <= at).last().unwrap_or(0)
             }
         }
     }
@@ -257,6 +294,8 @@ mod tests {
                 }
                 prop_assert_eq!(&found[..], &contents[..count]);
                 prop_assert_eq!(framing.count(bytes), count as u64);
+                let spans = framing.spans(bytes).map(|(begin, end)| &bytes[begin..end]);
+                prop_assert!(spans.eq(&contents[..count]));
                 let mut rest = bytes;
                 for content in &contents[..count] {
                     let (first, behind) = framing.first(rest);

@@ -18,21 +18,24 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::SortedView;
-use super::level::{Generation, Level, Places, now_seed};
+use super::level::{Generation, GrowingLevel, Level, Places, now_seed};
 use super::manifest::{self, Manifest, NAME};
 use super::output::merge_groups;
-use super::plan::{LineLengths, ViewPlan, ViewSize, plan_in_blocks, plan_view};
+use super::plan::{ViewPlan, plan_in_blocks, plan_rows, plan_view};
 use super::planned::{by_turns, cut_runs};
+use super::rows::{form_runs, size_of_rows};
 use super::shape::Shape;
+use super::size::{LineLengths, ViewSize};
 use super::sort_lines::{RunSizes, cut_lines};
 use super::sorting::sort_runs;
-use super::types::{BuildOptions, FRONT_BYTES_MAX, LineOrders, ViewType, own_orders};
+use super::types::{BuildOptions, FRONT_BYTES_MAX, LineOrders, RowType, ViewType, own_orders};
 use crate::ends::{Input, Phase, Phases};
 use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
 use crate::job::{Job, JobSize, ScratchDrive};
 use crate::key::sort_key::SharedKey;
 use crate::read::sample::random;
 use crate::read::source::InputPart;
+use crate::sort::lines::rows::RowSource;
 use crate::sort::lines::sample_lengths;
 use outcore_io::drive::Access;
 use outcore_io::memory::Buf;
@@ -78,6 +81,31 @@ pub fn build(
     options: BuildOptions,
 ) -> Result<(SortedView, BuildSummary)> {
     let what = what.into();
+    build_from(job, From::Files(inputs), dir, &what, options)
+}
+
+/// The same of rows that `source` makes. Which of equal rows comes first is not known, so `rows` must have an order whose tie is
+/// that of bytes.
+///
+/// # Errors
+/// As [`build`], and what `source` fails with.
+pub fn build_rows(
+    job: &Job,
+    source: &dyn RowSource,
+    dir: &Path,
+    rows: RowType,
+    options: BuildOptions,
+) -> Result<(SortedView, BuildSummary)> {
+    build_from(job, From::Rows(source), dir, &ViewType::Rows(rows), options)
+}
+
+fn build_from(
+    job: &Job,
+    from: From<'_>,
+    dir: &Path,
+    what: &ViewType,
+    options: BuildOptions,
+) -> Result<(SortedView, BuildSummary)> {
     let old = manifest::tidy(job, dir)?;
     if old.is_some() && !options.replace {
         return Err(Error::usage("build view", "a view is there already")
@@ -88,24 +116,24 @@ pub fn build(
         old.refuse_to_forget_runs(job, dir)?;
     }
     let request = Request {
-        inputs,
+        from,
         dir,
         options,
         old: old.as_ref(),
         appends: false,
     };
-    let built = request.run(job, &what, None)?;
+    let built = request.run(job, what, None)?;
     if let Some(old) = &old {
         manifest::remove_runs(job, dir, &old.to_replaced(), old.owns_runs(dir));
     }
-    finish(job, dir, built, &orders_of(&what))
+    finish(job, dir, built, &orders_of(what))
 }
 
 /// The orders to open what was just built: its own.
 fn orders_of(what: &ViewType) -> impl Fn(&str) -> Result<SharedKey> {
     let what = what.clone();
-    move |name: &str| match &what {
-        ViewType::Lines(lines) if lines.order_name == name => Ok(Arc::clone(&lines.order)),
+    move |name: &str| match what.item_order() {
+        Some((its, order)) if its == name => Ok(Arc::clone(order)),
         _ => own_orders(name),
     }
 }
@@ -135,6 +163,30 @@ pub fn append_with(
     options: BuildOptions,
     orders: LineOrders<'_>,
 ) -> Result<(SortedView, BuildSummary)> {
+    append_from(job, From::Files(inputs), dir, options, orders)
+}
+
+/// Sorts the rows that `source` makes into further runs of the view of rows in `dir`, which has one of `orders`.
+///
+/// # Errors
+/// As [`append`], and what `source` fails with.
+pub fn append_rows(
+    job: &Job,
+    source: &dyn RowSource,
+    dir: &Path,
+    options: BuildOptions,
+    orders: LineOrders<'_>,
+) -> Result<(SortedView, BuildSummary)> {
+    append_from(job, From::Rows(source), dir, options, orders)
+}
+
+fn append_from(
+    job: &Job,
+    from: From<'_>,
+    dir: &Path,
+    options: BuildOptions,
+    orders: LineOrders<'_>,
+) -> Result<(SortedView, BuildSummary)> {
     let old = match manifest::tidy(job, dir)? {
         Some(old) => old,
         // Says what is missing.
@@ -146,7 +198,7 @@ pub fn append_with(
     old.refuse_to_add_to_a_copy(dir)?;
     let shape = old.shape(&dir.join(NAME), orders)?;
     let request = Request {
-        inputs,
+        from,
         dir,
         options: BuildOptions {
             order: shape.view_order,
@@ -188,15 +240,30 @@ fn finish(
     Ok((view, summary))
 }
 
+/// What is sorted into runs.
+#[derive(Clone, Copy)]
+enum From<'a> {
+    Files(&'a [Input]),
+    Rows(&'a dyn RowSource),
+}
+
 /// What is to be built.
 struct Request<'a> {
-    inputs: &'a [Input],
+    from: From<'a>,
     dir: &'a Path,
     options: BuildOptions,
     /// The view that is there.
     old: Option<&'a Manifest>,
     /// Whether its runs stay.
     appends: bool,
+}
+
+/// Runs as they were first sorted.
+struct FirstRuns {
+    level: Level,
+    /// Those that are still in memory.
+    kept: Vec<(u32, Buf)>,
+    plan: ViewPlan,
 }
 
 /// A view that is in place.
@@ -215,54 +282,21 @@ impl Request<'_> {
             false => job.options.drives.clone(),
         };
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &drives)?);
-        let parts = open_inputs(&volume, self.inputs, what.unit_bytes(), Access::Read)?;
-        let size = self.size(job, &volume, &parts, what)?;
-        let data_bytes = size.data_bytes;
-        let mut plan = match &shape {
-            Some(shape) => plan_in_blocks(size, shape.block_units)?,
-            None => plan_view(size)?,
-        };
-        let shape = match shape {
-            Some(shape) => shape,
-            None => Shape::new(
-                what,
-                self.options.order,
-                plan.block_records,
-                random(now_seed() ^ job.options.seed, data_bytes),
-            ),
-        };
-        let cuts = match shape.lines() {
-            None => cut_runs(&parts, plan.run_records, shape.unit_bytes as u64),
-            Some(rule) => {
-                let sizes = RunSizes {
-                    run_bytes: plan.run_records,
-                    line_bytes_max: plan.line_bytes_max(),
-                };
-                cut_lines(job, &volume, &parts, sizes, rule.terminator)?
-            }
-        };
-        plan.set_runs(cuts.len() as u64)?;
-        job.control.show_plan(&plan);
         let places = Places {
             volume: &volume,
             drives: &drives,
             dir: self.dir,
         };
-        let is_last = plan.merges.is_empty();
-        let counts: Vec<u64> = cuts.iter().map(|cut| cut.units).collect();
-        let first_number = self.first_number();
-        let generation = |is_last: bool| match is_last {
-            true => Generation::Last {
-                replace: self.options.replace,
-            },
-            false => Generation::Passing,
+        let first = match self.from {
+            From::Files(inputs) => self.runs_of_files(job, inputs, &places, (what, shape))?,
+            From::Rows(source) => self.runs_of_rows(job, source, &places, (what, shape))?,
         };
-        let staged = (first_number, generation(is_last));
-        let mut level = Level::stage(&places, &shape, (&counts, by_turns(&cuts, &parts)), staged)?;
-        job.control.begin_phase("sort runs", data_bytes);
-        let keeps = size.keeps_runs && is_last;
-        let kept = sort_runs(job, &volume, &parts, &cuts, &plan, (&mut level, keeps))?;
-        check_unchanged(&volume, &parts, false)?;
+        let FirstRuns {
+            mut level,
+            kept,
+            plan,
+        } = first;
+        let data_bytes = plan.size.data_bytes;
         phases.end("sort runs", &volume);
         for (pass, &group) in plan.merges.iter().enumerate() {
             let is_last = pass + 1 == plan.merges.len();
@@ -271,7 +305,8 @@ impl Request<'_> {
                 .chunks(group as usize)
                 .map(|runs| runs.iter().map(|run| run.units).sum())
                 .collect();
-            let staged = (first_number, generation(is_last));
+            let staged = (self.first_number(), self.generation(is_last));
+            let shape = level.shape.clone();
             let next = Level::stage(&places, &shape, (&counts, 0..counts.len()), staged)?;
             job.control.begin_phase("merge runs", data_bytes);
             level = merge_level(job, level, next, group as usize)?;
@@ -303,6 +338,102 @@ impl Request<'_> {
         })
     }
 
+    /// The runs of files, as first sorted, with those that are still in memory.
+    fn runs_of_files(
+        &self,
+        job: &Job,
+        inputs: &[Input],
+        places: &Places<'_>,
+        (what, shape): (&ViewType, Option<Shape>),
+    ) -> Result<FirstRuns> {
+        let volume = places.volume;
+        if let ViewType::Rows(_) = what {
+            return Err(
+                Error::usage("build view", "files are given for a view of rows")
+                    .hint("a bug: please report it"),
+            );
+        }
+        let parts = open_inputs(volume, inputs, what.unit_bytes(), Access::Read)?;
+        let size = self.size(job, volume, &parts, what)?;
+        let mut plan = match &shape {
+            Some(shape) => plan_in_blocks(size, shape.block_units)?,
+            None => plan_view(size)?,
+        };
+        let shape = shape.unwrap_or_else(|| self.new_shape(job, what, &plan));
+        let cuts = match what.lines() {
+            None => cut_runs(&parts, plan.run_records, shape.unit_bytes as u64),
+            Some(lines) => {
+                let sizes = RunSizes {
+                    run_bytes: plan.run_records,
+                    line_bytes_max: plan.line_bytes_max(),
+                };
+                cut_lines(job, volume, &parts, sizes, lines.terminator)?
+            }
+        };
+        plan.set_runs(cuts.len() as u64)?;
+        job.control.show_plan(&plan);
+        let is_last = plan.merges.is_empty();
+        let counts: Vec<u64> = cuts.iter().map(|cut| cut.units).collect();
+        let staged = (self.first_number(), self.generation(is_last));
+        let mut level = Level::stage(places, &shape, (&counts, by_turns(&cuts, &parts)), staged)?;
+        job.control.begin_phase("sort runs", size.data_bytes);
+        let keeps = size.keeps_runs && is_last;
+        let kept = sort_runs(job, volume, &parts, &cuts, &plan, (&mut level, keeps))?;
+        check_unchanged(volume, &parts, false)?;
+        Ok(FirstRuns { level, kept, plan })
+    }
+
+    /// The same of rows; none stay in memory.
+    fn runs_of_rows(
+        &self,
+        job: &Job,
+        source: &dyn RowSource,
+        places: &Places<'_>,
+        (what, shape): (&ViewType, Option<Shape>),
+    ) -> Result<FirstRuns> {
+        let beside = job.budget.reserve("making rows", source.memory_bytes())?;
+        let size = ViewSize {
+            run_bytes: self.options.run_bytes,
+            ..size_of_rows(job, source, what, places.drives.len())?
+        };
+        let mut plan = plan_rows(size, shape.as_ref().map(|shape| shape.block_units))?;
+        let shape = shape.unwrap_or_else(|| self.new_shape(job, what, &plan));
+        job.control.show_plan(&plan);
+        // A sample says how long rows are: there may be more runs than planned.
+        let is_last = plan.may_be_last();
+        let staged = (self.first_number(), self.generation(is_last));
+        let level = GrowingLevel::begin(*places, &shape, staged)?;
+        job.control.begin_phase("sort runs", size.data_bytes);
+        let level = form_runs(job, source, &plan, level)?;
+        source.check()?;
+        drop(beside);
+        plan.set_runs(level.runs.len() as u64)?;
+        match (is_last, plan.merges.is_empty()) {
+            (true, false) => return Err(plan.too_many_runs()),
+            // They share files: one more pass gives them their own.
+            (false, true) => plan.merges = vec![1],
+            _ => {}
+        }
+        let kept = Vec::new();
+        Ok(FirstRuns { level, kept, plan })
+    }
+
+    /// The shape of a new view.
+    fn new_shape(&self, job: &Job, what: &ViewType, plan: &ViewPlan) -> Shape {
+        let id = random(now_seed() ^ job.options.seed, plan.size.data_bytes);
+        Shape::new(what, self.options.order, plan.block_records, id)
+    }
+
+    /// Of runs that are, or are not, those of the view.
+    fn generation(&self, is_last: bool) -> Generation {
+        match is_last {
+            true => Generation::Last {
+                replace: self.options.replace,
+            },
+            false => Generation::Passing,
+        }
+    }
+
     /// What the plan has to know.
     fn size(
         &self,
@@ -312,7 +443,7 @@ impl Request<'_> {
         what: &ViewType,
     ) -> Result<ViewSize> {
         let lines = match what {
-            ViewType::Records(_) => None,
+            ViewType::Records(_) | ViewType::Rows(_) => None,
             ViewType::Lines(lines) => Some(LineLengths::of(&sample_lengths(
                 job,
                 volume,
@@ -367,8 +498,14 @@ impl Request<'_> {
     }
 }
 
-/// Fails for more bytes in front of lines than a manifest takes.
+/// Fails for more bytes in front of lines, or in the description of rows, than a manifest takes.
 fn check_front(what: &ViewType) -> Result<()> {
+    let description_bytes = what.rows().map_or(0, |rows| rows.description.len());
+    if description_bytes > FRONT_BYTES_MAX {
+        let cause = format!("the description of rows has {description_bytes} bytes");
+        return Err(Error::usage("build view", cause)
+            .hint("a view holds 1 MiB of it: leave columns out, or metadata of the schema"));
+    }
     let front_bytes = what.lines().map_or(0, |lines| lines.front.len());
     if front_bytes <= FRONT_BYTES_MAX {
         return Ok(());

@@ -15,9 +15,13 @@ use std::hash::Hasher;
 
 use twox_hash::XxHash3_64;
 
-use super::line_rule::{PREFIX_WORDS, Prefix};
+use super::item_rule::{PREFIX_WORDS, Prefix};
 use super::shape::{Rule, Shape, entry_bytes};
+use crate::read::framing::ItemFraming;
 use outcore_io::checksum::{block_checksum, bytes_checksum};
+
+/// Bytes of a row's length.
+const ROW_HEAD_BYTES: usize = size_of::<u32>();
 
 /// What is kept of each block of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,6 +188,9 @@ pub(crate) struct Indexer<'a> {
     is_at_line: bool,
     /// A first line of a block that has not ended.
     open: Option<Vec<u8>>,
+    /// Of a row that has not ended: its length, as far as it is known, and how much of the rest is to come.
+    row_head: Vec<u8>,
+    row_left_bytes: usize,
 }
 
 impl<'a> Indexer<'a> {
@@ -198,6 +205,8 @@ impl<'a> Indexer<'a> {
             hash: XxHash3_64::with_seed(0),
             is_at_line: true,
             open: None,
+            row_head: Vec::with_capacity(ROW_HEAD_BYTES),
+            row_left_bytes: 0,
         }
     }
 
@@ -205,7 +214,10 @@ impl<'a> Indexer<'a> {
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         match &self.shape.rule {
             Rule::Records { .. } => self.add_records(bytes),
-            Rule::Lines(rule) => self.add_lines(bytes, rule.terminator),
+            Rule::Items(rule) => match rule.framing {
+                ItemFraming::Terminated(terminator) => self.add_lines(bytes, terminator),
+                ItemFraming::LengthPrefixed => self.add_rows(bytes),
+            },
         }
     }
 
@@ -246,6 +258,46 @@ impl<'a> Indexer<'a> {
             self.is_at_line = here.last() == Some(&terminator);
             rest = behind;
         }
+    }
+
+    /// Rows say in front how long they are, and may come in any pieces.
+    fn add_rows(&mut self, bytes: &[u8]) {
+        let (mut at, mut hashed) = (0, 0);
+        while at < bytes.len() {
+            let next_bytes = self.block.map_or(0, |block| block + 1) * self.shape.block_units;
+            if self.is_at_line && self.at_bytes >= next_bytes {
+                self.hash.write(&bytes[hashed..at]);
+                hashed = at;
+                self.begin_block();
+                self.open = Some(Vec::new());
+            }
+            self.is_at_line = false;
+            let from = at;
+            let head_bytes = (ROW_HEAD_BYTES - self.row_head.len()).min(bytes.len() - at);
+            if head_bytes > 0 {
+                self.row_head.extend_from_slice(&bytes[at..at + head_bytes]);
+                at += head_bytes;
+                if let Some(&head) = self.row_head.first_chunk() {
+                    self.row_left_bytes = u32::from_le_bytes(head) as usize;
+                }
+            }
+            if self.row_head.len() == ROW_HEAD_BYTES {
+                let len = self.row_left_bytes.min(bytes.len() - at);
+                if let Some(row) = &mut self.open {
+                    row.extend_from_slice(&bytes[at..at + len]);
+                }
+                at += len;
+                self.row_left_bytes -= len;
+                if self.row_left_bytes == 0 {
+                    self.row_head.clear();
+                    self.index.lines += 1;
+                    self.is_at_line = true;
+                    self.end_open();
+                }
+            }
+            self.at_bytes += (at - from) as u64;
+        }
+        self.hash.write(&bytes[hashed..]);
     }
 
     /// Ends the block that is under way and begins the one of the line that begins here.
@@ -314,9 +366,12 @@ impl<'a> Indexer<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::shape::block_units;
-    use super::super::types::{LineType, ViewOrder};
+    use std::sync::Arc;
+
+    use super::super::types::{LineType, RowType, ViewOrder, ViewType};
     use super::*;
     use crate::key::record::RecordFormat;
+    use crate::key::sort_key::{ByteOrder, SharedKey};
 
     #[test]
     fn blocks_begin_at_borders_where_records_allow_it_and_are_few() {
@@ -351,6 +406,40 @@ mod tests {
         let records: Vec<u8> = (0..500).map(|byte| byte as u8).collect();
         assert_eq!(written_and_read(&shape, &records, 200).blocks(), 3);
         assert_eq!(shape.stored_bytes(5), 8192);
+    }
+
+    #[test]
+    fn an_index_of_rows_is_that_of_lines_of_the_same_bytes_however_they_come() {
+        let order: SharedKey = Arc::new(ByteOrder);
+        let what = ViewType::Rows(RowType {
+            description: Arc::new([]),
+            order_name: String::new(),
+            order,
+        });
+        let shape = Shape::new(&what, ViewOrder::default(), 16, 7);
+        let rows: [&[u8]; 6] = [
+            b"a",
+            b"",
+            b"bb",
+            b"a row of thirty bytes, or more.",
+            b"c",
+            b"dddd",
+        ];
+        let framing = ItemFraming::LengthPrefixed;
+        let run: Vec<u8> = rows.iter().flat_map(|row| framing.item_of(row)).collect();
+        let whole = written_and_read(&shape, &run, run.len());
+        for step in 1..run.len() {
+            assert_eq!(written_and_read(&shape, &run, step), whole, "{step}");
+        }
+        let starts: Vec<u64> = (0..5).filter_map(|block| whole.start(block)).collect();
+        let ranks: Vec<u64> = (0..5).filter_map(|block| whole.rank(block)).collect();
+        // Rows at 0, 5, 9, 15, 49, 54: block 0 has four, blocks 1 and 2 none, block 3 two.
+        assert_eq!(
+            (&starts[..4], &ranks[..4]),
+            (&[0, 50, 50, 50][..], &[0, 4, 4, 4][..])
+        );
+        assert_eq!(whole.lines, 6);
+        assert_eq!(whole.prefix(1), shape.prefix(b"c"));
     }
 
     #[test]

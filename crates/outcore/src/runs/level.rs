@@ -4,7 +4,8 @@
 //! each for the runs of a view, one file a drive for runs that are merged once more. Until
 //! [`Level::publish`] they lie in private directories and are gone if the job is; it makes them
 //! durable and gives them and the manifest their names, all or none: whoever sweeps what a job left
-//! that was killed in between finishes it. Nothing is written here.
+//! that was killed in between finishes it. Where it shows only on the way how many runs there are, and how long,
+//! a [`GrowingLevel`] gives each its place when it is full. Nothing is written here.
 //!
 //! Memory: the indexes of the runs, which their writers hand in.
 
@@ -22,6 +23,7 @@ use outcore_io::output::{Room, ShardPlan, StagedOutput};
 use outcore_io::port::{Volume, VolumeFile};
 
 /// Where runs may lie.
+#[derive(Clone, Copy)]
 pub(super) struct Places<'a> {
     pub(super) volume: &'a Arc<Volume>,
     pub(super) drives: &'a [ScratchDrive],
@@ -29,28 +31,32 @@ pub(super) struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// The drive for each run: the one with the least for its weight, as they come in `turns`.
+    /// The drive for each run, as they come in `turns`.
     fn spread(&self, stored_bytes: &[u64], turns: impl IntoIterator<Item = usize>) -> Vec<usize> {
         let mut taken_bytes = vec![0u64; self.drives.len()];
         let mut chosen = vec![0; stored_bytes.len()];
         for run in turns {
-            let bytes = stored_bytes[run];
-            let load = |drive: usize| {
-                let after_bytes = taken_bytes[drive] + bytes;
-                let is_over = after_bytes > self.drives[drive].limit_bytes;
-                let weight = self.drives[drive].weight.max(f64::MIN_POSITIVE);
-                (is_over, after_bytes as f64 / weight)
-            };
-            let least = (0..self.drives.len()).min_by(|&a, &b| {
-                load(a)
-                    .partial_cmp(&load(b))
-                    .unwrap_or(std::cmp::Ordering::Equal)
-            });
-            let drive = least.unwrap_or(0);
-            taken_bytes[drive] += bytes;
-            chosen[run] = drive;
+            chosen[run] = self.choose(&mut taken_bytes, stored_bytes[run]);
         }
         chosen
+    }
+
+    /// The drive for a run of this many bytes: the one with the least for its weight, of which it takes them.
+    fn choose(&self, taken_bytes: &mut [u64], bytes: u64) -> usize {
+        let load = |drive: usize| {
+            let after_bytes = taken_bytes[drive] + bytes;
+            let is_over = after_bytes > self.drives[drive].limit_bytes;
+            let weight = self.drives[drive].weight.max(f64::MIN_POSITIVE);
+            (is_over, after_bytes as f64 / weight)
+        };
+        let least = (0..self.drives.len()).min_by(|&a, &b| {
+            load(a)
+                .partial_cmp(&load(b))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        let drive = least.unwrap_or(0);
+        taken_bytes[drive] += bytes;
+        drive
     }
 
     /// The name of a run's file on a drive: with the view's id, and with when it was made, since the runs
@@ -91,14 +97,14 @@ pub(super) struct LevelRun {
     pub(super) file: VolumeFile,
     pub(super) base_bytes: u64,
     pub(super) number: u32,
-    /// Records, or bytes of lines.
+    /// Records, or bytes of lines or rows.
     pub(super) units: u64,
     pub(super) index: Mutex<Index>,
 }
 
 impl LevelRun {
     fn records(&self, shape: &Shape, index: &Index) -> u64 {
-        shape.lines().map_or(self.units, |_| index.lines)
+        shape.items().map_or(self.units, |_| index.lines)
     }
 }
 
@@ -116,7 +122,7 @@ impl Level {
             .map(|&count| shape.stored_bytes(count))
             .collect();
         let chosen = places.spread(&stored, turns);
-        let names = (shape.id, (random(now_seed(), shape.id) >> 32) as u32);
+        let names = (shape.id, made_now(shape));
         let mut plans: Vec<ShardPlan> = Vec::new();
         let mut where_at: Vec<(usize, u64)> = Vec::with_capacity(counts.len());
         let mut start_bytes = 0;
@@ -135,7 +141,7 @@ impl Level {
             manifest = Some(places.dir.join(NAME));
             may_replace = replace;
             for (at, (&bytes, &drive)) in stored.iter().zip(&chosen).enumerate() {
-                let name = format!("{RUN}{:04}", first_number as usize + at);
+                let name = run_name(first_number + at as u32);
                 add(places.path_of(drive, names, &name), bytes);
                 where_at.push((at, 0));
             }
@@ -219,7 +225,7 @@ impl Level {
                 path,
                 number: run.number,
                 records: run.records(&self.shape, &index),
-                bytes: self.shape.lines().map(|_| run.units),
+                bytes: self.shape.items().map(|_| run.units),
                 index_checksum: format!("{:016x}", index.checksum()),
             });
         }
@@ -231,6 +237,133 @@ impl Level {
     pub(super) fn close(self) {
         for shard in self.output.shards() {
             self.volume.close(&shard.file);
+        }
+    }
+}
+
+/// When runs were made, as it goes into their names.
+fn made_now(shape: &Shape) -> u32 {
+    (random(now_seed(), shape.id) >> 32) as u32
+}
+
+fn run_name(number: u32) -> String {
+    format!("{RUN}{number:04}")
+}
+
+/// A level whose runs get their places one after another, from any thread.
+pub(super) struct GrowingLevel<'a> {
+    places: Places<'a>,
+    shape: &'a Shape,
+    first_number: u32,
+    made: u32,
+    /// Whether its runs are merged once more: they share a file a drive.
+    is_passing: bool,
+    state: Mutex<Grown>,
+}
+
+/// What it has come to.
+struct Grown {
+    output: StagedOutput,
+    taken_bytes: Vec<u64>,
+    runs: u32,
+}
+
+impl<'a> GrowingLevel<'a> {
+    /// One without runs.
+    pub(super) fn begin(
+        places: Places<'a>,
+        shape: &'a Shape,
+        (first_number, generation): (u32, Generation),
+    ) -> Result<Self> {
+        let made = made_now(shape);
+        let (manifest, replace) = match generation {
+            Generation::Last { replace } => (Some(places.dir.join(NAME)), replace),
+            Generation::Passing => (None, false),
+        };
+        let is_passing = manifest.is_none();
+        let drives = if is_passing {
+            0..places.drives.len()
+        } else {
+            0..0
+        };
+        let plans = drives.map(|drive| ShardPlan {
+            path: places.path_of(drive, (shape.id, made), "runs"),
+            header: Vec::new(),
+            start_bytes: 0,
+            len_bytes: 0,
+        });
+        let plans = plans.collect();
+        let output = StagedOutput::stage(places.volume, plans, manifest, replace, Room::Exactly)?;
+        Ok(GrowingLevel {
+            state: Mutex::new(Grown {
+                output,
+                taken_bytes: vec![0; places.drives.len()],
+                runs: 0,
+            }),
+            places,
+            shape,
+            first_number,
+            made,
+            is_passing,
+        })
+    }
+
+    /// The place of one more run, of this many units.
+    pub(super) fn add(&self, units: u64) -> Result<LevelRun> {
+        let bytes = self.shape.stored_bytes(units);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let drive = self.places.choose(&mut state.taken_bytes, bytes);
+        let number = self.first_number + state.runs;
+        let (shard, base_bytes) = match self.is_passing {
+            true => {
+                let end_bytes = state.taken_bytes[drive];
+                let file = &state.output.shards()[drive].file;
+                let device = self.places.volume.device();
+                device
+                    .allocate(file.id, end_bytes)
+                    .map_err(|error| error.path(&file.path))?;
+                (drive, end_bytes - bytes)
+            }
+            false => {
+                let names = (self.shape.id, self.made);
+                let plan = ShardPlan {
+                    path: self.places.path_of(drive, names, &run_name(number)),
+                    header: Vec::new(),
+                    start_bytes: 0,
+                    len_bytes: bytes,
+                };
+                let output = &mut state.output;
+                output.add(self.places.volume, plan, Room::Exactly)?;
+                (output.shards().len() - 1, 0)
+            }
+        };
+        state.runs += 1;
+        Ok(LevelRun {
+            file: state.output.shards()[shard].file.clone(),
+            base_bytes,
+            number,
+            units,
+            index: Mutex::new(Index::new(self.shape)),
+        })
+    }
+
+    pub(super) fn shape(&self) -> &Shape {
+        self.shape
+    }
+
+    pub(super) fn volume(&self) -> &Volume {
+        self.places.volume
+    }
+
+    /// The level of these runs, which are all that were added.
+    pub(super) fn finish(self, mut runs: Vec<LevelRun>) -> Level {
+        runs.sort_by_key(|run| run.number);
+        let state = self.state.into_inner();
+        Level {
+            volume: Arc::clone(self.places.volume),
+            shape: self.shape.clone(),
+            output: state.unwrap_or_else(PoisonError::into_inner).output,
+            runs,
         }
     }
 }

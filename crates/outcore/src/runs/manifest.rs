@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::index::Index;
 use super::run_set::{Run, RunSet};
 use super::shape::{Rule, Shape};
-use super::types::{FRONT_BYTES_MAX, LineOrders, LineType, ViewOrder, ViewType};
+use super::types::{FRONT_BYTES_MAX, LineOrders, LineType, RowType, ViewOrder, ViewType};
 use super::view_dir::ViewDir;
 use crate::job::Job;
 use crate::key::record::RecordFormat;
@@ -43,8 +43,9 @@ const FORM: Form = Form {
     remedy: "restore it, or remove the view's directory and build the view again",
     upgrade: "remove the view's directory and its runs, and build it again: `outcore view build`",
 };
-/// The type of a view of lines.
+/// The types of views of lines and of rows.
 const LINES: &str = "lines";
+const ROWS: &str = "rows";
 const READ_BYTES: usize = 1 << 20;
 const READS_MIN: usize = 4;
 /// As many reads of short indexes are in flight.
@@ -62,11 +63,13 @@ pub(super) struct Manifest {
     /// The directory that it was written into.
     #[serde(rename = "home")]
     original_dir: ViewDir,
-    /// As [`RecordFormat::parse_type`] reads it, or [`LINES`].
+    /// As [`RecordFormat::parse_type`] reads it, or [`LINES`], or [`ROWS`].
     #[serde(rename = "type")]
     record_type: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lines: Option<ManifestLines>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rows: Option<ManifestRows>,
     record_bytes: usize,
     key_bytes: usize,
     descending: bool,
@@ -110,14 +113,13 @@ impl ManifestLines {
         ManifestLines {
             terminator: lines.terminator,
             file_terminator: lines.other_end(),
-            front: lines.front.iter().copied().map(char::from).collect(),
+            front: text_of(&lines.front),
             order: lines.order_name.clone(),
         }
     }
 
     fn to_type(&self, path: &Path, orders: LineOrders<'_>) -> Result<LineType> {
-        let front: Option<Vec<u8>> = self.front.chars().map(|c| u8::try_from(c).ok()).collect();
-        let front = front.filter(|front| front.len() <= FRONT_BYTES_MAX);
+        let front = bytes_of(&self.front);
         Ok(LineType {
             terminator: self.terminator,
             file_terminator: self.file_terminator.unwrap_or(self.terminator),
@@ -130,6 +132,47 @@ impl ManifestLines {
     }
 }
 
+/// What a manifest says of rows.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ManifestRows {
+    /// The bytes of their description, each as the character of its number.
+    description: String,
+    /// The name of their order, for who made the view.
+    order: String,
+}
+
+impl ManifestRows {
+    fn of(rows: &RowType) -> Self {
+        ManifestRows {
+            description: text_of(&rows.description),
+            order: rows.order_name.clone(),
+        }
+    }
+
+    fn to_type(&self, path: &Path, orders: LineOrders<'_>) -> Result<RowType> {
+        let description = bytes_of(&self.description);
+        Ok(RowType {
+            description: description
+                .ok_or_else(|| broken(path, "the description of its rows"))?
+                .into(),
+            order_name: self.order.clone(),
+            order: orders(&self.order).map_err(|error| error.path(path))?,
+        })
+    }
+}
+
+/// Bytes as text: each as the character of its number.
+fn text_of(bytes: &[u8]) -> String {
+    bytes.iter().copied().map(char::from).collect()
+}
+
+/// The bytes of such a text, if it is one, and not too long.
+fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(c).ok()).collect();
+    bytes.filter(|bytes| bytes.len() <= FRONT_BYTES_MAX)
+}
+
 /// One run in the manifest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -138,7 +181,7 @@ pub(super) struct ManifestRun {
     pub(super) path: PathBuf,
     pub(super) number: u32,
     pub(super) records: u64,
-    /// Bytes of its lines.
+    /// Bytes of its lines or rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bytes: Option<u64>,
     pub(super) index_checksum: String,
@@ -158,18 +201,21 @@ impl Manifest {
         runs: Vec<ManifestRun>,
         replaces: Option<Replaced>,
     ) -> Self {
-        let (record_type, lines, key_bytes) = match (&shape.what, &shape.rule) {
-            (ViewType::Lines(lines), _) => (LINES.to_string(), Some(ManifestLines::of(lines)), 0),
-            (ViewType::Records(format), Rule::Records { order, .. }) => {
-                (format.to_string(), None, order.key_bytes())
-            }
-            (ViewType::Records(format), Rule::Lines(_)) => (format.to_string(), None, 0),
+        let record_type = match &shape.what {
+            ViewType::Lines(_) => LINES.to_string(),
+            ViewType::Rows(_) => ROWS.to_string(),
+            ViewType::Records(format) => format.to_string(),
+        };
+        let key_bytes = match &shape.rule {
+            Rule::Records { order, .. } => order.key_bytes(),
+            Rule::Items(_) => 0,
         };
         Manifest {
             id: format!("{:016x}", shape.id),
             original_dir: ViewDir::of(dir),
             record_type,
-            lines,
+            lines: shape.what.lines().map(ManifestLines::of),
+            rows: shape.what.rows().map(ManifestRows::of),
             record_bytes: shape.unit_bytes,
             key_bytes,
             descending: shape.view_order.descending,
@@ -183,9 +229,10 @@ impl Manifest {
 
     /// What all runs have in common.
     pub(super) fn shape(&self, path: &Path, orders: LineOrders<'_>) -> Result<Shape> {
-        let what: ViewType = match &self.lines {
-            Some(lines) => lines.to_type(path, orders)?.into(),
-            None => ViewType::Records(
+        let what: ViewType = match (&self.lines, &self.rows) {
+            (Some(lines), _) => lines.to_type(path, orders)?.into(),
+            (None, Some(rows)) => ViewType::Rows(rows.to_type(path, orders)?),
+            (None, None) => ViewType::Records(
                 RecordFormat::parse_type(&self.record_type)
                     .map_err(|error| broken(path, error.cause()))?,
             ),
@@ -197,7 +244,8 @@ impl Manifest {
         let units = runs.try_fold(0_u64, |sum, run| sum.checked_add(run.units()));
         let data_bytes = units.and_then(|units| units.checked_mul(self.record_bytes as u64));
         let is_view = data_bytes.is_some_and(|bytes| bytes <= DATA_BYTES_MAX);
-        let has_bytes = |run: &ManifestRun| run.bytes.is_some() == self.lines.is_some();
+        let is_of_items = what.item_order().is_some();
+        let has_bytes = |run: &ManifestRun| run.bytes.is_some() == is_of_items;
         let is_sized = is_block && is_view && self.runs.iter().all(has_bytes);
         if !is_sized || what.unit_bytes() != self.record_bytes {
             return Err(broken(path, "its sizes do not agree"));

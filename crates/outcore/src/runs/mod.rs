@@ -11,8 +11,8 @@
 //! Every block is checked against its checksum before it is merged: a run that is gone, too short or
 //! rotten is an error that names run, drive and offset, never wrong data.
 //!
-//! Records are of one length, or lines ([`ViewType`]). Places in runs count units: records, or bytes of
-//! lines; a view of lines is read by bytes, and lines are found by their number.
+//! Records are of one length, or lines, or rows of any bytes that somebody makes ([`ViewType`]). Places in runs count
+//! units: records, or bytes of lines and rows; such a view is read by bytes, and its items are found by their number.
 //!
 //! Bounds: memory of the job; the index takes 24 bytes a block of 16 KiB to 1 MiB, 88 where there are
 //! lines; a reader at least two blocks a run. A seek reads one block of each run, and now and then a second one.
@@ -22,17 +22,19 @@ mod copy;
 mod device;
 mod fetch;
 mod index;
+mod item_rule;
 mod level;
-mod line_rule;
 mod lookup;
 mod manifest;
 mod output;
 mod plan;
 mod planned;
 mod reader;
+mod rows;
 mod run_set;
 mod select;
 mod shape;
+mod size;
 mod sort_lines;
 mod sort_run;
 mod sorting;
@@ -44,14 +46,15 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use build::{BuildSummary, append, append_with, build};
+pub use build::{BuildSummary, append, append_rows, append_with, build, build_rows};
 pub use device::{HostMerge, MergeDevice, MergeStream, RunLocation, RunsAbout};
 pub use output::WriteSummary;
-pub use plan::{LineLengths, ViewPlan, ViewSize, plan_view, size_of_lines};
-pub use types::{BuildOptions, LineOrders, LineType, ViewOrder, ViewType};
+pub use plan::{ViewPlan, plan_view};
+pub use size::{LineLengths, ViewSize, size_of_lines};
+pub use types::{BuildOptions, LineOrders, LineType, RowType, ViewOrder, ViewType};
 pub use verify::ViewReport;
 
-pub(crate) use line_rule::LineRule;
+pub(crate) use item_rule::ItemRule;
 
 use fetch::{Fetcher, LONG_BLOCKS, PIECES, slot_bytes};
 use manifest::{Manifest, open_runs};
@@ -63,6 +66,7 @@ use types::own_orders;
 use crate::ends::{Forecast, PhasePlan};
 use crate::job::{Control, Job};
 use crate::key::record::RecordFormat;
+use crate::sort::lines::rows::RowBatch;
 use outcore_io::memory::{Pool, Reservation};
 use outcore_io::port::Volume;
 use outcore_io::units;
@@ -257,8 +261,8 @@ impl SortedView {
         ViewReader::new(&self.job, Arc::clone(&self.set), memory_bytes)
     }
 
-    /// The least memory of a reader.
-    fn needed_bytes(&self) -> u64 {
+    /// The least memory of a reader: two blocks of each run.
+    pub fn needed_bytes(&self) -> u64 {
         needed_bytes(&self.set)
     }
 
@@ -278,7 +282,7 @@ impl SortedView {
 
     /// The places of a range of records in units. For lines two are looked for, unless all are wanted.
     fn units_of(&self, range: Range<u64>) -> Result<Range<u64>> {
-        if self.set.shape.lines().is_none() {
+        if self.set.shape.items().is_none() {
             return Ok(range);
         }
         if range == (0..self.len()) {
@@ -400,7 +404,7 @@ impl ViewReader {
             );
             return Err(Error::usage("seek in view", cause).hint("give a range inside the view"));
         }
-        match self.set.shape.lines().is_some() {
+        match self.set.shape.items().is_some() {
             true => self.seek_by(Measure::Records, range),
             false => self.seek_by(Measure::Units, range),
         }
@@ -484,14 +488,35 @@ impl ViewReader {
         let len_bytes = units as usize * unit_bytes;
         self.next = None;
         self.merge.read(&mut self.fetcher, &mut out[..len_bytes])?;
-        if let (Some(end), Some(rule)) = (self.other_end, self.set.shape.lines()) {
+        if let (Some(end), Some(lines)) = (self.other_end, self.set.shape.what.lines()) {
             let ends = out[..len_bytes].iter_mut();
-            ends.filter(|byte| **byte == rule.terminator)
+            ends.filter(|byte| **byte == lines.terminator)
                 .for_each(|byte| *byte = end);
         }
         self.next = Some(next + units);
         self.since_seek += units;
         Ok(len_bytes)
+    }
+
+    /// Appends the next rows of the range to `rows`, of `bytes_max` bytes or one more row than that; none if none are left.
+    ///
+    /// # Errors
+    /// As [`ViewReader::read`]; [`Kind::Usage`] where the view does not hold rows.
+    pub fn read_rows(&mut self, rows: &mut RowBatch, bytes_max: usize) -> Result<()> {
+        if self.set.shape.what.rows().is_none() {
+            return Err(
+                Error::usage("read view", "it does not hold rows").hint("a bug: please report it")
+            );
+        }
+        let left_bytes = usize::try_from(self.left_bytes()).unwrap_or(usize::MAX);
+        rows.read_whole(bytes_max.min(left_bytes), |out| {
+            match self.read(out)? == out.len() {
+                true => Ok(()),
+                false => Err(self
+                    .set
+                    .fault(0, 0, "a row goes on behind the end of the view")),
+            }
+        })
     }
 
     /// Bytes that are left of the range.

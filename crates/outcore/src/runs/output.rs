@@ -27,6 +27,7 @@ use crate::job::thread_group::ThreadGroup;
 use crate::writer::Writer;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Ledger, Pool, block_ceil, block_floor};
 use outcore_io::output::Room;
+use outcore_io::port::Volume;
 use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Result};
 
@@ -279,7 +280,8 @@ pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize)
             let mut reader = ViewReader::new(job, set, reader_bytes)?;
             let run = &next.runs[number];
             reader.seek_units(0..run.units)?;
-            let mut merged = RunWriter::new((job, next, run), &pool, &mut writes);
+            let on = (job, &*next.volume, &next.shape);
+            let mut merged = RunWriter::new(on, run, (&pool, &mut writes));
             merged.take(chunk_bytes, |out| {
                 let len = reader.read(out)?;
                 job.control.advance(len as u64);
@@ -298,7 +300,8 @@ pub(super) fn chunk_bytes(shape: &Shape, bytes: usize) -> usize {
 /// Writes one run as its records come, and its index after them.
 pub(super) struct RunWriter<'a> {
     job: &'a Job,
-    level: &'a Level,
+    volume: &'a Volume,
+    shape: &'a Shape,
     run: &'a LevelRun,
     pool: &'a Pool,
     writes: &'a mut Transfers<()>,
@@ -312,17 +315,18 @@ pub(super) struct RunWriter<'a> {
 impl<'a> RunWriter<'a> {
     /// For a run of a level, with buffers of `pool`; nothing else goes through `writes`.
     pub(super) fn new(
-        (job, level, run): (&'a Job, &'a Level, &'a LevelRun),
-        pool: &'a Pool,
-        writes: &'a mut Transfers<()>,
+        (job, volume, shape): (&'a Job, &'a Volume, &'a Shape),
+        run: &'a LevelRun,
+        (pool, writes): (&'a Pool, &'a mut Transfers<()>),
     ) -> Self {
         RunWriter {
             job,
-            level,
+            volume,
+            shape,
             run,
             pool,
             writes,
-            indexer: Indexer::new(&level.shape, run.number),
+            indexer: Indexer::new(shape, run.number),
             at_bytes: 0,
             over: Vec::new(),
         }
@@ -361,7 +365,7 @@ impl<'a> RunWriter<'a> {
         buf[..filled].copy_from_slice(&self.over);
         buf[filled..whole].fill(0);
         self.submit(buf, whole)?;
-        let shape = &self.level.shape;
+        let shape = self.shape;
         let empty = Indexer::new(shape, self.run.number);
         let index = std::mem::replace(&mut self.indexer, empty).finish();
         let entries_len = shape.index_bytes(index.blocks() as u64);
@@ -379,7 +383,7 @@ impl<'a> RunWriter<'a> {
             .index
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = index;
-        self.job.control.watch(&self.level.volume);
+        self.job.control.watch(self.volume);
         Ok(())
     }
 

@@ -14,24 +14,16 @@
 //! | N / M runs | `runs` |
 
 use std::fmt;
-use std::ops::Deref;
-use std::sync::Arc;
 
 use super::SPARE_SLOTS;
 use super::fetch::slack_bytes;
-use super::line_rule::PREFIX_WORDS;
-use super::shape::{BLOCKS_WANTED, block_units, entry_bytes};
-use super::types::{BuildOptions, LineType};
-use crate::ends::open_inputs;
-use crate::ends::{Input, PhasePlan, predicted_text};
-use crate::job::{Job, JobSize};
+use super::shape::{BLOCKS_WANTED, block_units};
+use super::size::ViewSize;
+use crate::ends::{Forecast, PhasePlan, predicted_text};
+use crate::job::JobSize;
 use crate::partition::plan::plan_within;
-use crate::sort::in_memory::entries_bytes;
-use crate::sort::lines::{LineSize, REF_BYTES, lines_text, sample_lengths};
-use crate::sort::radix::space_bytes;
-use outcore_io::drive::Access;
+use crate::sort::lines::lines_text;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
-use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result, units};
 
 /// Runs of one view at most: each is an open file.
@@ -46,86 +38,11 @@ const AREA_BYTES_MIN: u64 = 64 << 10;
 const BLOCK_LINES: u64 = 16;
 /// Buffers in which a thread puts sorted lines, and their size.
 pub(super) const LINE_BUFFERS: usize = 4;
-const LINE_BUFFER_BYTES_MAX: u64 = 1 << 20;
-/// The share of the memory that the longest line may take, as in a sort of lines.
-const LINE_SHARE: u64 = 32;
-const LINE_BYTES_MIN: u64 = 64 << 10;
 /// Reservations by name.
 pub(super) const RUNS: &str = "runs";
 pub(super) const SPACE: &str = "sort space";
 pub(super) const INDEX: &str = "the view's index";
 pub(super) const LINES: &str = "sorted lines";
-/// References to lines beyond those that the mean length predicts.
-const LINES_SPARE: u64 = 1024;
-
-/// What a view is made of and with.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ViewSize {
-    /// How much there is to sort, and with what.
-    pub job: JobSize,
-    /// Size of a record; 1 for lines.
-    pub record_bytes: usize,
-    /// Whether records are scalars.
-    pub is_scalar: bool,
-    /// How long lines are, if records are lines.
-    pub lines: Option<LineLengths>,
-    /// Keep in memory what fits, for who reads the view next.
-    pub keeps_runs: bool,
-    /// Runs of that size instead of the largest that fit.
-    pub run_bytes: Option<u64>,
-}
-
-/// Lengths of lines, as a sample tells them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LineLengths {
-    /// Bytes of a line with its terminator.
-    pub line_bytes: u64,
-    /// Bytes of a key, if that is not the line.
-    pub key_bytes: Option<u64>,
-}
-
-impl LineLengths {
-    pub(super) fn of(size: &LineSize) -> Self {
-        LineLengths {
-            line_bytes: (size.line_bytes as u64).max(1),
-            key_bytes: (size.key_bytes > 0.0).then(|| size.key_bytes.ceil() as u64),
-        }
-    }
-
-    /// Lines of a run that are sorted at once: more are sorted in several passes over it.
-    pub(super) fn lines_max(&self, run_bytes: u64) -> u64 {
-        run_bytes / 4 * 5 / self.line_bytes + LINES_SPARE
-    }
-
-    /// Bytes of their keys.
-    pub(super) fn keys_bytes_max(&self, run_bytes: u64) -> u64 {
-        let key_bytes = self.key_bytes.map_or(0, |bytes| bytes + 8);
-        self.lines_max(run_bytes) * key_bytes
-    }
-}
-
-/// Looks into the lines of `inputs` for what a plan has to know.
-///
-/// # Errors
-/// What opening and reading the inputs fails with.
-pub fn size_of_lines(
-    job: &Job,
-    inputs: &[Input],
-    lines: &LineType,
-    options: BuildOptions,
-) -> Result<ViewSize> {
-    let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
-    let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
-    let sampled = sample_lengths(job, &volume, &parts, &*lines.order, lines.terminator)?;
-    Ok(ViewSize {
-        job: sampled.job,
-        record_bytes: 1,
-        is_scalar: false,
-        lines: Some(LineLengths::of(&sampled)),
-        keeps_runs: options.keeps_runs,
-        run_bytes: options.run_bytes,
-    })
-}
 
 /// How a view is made.
 #[derive(Debug, Clone, PartialEq)]
@@ -158,58 +75,54 @@ pub struct ViewPlan {
     pub phases: Vec<PhasePlan>,
 }
 
-impl Deref for ViewSize {
-    type Target = JobSize;
-
-    fn deref(&self) -> &JobSize {
-        &self.job
-    }
-}
-
-impl ViewSize {
-    /// Space that a sort of this many bytes needs beside the data.
-    pub(super) fn sort_space_bytes(&self, run_bytes: u64) -> u64 {
-        match (&self.lines, self.is_scalar) {
-            (Some(lines), _) => {
-                REF_BYTES * lines.lines_max(run_bytes) + lines.keys_bytes_max(run_bytes)
-            }
-            (None, true) => block_ceil(space_bytes(run_bytes, self.record_bytes)),
-            (None, false) => entries_bytes(run_bytes / self.record_bytes as u64),
-        }
-    }
-
-    /// Bytes of an index entry.
-    fn entry_bytes(&self) -> u64 {
-        entry_bytes(self.lines.map_or(1, |_| PREFIX_WORDS)) as u64
-    }
-
-    /// The longest line.
-    pub(super) fn line_bytes_max(&self) -> u64 {
-        (self.memory_bytes / LINE_SHARE).max(LINE_BYTES_MIN)
-    }
-
-    /// Size of a buffer for sorted lines.
-    pub(super) fn line_buffer_bytes(&self) -> usize {
-        (self.memory_bytes / 128).clamp(64 << 10, LINE_BUFFER_BYTES_MAX) as usize
-    }
-}
-
 /// The plan for a view.
 ///
 /// # Errors
 /// [`Kind::Memory`](crate::Kind::Memory) with one that would do, if the memory is too little for records of that size.
 pub fn plan_view(size: ViewSize) -> Result<ViewPlan> {
-    plan_with(size, |size| {
-        // The index of everything takes an eighth of the memory at most.
-        let blocks_max = (size.memory_bytes / 8 / size.entry_bytes()).max(1);
-        let least_bytes = (size.data_bytes / blocks_max).next_power_of_two();
-        // Slots for blocks of long lines shall not take all of it.
-        let share_bytes = size.memory_bytes / 1024;
-        let lines_bytes = size.lines.map_or(0, |lines| BLOCK_LINES * lines.line_bytes);
-        let lines_bytes = lines_bytes.min(share_bytes);
-        let wanted_bytes = least_bytes.max(lines_bytes).saturating_mul(BLOCKS_WANTED);
-        block_units(size.record_bytes, size.data_bytes.max(wanted_bytes))
+    plan_with(size, block_units_for)
+}
+
+/// Units of a block for data of that size.
+fn block_units_for(size: &ViewSize) -> u64 {
+    // The index of everything takes an eighth of the memory at most.
+    let blocks_max = (size.memory_bytes / 8 / size.entry_bytes()).max(1);
+    let least_bytes = (size.data_bytes / blocks_max).next_power_of_two();
+    // Slots for blocks of long lines shall not take all of it.
+    let share_bytes = size.memory_bytes / 1024;
+    let lines_bytes = size.lines.map_or(0, |lines| BLOCK_LINES * lines.line_bytes);
+    let lines_bytes = lines_bytes.min(share_bytes);
+    let wanted_bytes = least_bytes.max(lines_bytes).saturating_mul(BLOCKS_WANTED);
+    block_units(size.record_bytes, size.data_bytes.max(wanted_bytes))
+}
+
+/// The plan for runs of rows that somebody makes: each thread fills an area, sorts it and writes it from there. In blocks of
+/// `block_units`, if that is given.
+pub(super) fn plan_rows(size: ViewSize, block_units: Option<u64>) -> Result<ViewPlan> {
+    let lines = size.lines.map_or(1, |lines| lines.line_bytes);
+    let items = rows_text(size.job.data_bytes, lines);
+    plan_within(size.job, ("plan view", &items), |job| {
+        let threads = job.threads.max(1);
+        let size = ViewSize {
+            job: JobSize { threads, ..job },
+            ..size
+        };
+        let block_units = block_units.unwrap_or_else(|| block_units_for(&size));
+        (1..=threads).rev().find_map(|threads| {
+            let busy = Busy {
+                threads,
+                drives: 0,
+                rounds: 1,
+            };
+            plan_for(size, block_units, busy)
+        })
     })
+}
+
+/// What is planned for, in words.
+fn rows_text(data_bytes: u64, row_bytes: u64) -> String {
+    let rows = data_bytes / row_bytes.max(1);
+    format!("in about {} rows", units::count(rows))
 }
 
 /// The plan for further runs of a view whose blocks have this many records.
@@ -322,8 +235,10 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
     }
     let mut run_records = room_bytes / record_bytes;
     // Data that fit several areas are spread evenly, so that all threads have some; who reads them has few runs to merge.
+    // Rows fill areas as they come: shorter ones would only make more runs.
+    let is_made = busy.drives == 0;
     let records = size.data_bytes / record_bytes;
-    if records <= run_records * areas {
+    if records <= run_records * areas && !is_made {
         let runs = records.div_ceil(run_records).max(threads + 2);
         run_records = records.div_ceil(runs).max(1).min(run_records);
     }
@@ -331,7 +246,10 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
         let least = size.lines.map_or(1, |lines| lines.line_bytes);
         run_records = run_records.min((run_bytes / record_bytes).max(least));
     }
-    let runs = records.div_ceil(run_records);
+    let runs = match is_made {
+        true => records.div_ceil(run_records).max(threads.min(records)),
+        false => records.div_ceil(run_records),
+    };
     let merges = merges(size, slot_bytes, runs)?;
     let mut plan = ViewPlan {
         size,
@@ -396,6 +314,23 @@ impl ViewPlan {
         let reader_bytes = slots * slot_bytes(&self.size, self.block_records);
         let is_little = reader_bytes <= self.size.memory_bytes / 4;
         self.merges.len() == other.merges.len() && (is_little || self.runs <= other.runs)
+    }
+
+    /// Whether the runs can be those of the view, even if they become more than planned by a quarter and one a thread.
+    pub(super) fn may_be_last(&self) -> bool {
+        let slot_bytes = slot_bytes(&self.size, self.block_records);
+        let runs = self.runs + self.runs / 4 + self.sort_threads as u64;
+        merges(self.size, slot_bytes, runs).is_some_and(|merges| merges.is_empty())
+    }
+
+    /// The error for runs that became more than a reader can merge.
+    pub(super) fn too_many_runs(&self) -> Error {
+        let cause = format!(
+            "{} runs, which is more than was planned for and can be read in {}",
+            self.runs,
+            units::bytes(self.size.memory_bytes)
+        );
+        Error::new(Kind::Memory, "sort rows", cause).hint("allow more with --memory")
     }
 
     /// The longest line.
@@ -487,10 +422,14 @@ impl ViewPlan {
             seconds: Some(seconds),
         };
         self.phases = vec![phase("sort runs", moving.max(computing))];
+        if let Some(made_of_bytes) = size.lines.and_then(|lines| lines.made_of_bytes) {
+            self.phases[0].read_bytes = Forecast::About(made_of_bytes);
+        }
         self.phases
             .extend(self.merges.iter().map(|_| phase("merge runs", moving)));
         let moves = self.phases.len() as u64;
-        self.predicted_read_bytes = moves * read_bytes;
+        let first_bytes = self.phases[0].read_bytes.bytes().unwrap_or(read_bytes);
+        self.predicted_read_bytes = first_bytes + (moves - 1) * read_bytes;
         self.predicted_written_bytes = moves * written_bytes;
         self.predicted_seconds = self.phases.iter().filter_map(|phase| phase.seconds).sum();
     }
@@ -506,7 +445,14 @@ impl fmt::Display for ViewPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = &self.size;
         let what = match size.lines {
-            Some(lines) => format!("lines of about {} bytes", lines.line_bytes),
+            Some(lines) => {
+                let noun = if lines.made_of_bytes.is_some() {
+                    "rows"
+                } else {
+                    "lines"
+                };
+                format!("{noun} of about {} bytes", lines.line_bytes)
+            }
             None => format!("{}-byte records", size.record_bytes),
         };
         writeln!(
@@ -549,6 +495,7 @@ impl fmt::Display for ViewPlan {
 
 #[cfg(test)]
 mod tests {
+    use super::super::size::LineLengths;
     use super::*;
     use crate::job::{ComputeCosts, DriveRates};
 
@@ -638,6 +585,7 @@ mod tests {
                 let lines = LineLengths {
                     line_bytes,
                     key_bytes,
+                    made_of_bytes: None,
                 };
                 let size = ViewSize {
                     record_bytes: 1,

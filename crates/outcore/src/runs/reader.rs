@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::fetch::{Fetcher, RunBlocks};
-use super::line_rule::Prefix;
+use super::item_rule::Prefix;
 use super::run_set::RunSet;
 use crate::merge::{LoadedRuns, Merge};
 use outcore_io::{Error, Kind, Result};

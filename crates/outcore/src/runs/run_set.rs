@@ -69,7 +69,7 @@ impl RunSet {
         let facts = &self.runs[run];
         match self.shape.rule {
             Rule::Records { .. } => (block * self.shape.block_units).min(facts.units),
-            Rule::Lines(_) => facts.index.start(block).unwrap_or(facts.units),
+            Rule::Items(_) => facts.index.start(block).unwrap_or(facts.units),
         }
     }
 
@@ -78,7 +78,7 @@ impl RunSet {
         let facts = &self.runs[run];
         match self.shape.rule {
             Rule::Records { .. } => self.start(run, block),
-            Rule::Lines(_) => facts.index.rank(block).unwrap_or(facts.records),
+            Rule::Items(_) => facts.index.rank(block).unwrap_or(facts.records),
         }
     }
 

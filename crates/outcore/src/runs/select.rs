@@ -18,7 +18,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::fetch::{Fetcher, RunBlocks};
-use super::line_rule::Prefix;
+use super::item_rule::Prefix;
 use super::run_set::{RunSet, Stretch};
 use super::shape::Shape;
 use outcore_io::{Error, Kind, Result};
@@ -239,7 +239,7 @@ impl<'a> Selector<'a> {
                 return Err(self.contradiction(0, 0));
             }
             known = Some((lo.clone(), hi.clone()));
-            if measure == Measure::Units && set.shape.lines().is_none() {
+            if measure == Measure::Units && set.shape.items().is_none() {
                 // Where every unit is a record, a cut is no further than the rank is.
                 match tighten(&mut lo, &mut hi, rank) {
                     Some(closer) => (below, above) = closer,
@@ -392,7 +392,7 @@ impl<'a> Selector<'a> {
     /// What is before a cut in one run; the block that has to be here for that, if it is not.
     fn count_in(&self, measure: Measure, run: usize, cut: u64) -> std::result::Result<u64, u64> {
         let set = &self.set;
-        let Some(lines) = set.shape.lines().filter(|_| measure == Measure::Records) else {
+        let Some(rule) = set.shape.items().filter(|_| measure == Measure::Records) else {
             return Ok(cut);
         };
         if cut == set.runs[run].units {
@@ -406,7 +406,7 @@ impl<'a> Selector<'a> {
         }
         let here = self.cached(run, block).ok_or(block)?;
         let here = &here[..(cut - from) as usize];
-        Ok(before + memchr::memchr_iter(lines.terminator, here).count() as u64)
+        Ok(before + rule.framing.count(here))
     }
 
     fn whole(&self) -> (Vec<u64>, Vec<u64>) {
@@ -512,7 +512,7 @@ impl<'a> Selector<'a> {
             };
             match is_before {
                 // How long a line is, only its block says.
-                true if set.shape.lines().is_some() => bounds.0 = unit,
+                true if set.shape.items().is_some() => bounds.0 = unit,
                 true => bounds.0 = unit + 1,
                 false => bounds.1 = unit,
             }
@@ -576,18 +576,14 @@ impl<'a> Selector<'a> {
         let shape = &self.set.shape;
         let first = self.set.start(run, block);
         let at = (unit - first) as usize * shape.unit_bytes;
-        let Some(lines) = shape.lines() else {
+        let Some(rule) = shape.items() else {
             let record = &payload[at..at + shape.unit_bytes];
             return Some(((unit, unit + 1), record));
         };
-        let from = memchr::memrchr(lines.terminator, &payload[..at]).map_or(0, |end| end + 1);
-        let len = memchr::memchr(lines.terminator, &payload[from..]);
-        let end = len.map_or(payload.len(), |len| from + len);
-        let to = (end + 1).min(payload.len());
-        Some((
-            (first + from as u64, first + to as u64),
-            &payload[from..end],
-        ))
+        let from = rule.framing.begin_of(payload, at);
+        let (content, behind) = rule.framing.first(&payload[from..]);
+        let to = payload.len() - behind.len();
+        Some(((first + from as u64, first + to as u64), content))
     }
 
     /// What a block holds, if it is here.

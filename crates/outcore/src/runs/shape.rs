@@ -3,19 +3,20 @@
 //! Layout of a run, from a 4 KiB border of its file: its records, one after another; zeros up to the
 //! next 4 KiB border; then its *index* ([`super::index`]), an entry a block.
 //!
-//! Contract: a place in a run counts *units*: records, or bytes where the records are lines. A block
+//! Contract: a place in a run counts *units*: records, or bytes where the records are lines or rows. A block
 //! holds the records that begin in as many units, the last one of a run excepted: for records of one
 //! length these are its units; a block of lines begins with its first line and ends with its last,
 //! however far that goes. Everything here is arithmetic and comparison; nothing is read.
 
 use std::cmp::Ordering;
 
-use super::line_rule::{LineRule, PREFIX_WORDS, Prefix};
-use super::types::{ViewOrder, ViewType};
+use super::item_rule::{ItemRule, PREFIX_WORDS, Prefix};
+use super::types::{LineType, RowType, ViewOrder, ViewType, view_order_of};
 use crate::key::order::{Order, OrderOptions};
 use crate::key::scalar::ScalarOrder;
 use crate::key::sort_key::Tie;
-use crate::merge::{Merge, merge_of, merge_of_lines};
+use crate::merge::{Merge, merge_of, merge_of_items};
+use crate::read::framing::ItemFraming;
 use outcore_io::checksum::BlockLocation;
 use outcore_io::memory::{BLOCK_BYTES, block_ceil};
 use outcore_io::{Error, Result};
@@ -46,7 +47,8 @@ pub(crate) enum Rule {
         order: Order,
         scalar: Option<ScalarOrder>,
     },
-    Lines(LineRule),
+    /// Lines and rows.
+    Items(ItemRule),
 }
 
 /// What all runs have in common.
@@ -55,7 +57,7 @@ pub(crate) struct Shape {
     pub(crate) what: ViewType,
     pub(crate) view_order: ViewOrder,
     pub(crate) rule: Rule,
-    /// Bytes of a record, or 1 where records are lines.
+    /// Bytes of a record, or 1 where records are lines or rows.
     pub(crate) unit_bytes: usize,
     /// Units of a block.
     pub(crate) block_units: u64,
@@ -66,7 +68,15 @@ pub(crate) struct Shape {
 impl Shape {
     pub(crate) fn new(what: &ViewType, view_order: ViewOrder, block_units: u64, id: u64) -> Self {
         let (rule, view_order) = match what {
-            ViewType::Lines(lines) => (Rule::Lines(LineRule::new(lines)), lines.view_order()),
+            ViewType::Lines(lines) => {
+                let framing = ItemFraming::Terminated(lines.terminator);
+                let rule = ItemRule::new(framing, &lines.order);
+                (Rule::Items(rule), view_order_of(&lines.order))
+            }
+            ViewType::Rows(rows) => {
+                let rule = ItemRule::new(ItemFraming::LengthPrefixed, &rows.order);
+                (Rule::Items(rule), view_order_of(&rows.order))
+            }
             ViewType::Records(format) => {
                 let tie = match view_order.stable {
                     true => Tie::Position,
@@ -93,17 +103,17 @@ impl Shape {
         }
     }
 
-    /// How lines are compared, if these are lines.
-    pub(crate) fn lines(&self) -> Option<&LineRule> {
+    /// How lines or rows are compared, if these are some.
+    pub(crate) fn items(&self) -> Option<&ItemRule> {
         match &self.rule {
-            Rule::Lines(rule) => Some(rule),
+            Rule::Items(rule) => Some(rule),
             Rule::Records { .. } => None,
         }
     }
 
     /// What stands before the first record in the sorted file.
     pub(crate) fn front(&self) -> &[u8] {
-        self.lines().map_or(&[], |rule| &rule.lines.front)
+        self.what.lines().map_or(&[], |lines| &lines.front)
     }
 
     /// Bytes of the units of a block.
@@ -118,22 +128,22 @@ impl Shape {
 
     /// Whether blocks begin at 4 KiB borders, so that nothing beside them is read with them.
     pub(crate) fn is_aligned(&self) -> bool {
-        self.lines().is_none() && self.block_bytes().is_multiple_of(BLOCK_BYTES)
+        self.items().is_none() && self.block_bytes().is_multiple_of(BLOCK_BYTES)
     }
 
     /// Words of a prefix that count.
     pub(super) fn prefix_words(&self) -> usize {
         match self.rule {
             Rule::Records { .. } => 1,
-            Rule::Lines(_) => PREFIX_WORDS,
+            Rule::Items(_) => PREFIX_WORDS,
         }
     }
 
-    /// The first bytes of a record's order string: 16, of lines 64.
+    /// The first bytes of a record's order string: 16, of lines and rows 64.
     pub(crate) fn prefix(&self, record: &[u8]) -> Prefix {
         let order = match &self.rule {
             Rule::Records { order, .. } => order,
-            Rule::Lines(rule) => return rule.prefix(record),
+            Rule::Items(rule) => return rule.prefix(record),
         };
         let second = match order.words() {
             0 | 1 => 0,
@@ -171,7 +181,7 @@ impl Shape {
     pub(crate) fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         match &self.rule {
             Rule::Records { order, .. } => order.compare(a, b),
-            Rule::Lines(rule) => rule.compare(a, b),
+            Rule::Items(rule) => rule.compare(a, b),
         }
     }
 
@@ -179,7 +189,7 @@ impl Shape {
     pub(crate) fn compare_keys(&self, a: &[u8], b: &[u8]) -> Ordering {
         match &self.rule {
             Rule::Records { order, .. } => order.compare_keys(a, b),
-            Rule::Lines(rule) => rule.compare_keys(a, b),
+            Rule::Items(rule) => rule.compare_keys(a, b),
         }
     }
 
@@ -192,8 +202,8 @@ impl Shape {
                     .hint("give a whole record of which only the key counts"))
             }
             ViewType::Records(_) => Ok(()),
-            ViewType::Lines(lines) => {
-                let made = lines.order.append_key(record, &mut Vec::new());
+            ViewType::Lines(LineType { order, .. }) | ViewType::Rows(RowType { order, .. }) => {
+                let made = order.append_key(record, &mut Vec::new());
                 made.map_err(|why| {
                     Error::usage("seek key", why.0).hint("give a line that has such a key")
                 })?;
@@ -206,7 +216,7 @@ impl Shape {
     pub(crate) fn merge(&self) -> Box<dyn Merge> {
         match &self.rule {
             Rule::Records { order, scalar } => merge_of(order, *scalar),
-            Rule::Lines(rule) => merge_of_lines(rule.clone()),
+            Rule::Items(rule) => merge_of_items(rule.clone()),
         }
     }
 

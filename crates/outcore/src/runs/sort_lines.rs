@@ -10,9 +10,9 @@
 //! Bounds: the space; for cuts 64 KiB each, more only where lines are longer. A pass puts out half of
 //! what the space holds at least.
 
-use memchr::{memchr, memchr_iter, memrchr};
+use memchr::{memchr, memrchr};
 
-use super::line_rule::LineRule;
+use super::item_rule::ItemRule;
 use super::manifest::read_range;
 use super::plan::INPUT_PIECES_MAX;
 use super::planned::{FilePart, PlannedRun};
@@ -185,7 +185,7 @@ pub(super) struct SpaceSizes {
 
 /// The lines of an area in order.
 pub(super) struct Passes<'a> {
-    rule: &'a LineRule,
+    rule: &'a ItemRule,
     area: &'a [u8],
     space: &'a mut LineSpace,
     sizes: SpaceSizes,
@@ -197,7 +197,7 @@ pub(super) struct Passes<'a> {
 impl<'a> Passes<'a> {
     /// Of `area`, in which each line has its end.
     pub(super) fn new(
-        rule: &'a LineRule,
+        rule: &'a ItemRule,
         area: &'a [u8],
         space: &'a mut LineSpace,
         sizes: SpaceSizes,
@@ -234,8 +234,7 @@ impl<'a> Passes<'a> {
         let LineSpace { refs, keys } = &mut *self.space;
         refs.clear();
         keys.clear();
-        let mut from = 0;
-        for end in memchr_iter(self.rule.terminator, self.area) {
+        for (from, end) in self.rule.framing.spans(self.area) {
             if (end - from) as u64 >= self.sizes.line_bytes_max {
                 return Err(line_too_long(self.sizes.line_bytes_max));
             }
@@ -245,7 +244,6 @@ impl<'a> Passes<'a> {
                 return Ok(false);
             }
             refs.push(reference(self.rule, self.area, (from, end), keys)?);
-            from = end + 1;
         }
         Ok(true)
     }
@@ -254,7 +252,7 @@ impl<'a> Passes<'a> {
         let LineSpace { refs, keys } = &mut *self.space;
         match self.rule.is_whole {
             true => sort_refs(self.area, refs, 0, &AnyTie),
-            false => sort_keys(&*self.rule.lines.order, (self.area, keys), refs, 0),
+            false => sort_keys(&*self.rule.order, (self.area, keys), refs, 0),
         }
         if self.rule.is_descending() {
             refs.reverse();
@@ -271,8 +269,7 @@ impl<'a> Passes<'a> {
         refs.clear();
         let lines_max = self.sizes.lines_max.max(2);
         let mut until: Option<Ref> = None;
-        let mut from = 0;
-        for end in memchr_iter(rule.terminator, area) {
+        for (from, end) in rule.framing.spans(area) {
             if (end - from) as u64 >= self.sizes.line_bytes_max {
                 return Err(line_too_long(self.sizes.line_bytes_max));
             }
@@ -282,7 +279,6 @@ impl<'a> Passes<'a> {
                 reference(rule, area, (from, end), keys)?;
             }
             let line = line_ref(from, end);
-            from = end + 1;
             let is_behind = |other: &Ref| is_line_before(rule, area, other, &line);
             if !self.after.as_ref().is_none_or(is_behind) || until.as_ref().is_some_and(is_behind) {
                 continue;
@@ -310,7 +306,7 @@ impl<'a> Passes<'a> {
 }
 
 /// Whether there is room for the key of a line of this length.
-fn has_key_room(rule: &LineRule, keys: &mut Vec<u8>, line_bytes: usize, sizes: SpaceSizes) -> bool {
+fn has_key_room(rule: &ItemRule, keys: &mut Vec<u8>, line_bytes: usize, sizes: SpaceSizes) -> bool {
     if rule.is_whole {
         return true;
     }
@@ -327,7 +323,7 @@ fn has_key_room(rule: &LineRule, keys: &mut Vec<u8>, line_bytes: usize, sizes: S
 }
 
 fn reference(
-    rule: &LineRule,
+    rule: &ItemRule,
     area: &[u8],
     (from, end): (usize, usize),
     keys: &mut Vec<u8>,
@@ -335,7 +331,7 @@ fn reference(
     match rule.is_whole {
         true => Ok(line_ref(from, end)),
         false => {
-            let order = &*rule.lines.order;
+            let order = &*rule.order;
             let made = key_ref(area, (from, end), keys, |line, keys| {
                 order.append_key(line, keys)
             });
@@ -358,11 +354,11 @@ fn line_ref(from: usize, end: usize) -> Ref {
 }
 
 /// The order of two lines of an area, equal ones by their places.
-fn order_lines(rule: &LineRule, area: &[u8], a: &Ref, b: &Ref) -> std::cmp::Ordering {
+fn order_lines(rule: &ItemRule, area: &[u8], a: &Ref, b: &Ref) -> std::cmp::Ordering {
     rule.compare(a.bytes(area), b.bytes(area))
         .then(a.at.cmp(&b.at))
 }
 
-fn is_line_before(rule: &LineRule, area: &[u8], a: &Ref, b: &Ref) -> bool {
+fn is_line_before(rule: &ItemRule, area: &[u8], a: &Ref, b: &Ref) -> bool {
     order_lines(rule, area, a, b).is_lt()
 }

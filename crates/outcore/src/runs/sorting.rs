@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use super::index::Indexer;
+use super::item_rule::ItemRule;
 use super::level::Level;
-use super::line_rule::LineRule;
 use super::output::{RunWriter, chunk_bytes};
 use super::plan::{INDEX, LINE_BUFFERS, LINES, RUNS, SPACE, ViewPlan};
 use super::planned::PlannedRun;
@@ -23,7 +23,6 @@ use super::sort_run::{RunSpace, sort_run};
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
 use crate::read::by_drive::ByDrive;
-use crate::read::framing::ItemFraming;
 use crate::read::source::InputPart;
 use crate::read::source::became_shorter;
 use crate::sort::lines::{Gather, LineSortOptions, line_number};
@@ -68,8 +67,9 @@ impl Sorting<'_> {
     }
 
     /// An error whose offset is a place in the area of a run, with the file and the line there.
-    fn with_line(&self, cut: &PlannedRun, rule: &LineRule, error: Error) -> Error {
-        let Some(at_bytes) = error.offset_bytes() else {
+    fn with_line(&self, cut: &PlannedRun, error: Error) -> Error {
+        let lines = self.level.shape.what.lines();
+        let (Some(at_bytes), Some(lines)) = (error.offset_bytes(), lines) else {
             return error;
         };
         let mut start_bytes = 0;
@@ -79,8 +79,8 @@ impl Sorting<'_> {
                 let part = &self.parts[piece.part];
                 let in_file_bytes = piece.at_bytes + at_bytes - start_bytes;
                 let options = LineSortOptions {
-                    terminator: rule.terminator,
-                    inner_end: rule.lines.other_end(),
+                    terminator: lines.terminator,
+                    inner_end: lines.other_end(),
                     ..LineSortOptions::default()
                 };
                 let in_data_bytes = in_file_bytes - part.data_at_bytes;
@@ -101,15 +101,32 @@ impl Sorting<'_> {
     }
 }
 
-/// What a thread takes to sort lines.
+/// What a thread takes to sort lines or rows.
 #[derive(Debug, Clone, Copy)]
-struct LineSizes {
+pub(super) struct LineSizes {
     space: SpaceSizes,
-    chunk_bytes: usize,
+    pub(super) chunk_bytes: usize,
 }
 
 impl LineSizes {
-    fn of(plan: &ViewPlan, shape: &Shape) -> Option<Self> {
+    /// Puts the items of `area` in order as they are written.
+    pub(super) fn write_sorted(
+        &self,
+        (rule, area): (&ItemRule, &[u8]),
+        space: &mut LineSpace,
+        mut writer: RunWriter<'_>,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut passes = Passes::new(rule, area, space, self.space);
+        while let Some(refs) = passes.next()? {
+            check()?;
+            let mut items = Gather::new((area, rule.framing), refs, refs.len() as u64, false);
+            writer.take(self.chunk_bytes, |out| Ok(items.fill(out)))?;
+        }
+        writer.finish()
+    }
+
+    pub(super) fn of(plan: &ViewPlan, shape: &Shape) -> Option<Self> {
         let lengths = plan.size.lines?;
         let run_bytes = plan.run_bytes();
         Some(LineSizes {
@@ -337,12 +354,12 @@ impl Worker<'_> {
         for (&(offset, piece_len), piece) in area.pieces.iter().zip(pieces) {
             whole.copy_within(offset..offset + piece_len, len);
             len += piece_len;
-            if let (true, Some(rule)) = (piece.is_unended, shape.lines()) {
-                whole[len] = rule.terminator;
+            if let (true, Some(lines)) = (piece.is_unended, shape.what.lines()) {
+                whole[len] = lines.terminator;
                 len += 1;
             }
         }
-        if let Some(rule) = shape.lines() {
+        if let Some(rule) = shape.items() {
             return self.sort_and_write_lines(area.run, &whole[..len], rule);
         }
         sort_run(shape, &mut whole[..len], &mut self.run_space)?;
@@ -378,27 +395,22 @@ impl Worker<'_> {
     }
 
     /// Puts the lines of an area in order as they are written.
-    fn sort_and_write_lines(&mut self, run: usize, text: &[u8], rule: &LineRule) -> Result<()> {
+    fn sort_and_write_lines(&mut self, run: usize, text: &[u8], rule: &ItemRule) -> Result<()> {
         let (sorting, level) = (self.sorting, self.sorting.level);
         let (Some(sizes), Some(buffers)) = (sorting.lines, &self.buffers) else {
             return Err(no_area());
         };
-        let framing = ItemFraming::Terminated(rule.terminator);
         // What is being loaded goes on through the other port.
         let mut writes = Transfers::new(sorting.volume)?;
         let cut = &sorting.cuts[run];
-        let run = &level.runs[run];
-        let mut writer = RunWriter::new((sorting.job, level, run), buffers, &mut writes);
-        let mut passes = Passes::new(rule, text, &mut self.space, sizes.space);
-        while let Some(refs) = passes
-            .next()
-            .map_err(|error| sorting.with_line(cut, rule, error))?
-        {
-            sorting.thread_group.check()?;
-            let mut lines = Gather::new((text, framing), refs, refs.len() as u64, false);
-            writer.take(sizes.chunk_bytes, |out| Ok(lines.fill(out)))?;
-        }
-        writer.finish()?;
+        let writer = RunWriter::new(
+            (sorting.job, &level.volume, &level.shape),
+            &level.runs[run],
+            (buffers, &mut writes),
+        );
+        let check = || sorting.thread_group.check();
+        let sorted = sizes.write_sorted((rule, text), &mut self.space, writer, check);
+        sorted.map_err(|error| sorting.with_line(cut, error))?;
         sorting.job.control.advance(text.len() as u64);
         Ok(())
     }

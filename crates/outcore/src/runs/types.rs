@@ -1,7 +1,8 @@
-//! What a view holds: records of one length, or lines, and how they are ordered.
+//! What a view holds: records of one length, lines, or rows, and how they are ordered.
 //!
-//! Contract: pure definitions. An order of lines is code, which a manifest cannot hold: it holds the
-//! order's name, and whoever opens a view of lines brings the orders that names mean ([`LineOrders`]).
+//! Contract: pure definitions. An order of lines or rows is code, which a manifest cannot hold: it holds the
+//! order's name, and whoever opens such a view brings the orders that names mean ([`LineOrders`]). A view of rows also
+//! has a description, which is whatever their maker needs to read them again.
 //!
 //! The sorted file may have more than lines as they lie in runs: bytes in front of them, as CSV has its
 //! header, and another end of lines, as where records hold newlines and runs end them with NUL.
@@ -13,7 +14,7 @@ use crate::key::record::RecordFormat;
 use crate::key::sort_key::{ByteOrder, SharedKey, Tie};
 use outcore_io::{Error, Result};
 
-/// The orders of lines that names in manifests mean.
+/// The orders of lines and rows that names in manifests mean.
 pub type LineOrders<'a> = &'a dyn Fn(&str) -> Result<SharedKey>;
 
 /// How the records of a view are ordered.
@@ -25,7 +26,7 @@ pub struct ViewOrder {
     pub stable: bool,
 }
 
-/// The most bytes in front of the lines.
+/// The most bytes in front of the lines, and of the description of rows.
 pub(crate) const FRONT_BYTES_MAX: usize = 1 << 20;
 
 /// Lines, and their order.
@@ -64,13 +65,13 @@ impl LineType {
     pub fn other_end(&self) -> Option<u8> {
         (self.file_terminator != self.terminator).then_some(self.file_terminator)
     }
+}
 
-    /// What can be said of its order in general.
-    pub(super) fn view_order(&self) -> ViewOrder {
-        ViewOrder {
-            descending: self.order.is_descending(),
-            stable: !self.order.is_item() && self.order.tie() == Tie::Position,
-        }
+/// What can be said of an order of lines or rows in general.
+pub(super) fn view_order_of(order: &SharedKey) -> ViewOrder {
+    ViewOrder {
+        descending: order.is_descending(),
+        stable: !order.is_item() && order.tie() == Tie::Position,
     }
 }
 
@@ -94,6 +95,32 @@ impl PartialEq for LineType {
     }
 }
 
+/// Rows of any bytes, each with its length in front, and their order.
+#[derive(Clone)]
+pub struct RowType {
+    /// What their maker needs to read them again; at most 1 MiB.
+    pub description: Arc<[u8]>,
+    /// The order's name in the manifest.
+    pub order_name: String,
+    /// The order itself.
+    pub order: SharedKey,
+}
+
+impl fmt::Debug for RowType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowType")
+            .field("description_bytes", &self.description.len())
+            .field("order_name", &self.order_name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for RowType {
+    fn eq(&self, other: &Self) -> bool {
+        self.description == other.description && self.order_name == other.order_name
+    }
+}
+
 /// What a view holds.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ViewType {
@@ -101,26 +128,45 @@ pub enum ViewType {
     Records(RecordFormat),
     /// Lines.
     Lines(LineType),
+    /// Rows.
+    Rows(RowType),
 }
 
 impl ViewType {
-    /// The records' format, if they are not lines.
+    /// The records' format, if they are not lines or rows.
     pub fn records(&self) -> Option<&RecordFormat> {
         match self {
             ViewType::Records(format) => Some(format),
-            ViewType::Lines(_) => None,
+            ViewType::Lines(_) | ViewType::Rows(_) => None,
         }
     }
 
     /// The lines, if they are lines.
     pub fn lines(&self) -> Option<&LineType> {
         match self {
-            ViewType::Records(_) => None,
+            ViewType::Records(_) | ViewType::Rows(_) => None,
             ViewType::Lines(lines) => Some(lines),
         }
     }
 
-    /// What positions in a run count: a record, or a byte of lines.
+    /// The rows, if they are rows.
+    pub fn rows(&self) -> Option<&RowType> {
+        match self {
+            ViewType::Records(_) | ViewType::Lines(_) => None,
+            ViewType::Rows(rows) => Some(rows),
+        }
+    }
+
+    /// The order of lines or rows, and its name.
+    pub(super) fn item_order(&self) -> Option<(&str, &SharedKey)> {
+        match self {
+            ViewType::Records(_) => None,
+            ViewType::Lines(lines) => Some((&lines.order_name, &lines.order)),
+            ViewType::Rows(rows) => Some((&rows.order_name, &rows.order)),
+        }
+    }
+
+    /// What positions in a run count: a record, or a byte of lines or rows.
     pub(super) fn unit_bytes(&self) -> usize {
         self.records().map_or(1, RecordFormat::record_bytes)
     }
@@ -157,7 +203,7 @@ pub struct BuildOptions {
     /// Replace a view that is there.
     pub replace: bool,
     /// Keep in memory what is there at the end, so that a first read need not read it again. The
-    /// memory is the job's until the view is dropped. Of lines nothing is kept.
+    /// memory is the job's until the view is dropped. Of lines and rows nothing is kept.
     pub keeps_runs: bool,
     /// Runs of that size, instead of the largest that fit the memory.
     pub run_bytes: Option<u64>,

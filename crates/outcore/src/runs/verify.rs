@@ -14,6 +14,7 @@ use super::run_set::Stretch;
 use super::{PIECE_BYTES_MAX, SortedView};
 use crate::ends::{Forecast, Phase, PhasePlan, Phases};
 use crate::job::thread_group::ThreadGroup;
+use crate::read::framing::ItemFraming;
 use outcore_io::Result;
 use outcore_io::memory::{BLOCK_BYTES, Pool};
 
@@ -144,9 +145,9 @@ impl SortedView {
             if piece.stretch.first_block == 0 {
                 last = None;
             }
-            last = match self.set.shape.lines() {
+            last = match self.set.shape.items() {
                 None => self.check_order(&piece, last)?,
-                Some(rule) => self.check_lines(&piece, rule.terminator, last)?,
+                Some(rule) => self.check_items(&piece, rule.framing, last)?,
             };
             self.job.control.advance(piece.payload().len() as u64);
             self.job.control.watch(&self.set.volume);
@@ -176,11 +177,11 @@ impl SortedView {
         Ok(previous.map(<[u8]>::to_vec))
     }
 
-    /// The same of lines, and that each block begins where the index says, with as many lines before it.
-    fn check_lines(
+    /// The same of lines and rows, and that each block begins where the index says, with as many lines before it.
+    fn check_items(
         &self,
         piece: &RunBlocks,
-        terminator: u8,
+        framing: ItemFraming,
         last: Option<Vec<u8>>,
     ) -> Result<Option<Vec<u8>>> {
         let (shape, run) = (&self.set.shape, piece.stretch.run);
@@ -191,29 +192,33 @@ impl SortedView {
         let fault =
             |unit: u64, cause: &str| Err(self.set.fault(run, facts.base_bytes + unit, cause));
         let mut previous = last.as_deref();
-        for line in piece.payload().split_inclusive(|byte| *byte == terminator) {
-            let Some(line) = line.strip_suffix(&[terminator]) else {
-                return fault(unit, "a line has no end");
-            };
-            if previous.is_some_and(|previous| shape.compare(previous, line).is_gt()) {
-                return fault(unit, "a line is out of order");
+        let payload = piece.payload();
+        let mut end_bytes = 0;
+        for (begin, end) in framing.spans(payload) {
+            let item = &payload[begin..end];
+            end_bytes = end + framing.tail_bytes();
+            if previous.is_some_and(|previous| shape.compare(previous, item).is_gt()) {
+                return fault(unit, "a line or row is out of order");
             }
             while block <= self.set.block_of(unit) {
                 if facts.index.start(block) != Some(unit) || facts.index.rank(block) != Some(rank) {
                     return fault(unit, "the index has another place");
                 }
-                if facts.index.prefix(block as usize) != shape.prefix(line) {
+                if facts.index.prefix(block as usize) != shape.prefix(item) {
                     return fault(unit, "the index has another key");
                 }
                 block += 1;
             }
-            unit += line.len() as u64 + 1;
+            unit += (item.len() + framing.around_bytes()) as u64;
             rank += 1;
-            previous = Some(line);
+            previous = Some(item);
+        }
+        if end_bytes != payload.len() {
+            return fault(unit, "a line or row has no end");
         }
         let behind = piece.stretch.first_block + piece.stretch.blocks;
         if unit != self.set.start(run, behind) || rank != self.set.rank_of_block(run, behind) {
-            return fault(unit, "the index has other lines");
+            return fault(unit, "the index has other lines or rows");
         }
         Ok(previous.map(<[u8]>::to_vec))
     }

@@ -202,7 +202,7 @@ fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Result<u8> {
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let found = watch(reporter, interrupt, &job.control, &[], || {
         let view = match is_view {
-            true => view::open(&job, place)?,
+            true => refuse_table(view::open(&job, place)?)?,
             false => SortedView::of_sorted_lines(&job, place, &LineType::of_bytes(end))?,
         };
         let asked = Asked::read(&job, (&args.keys, &keys), &view)?;
@@ -289,6 +289,16 @@ fn check(args: &LookupArgs, is_view: bool) -> Result<()> {
             "leave --lines and -z out",
         ),
         _ => Ok(()),
+    }
+}
+
+/// Fails for a view of a table, whose keys are not in files of records or lines.
+fn refuse_table(view: SortedView) -> Result<SortedView> {
+    match view.what().rows() {
+        None => Ok(view),
+        Some(_) => Err(Error::usage(LOOKUP, "the view holds a table")
+            .path(view.info().dir)
+            .hint("find rows by key with `outcore view cat --key`")),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use outcore::{Error, Result};
 use outcore_io::units;
-use outcore_table::jobs::{self, Keep, Near, Shingles, Substring};
+use outcore_table::jobs::{self, Keep, Near, PassageUnit, Shingles, Substring};
 use outcore_table::rows::KeyColumn;
 use serde_json::json;
 
@@ -35,9 +35,13 @@ pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
     };
     let near = near_of(args, &keep)?;
     let substring = match (&args.substring, &args.of) {
-        (Some(len_bytes), Some(column)) => Some(Substring {
+        (Some(count), Some(column)) => Some(Substring {
             column: column.clone(),
-            len_bytes: *len_bytes,
+            units_count: *count,
+            unit: match args.tokens {
+                true => PassageUnit::Tokens,
+                false => PassageUnit::Bytes,
+            },
         }),
         _ => None,
     };
@@ -50,13 +54,16 @@ pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
         let removed = removed.as_ref().map(|(path, writes)| (path, writes));
         if let Some(wanted) = &substring {
             let done = jobs::dedup_substring(job, ends, wanted, removed)?;
-            let (cuts, cut_bytes) = (done.cuts, done.cut_bytes);
+            let cuts = done.cuts;
+            let (name, amount) = match wanted.unit {
+                PassageUnit::Bytes => ("cut_bytes", units::bytes(done.cut_units)),
+                PassageUnit::Tokens => ("cut_tokens", units::counted(done.cut_units, "token")),
+            };
             let told = Done::new("kept", done.table)
                 .with("cuts", json!(cuts))
-                .with("cut_bytes", json!(cut_bytes))
+                .with(name, json!(done.cut_units))
                 .note(format!(
-                    "cut {} from {}",
-                    units::bytes(cut_bytes),
+                    "cut {amount} from {}",
                     units::counted(cuts, "place")
                 ));
             return Ok(match &args.removed {

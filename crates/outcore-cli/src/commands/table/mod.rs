@@ -23,12 +23,14 @@ mod run;
 mod select;
 mod text;
 mod verify;
+mod view;
 mod window;
 
 use std::path::{Path, PathBuf};
 
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Streams};
+use outcore_store::dataset::Named;
 use outcore_table::input::{InputOptions, TextOptions, is_directory_of_tables};
 use outcore_table::output::TableFormat;
 use outcore_table::rows::KeyColumn;
@@ -55,6 +57,7 @@ pub(crate) use part::{head, sample, split};
 pub(crate) use select::{filter, map};
 pub(crate) use text::is_text_meant;
 pub(crate) use verify::verify;
+pub(crate) use view::{view_append, view_build, view_cat, view_materialize, view_order};
 pub(crate) use window::window;
 
 const READ: &str = "read arguments";
@@ -68,13 +71,14 @@ pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
     if first.is_dir() {
         return Ok(is_directory_of_tables(first));
     }
+    let is_named = TableFormat::of_name(first).is_some_and(|format| !format.is_text());
     if !first.is_file() {
-        // A stream, a dataset, or nothing: anything else is reported when it is read.
-        return Ok(false);
+        // A stream or a dataset; what is not there is what its name says, and reported when it is read.
+        return Ok(is_named && !first.exists() && !Named::is_mark(first));
     }
     // An empty file is none, whatever it was meant to be; its name says what.
     let is_empty = first.metadata().is_ok_and(|facts| facts.len() == 0);
-    if is_empty && TableFormat::of_name(first).is_some_and(|format| !format.is_text()) {
+    if is_empty && is_named {
         return Ok(true);
     }
     let sources = inputs::find(std::slice::from_ref(first), Streams::Taken, &context.files)?;

@@ -123,6 +123,7 @@ pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
 /// `outcore shuffle` of tables.
 pub(crate) fn shuffle(context: &Context, args: &ShuffleArgs, resources: Resources) -> Result<u8> {
     let flags = args.rows.text_flags()?;
+    refuse(!args.record.keys.is_empty(), "--key")?;
     let text = text::options(context, &args.tables, &flags, &args.files.inputs)?;
     let request = Request {
         text: &text,
@@ -134,8 +135,9 @@ pub(crate) fn shuffle(context: &Context, args: &ShuffleArgs, resources: Resource
         record_io: &args.record_io,
         is_explained: args.explain,
     };
+    let groups = keys_of(&args.by, false)?;
     run(context, &request, resources, |job, ends| {
-        let done = jobs::shuffle(job, ends, (args.seed, args.epoch))?;
+        let done = jobs::shuffle(job, ends, (args.seed, args.epoch), &groups)?;
         Ok(Done::new("shuffled", done)
             .with("seed", json!(args.seed))
             .with("epoch", json!(args.epoch)))

@@ -116,6 +116,9 @@ impl Found {
                     Ok(lines.clone())
                 })
             }
+            ViewType::Rows(_) => {
+                Err(Error::usage("add to view", "it holds a table").hint("a bug: please report it"))
+            }
             ViewType::Records(format) => {
                 let request = TypeRequest {
                     format: Some(format.clone()),
@@ -134,6 +137,9 @@ impl Found {
     pub(super) fn size(&self, job: &Job, options: BuildOptions) -> Result<ViewSize> {
         match &self.what {
             ViewType::Lines(lines) => size_of_lines(job, &self.files, lines, options),
+            ViewType::Rows(_) => {
+                Err(Error::usage("plan view", "it holds a table").hint("a bug: please report it"))
+            }
             ViewType::Records(format) => Ok(ViewSize {
                 job: JobSize::of(job, self.data_bytes, job.options.drives.len()),
                 record_bytes: format.record_bytes(),

@@ -1,11 +1,13 @@
 //! Stretches of texts that are cut, and texts without them.
 //!
 //! Contract: a [`Mark`] is the place of a passage that occurs before, and that of its first occurrence; [`Mark::cut`] is what of it is
-//! cut. [`united`] takes cuts in the order of their passages, and keeps those apart that do not touch. [`Cutting`] gives the
+//! cut. Places count bytes of a text, or tokens; [`Places`] says which bytes these are. [`united`] takes cuts in the order of their passages, and keeps those apart that do not touch. [`Cutting`] gives the
 //! rows of a table with what is left of their texts, [`Removed`] a row for each cut.
 //!
 //! Bounds: [`CUT_BYTES`] a cut; to change a batch takes its texts once more.
 
+use std::ops::Range;
+use std::str::SplitWhitespace;
 use std::sync::Arc;
 
 use arrow_array::builder::{LargeStringBuilder, UInt64Builder};
@@ -16,6 +18,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use outcore_io::{Error, Result};
 
 use super::DEDUP;
+use super::passages::PassageUnit;
 use crate::fault;
 use crate::input::Piece;
 use crate::jobs::copy::{Change, WriteBatch};
@@ -32,7 +35,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// The place of a passage as a number that grows in the order of the input: a text has less than 2^30 bytes.
+    /// The place of a passage as a number that grows in the order of the input: a text has less than 2^30 bytes or tokens.
     pub(super) fn place(row: u32, start: usize, extra_bytes: usize) -> u64 {
         u64::from(row) << ROW_BITS | (start as u64) << EXTRA_BITS | extra_bytes as u64
     }
@@ -45,25 +48,25 @@ impl Mark {
         })
     }
 
-    /// What is cut, where passages have at least `len_bytes`: all of it, or what follows its first occurrence.
-    pub(super) fn cut(&self, len_bytes: usize) -> Cut {
+    /// What is cut, where passages have at least this length: all of it, or what follows its first occurrence.
+    pub(super) fn cut(&self, units_count: usize) -> Cut {
         let row = |place: u64| (place >> ROW_BITS) as u32;
         let start = |place: u64| place as u32 >> EXTRA_BITS;
-        let bytes = len_bytes as u32 + (self.place as u32 & ((1 << EXTRA_BITS) - 1));
+        let units = units_count as u32 + (self.place as u32 & ((1 << EXTRA_BITS) - 1));
         let first_end = match row(self.place) == row(self.first) {
-            true => start(self.first) + bytes,
+            true => start(self.first) + units,
             false => 0,
         };
         Cut {
             row: row(self.place),
             start: start(self.place).max(first_end),
-            end: start(self.place) + bytes,
+            end: start(self.place) + units,
             first_row: row(self.first),
         }
     }
 }
 
-/// A stretch of the text of a row.
+/// A stretch of the text of a row, in bytes or tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) row: u32,
@@ -73,9 +76,41 @@ pub(super) struct Cut {
     pub(super) first_row: u32,
 }
 
-impl Cut {
-    pub(super) fn len_bytes(&self) -> u32 {
-        self.end - self.start
+/// Where the cuts of a text lie in its bytes; to be asked for in order.
+struct Places<'t> {
+    text: &'t str,
+    /// What is left of its tokens, if cuts count these, and the number of the next one.
+    tokens: Option<SplitWhitespace<'t>>,
+    next: u32,
+}
+
+impl<'t> Places<'t> {
+    fn of(unit: PassageUnit, text: &'t str) -> Self {
+        Places {
+            text,
+            tokens: (unit == PassageUnit::Tokens).then(|| text.split_whitespace()),
+            next: 0,
+        }
+    }
+
+    /// Where a byte is, or a token begins: the end of the text for the one behind the last.
+    fn byte_of(&mut self, number: u32) -> Option<usize> {
+        let Some(tokens) = &mut self.tokens else {
+            return Some(number as usize);
+        };
+        let skipped = number.checked_sub(self.next)?;
+        self.next = number + 1;
+        let token = tokens.nth(skipped as usize);
+        let begin = token.map(|token| token.as_ptr() as usize - self.text.as_ptr() as usize);
+        Some(begin.unwrap_or(self.text.len()))
+    }
+
+    /// The bytes of a cut, with the white space behind its last token.
+    fn range(&mut self, cut: &Cut) -> Result<Range<usize>> {
+        let range = self.byte_of(cut.start).zip(self.byte_of(cut.end));
+        let range = range.map(|(start, end)| start..end);
+        let range = range.filter(|range| self.text.get(range.clone()).is_some());
+        range.ok_or_else(grown)
     }
 }
 
@@ -115,6 +150,7 @@ pub(super) struct Cutting<'c> {
     /// The first row of each piece.
     pub(super) starts: Vec<u64>,
     pub(super) pieces: &'c [Piece],
+    pub(super) unit: PassageUnit,
     /// The place of the column of the text.
     pub(super) column: usize,
 }
@@ -172,10 +208,11 @@ impl Change for Cutting<'_> {
                 continue;
             };
             kept.clear();
-            let mut from = 0;
+            let (mut from, mut places) = (0, Places::of(self.unit, text));
             for cut in own {
-                kept.push_str(text.get(from..cut.start as usize).ok_or_else(grown)?);
-                from = cut.end as usize;
+                let range = places.range(cut)?;
+                kept.push_str(text.get(from..range.start).ok_or_else(grown)?);
+                from = range.end;
             }
             kept.push_str(text.get(from..).ok_or_else(grown)?);
             left.append_value(&kept);
@@ -211,14 +248,23 @@ impl Change for Removed<'_> {
         let texts = self.0.texts(&batch)?;
         let mut numbers = [(); 4].map(|()| UInt64Builder::with_capacity(cuts.len()));
         let mut removed = LargeStringBuilder::new();
-        for cut in cuts {
-            let said = [cut.row, cut.start, cut.len_bytes(), cut.first_row];
-            for (column, number) in numbers.iter_mut().zip(said) {
-                column.append_value(u64::from(number));
+        for cuts in cuts.chunk_by(|one, other| one.row == other.row) {
+            let row = cuts.first().map_or(0, |cut| u64::from(cut.row));
+            let text = texts.value((row - first) as usize);
+            let mut places = Places::of(self.0.unit, text);
+            for cut in cuts {
+                let range = places.range(cut)?;
+                let said = [
+                    row,
+                    range.start as u64,
+                    range.len() as u64,
+                    u64::from(cut.first_row),
+                ];
+                for (column, number) in numbers.iter_mut().zip(said) {
+                    column.append_value(number);
+                }
+                removed.append_value(text.get(range).ok_or_else(grown)?);
             }
-            let text = texts.value((u64::from(cut.row) - first) as usize);
-            let text = text.get(cut.start as usize..cut.end as usize);
-            removed.append_value(text.ok_or_else(grown)?);
         }
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(numbers.len() + 1);
         for column in &mut numbers {

@@ -37,6 +37,7 @@ use marks::{Kept, Marks};
 
 pub use minhash::Shingles;
 pub use near::{Near, dedup_near};
+pub use passages::PassageUnit;
 pub use substring::{Substring, SubstringSummary, dedup_substring};
 
 const DEDUP: &str = "remove duplicates";

@@ -1,18 +1,22 @@
 //! Passages of a length in texts: their hashes, one place after another, and which of them may occur twice.
 //!
-//! Contract: [`Passages::each`] gives every passage of a text that begins at a character and is the shortest one of at least this many
-//! bytes that ends after one. Equal passages have equal hashes. Others have so with a probability of (b / 2^61)^2 for
+//! Contract: [`Passages::each`] gives every passage of a text. Of bytes, each begins at a character and is the shortest one of at
+//! least this many bytes that ends after one. Of tokens, which are what white space (Unicode's) separates, each has this
+//! many of them; places count tokens then, and what white space stands between them makes no difference.
+//! Equal passages have equal hashes. Others have so with a probability of (b / 2^61)^2 for
 //! passages of b bytes, over the choice of the two bases: of 2^32 passages of 50 bytes, two have with one of 2^-48. [`Repeats`]
 //! says of a passage that it occurs once only where that is certain.
 //!
 //! The hash is Karp and Rabin's ("Efficient randomized pattern-matching algorithms", IBM Journal of Research and Development
 //! 1987): a polynomial modulo the prime 2^61 - 1, at two random points.
 //!
-//! Bounds: four multiplications a byte of text, whatever the length of the passages; two bits a slot of [`Repeats`].
+//! Bounds: four multiplications a byte of text, or a token, whatever the length of the passages; two bits a slot of [`Repeats`]; 16
+//! bytes a token of a passage.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use twox_hash::XxHash3_64;
+use twox_hash::{XxHash3_64, XxHash3_128};
 
 const PRIME: u64 = (1 << 61) - 1;
 /// A character has this many bytes at most: a passage is longer by one less at most, and shorter by as much on its way.
@@ -23,26 +27,46 @@ const SLOTS: u64 = 32;
 /// The value of a passage at both points.
 pub(super) type Hash = [u64; 2];
 
+/// What the length of passages is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PassageUnit {
+    /// Bytes; characters stay whole.
+    #[default]
+    Bytes,
+    /// Tokens: what white space separates.
+    Tokens,
+}
+
 /// See the module.
 pub(super) struct Passages {
-    len_bytes: usize,
+    unit: PassageUnit,
+    units_count: usize,
     bases: [u64; 2],
-    /// Of each base: its powers from `len_bytes - CHAR_BYTES_MAX` on.
+    /// Of each base: its powers from `units_count - CHAR_BYTES_MAX` on; of tokens from `units_count - 1` on.
     powers: [[u64; 2 * CHAR_BYTES_MAX]; 2],
 }
 
 impl Passages {
     /// The least length: below, passages have too little in common with what people call one.
-    pub(super) const LEN_BYTES_MIN: usize = 8;
+    pub(super) fn len_min(unit: PassageUnit) -> usize {
+        match unit {
+            PassageUnit::Bytes => 8,
+            PassageUnit::Tokens => 2,
+        }
+    }
 
-    /// Of at least `len_bytes` bytes.
-    pub(super) fn new(len_bytes: usize) -> Self {
+    /// Of `units_count` tokens, or at least so many bytes.
+    pub(super) fn new(unit: PassageUnit, units_count: usize) -> Self {
+        let less = match unit {
+            PassageUnit::Bytes => CHAR_BYTES_MAX,
+            PassageUnit::Tokens => 1,
+        };
         let base =
             |seed: u64| XxHash3_64::oneshot_with_seed(seed, b"base of passages") % (PRIME - 1) + 1;
         let bases = [base(1), base(2)];
         let powers = bases.map(|base| {
             let mut power = 1;
-            for _ in CHAR_BYTES_MAX..len_bytes {
+            for _ in less..units_count {
                 power = product(power, base);
             }
             [(); 2 * CHAR_BYTES_MAX].map(|()| {
@@ -52,19 +76,54 @@ impl Passages {
             })
         });
         Passages {
-            len_bytes,
+            unit,
+            units_count,
             bases,
             powers,
         }
     }
 
-    /// Gives each passage of `text` to `found`: where it begins, its bytes and its hash.
-    pub(super) fn each(&self, text: &str, mut found: impl FnMut(usize, usize, Hash)) {
+    /// Gives each passage of `text` to `found`: where it begins, its length and its hash. How long the text is.
+    pub(super) fn each(&self, text: &str, found: impl FnMut(usize, usize, Hash)) -> usize {
+        match self.unit {
+            PassageUnit::Bytes => {
+                self.each_of_bytes(text, found);
+                text.len()
+            }
+            PassageUnit::Tokens => self.each_of_tokens(text, found),
+        }
+    }
+
+    fn each_of_tokens(&self, text: &str, mut found: impl FnMut(usize, usize, Hash)) -> usize {
+        let mut last: VecDeque<Hash> = VecDeque::new();
+        let (mut hash, mut count) = ([0; 2], 0);
+        for token in text.split_whitespace() {
+            if last.len() == self.units_count
+                && let Some(first) = last.pop_front()
+            {
+                for (hash, (value, powers)) in hash.iter_mut().zip(first.iter().zip(&self.powers)) {
+                    *hash = sum(*hash, PRIME - product(*value, powers[0]));
+                }
+            }
+            let value = token_value(token);
+            for (hash, (value, base)) in hash.iter_mut().zip(value.iter().zip(self.bases)) {
+                *hash = sum(product(*hash, base), *value);
+            }
+            last.push_back(value);
+            count += 1;
+            if last.len() == self.units_count {
+                found(count - self.units_count, self.units_count, hash);
+            }
+        }
+        count
+    }
+
+    fn each_of_bytes(&self, text: &str, mut found: impl FnMut(usize, usize, Hash)) {
         let bytes = text.as_bytes();
         let (mut hash, mut end) = ([0; 2], 0);
         for start in 0..bytes.len() {
             if text.is_char_boundary(start) {
-                let least = start + self.len_bytes;
+                let least = start + self.units_count;
                 if least > bytes.len() {
                     return;
                 }
@@ -79,12 +138,18 @@ impl Passages {
             }
             // The first byte leaves.
             let value = u64::from(bytes[start]) + 1;
-            let power = end - start - 1 + CHAR_BYTES_MAX - self.len_bytes;
+            let power = end - start - 1 + CHAR_BYTES_MAX - self.units_count;
             for (hash, powers) in hash.iter_mut().zip(&self.powers) {
                 *hash = sum(*hash, PRIME - product(value, powers[power]));
             }
         }
     }
+}
+
+/// A token as a number for each base.
+fn token_value(token: &str) -> Hash {
+    let hash = XxHash3_128::oneshot(token.as_bytes());
+    [hash as u64, (hash >> 64) as u64].map(|part| sum(part & PRIME, 0))
 }
 
 fn product(one: u64, other: u64) -> u64 {
@@ -151,7 +216,8 @@ mod tests {
 
     fn of(len_bytes: usize, text: &str) -> Vec<(usize, usize, Hash)> {
         let mut all = Vec::new();
-        Passages::new(len_bytes).each(text, |start, bytes, hash| all.push((start, bytes, hash)));
+        let passages = Passages::new(PassageUnit::Bytes, len_bytes);
+        passages.each(text, |start, bytes, hash| all.push((start, bytes, hash)));
         all
     }
 
@@ -190,6 +256,33 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn passages_of_tokens_are_equal_where_their_tokens_are() {
+        let of = |len: usize, text: &str| {
+            let mut all = Vec::new();
+            let passages = Passages::new(PassageUnit::Tokens, len);
+            let count = passages.each(text, |start, len, hash| all.push((start, len, hash)));
+            assert_eq!(count, text.split_whitespace().count());
+            all
+        };
+        let text = " a b\n\nc a\u{3000}b c  \u{e9}t\u{e9} a b c a b";
+        let tokens: Vec<&str> = text.split_whitespace().collect();
+        for len in 2..6 {
+            let found = of(len, text);
+            assert_eq!(found.len(), tokens.len() + 1 - len);
+            for (place, &(start, tokens_count, hash)) in found.iter().enumerate() {
+                assert_eq!((start, tokens_count), (place, len));
+                let alone = of(len, &tokens[start..start + len].join(" "));
+                assert_eq!(alone[0].2, hash);
+                for &(other, _, other_hash) in &found {
+                    let is_same = tokens[start..start + len] == tokens[other..other + len];
+                    assert_eq!(is_same, hash == other_hash);
+                }
+            }
+        }
+        assert!(of(3, "a b").is_empty() && of(2, "").is_empty());
     }
 
     #[test]

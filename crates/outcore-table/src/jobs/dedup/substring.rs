@@ -1,7 +1,7 @@
 //! Texts without the passages that occur before.
 //!
 //! Contract: text that occurs before it in the same column, in an earlier row or earlier in its own, is cut where it has at least so
-//! many bytes; what is left of a text stands together. So each byte that is cut lies in a passage of that length that is
+//! many bytes, or tokens ([`PassageUnit`]), and with tokens goes the white space after them; what is left of a text stands together. So each byte that is cut lies in a passage of that length that is
 //! found before, and the first occurrence of everything stays. A passage that overlaps its first occurrence is cut after
 //! that. Characters stay whole. All rows are kept, those whose text becomes empty, too; nulls stay nulls. The result depends on
 //! the rows and the length alone.
@@ -27,11 +27,11 @@ use outcore::Job;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink, RowSource, TakeRows};
 use outcore_io::memory::Budget;
-use outcore_io::{Error, Kind, Result, threads};
+use outcore_io::{Error, Kind, Result, threads, units};
 
 use super::cuts::{CUT_BYTES, Cut, Cutting, Mark, Removed, removed_schema, united};
 use super::near::{check_text, starts_of};
-use super::passages::{Hash, Passages, Repeats};
+use super::passages::{Hash, PassageUnit, Passages, Repeats};
 use super::{Chosen, DEDUP, DedupSummary, write};
 use crate::fault;
 use crate::input::TableInput;
@@ -43,6 +43,8 @@ use crate::output::OutputOptions;
 /// What is reserved, by name in a ledger.
 const FILTER: &str = "passages that may repeat";
 const CUTS: &str = "stretches that are cut";
+/// The longest passages that are looked for, in bytes or tokens.
+const UNITS_COUNT_MAX: usize = 1 << 20;
 /// Places have room for so long a text.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 /// One part in this many of the memory.
@@ -65,8 +67,10 @@ const SHOWN_ITEMS: u64 = 1 << 10;
 pub struct Substring {
     /// The column of the text.
     pub column: String,
-    /// Passages have at least this many bytes.
-    pub len_bytes: usize,
+    /// Passages have at least this many bytes, or tokens.
+    pub units_count: usize,
+    /// Which of the two.
+    pub unit: PassageUnit,
 }
 
 /// What was cut.
@@ -76,8 +80,8 @@ pub struct SubstringSummary {
     pub table: TableSummary,
     /// Stretches that were cut.
     pub cuts: u64,
-    /// Bytes of them.
-    pub cut_bytes: u64,
+    /// Bytes of them, or tokens.
+    pub cut_units: u64,
     /// Length of the file that says which; nothing if there is none.
     pub removed_bytes: u64,
 }
@@ -85,7 +89,7 @@ pub struct SubstringSummary {
 /// Copies a table without the passages of a text that occur before; the file `removed`, if there is one, says which these were.
 ///
 /// # Errors
-/// As [`dedup`](super::dedup()); usage: a column that is not a text, a length below 8 bytes or above 1 MiB, more than
+/// As [`dedup`](super::dedup()); usage: a column that is not a text, a length below 8 bytes or 2 tokens, or above 2^20, more than
 /// 2^32 rows. Memory: more stretches are cut than a sixteenth of it holds.
 pub fn dedup_substring(
     job: &Job,
@@ -96,11 +100,14 @@ pub fn dedup_substring(
     let started = Instant::now();
     let input = open(job, ends)?;
     check_text(input.schema(), &wanted.column)?;
-    if !(Passages::LEN_BYTES_MIN..=1 << 20).contains(&wanted.len_bytes) {
-        let cause = format!("passages of {} bytes are not looked for", wanted.len_bytes);
-        return Err(
-            Error::usage(DEDUP, cause).hint("give a length from 8 bytes to 1 MiB; 50 is usual")
-        );
+    if !(Passages::len_min(wanted.unit)..=UNITS_COUNT_MAX).contains(&wanted.units_count) {
+        let (noun, hint) = match wanted.unit {
+            PassageUnit::Bytes => ("byte", "give a length from 8 bytes to 1 MiB; 50 is usual"),
+            PassageUnit::Tokens => ("token", "give from 2 to 1,048,576 tokens; 50 is usual"),
+        };
+        let len = units::counted(wanted.units_count as u64, noun);
+        let cause = format!("passages of {len} are not looked for");
+        return Err(Error::usage(DEDUP, cause).hint(hint));
     }
     u32::try_from(input.rows_count()).map_err(|_| {
         Error::usage(DEDUP, "the table has more than 2^32 rows").hint("cut its parts first")
@@ -111,8 +118,8 @@ pub fn dedup_substring(
     let search = Search {
         texts: &texts,
         starts: starts_of(texts.pieces()),
-        passages: Passages::new(wanted.len_bytes),
-        len_bytes: wanted.len_bytes,
+        passages: Passages::new(wanted.unit, wanted.units_count),
+        units_count: wanted.units_count,
         dir: scratch_dir(ends.outputs),
     };
     let (cuts, sorted) = search.run(job, free_bytes)?;
@@ -120,6 +127,7 @@ pub fn dedup_substring(
         cuts: &cuts,
         starts: starts_of(input.pieces()),
         pieces: input.pieces(),
+        unit: wanted.unit,
         column: crate::schema::column_index(input.schema(), &wanted.column, DEDUP)?,
     };
     let schema = removed_schema();
@@ -136,7 +144,7 @@ pub fn dedup_substring(
     Ok(SubstringSummary {
         table,
         cuts: cuts.len() as u64,
-        cut_bytes: cuts.iter().map(|cut| u64::from(cut.len_bytes())).sum(),
+        cut_units: cuts.iter().map(|cut| u64::from(cut.end - cut.start)).sum(),
         removed_bytes,
     })
 }
@@ -147,14 +155,15 @@ struct Search<'a> {
     /// The first row of each piece.
     starts: Vec<u64>,
     passages: Passages,
-    len_bytes: usize,
+    units_count: usize,
     dir: PathBuf,
 }
 
 /// What the first read has seen.
 #[derive(Default)]
 struct Seen {
-    text_bytes: AtomicU64,
+    /// Bytes or tokens of all texts.
+    text_units: AtomicU64,
     /// Passages that came into a slot that was taken.
     again: AtomicU64,
 }
@@ -189,12 +198,12 @@ impl Search<'_> {
         let marks = Marks {
             receiver: Mutex::new(receiver),
             rows_count: self.texts.rows_count(),
-            text_bytes: seen.text_bytes.into_inner(),
+            text_units: seen.text_units.into_inner(),
             data_bytes: again * (MARK_BYTES + size_of::<u32>()) as u64,
             threads_count: shape.readers_count,
         };
         let cuts = CutSink {
-            len_bytes: self.len_bytes,
+            units_count: self.units_count,
             part_bytes: (marks.data_bytes / shape.readers_count as u64).clamp(1, PART_BYTES),
             // Lists grow by doubling, and are put together at the end.
             cuts_max: free_bytes / CUTS_SHARE / (4 * CUT_BYTES),
@@ -302,15 +311,14 @@ impl Search<'_> {
         job.control.begin_phase("look for passages", stored_bytes);
         let (seen, next) = (Seen::default(), AtomicUsize::new(0));
         let work = |_thread: usize| {
-            let (mut again, mut bytes) = (0, 0);
+            let (mut again, mut units) = (0, 0);
             self.each_text(shape.reader_bytes, &next, |_, text| {
-                bytes += text.len() as u64;
-                self.passages
-                    .each(text, |_, _, hash| again += u64::from(repeats.add(hash)));
+                let count = |_, _, hash| again += u64::from(repeats.add(hash));
+                units += self.passages.each(text, count) as u64;
                 Ok(())
             })?;
             seen.again.fetch_add(again, Ordering::Relaxed);
-            seen.text_bytes.fetch_add(bytes, Ordering::Relaxed);
+            seen.text_units.fetch_add(units, Ordering::Relaxed);
             Ok(())
         };
         let done = threads::together("outcore-table-passages", shape.readers_count, work)?;
@@ -384,9 +392,9 @@ impl RowSource for PassagesIn<'_> {
         let (search, mut items) = (self.search, RowBatch::default());
         search.each_text(self.shape.reader_bytes, &self.next, |row, text| {
             let mut done = Ok(());
-            search.passages.each(text, |start, bytes, hash| {
+            search.passages.each(text, |start, len, hash| {
                 if done.is_ok() && self.repeats.may_repeat(hash) {
-                    let place = Mark::place(row, start, bytes - search.len_bytes);
+                    let place = Mark::place(row, start, len - search.units_count);
                     done = push_item(&mut items, hash, place);
                     if items.bytes() as u64 >= self.shape.batch_bytes && done.is_ok() {
                         done = take(&items, 0);
@@ -505,7 +513,7 @@ fn cut_short() -> Error {
 struct Marks {
     receiver: Mutex<Receiver<RowBatch>>,
     rows_count: u64,
-    text_bytes: u64,
+    text_units: u64,
     data_bytes: u64,
     threads_count: usize,
 }
@@ -521,12 +529,12 @@ impl RowSource for Marks {
 
     /// As if they were all over the texts.
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
-        let row_bytes = self.text_bytes / self.rows_count.max(1);
+        let row_units = self.text_units / self.rows_count.max(1);
         show(take, |number, marks| {
             let place =
                 u128::from(number) * u128::from(self.rows_count << 32) / u128::from(SAMPLE_ITEMS);
             let (row, part) = ((place >> 32) as u32, place as u32);
-            let start = (u64::from(part) * row_bytes) >> 32;
+            let start = (u64::from(part) * row_units) >> 32;
             let mut mark = [0; MARK_BYTES];
             mark[..8].copy_from_slice(&Mark::place(row, start as usize, 0).to_be_bytes());
             marks.push(&mark)
@@ -548,7 +556,7 @@ impl RowSource for Marks {
 /// Takes places in order, and unites those that touch.
 struct CutSink {
     /// Places say by how much passages are longer.
-    len_bytes: usize,
+    units_count: usize,
     part_bytes: u64,
     cuts_max: u64,
     cuts: AtomicU64,
@@ -595,7 +603,7 @@ impl RowPart for CutPart<'_> {
         let before = self.cuts.len();
         for mark in marks {
             let mark = Mark::read(mark).ok_or_else(cut_short)?;
-            united(&mut self.cuts, mark.cut(self.sink.len_bytes));
+            united(&mut self.cuts, mark.cut(self.sink.units_count));
         }
         let more = self.cuts.len().saturating_sub(before) as u64;
         let cuts = self.sink.cuts.fetch_add(more, Ordering::Relaxed) + more;

@@ -94,8 +94,44 @@ impl RowBatch {
         self.bytes.len()
     }
 
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Appends what `read` puts into the bytes that it is given: `len_bytes` of them, and then as many as make the last row a
+    /// whole one.
+    ///
+    /// # Errors
+    /// What `read` fails with.
+    pub(crate) fn read_whole(
+        &mut self,
+        len_bytes: usize,
+        mut read: impl FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let framing = ItemFraming::LengthPrefixed;
+        let mut begin = self.bytes.len();
+        let mut wanted_bytes = len_bytes;
+        while wanted_bytes > 0 {
+            let at = self.bytes.len();
+            self.bytes.resize(at + wanted_bytes, 0);
+            read(&mut self.bytes[at..])?;
+            let mut end = 0;
+            for (_, row_end) in framing.spans(&self.bytes[begin..]) {
+                end = row_end;
+                self.rows += 1;
+            }
+            begin += end;
+            let rest = &self.bytes[begin..];
+            let whole_bytes = match rest.first_chunk() {
+                None => framing.head_bytes(),
+                Some(&head) => framing.head_bytes() + u32::from_le_bytes(head) as usize,
+            };
+            wanted_bytes = match rest {
+                [] => 0,
+                rest => whole_bytes - rest.len(),
+            };
+        }
+        Ok(())
     }
 
     /// Takes all rows out; the memory stays.
@@ -136,6 +172,15 @@ pub trait RowSource: Sync {
     /// # Errors
     /// As [`RowSource::sample`].
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()>;
+
+    /// Fails if what the rows were made of has changed meanwhile; called after all of them were made, where what is made
+    /// of them is not published by whoever made them.
+    ///
+    /// # Errors
+    /// Usage: it has changed.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Takes rows in order, in parts: each part has many rows, one after another, and is taken by one thread, while

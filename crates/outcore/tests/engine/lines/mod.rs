@@ -7,6 +7,6 @@ mod faults;
 mod jobs;
 mod ledgers;
 mod properties;
-mod rows;
+pub(crate) mod rows;
 mod streams;
 pub(crate) mod texts;

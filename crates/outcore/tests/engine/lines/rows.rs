@@ -19,12 +19,12 @@ use proptest::prelude::*;
 
 /// The key of a row: as many of its bytes, from the second on, as the first says.
 #[derive(Clone, Copy, Debug)]
-struct Front {
-    descending: bool,
-    tie: Tie,
+pub(crate) struct Front {
+    pub(crate) descending: bool,
+    pub(crate) tie: Tie,
 }
 
-fn key_of(row: &[u8]) -> Option<&[u8]> {
+pub(crate) fn key_of(row: &[u8]) -> Option<&[u8]> {
     let (&len, rest) = row.split_first()?;
     rest.get(..usize::from(len))
 }
@@ -49,12 +49,12 @@ impl SortKey for Front {
 }
 
 /// Rows in batches, of which each thread takes the next.
-struct Batches<'r> {
-    rows: &'r [Vec<u8>],
-    batch_rows: usize,
-    next: AtomicUsize,
-    fails_at: usize,
-    told_bytes: u64,
+pub(crate) struct Batches<'r> {
+    pub(crate) rows: &'r [Vec<u8>],
+    pub(crate) batch_rows: usize,
+    pub(crate) next: AtomicUsize,
+    pub(crate) fails_at: usize,
+    pub(crate) told_bytes: u64,
 }
 
 impl Batches<'_> {

@@ -213,6 +213,7 @@ fn sorts_and_views_of_lines_have_a_ledger_that_fits_or_name_the_memory() {
                 let lines = LineLengths {
                     line_bytes: line_bytes as u64,
                     key_bytes: (key_bytes > 0.0).then_some(key_bytes as u64),
+                    made_of_bytes: None,
                 };
                 let size = ViewSize {
                     job: cell.job(cell.data_bytes),

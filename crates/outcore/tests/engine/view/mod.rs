@@ -9,3 +9,4 @@ mod kit;
 mod lines;
 mod metadata;
 mod properties;
+mod rows;

@@ -1,0 +1,254 @@
+//! `outcore view` of tables: built, added to, read by row number and by key, written as a table.
+//!
+//! Contract: as the folder's, and that of `commands/view.rs`, which comes here where the input, or the view, is a table.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use outcore::runs::{BuildOptions, SortedView};
+use outcore::{Job, Result};
+use outcore_front::output::Target;
+use outcore_front::resources::Resources;
+use outcore_front::view::NewDir;
+use outcore_table::input::{InputOptions, TextOptions};
+use outcore_table::jobs::TableOrder;
+use outcore_table::jobs::view::{TableView, append, build};
+use outcore_table::output::OutputOptions;
+use outcore_table::text::{add_header, add_rows};
+use serde_json::json;
+
+use super::outputs::{check_inputs_kept, outputs_of, sources_of};
+use super::report::Done;
+use super::text::unpacked;
+use super::{Request, keys_of, reads, refuse, text};
+use crate::cli::tables::TableArgs;
+use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
+use crate::commands::view::told::{
+    BUILD, MERGE, begin, recorded, show_plan, summarise_built, tell_built, wanted_by,
+};
+use crate::context::Context;
+use crate::measure::Summary;
+use crate::progress::watch;
+use crate::recorder::Kept;
+
+/// `outcore view build` of a table.
+pub(crate) fn view_build(
+    context: &Context,
+    args: &ViewBuildArgs,
+    (resources, tables): (Resources, &TableArgs),
+) -> Result<u8> {
+    let started = Instant::now();
+    let flags = args.text.text_flags(args.order.separator()?);
+    let is_of_lines =
+        args.order.is_of_lines() || (args.order.is_given() && !text::is_text(&flags, &args.inputs));
+    refuse(is_of_lines, "options for lines")?;
+    refuse(args.unique, "--unique")?;
+    refuse(args.cat, "--cat")?;
+    refuse(args.dry_run, "--dry-run")?;
+    let text = text::options(context, tables, &flags, &args.inputs)?;
+    let place = context.files.output(&args.output, args.force)?;
+    let sources = sources_of(context, &args.inputs)?;
+    check_inputs_kept(&sources, (&args.inputs, &[place.to_path_buf()]), false)?;
+    let output = Target::File(place.to_path_buf());
+    let kept = Kept {
+        sources: &sources,
+        target: Some(&output),
+        force: args.force,
+        ..Kept::default()
+    };
+    let resources = context
+        .start(resources, &args.record_io, kept)?
+        .measuring(args.explain);
+    let job = resources.planned_job(resources.named_drives(0)?, &output.dir());
+    begin(context, &job, &args.inputs, &args.output);
+    if args.explain {
+        context.reporter.show_plans(&job.control);
+    }
+    let order = TableOrder {
+        keys: keys_of(&args.text.by, args.descending)?,
+        is_stable: args.stable,
+        is_descending: args.descending,
+    };
+    let options = BuildOptions {
+        replace: args.force,
+        run_bytes: args.run_bytes,
+        ..BuildOptions::default()
+    };
+    let reads = reads(tables, &text);
+    let new_dir = NewDir::make(&place)?;
+    let dir = std::path::absolute(&place).unwrap_or_else(|_| place.to_path_buf());
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let (view, built) = watch(reporter, interrupt, &job.control, &BUILD, || {
+        let from = (&args.inputs[..], reads);
+        of_inputs(context, (&job, &resources), from, &output.dir(), |from| {
+            build(&job, from, &order, &dir, options)
+        })
+    })?;
+    new_dir.keep();
+    tell_built(context, (started, args.explain), view.sorted(), &built);
+    note(context, &text);
+    summarise_built(context, &resources, started, view.sorted(), &built);
+    Ok(0)
+}
+
+/// `outcore view append` to a view of a table.
+pub(crate) fn view_append(
+    context: &Context,
+    args: &ViewAppendArgs,
+    (resources, known): (Resources, SortedView),
+) -> Result<u8> {
+    let started = Instant::now();
+    refuse(args.is_lines, "--lines")?;
+    let sources = sources_of(context, &args.inputs)?;
+    let kept = Kept {
+        sources: &sources,
+        force: args.trace.force,
+        ..Kept::default()
+    };
+    let resources = recorded(context, resources, (&args.trace.record_io, &args.dir), kept)?
+        .measuring(args.explain);
+    let known = TableView::of(known)?;
+    let job = resources.planned_job(resources.named_drives(0)?, &args.dir);
+    let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
+    begin(context, &job, &args.inputs, &args.dir);
+    if args.explain {
+        context.reporter.show_plans(&job.control);
+    }
+    let text = TextOptions::default();
+    let reads = reads(&TableArgs::default(), &text);
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let (view, built) = watch(reporter, interrupt, &job.control, &BUILD, || {
+        let from = (&args.inputs[..], reads);
+        of_inputs(context, (&job, &resources), from, &args.dir, |from| {
+            append(&job, from, &known, &dir, BuildOptions::default())
+        })
+    })?;
+    tell_built(context, (started, args.explain), view.sorted(), &built);
+    note(context, &text);
+    summarise_built(context, &resources, started, view.sorted(), &built);
+    Ok(0)
+}
+
+/// Says what was told of text.
+fn note(context: &Context, text: &TextOptions) {
+    for line in text.notes.take() {
+        context.reporter.human(&format!("  {line}"));
+    }
+}
+
+/// What `work` makes of the inputs; compressed text is unpacked first.
+fn of_inputs<T>(
+    context: &Context,
+    with: (&Job, &Resources),
+    (inputs, mut reads): (&[PathBuf], InputOptions),
+    beside: &Path,
+    work: impl FnOnce((&[PathBuf], &InputOptions)) -> Result<T>,
+) -> Result<T> {
+    let (copies, _spool) = unpacked(context, with, inputs, beside)?;
+    reads.copies = copies;
+    work((inputs, &reads))
+}
+
+/// `outcore view cat` of a table: rows as `outcore head` prints them.
+pub(crate) fn view_cat(context: &Context, args: &ViewCatArgs, view: SortedView) -> Result<u8> {
+    let started = Instant::now();
+    let view = TableView::of(view)?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let sorted = view.sorted();
+    let job = sorted.job();
+    let (before_bytes, _) = sorted.traffic_bytes();
+    let printed = watch(reporter, interrupt, &job.control, &MERGE, || {
+        let wanted = wanted_by(&args.range, sorted.len(), |text| {
+            view.find(&view.key_of(text)?)
+        })?;
+        let wanted = wanted.unwrap_or(0..sorted.len());
+        if args.explain {
+            let phase = view.plan_write(wanted.end - wanted.start);
+            show_plan(context, sorted, "read view -> cat", phase);
+        }
+        let mut text = String::new();
+        add_header(&mut text, view.schema());
+        reporter.data(&text);
+        let rows = wanted.end - wanted.start;
+        let mut batches = view.batches(wanted, sorted.reader_bytes(1))?;
+        while let Some(batch) = batches.next_batch()? {
+            text.clear();
+            add_rows(&mut text, &batch)?;
+            reporter.data(&text);
+            job.control.check()?;
+        }
+        Ok(rows)
+    })?;
+    let (read_bytes, _) = sorted.traffic_bytes();
+    let summary = Summary {
+        records: printed,
+        read_bytes: read_bytes - before_bytes,
+        passes: 1,
+        ..Summary::since(started)
+    };
+    reporter.summary(&summary.with("output", json!("-")));
+    Ok(0)
+}
+
+/// The order of the rows of a view of a table, in words.
+pub(crate) fn view_order(view: &SortedView) -> Result<String> {
+    let view = TableView::of(view.clone())?;
+    let keys = view.keys().iter().map(|key| {
+        let descending = if key.is_descending { ":desc" } else { "" };
+        let nulls = if key.is_nulls_first {
+            ":nulls-first"
+        } else {
+            ""
+        };
+        format!("{}{descending}{nulls}", key.name)
+    });
+    Ok(keys.collect::<Vec<_>>().join(", "))
+}
+
+/// `outcore view materialize` of a table.
+pub(crate) fn view_materialize(
+    context: &Context,
+    args: &ViewMaterializeArgs,
+    (resources, dir): (Resources, &Path),
+) -> Result<u8> {
+    let started = Instant::now();
+    let (tables, text) = (TableArgs::default(), TextOptions::default());
+    let request = Request {
+        inputs: &[],
+        output: Some(&args.output),
+        tables: &tables,
+        force: args.force,
+        replace: false,
+        record_io: &args.record_io,
+        is_explained: args.explain,
+        text: &text,
+    };
+    let (outputs, writes) = outputs_of(context, &request)?;
+    let writes = OutputOptions {
+        is_replacing: args.force,
+        ..writes
+    };
+    let target = Target::File(outputs[0].clone());
+    let kept = Kept {
+        target: Some(&target),
+        force: args.force,
+        ..Kept::default()
+    };
+    let resources = recorded(context, resources, (&args.record_io, dir), kept)?;
+    let resources = resources.measuring(args.explain);
+    let job = resources.job_at(Vec::new(), dir);
+    let view = TableView::of(outcore_front::view::open(&job, dir)?)?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let done = watch(reporter, interrupt, &job.control, &MERGE, || {
+        let rows = view.sorted().len();
+        let wanted = wanted_by(&args.range, rows, |text| view.find(&view.key_of(text)?))?;
+        let wanted = wanted.unwrap_or(0..rows);
+        if args.explain {
+            let phase = view.plan_write(wanted.end - wanted.start);
+            show_plan(context, view.sorted(), "read view -> materialize", phase);
+        }
+        view.write(wanted, &outputs, &writes)
+    })?;
+    Done::new("merged", done).report(context, (&request, &resources), started);
+    Ok(0)
+}

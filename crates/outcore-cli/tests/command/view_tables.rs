@@ -1,0 +1,250 @@
+//! Views of tables from the command line: built, read by number and by key, added to, written out, killed.
+//!
+//! Contract: as [`crate::tables`]; what is read is compared with `outcore sort`.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
+use serde_json::json;
+
+use crate::support::*;
+use crate::tables::{batch, read, write};
+
+const BUILD: &str = "view build t.parquet -o t.view --by name:desc --by number";
+
+fn words(command: &str) -> Vec<&str> {
+    command.split(' ').collect()
+}
+
+/// A place with a table, its sort, and what is added to it.
+fn place() -> TestDir {
+    let place = TestDir::in_memory();
+    write(&place.path("t.parquet"), &batch(5_000));
+    write(&place.path("more.parquet"), &batch(900));
+    let sort = "sort t.parquet -o sorted.parquet --by name:desc --by number";
+    place.run(&words(sort)).ok();
+    place
+}
+
+#[test]
+fn a_view_of_a_table_is_read_as_its_sort_by_number_and_by_key_and_added_to() {
+    let place = place();
+    let built = place.run(&[&words(BUILD)[..], &["--json"]].concat()).ok();
+    assert_eq!(built.event("summary")["records"], json!(5_000));
+    let sorted = read(&place.path("sorted.parquet"));
+    place
+        .run(&words("view materialize t.view -o all.parquet"))
+        .ok();
+    assert!(read(&place.path("all.parquet")) == sorted);
+    let info = place.run(&words("view info t.view")).ok().text();
+    assert!(
+        info.contains("5,000 rows in order name:desc, number"),
+        "{info}"
+    );
+    place.run(&words("view verify t.view")).ok();
+
+    let line = |row: &(Option<String>, i64)| {
+        format!("{}\t{}\n", row.0.as_deref().unwrap_or_default(), row.1)
+    };
+    let text = |rows: &[(Option<String>, i64)]| {
+        "name\tnumber\n".to_owned() + &rows.iter().map(line).collect::<String>()
+    };
+    let of = |name: Option<&str>| -> Vec<(Option<String>, i64)> {
+        let is_its = |row: &&(Option<String>, i64)| row.0.as_deref() == name;
+        sorted.iter().filter(is_its).cloned().collect()
+    };
+    let number = of(Some("b"))[10].1;
+    let key = format!("b,{number}");
+    for (arguments, rows) in [
+        (&["--range", "1000..1010"][..], &sorted[1000..1010]),
+        (&["--range", "-3.."], &sorted[4997..]),
+        (&["--key", "b"], &of(Some("b"))),
+        (&["--key", ""], &of(None)),
+        (&["--key", &key], &of(Some("b"))[10..11]),
+        (&["--key", "zz"], &[]),
+        (&["--from-key", "b", "--to-key", "a"], &of(Some("b"))),
+    ] {
+        let cat = place.run(&[&["view", "cat", "t.view"][..], arguments].concat());
+        assert!(cat.ok().text() == text(rows), "{arguments:?}");
+        let out = [
+            "view",
+            "materialize",
+            "t.view",
+            "-o",
+            "o.parquet",
+            "--force",
+        ];
+        place.run(&[&out[..], arguments].concat()).ok();
+        assert!(read(&place.path("o.parquet")) == rows, "{arguments:?}");
+    }
+
+    place.run(&words("view append t.view more.parquet")).ok();
+    let sort = "sort t.parquet more.parquet -o sorted.parquet --by name:desc --by number --force";
+    place.run(&words(sort)).ok();
+    place
+        .run(&words("view materialize t.view -o all.parquet --force"))
+        .ok();
+    assert!(read(&place.path("all.parquet")) == read(&place.path("sorted.parquet")));
+    place
+        .run(&words("view materialize t.view -o all.csv --range ..2"))
+        .ok();
+    assert!(place.read("all.csv").starts_with(b"name,number\n"));
+    // Text is a table where that is asked for.
+    place.write("t.csv", b"a,b\n2,x\n1,y\n");
+    place
+        .run(&words("view build t.csv -o c.view --infer --by a"))
+        .ok();
+    let cat = place.run(&words("view cat c.view")).ok();
+    assert_eq!(cat.text(), "a\tb\n1\ty\n2\tx\n");
+}
+
+#[test]
+fn times_with_named_zones_are_printed_and_looked_for_in_utc() {
+    let place = TestDir::new();
+    let time = TimestampMicrosecondArray::from(vec![Some(1_500_000), None, Some(0)]);
+    let time: ArrayRef = Arc::new(time.with_timezone("Europe/Berlin"));
+    write(
+        &place.path("t.parquet"),
+        &RecordBatch::try_from_iter([("time", time)]).unwrap(),
+    );
+    let rows = "1970-01-01T00:00:00Z\n1970-01-01T00:00:01.500Z\n\n";
+    place
+        .run(&words("view build t.parquet -o t.view --by time"))
+        .ok();
+    let cat = place.run(&words("view cat t.view")).ok();
+    assert_eq!(cat.text(), format!("time\n{rows}"));
+    let found = place
+        .run(&words("view cat t.view --key 1970-01-01T00:00:01.5Z"))
+        .ok();
+    assert_eq!(found.text(), "time\n1970-01-01T00:00:01.500Z\n");
+    let head = place.run(&words("head -n 1 t.parquet")).ok();
+    assert_eq!(head.text(), "time\n1970-01-01T00:00:01.500Z\n");
+    // What is not there is not said to be something else.
+    place
+        .run(&words("sort none.parquet -o s.parquet --by time"))
+        .fails(3, &["none.parquet"], "path");
+    let shuffle = "shuffle t.parquet -o s.parquet";
+    place
+        .run(&words(&format!("{shuffle} --key time")))
+        .fails(2, &["--key"], "--by");
+    place
+        .run(&words(&format!("{shuffle} --by tim")))
+        .fails(2, &["`tim`"], "`time`");
+    place.run(&words(&format!("{shuffle} --by time"))).ok();
+}
+
+#[test]
+fn what_a_view_of_a_table_cannot_be_is_refused_by_name_and_leaves_nothing() {
+    let place = place();
+    place.run(&words(BUILD)).ok();
+    place.write("t.csv", b"a,b\n2,x\n1,y\n");
+    let names = place.names();
+    let build = "view build t.parquet -o x.view";
+    for (command, causes, hint) in [
+        (format!("{build} --by nam"), &["`nam`"][..], "`name`"),
+        (
+            format!("{build} --by name -s"),
+            &["keep the input order"],
+            "--stable",
+        ),
+        (format!("{build} -k 2"), &["options for lines"], "--by"),
+        (format!("{build} --by name --cat"), &["--cat"], ""),
+        (
+            format!("{build} --by name --dry-run"),
+            &["--dry-run"],
+            "--explain",
+        ),
+        (BUILD.to_owned(), &["there already"], "--force"),
+        ("view append t.view t.csv".to_owned(), &["name"], ""),
+        (
+            "view append t.view none.parquet".to_owned(),
+            &["none.parquet"],
+            "",
+        ),
+        (
+            "view cat t.view --key b,x".to_owned(),
+            &["`x`", "`number`"],
+            "CSV",
+        ),
+        (
+            "view cat t.view --key b,1,2".to_owned(),
+            &["3 values"],
+            "name, number",
+        ),
+        (
+            "view mount t.view .".to_owned(),
+            &["not a file"],
+            "materialize",
+        ),
+        (
+            "view materialize t.view -o x.bin".to_owned(),
+            &["format"],
+            ".parquet",
+        ),
+        (
+            "view materialize t.view -o t.parquet".to_owned(),
+            &["t.parquet"],
+            "--force",
+        ),
+        (
+            "lookup t.view --keys t.csv -o x.npy".to_owned(),
+            &["table"],
+            "view cat",
+        ),
+        (format!("{build} --by name --codec zstd"), &["--codec"], ""),
+    ] {
+        let answer = place.run(&words(&command));
+        assert!(
+            [Some(2), Some(3)].contains(&answer.code),
+            "{command}: {answer:?}"
+        );
+        let code = answer.code.unwrap_or(0);
+        answer.fails(code, causes, hint);
+        assert_eq!(place.names(), names, "{command}");
+    }
+}
+
+#[test]
+fn a_view_of_a_table_that_is_killed_is_absent_or_whole_and_one_that_is_added_to_is_old_or_new() {
+    for is_append in [false, true] {
+        let mut killed = 0;
+        let next = |nth: &u64| Some(nth + 1 + nth / 4);
+        for nth in std::iter::successors(Some(1_u64), next) {
+            let place = place();
+            let command = match is_append {
+                false => BUILD,
+                true => {
+                    place.run(&words(BUILD)).ok();
+                    "view append t.view more.parquet"
+                }
+            };
+            let mut process = place.command(&[&words(command)[..], &["--threads", "1"]].concat());
+            process.env("OUTCORE_FAULT", format!("kill@{nth}"));
+            let answer = Answer::of(process.output().unwrap());
+            let is_done = answer.code == Some(0);
+            assert!(is_done || answer.code.is_none(), "{command} {answer:?}");
+            killed += u32::from(!is_done);
+            // Whoever comes next finds a view, or none, and can make one.
+            let records = |place: &TestDir| {
+                let verify = place.run(&words("view verify t.view --json"));
+                verify.ok().event("summary")["records"].as_u64().unwrap()
+            };
+            match (is_append, place.path("t.view/view.json").exists()) {
+                (true, _) => assert!([5_000, 5_900].contains(&records(&place)), "{nth}"),
+                (false, true) => assert_eq!(records(&place), 5_000, "{nth}"),
+                (false, false) => {
+                    // The record of a job that was killed as it published may finish it.
+                    if place.run(&words(BUILD)).code != Some(0) {
+                        assert_eq!(records(&place), 5_000, "{nth}");
+                    }
+                }
+            }
+            place.run(&["scratch", "clean", ".", "t.view"]);
+            place.run(&words("view verify t.view")).ok();
+            if is_done {
+                break;
+            }
+        }
+        assert!(killed > 5, "{killed}");
+    }
+}

@@ -1,0 +1,191 @@
+//! Rows of a view as record batches.
+//!
+//! Contract: [`ViewBatches`] gives the rows of a range in order, in batches of some thousand rows; [`ViewStream`] gives them to
+//! other libraries, and may go from thread to thread. Both own all that they need.
+//!
+//! Bounds: a reader of the view, and the rows of a batch twice, as bytes and as arrays.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use outcore::runs::ViewReader;
+use outcore::sort::lines::rows::RowBatch;
+use outcore_io::memory::Reservation;
+use outcore_io::{Error, Kind, Result, units};
+
+use super::TableView;
+use crate::fault;
+use crate::jobs::rows_out::ROWS_AT_ONCE;
+
+/// Bytes of rows that are decoded at once, about, where the memory allows it.
+const BATCH_BYTES_MAX: u64 = 1 << 20;
+const BATCH_BYTES_MIN: u64 = 64 << 10;
+/// A stream reads at least so many bytes of rows at once, where the memory allows it.
+const STRETCH_BYTES_MIN: u64 = 4 << 20;
+/// What a batch holds at once: rows as bytes, as arrays, and room for their growth.
+const COPIES: u64 = 3;
+
+/// The batches of a range of rows. See the module.
+pub struct ViewBatches {
+    view: TableView,
+    reader: ViewReader,
+    rows: RowBatch,
+    /// Rows that have been read and not handed out, by number.
+    next: usize,
+    batch_bytes: usize,
+    _held: Reservation,
+}
+
+impl TableView {
+    /// The rows of a range, in `memory_bytes`.
+    ///
+    /// # Errors
+    /// Memory: two blocks of each run and a batch do not fit. Usage: a range beyond the end. What reading fails with.
+    pub fn batches(&self, range: Range<u64>, memory_bytes: u64) -> Result<ViewBatches> {
+        let mut batches = self.batches_in(memory_bytes)?;
+        batches.seek(range)?;
+        Ok(batches)
+    }
+
+    /// Memory of the least that [`TableView::batches`] takes.
+    pub(super) fn batches_min_bytes(&self) -> u64 {
+        self.view.needed_bytes() + COPIES * BATCH_BYTES_MIN
+    }
+
+    /// Those of no range yet.
+    pub(super) fn batches_in(&self, memory_bytes: u64) -> Result<ViewBatches> {
+        let needed_bytes = self.batches_min_bytes();
+        if memory_bytes < needed_bytes {
+            let cause = format!(
+                "reading {} takes {}, and {} are free",
+                units::counted(self.view.info().runs.len() as u64, "run"),
+                units::bytes(needed_bytes),
+                units::bytes(memory_bytes)
+            );
+            return Err(Error::new(Kind::Memory, "open reader", cause)
+                .hint("allow more with --memory, or use fewer --threads"));
+        }
+        let spare_bytes = memory_bytes - self.view.needed_bytes();
+        let batch_bytes = (spare_bytes / 4 / COPIES).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
+        let held_bytes = COPIES * batch_bytes;
+        let held = self
+            .view
+            .job()
+            .budget
+            .reserve("rows of a view", held_bytes)?;
+        Ok(ViewBatches {
+            view: self.clone(),
+            reader: self.view.reader(memory_bytes - held_bytes)?,
+            rows: RowBatch::default(),
+            next: 0,
+            batch_bytes: batch_bytes as usize,
+            _held: held,
+        })
+    }
+}
+
+impl ViewBatches {
+    /// Goes to a range.
+    pub(super) fn seek(&mut self, range: Range<u64>) -> Result<()> {
+        self.rows.clear();
+        self.next = 0;
+        self.reader.seek(range)
+    }
+
+    /// The next batch; none after the last.
+    ///
+    /// # Errors
+    /// What reading fails with; corrupt data.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        fault::guarded("read view", || self.advance())
+    }
+
+    fn advance(&mut self) -> Result<Option<RecordBatch>> {
+        if self.next == self.rows.len() {
+            self.view.view.job().control.check()?;
+            self.rows.clear();
+            self.next = 0;
+            self.reader.read_rows(&mut self.rows, self.batch_bytes)?;
+        }
+        let rows = self.rows.iter().skip(self.next).take(ROWS_AT_ONCE);
+        let rows: Vec<&[u8]> = rows.collect();
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        self.next += rows.len();
+        self.view.codec.decode(&rows).map(Some)
+    }
+}
+
+/// The batches of a range for another library, which may ask for each of them from another thread: rows are read by
+/// stretches, each with a reader of its own.
+pub struct ViewStream {
+    view: TableView,
+    left: Range<u64>,
+    memory_bytes: u64,
+    ready: VecDeque<RecordBatch>,
+}
+
+impl TableView {
+    /// The rows of a range, in `memory_bytes`, of which at most a quarter is batches that have not been asked for.
+    ///
+    /// # Errors
+    /// Usage: a range beyond the end.
+    pub fn stream(&self, range: Range<u64>, memory_bytes: u64) -> Result<ViewStream> {
+        let rows_count = self.view.len();
+        if range.start > range.end || range.end > rows_count {
+            let cause = format!("rows {}..{} of {rows_count}", range.start, range.end);
+            return Err(Error::usage("read view", cause).hint("give a range inside the view"));
+        }
+        Ok(ViewStream {
+            view: self.clone(),
+            left: range,
+            memory_bytes,
+            ready: VecDeque::new(),
+        })
+    }
+}
+
+impl ViewStream {
+    /// Rows of a stretch: so many that the blocks at its ends, which are read twice, hardly count.
+    fn stretch_rows(&self) -> u64 {
+        let quarter_bytes = self.memory_bytes / 4;
+        let wanted_bytes = (4 * self.view.view.needed_bytes()).max(STRETCH_BYTES_MIN);
+        let row_bytes = self.view.bytes_of(1).max(1);
+        (wanted_bytes.min(quarter_bytes) / row_bytes).max(1)
+    }
+
+    fn advance(&mut self) -> Result<Option<RecordBatch>> {
+        if self.ready.is_empty() && !self.left.is_empty() {
+            let end = self.left.end.min(self.left.start + self.stretch_rows());
+            let memory_bytes = self.memory_bytes / 4 * 3;
+            let mut batches = self.view.batches(self.left.start..end, memory_bytes)?;
+            while let Some(batch) = batches.advance()? {
+                self.ready.push_back(batch);
+            }
+            self.left.start = end;
+        }
+        Ok(self.ready.pop_front())
+    }
+}
+
+impl Iterator for ViewStream {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = fault::guarded("read view", || self.advance());
+        if next.is_err() {
+            self.left.start = self.left.end;
+        }
+        next.map_err(|error| ArrowError::ExternalError(Box::new(error)))
+            .transpose()
+    }
+}
+
+impl RecordBatchReader for ViewStream {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(self.view.schema())
+    }
+}

@@ -1,0 +1,187 @@
+//! Rows of a view by their key.
+//!
+//! Contract: a key is a value for the first columns of the order, or for all of them, as one row of a record batch
+//! ([`TableView::find`]) or as text ([`TableView::key_of`]). Keys of rows are compared as bytes, and none of a column is the beginning of
+//! another, so the rows that have the values lie between the bytes of these and the next larger ones.
+//!
+//! Bounds: a reader of the view; one or two blocks of each run are read.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use outcore::sort::lines::rows::RowBatch;
+use outcore_io::{Error, Result};
+
+use super::TableView;
+use crate::fault;
+use crate::output::in_utc;
+use crate::rows::{RowCodec, key_of};
+use crate::schema::{column_index, retyped};
+
+const FIND: &str = "search view";
+
+impl TableView {
+    /// The columns of the order as fields, in that order; each of them may be null.
+    fn key_fields(&self) -> Result<Vec<FieldRef>> {
+        let fields = self.keys.iter().map(|key| {
+            let index = column_index(self.schema(), &key.name, FIND)?;
+            let field = self.schema().field(index);
+            Ok(Arc::new(Field::new(
+                field.name(),
+                field.data_type().clone(),
+                true,
+            )))
+        });
+        fields.collect()
+    }
+
+    /// The rows whose first columns of the order have the values of `key`, a batch of one row and these columns, in that
+    /// order: their numbers. Where there are none, the range is empty and begins where they would be.
+    ///
+    /// # Errors
+    /// Usage: other columns, or more than one row. What reading the view fails with.
+    pub fn find(&self, key: &RecordBatch) -> Result<Range<u64>> {
+        let from_key = self.encoded(key)?;
+        let memory_bytes = self.view.reader_bytes(1);
+        let mut reader = self.view.reader(memory_bytes)?;
+        let from = reader.seek_key(&row_with(&from_key))?;
+        let to = match successor(from_key) {
+            Some(next) => reader.seek_key(&row_with(&next))?,
+            None => self.view.len(),
+        };
+        Ok(from..to)
+    }
+
+    /// The key that `text` says: values separated by commas, as in CSV; nothing is null, and `""` an empty text.
+    ///
+    /// # Errors
+    /// Usage: more values than columns of the order, or one that is not of its column's type.
+    pub fn key_of(&self, text: &str) -> Result<RecordBatch> {
+        let values = fields_of(text);
+        let fields = self.key_fields()?;
+        if values.len() > fields.len() {
+            let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+            let cause = format!("`{text}` has {} values", values.len());
+            return Err(Error::usage(FIND, cause)
+                .hint(format!("the view is in the order of {}", names.join(", "))));
+        }
+        let arrays = values.into_iter().zip(&fields).map(|(value, field)| {
+            let array: ArrayRef = Arc::new(StringArray::from(vec![value.clone()]));
+            let options = CastOptions {
+                safe: false,
+                ..CastOptions::default()
+            };
+            // Names of zones are not known to who reads texts.
+            let plain = in_utc(field);
+            let read = cast_with_options(&array, plain.data_type(), &options);
+            let read = read.map_err(|_| {
+                let value = value.unwrap_or_default();
+                let cause = format!(
+                    "`{value}` is not a value of column `{}`, which is {}",
+                    field.name(),
+                    field.data_type()
+                );
+                Error::usage(FIND, cause)
+                    .hint("write the key's values as in CSV, separated by commas")
+            })?;
+            match field.data_type() {
+                DataType::Dictionary(..) => cast_with_options(&read, field.data_type(), &options)
+                    .map_err(|error| fault::arrow(FIND, &error)),
+                data_type => retyped(&read, data_type),
+            }
+        });
+        let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
+        let schema = Schema::new(fields[..arrays.len()].to_vec());
+        batch_of(&Arc::new(schema), arrays)
+    }
+
+    /// The front of the keys of all rows that have the values of `key`.
+    fn encoded(&self, key: &RecordBatch) -> Result<Vec<u8>> {
+        let fields = self.key_fields()?;
+        let count = key.num_columns();
+        if key.num_rows() != 1 || count == 0 || count > fields.len() {
+            let cause = format!("a key of {} rows and {count} columns", key.num_rows());
+            return Err(Error::usage(FIND, cause)
+                .hint("give one value for each of the first columns of the order"));
+        }
+        let schema: SchemaRef = Arc::new(Schema::new(fields[..count].to_vec()));
+        let batch = batch_of(&schema, key.columns().to_vec())?;
+        let codec = RowCodec::new(&schema, &self.keys[..count])?;
+        let mut rows = RowBatch::default();
+        codec.encode(&batch, &mut rows)?;
+        let row = rows.iter().next().and_then(key_of);
+        Ok(row.unwrap_or_default().to_vec())
+    }
+}
+
+fn batch_of(schema: &SchemaRef, arrays: Vec<ArrayRef>) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    let batch = RecordBatch::try_new_with_options(SchemaRef::clone(schema), arrays, &options);
+    batch.map_err(|error| {
+        let told = fault::arrow(FIND, &error);
+        Error::usage(FIND, told.cause().to_owned())
+            .hint("give values of the types of the view's columns")
+    })
+}
+
+/// A row of this key and nothing else.
+fn row_with(key: &[u8]) -> Vec<u8> {
+    [&(key.len() as u32).to_le_bytes()[..], key].concat()
+}
+
+/// The least bytes that are larger than all that begin with `key`, if there are any.
+fn successor(mut key: Vec<u8>) -> Option<Vec<u8>> {
+    while let Some(last) = key.pop() {
+        if last < u8::MAX {
+            key.push(last + 1);
+            return Some(key);
+        }
+    }
+    None
+}
+
+/// The fields of a line of CSV; nothing is null.
+fn fields_of(text: &str) -> Vec<Option<String>> {
+    let mut fields = Vec::new();
+    let (mut value, mut is_quoted, mut was_quoted) = (String::new(), false, false);
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '"' if is_quoted && rest.peek() == Some(&'"') => {
+                rest.next();
+                value.push('"');
+            }
+            '"' if is_quoted => is_quoted = false,
+            '"' if value.is_empty() && !was_quoted => (is_quoted, was_quoted) = (true, true),
+            ',' if !is_quoted => {
+                let field = std::mem::take(&mut value);
+                fields.push((was_quoted || !field.is_empty()).then_some(field));
+                was_quoted = false;
+            }
+            c => value.push(c),
+        }
+    }
+    fields.push((was_quoted || !value.is_empty()).then_some(value));
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_csv_and_have_a_successor() {
+        let text = |value: &str| Some(value.to_owned());
+        assert_eq!(fields_of("de,7"), [text("de"), text("7")]);
+        assert_eq!(
+            fields_of(",\"\",\"a,\"\"b\"\"\""),
+            [None, text(""), text("a,\"b\"")]
+        );
+        assert_eq!(fields_of(""), [None]);
+        assert_eq!(successor(vec![1, 255, 255]), Some(vec![2]));
+        assert_eq!(successor(vec![255]), None);
+    }
+}

@@ -1,0 +1,242 @@
+//! Sorted views of tables: rows in the order of columns that are merged while they are read.
+//!
+//! Contract: a [`TableView`] is a [`SortedView`] whose rows are those of [`RowCodec`]. Its manifest has the schema and the
+//! columns of the order, so that whoever opens it needs nothing else. [`build`] and [`append`] read a table once and write its
+//! rows once; a range of rows, by number or by key ([`TableView::find`]), is read as record batches ([`batches`]) or written as a
+//! table ([`write`]). Rows of equal keys come in the order of their bytes, so what is read depends on the rows alone.
+//!
+//! Bounds: to build, a quarter of the memory for readers of the table, and the rest for the runs; to read, two blocks of
+//! each run a thread, and the index. I/O: one read of the table and one more of the columns of the key for the sample, the rows
+//! written once, not compressed; of a range no more than its blocks.
+
+mod batches;
+mod key;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{Schema, SchemaRef};
+use outcore::Job;
+use outcore::key::sort_key::{SharedKey, Tie};
+use outcore::runs::{BuildOptions, BuildSummary, RowType, SortedView, append_rows, build_rows};
+use outcore_io::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::rows_in::{RowKeys, RowsIn};
+use super::sort::{KeyInFront, TableOrder, open_alone, read_shape};
+use crate::fault;
+use crate::input::{InputOptions, TableInput};
+use crate::rows::{KeyColumn, RowCodec};
+use crate::schema::agree;
+
+pub use batches::{ViewBatches, ViewStream};
+
+const OPEN: &str = "open view";
+/// The name of the order of rows whose key lies in front of them, in manifests.
+pub const ROW_ORDER: &str = "rows of a table, by the key in front";
+
+/// The order of that name.
+pub fn row_order() -> SharedKey {
+    Arc::new(KeyInFront { tie: Tie::Bytes })
+}
+
+/// An open view of a table. Clones share all of it.
+#[derive(Clone)]
+pub struct TableView {
+    view: SortedView,
+    keys: Arc<[KeyColumn]>,
+    codec: Arc<RowCodec>,
+}
+
+/// The first line of the description of rows; the schema follows, as an Arrow stream without batches.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Description {
+    by: Vec<DescribedKey>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DescribedKey {
+    column: String,
+    descending: bool,
+    nulls_first: bool,
+}
+
+impl TableView {
+    /// The view of rows that is open as `view`.
+    ///
+    /// # Errors
+    /// Usage: it does not hold rows of a table. Corrupt: what it says of them.
+    pub fn of(view: SortedView) -> Result<Self> {
+        let rows = view.what().rows().ok_or_else(|| {
+            Error::usage(OPEN, "it holds no table").hint("a bug: please report it")
+        })?;
+        let (schema, keys) = read_description(&rows.description)
+            .ok_or_else(|| Error::corrupt(OPEN, "its description of the table cannot be read"))
+            .map_err(|error| error.path(view.info().dir).hint("build the view again"))?;
+        let codec = RowCodec::new(&schema, &keys)?;
+        Ok(TableView {
+            view,
+            keys: keys.into(),
+            codec: Arc::new(codec),
+        })
+    }
+
+    /// The view below: its runs, their check, its memory.
+    pub fn sorted(&self) -> &SortedView {
+        &self.view
+    }
+
+    /// The table's schema.
+    pub fn schema(&self) -> &SchemaRef {
+        self.codec.schema()
+    }
+
+    /// The columns of the order.
+    pub fn keys(&self) -> &[KeyColumn] {
+        &self.keys
+    }
+}
+
+/// Builds a view of a table in `dir`, which must be there, in the order of columns.
+///
+/// # Errors
+/// As [`TableInput::open`], [`RowCodec::new`] and [`build_rows`]; usage for an order that keeps the order of the input. Nothing is
+/// left then.
+pub fn build(
+    job: &Job,
+    (inputs, reads): (&[PathBuf], &InputOptions),
+    order: &TableOrder,
+    dir: &Path,
+    options: BuildOptions,
+) -> Result<(TableView, BuildSummary)> {
+    if order.is_stable {
+        let cause = "a view of a table does not keep the input order of equal keys";
+        return Err(Error::usage("build view", cause)
+            .hint("leave --stable out, or order by one more column"));
+    }
+    let input = open_alone(job, inputs, reads)?;
+    let keys = order.columns_of(input.schema());
+    let codec = RowCodec::new(input.schema(), &keys)?;
+    let rows = RowType {
+        description: description_of(input.schema(), &keys)?.into(),
+        order_name: ROW_ORDER.to_owned(),
+        order: row_order(),
+    };
+    let source = source_of(job, &input, &codec)?;
+    let (view, built) = build_rows(job, &source, dir, rows, options)?;
+    Ok((TableView::of(view)?, with_reads(built, &input)))
+}
+
+/// Adds a table of the same columns to the view in `dir`, which is open as `view`.
+///
+/// # Errors
+/// As [`build`]; usage for a column that is missing or of another type. The view is as it was then.
+pub fn append(
+    job: &Job,
+    (inputs, reads): (&[PathBuf], &InputOptions),
+    view: &TableView,
+    dir: &Path,
+    options: BuildOptions,
+) -> Result<(TableView, BuildSummary)> {
+    let whole = open_alone(job, inputs, reads)?;
+    let first = inputs.first().map_or(dir, PathBuf::as_path);
+    agree(view.schema(), dir, whole.schema(), first)?;
+    check_types(view.schema(), whole.schema(), first)?;
+    drop(whole);
+    let fields = view.schema().fields().iter();
+    let reads = InputOptions {
+        columns: Some(fields.map(|field| field.name().clone()).collect()),
+        ..reads.clone()
+    };
+    let input = open_alone(job, inputs, &reads)?;
+    let source = source_of(job, &input, &view.codec)?;
+    let orders = |name: &str| match name {
+        ROW_ORDER => Ok(row_order()),
+        _ => Err(Error::usage("add to view", "it holds no table")),
+    };
+    let (view, built) = append_rows(job, &source, dir, options, &orders)?;
+    Ok((TableView::of(view)?, with_reads(built, &input)))
+}
+
+/// Fails for a column whose values rows of the view cannot hold, as null where there is none.
+fn check_types(ours: &Schema, theirs: &Schema, path: &Path) -> Result<()> {
+    for field in ours.fields() {
+        let Some((_, other)) = theirs.column_with_name(field.name()) else {
+            continue;
+        };
+        let may_be_null = other.is_nullable() && !field.is_nullable();
+        if may_be_null || !field.data_type().equals_datatype(other.data_type()) {
+            let cause = match may_be_null {
+                true => format!(
+                    "column `{}` may be null, and in the view it may not",
+                    field.name()
+                ),
+                false => format!(
+                    "column `{}` is {} and in the view {}",
+                    field.name(),
+                    other.data_type(),
+                    field.data_type()
+                ),
+            };
+            return Err(Error::usage("add to view", cause)
+                .path(path)
+                .hint("give the column the view's type first, for example with `outcore map`"));
+        }
+    }
+    Ok(())
+}
+
+/// The rows of `input` with the keys of `codec`.
+fn source_of<'a>(job: &Job, input: &'a TableInput, codec: &'a RowCodec) -> Result<RowsIn<'a>> {
+    let shape = read_shape(job, input.memory_min_bytes(), usize::MAX);
+    job.control.begin_phase("sample", 0);
+    RowsIn::open(input, codec, RowKeys::Columns, shape)
+}
+
+/// The same with what was read of the table.
+fn with_reads(mut built: BuildSummary, input: &TableInput) -> BuildSummary {
+    built.read_bytes += input.read_bytes();
+    if let Some(first) = built.phases.first_mut() {
+        first.read_bytes += input.read_bytes();
+    }
+    built
+}
+
+fn description_of(schema: &SchemaRef, keys: &[KeyColumn]) -> Result<Vec<u8>> {
+    let by = keys.iter().map(|key| DescribedKey {
+        column: key.name.clone(),
+        descending: key.is_descending,
+        nulls_first: key.is_nulls_first,
+    });
+    let first = Description { by: by.collect() };
+    let mut bytes = serde_json::to_vec(&first)
+        .map_err(|error| Error::usage("build view", error.to_string()))?;
+    bytes.push(b'\n');
+    let failed = |error| fault::arrow("build view", &error);
+    let mut writer = StreamWriter::try_new(&mut bytes, schema).map_err(failed)?;
+    writer.finish().map_err(failed)?;
+    drop(writer);
+    Ok(bytes)
+}
+
+/// The schema and the columns of the order, if they are what [`description_of`] wrote.
+fn read_description(bytes: &[u8]) -> Option<(SchemaRef, Vec<KeyColumn>)> {
+    let end = memchr::memchr(b'\n', bytes)?;
+    let first: Description = serde_json::from_slice(&bytes[..end]).ok()?;
+    let keys = first.by.into_iter().map(|key| KeyColumn {
+        name: key.column,
+        is_descending: key.descending,
+        is_nulls_first: key.nulls_first,
+    });
+    let schema = fault::guarded(OPEN, || {
+        let reader = StreamReader::try_new(&bytes[end + 1..], None);
+        let reader = reader.map_err(|error| fault::arrow(OPEN, &error))?;
+        Ok(reader.schema())
+    });
+    Some((schema.ok()?, keys.collect()))
+}

@@ -1,0 +1,86 @@
+//! How lines and rows are compared where sorted runs of them are merged.
+//!
+//! Contract: items come without what frames them, a terminator or a length. Their order is that of the keys which the
+//! order makes of them, then that of the tie; one that is its own key is compared as it lies there.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use crate::key::sort_key::{Rank, SharedKey};
+use crate::read::framing::ItemFraming;
+
+/// Words of 16 bytes in a prefix: a record's has one, an item's all.
+pub(super) const PREFIX_WORDS: usize = 4;
+/// The first bytes of an order string, padded with zeros: they order records as far as they differ.
+pub(crate) type Prefix = [u128; PREFIX_WORDS];
+
+/// How items lie in a run, and how they are compared; their contents, that is.
+#[derive(Clone)]
+pub(crate) struct ItemRule {
+    pub(crate) framing: ItemFraming,
+    pub(crate) order: SharedKey,
+    pub(crate) is_whole: bool,
+    pub(crate) rank: Rank,
+}
+
+impl fmt::Debug for ItemRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ItemRule")
+            .field("framing", &self.framing)
+            .field("rank", &self.rank)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ItemRule {
+    pub(super) fn new(framing: ItemFraming, order: &SharedKey) -> Self {
+        ItemRule {
+            framing,
+            is_whole: order.is_item(),
+            rank: Rank::new(&**order),
+            order: SharedKey::clone(order),
+        }
+    }
+
+    /// The key of an item, in place of what was in `key`; nothing where the item is its own.
+    pub(crate) fn key(&self, item: &[u8], key: &mut Vec<u8>) {
+        key.clear();
+        if !self.is_whole {
+            // Every item that is in a run had a key, and an order is a function of the item.
+            let _ = self.order.append_key(item, key);
+        }
+    }
+
+    /// Whether larger keys come first.
+    pub(crate) fn is_descending(&self) -> bool {
+        self.order.is_descending()
+    }
+
+    pub(super) fn compare_keys(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let (mut key_of_a, mut key_of_b) = (Vec::new(), Vec::new());
+        self.key(a, &mut key_of_a);
+        self.key(b, &mut key_of_b);
+        self.rank.by_key((a, &key_of_a), (b, &key_of_b))
+    }
+
+    /// The order of two items, but for their places.
+    pub(crate) fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.compare_keys(a, b).then_with(|| self.rank.by_tie(a, b))
+    }
+
+    pub(super) fn prefix(&self, item: &[u8]) -> Prefix {
+        let mut key = Vec::new();
+        self.key(item, &mut key);
+        let key = if self.is_whole { item } else { &key };
+        let mut prefix = [0; PREFIX_WORDS];
+        for (word, bytes) in prefix.iter_mut().zip(key.chunks(16)) {
+            let mut padded = [0; 16];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            *word = u128::from_be_bytes(padded);
+        }
+        match self.is_descending() {
+            true => prefix.map(|word| !word),
+            false => prefix,
+        }
+    }
+}

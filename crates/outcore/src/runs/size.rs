@@ -1,0 +1,134 @@
+//! What a view is made of and with: sizes that its plan depends on. Pure, but for the sample of lines.
+//!
+//! Contract: how long lines and rows are is told by a sample; everything that is reserved by them follows from these lengths.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::item_rule::PREFIX_WORDS;
+use super::shape::entry_bytes;
+use super::types::{BuildOptions, LineType};
+use crate::ends::{Input, open_inputs};
+use crate::job::{Job, JobSize};
+use crate::sort::in_memory::entries_bytes;
+use crate::sort::lines::{LineSize, REF_BYTES, sample_lengths};
+use crate::sort::radix::space_bytes;
+use outcore_io::Result;
+use outcore_io::drive::Access;
+use outcore_io::memory::block_ceil;
+use outcore_io::port::Volume;
+
+const LINE_BUFFER_BYTES_MAX: u64 = 1 << 20;
+/// The share of the memory that the longest line may take, as in a sort of lines.
+const LINE_SHARE: u64 = 32;
+const LINE_BYTES_MIN: u64 = 64 << 10;
+/// References to lines beyond those that the mean length predicts.
+const LINES_SPARE: u64 = 1024;
+
+/// What a view is made of and with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ViewSize {
+    /// How much there is to sort, and with what.
+    pub job: JobSize,
+    /// Size of a record; 1 for lines and rows.
+    pub record_bytes: usize,
+    /// Whether records are scalars.
+    pub is_scalar: bool,
+    /// How long lines or rows are, if records are some.
+    pub lines: Option<LineLengths>,
+    /// Keep in memory what fits, for who reads the view next.
+    pub keeps_runs: bool,
+    /// Runs of that size instead of the largest that fit.
+    pub run_bytes: Option<u64>,
+}
+
+/// Lengths of lines or rows, as a sample tells them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineLengths {
+    /// Bytes of a line with its terminator, or of a row with its length.
+    pub line_bytes: u64,
+    /// Bytes of a key, if that is not the line.
+    pub key_bytes: Option<u64>,
+    /// Of rows that somebody makes: the bytes that are read for them.
+    pub made_of_bytes: Option<u64>,
+}
+
+impl LineLengths {
+    pub(super) fn of(size: &LineSize) -> Self {
+        LineLengths {
+            line_bytes: (size.line_bytes as u64).max(1),
+            key_bytes: (size.key_bytes > 0.0).then(|| size.key_bytes.ceil() as u64),
+            made_of_bytes: None,
+        }
+    }
+
+    /// Lines of a run that are sorted at once: more are sorted in several passes over it.
+    pub(super) fn lines_max(&self, run_bytes: u64) -> u64 {
+        run_bytes / 4 * 5 / self.line_bytes + LINES_SPARE
+    }
+
+    /// Bytes of their keys.
+    pub(super) fn keys_bytes_max(&self, run_bytes: u64) -> u64 {
+        let key_bytes = self.key_bytes.map_or(0, |bytes| bytes + 8);
+        self.lines_max(run_bytes) * key_bytes
+    }
+}
+
+/// Looks into the lines of `inputs` for what a plan has to know.
+///
+/// # Errors
+/// What opening and reading the inputs fails with.
+pub fn size_of_lines(
+    job: &Job,
+    inputs: &[Input],
+    lines: &LineType,
+    options: BuildOptions,
+) -> Result<ViewSize> {
+    let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
+    let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
+    let sampled = sample_lengths(job, &volume, &parts, &*lines.order, lines.terminator)?;
+    Ok(ViewSize {
+        job: sampled.job,
+        record_bytes: 1,
+        is_scalar: false,
+        lines: Some(LineLengths::of(&sampled)),
+        keeps_runs: options.keeps_runs,
+        run_bytes: options.run_bytes,
+    })
+}
+
+impl Deref for ViewSize {
+    type Target = JobSize;
+
+    fn deref(&self) -> &JobSize {
+        &self.job
+    }
+}
+
+impl ViewSize {
+    /// Space that a sort of this many bytes needs beside the data.
+    pub(super) fn sort_space_bytes(&self, run_bytes: u64) -> u64 {
+        match (&self.lines, self.is_scalar) {
+            (Some(lines), _) => {
+                REF_BYTES * lines.lines_max(run_bytes) + lines.keys_bytes_max(run_bytes)
+            }
+            (None, true) => block_ceil(space_bytes(run_bytes, self.record_bytes)),
+            (None, false) => entries_bytes(run_bytes / self.record_bytes as u64),
+        }
+    }
+
+    /// Bytes of an index entry.
+    pub(super) fn entry_bytes(&self) -> u64 {
+        entry_bytes(self.lines.map_or(1, |_| PREFIX_WORDS)) as u64
+    }
+
+    /// The longest line.
+    pub(super) fn line_bytes_max(&self) -> u64 {
+        (self.memory_bytes / LINE_SHARE).max(LINE_BYTES_MIN)
+    }
+
+    /// Size of a buffer for sorted lines.
+    pub(super) fn line_buffer_bytes(&self) -> usize {
+        (self.memory_bytes / 128).clamp(64 << 10, LINE_BUFFER_BYTES_MAX) as usize
+    }
+}
