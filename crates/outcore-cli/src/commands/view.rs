@@ -365,8 +365,13 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
         Some(name) => format!("{} in order {name}", noun(&info.what)),
         None => format!("records of type {}", type_name(&info.what)),
     };
+    // The columns of a table say themselves which of them descend.
+    let order = match info.what {
+        ViewType::Rows(_) => String::new(),
+        ViewType::Records(_) | ViewType::Lines(_) => format!(", {order}"),
+    };
     let mut text = format!(
-        "{}: {} {what}, {}, {order}\n{}, blocks of {}, index of {}; opened in {:.1} ms\n",
+        "{}: {} {what}, {}{order}\n{}, blocks of {}, index of {}; opened in {:.1} ms\n",
         dir.display(),
         units::count(info.records),
         units::bytes(view.len_bytes()),

@@ -443,6 +443,24 @@ fn a_killed_run_of_k_means_goes_on_from_its_checkpoint() {
 }
 
 #[test]
+fn edges_of_several_passes_are_those_of_one() {
+    let place = TestDir::new();
+    place.write("b.fbin", &fbin(&whole(1_200, 4, 1), 4));
+    let run = |more: &str| {
+        let line = format!("knn b.fbin --self -k 300 --edges --force --json {more}");
+        place
+            .run(&line.split(' ').collect::<Vec<_>>())
+            .ok()
+            .event("summary")
+    };
+    run("-o one.u64");
+    let passes = run("-o many.u64 --memory 4MiB --threads 1")["passes"].as_u64();
+    assert!(passes.is_some_and(|passes| passes > 2), "{passes:?}");
+    assert!(place.read("one.u64") == place.read("many.u64"));
+    assert_eq!(place.read("one.u64").len(), 1_200 * 300 * 16);
+}
+
+#[test]
 fn vectors_are_chosen_by_what_a_table_says_of_them() {
     let place = TestDir::new();
     let run = |words: &str| place.run(&words.split(' ').collect::<Vec<_>>());

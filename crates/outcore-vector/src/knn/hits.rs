@@ -1,8 +1,8 @@
 //! All results of a search within a radius: in memory, or on scratch where they are more than it holds.
 //!
-//! Contract: threads gather results in [`Gathered`] chunks and give full ones to the [`Collector`], in no order. No result is kept beyond
-//! the budget: the first that does not fit sends all to a file on the job's first scratch drive, and all later ones follow; a job
-//! without scratch fails, and the error says how many there were. [`Hits::each`] shows them by query and row; from scratch they come
+//! Contract: threads gather results in [`Gathered`] chunks and give full ones to the [`Collector`], in no order. Of the memory they have
+//! an eighth: the first that does not fit there sends all to a file on the job's first scratch drive, and all later ones follow. In a job
+//! without scratch they may fill the memory, half of which is kept for them; then it fails, and the error says how many there were. [`Hits::each`] shows them by query and row; from scratch they come
 //! through the engine's sort. The file goes with the [`Hits`].
 //!
 //! Bounds: 40 bytes a result in memory, or 24 bytes a result to scratch and what sorting them takes; 16 bytes a query.
@@ -35,7 +35,7 @@ type PackedHit = [u64; 3];
 const CHUNK_HITS: usize = 4096;
 /// In the order in which they came, and then in that of [`Hits::each`].
 const CHUNK_BYTES: u64 = (CHUNK_HITS * (size_of::<PackedHit>() + size_of::<[u64; 2]>())) as u64;
-/// Length of a buffer of the file on scratch, and how much of them is kept free for it.
+/// Length of a buffer of the file on scratch, and what all of them take.
 const BUFFER_BYTES: usize = 64 << 10;
 const BUFFERS_BYTES: u64 = 6 * BUFFER_BYTES as u64;
 
@@ -69,6 +69,8 @@ pub(super) struct Collector<'a> {
     job: &'a Job,
     /// Makes the file on scratch, if there is any.
     scratch: Option<(&'a Appender, &'a Volume)>,
+    /// Memory for results and for the buffers of that file.
+    share_bytes: u64,
     state: Mutex<State>,
 }
 
@@ -78,8 +80,6 @@ struct State {
     chunks: Vec<Vec<PackedHit>>,
     /// Memory of the chunks.
     held: Vec<Reservation>,
-    /// Memory for the buffers of the file on scratch, until it is made.
-    kept_free: Option<Reservation>,
     stored: Option<StoredFile>,
     _limits: Reservation,
 }
@@ -127,15 +127,16 @@ impl<'a> Collector<'a> {
         scratch: Option<(&'a Appender, &'a Volume)>,
         (queries, limits): (u64, Reservation),
     ) -> Result<Self> {
-        let kept_free = scratch.map(|_| job.budget.reserve("results", BUFFERS_BYTES));
+        // What does not fit can go to scratch, so that more queries are searched for in a pass.
+        let share_bytes = job.budget.free_bytes() / 8;
         Ok(Collector {
             job,
             scratch,
+            share_bytes: share_bytes.max(BUFFERS_BYTES + CHUNK_BYTES),
             state: Mutex::new(State {
                 counts: vec![0; queries as usize + 1],
                 chunks: Vec::new(),
                 held: Vec::new(),
-                kept_free: kept_free.transpose()?,
                 stored: None,
                 _limits: limits,
             }),
@@ -152,7 +153,6 @@ impl<'a> Collector<'a> {
             counts,
             chunks,
             held,
-            kept_free,
             stored,
             ..
         } = &mut *state;
@@ -167,7 +167,7 @@ impl<'a> Collector<'a> {
                 rest = behind;
             }
             if !rest.is_empty() {
-                match self.job.budget.reserve("results", CHUNK_BYTES) {
+                match self.reserve_chunk(held.len()) {
                     Ok(reserved) => {
                         held.push(reserved);
                         let mut chunk = Vec::with_capacity(CHUNK_HITS);
@@ -176,7 +176,6 @@ impl<'a> Collector<'a> {
                         rest = &[];
                     }
                     Err(error) => {
-                        *kept_free = None;
                         let stored = stored.insert(self.store(error, counts)?);
                         for chunk in chunks.drain(..) {
                             stored.append(&chunk)?;
@@ -191,6 +190,27 @@ impl<'a> Collector<'a> {
         }
         gathered.0.clear();
         Ok(())
+    }
+
+    /// Memory that is still to be kept free for results.
+    pub(super) fn wanted_bytes(&self) -> u64 {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let held_bytes = match state.stored {
+            Some(_) => BUFFERS_BYTES,
+            None => state.held.len() as u64 * CHUNK_BYTES,
+        };
+        self.share_bytes.saturating_sub(held_bytes)
+    }
+
+    /// Reserves one chunk more than `count`: of what the memory has, or of the share where the rest can go to scratch, so that nobody
+    /// who comes later lacks what was planned for him.
+    fn reserve_chunk(&self, count: usize) -> Result<Reservation> {
+        let all_bytes = (count as u64 + 1) * CHUNK_BYTES;
+        if self.scratch.is_some() && all_bytes + BUFFERS_BYTES > self.share_bytes {
+            let cause = "the results have had their share of the memory";
+            return Err(Error::new(Kind::Memory, "search within a radius", cause));
+        }
+        self.job.budget.reserve("results", CHUNK_BYTES)
     }
 
     /// Makes the file on scratch, if there is any, after this error.

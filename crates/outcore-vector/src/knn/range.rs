@@ -180,15 +180,14 @@ fn search(
     (allowed, leaves_out): (Option<&Subset>, LeavesOut),
 ) -> Result<Found> {
     let bound = options.bound()?;
-    let for_results_share = match job.options.drives.is_empty() {
-        true => 2,
-        false => 8,
-    };
     let search_all = |collector: &Collector<'_>| {
         let mut spent = Spent::default();
         let mut from = 0;
         while from < queries.rows {
-            let for_results_bytes = job.budget.free_bytes() / for_results_share;
+            let for_results_bytes = match job.options.drives.is_empty() {
+                true => job.budget.free_bytes() / 2,
+                false => collector.wanted_bytes(),
+            };
             let memory = |group: usize| {
                 let shared_bytes =
                     Queries::memory_bytes(queries, options.metric, group) + 8 * group as u64;

@@ -388,14 +388,16 @@ impl PartitionPlan {
         self.moving_seconds = rates.seconds(moved_bytes, requests, drives);
         self.computing_seconds = computing(phases.iter().map(|phase| phase.3).sum());
         // What is read to be distributed again makes room. Of a bucket and thread the last block is half empty, and while they
-        // are filled, a segment or less of the last extent, which is no longer than what is expected.
+        // are filled, the last extent may be, if buckets are not as long as expected.
         let live_bytes = match again_bytes {
             0.0 => away_bytes,
             // All data, and one bucket twice while it is read and written.
             _ => data_bytes * (1.0 + 1.0 / self.bucket_count as f64),
         };
         let streams = |buckets: f64| buckets * self.job.threads as f64;
-        let open_bytes = streams(self.bucket_count as f64) * self.segment_bytes as f64;
+        let extent_segments = self.extent_segments.min(self.expected_segments()).max(1);
+        let open_bytes =
+            streams(self.bucket_count as f64) * (extent_segments * self.segment_bytes) as f64 / 2.0;
         let last_bytes = streams(self.bucket_count_last) * BLOCK_BYTES as f64 / 2.0;
         self.scratch_bytes = match live_bytes {
             0.0 => 0,

@@ -163,26 +163,40 @@ pub fn append_with(
     options: BuildOptions,
     orders: LineOrders<'_>,
 ) -> Result<(SortedView, BuildSummary)> {
-    append_from(job, From::Files(inputs), dir, options, orders)
+    append_from(job, (From::Files(inputs), None), dir, options, orders)
 }
 
-/// Sorts the rows that `source` makes into further runs of the view of rows in `dir`, which has one of `orders`.
+/// Sorts the rows that `source` makes into further runs of the view of such `rows` in `dir`.
 ///
 /// # Errors
-/// As [`append`], and what `source` fails with.
+/// As [`append`], and what `source` fails with; [`Kind::Usage`] for a view of other rows, as one that was built anew since
+/// somebody looked.
 pub fn append_rows(
     job: &Job,
     source: &dyn RowSource,
     dir: &Path,
+    rows: &RowType,
     options: BuildOptions,
-    orders: LineOrders<'_>,
 ) -> Result<(SortedView, BuildSummary)> {
-    append_from(job, From::Rows(source), dir, options, orders)
+    let orders = |name: &str| match name == rows.order_name {
+        true => Ok(Arc::clone(&rows.order)),
+        false => Err(other_rows(dir)),
+    };
+    append_from(job, (From::Rows(source), Some(rows)), dir, options, &orders)
+}
+
+fn other_rows(dir: &Path) -> Error {
+    Error::usage(
+        "add to view",
+        "it holds other rows than when it was looked at",
+    )
+    .path(dir)
+    .hint("add to it again, now that it is another view")
 }
 
 fn append_from(
     job: &Job,
-    from: From<'_>,
+    (from, rows): (From<'_>, Option<&RowType>),
     dir: &Path,
     options: BuildOptions,
     orders: LineOrders<'_>,
@@ -197,6 +211,12 @@ fn append_from(
     };
     old.refuse_to_add_to_a_copy(dir)?;
     let shape = old.shape(&dir.join(NAME), orders)?;
+    if let Some(rows) = rows {
+        let found = shape.what.rows().map(|found| &found.description);
+        if found != Some(&rows.description) {
+            return Err(other_rows(dir));
+        }
+    }
     let request = Request {
         from,
         dir,

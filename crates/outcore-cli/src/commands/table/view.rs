@@ -2,11 +2,12 @@
 //!
 //! Contract: as the folder's, and that of `commands/view.rs`, which comes here where the input, or the view, is a table.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use outcore::runs::{BuildOptions, SortedView};
-use outcore::{Job, Result};
+use outcore::{Error, Job, Result};
 use outcore_front::output::Target;
 use outcore_front::resources::Resources;
 use outcore_front::view::NewDir;
@@ -28,6 +29,7 @@ use crate::commands::view::told::{
 };
 use crate::context::Context;
 use crate::measure::Summary;
+use crate::pipe::{self, CLOSED_PIPE};
 use crate::progress::watch;
 use crate::recorder::Kept;
 
@@ -42,6 +44,7 @@ pub(crate) fn view_build(
     let is_of_lines =
         args.order.is_of_lines() || (args.order.is_given() && !text::is_text(&flags, &args.inputs));
     refuse(is_of_lines, "options for lines")?;
+    refuse(args.takes_bytes(), "an option for lines or records")?;
     refuse(args.unique, "--unique")?;
     refuse(args.cat, "--cat")?;
     refuse(args.dry_run, "--dry-run")?;
@@ -166,19 +169,30 @@ pub(crate) fn view_cat(context: &Context, args: &ViewCatArgs, view: SortedView) 
             let phase = view.plan_write(wanted.end - wanted.start);
             show_plan(context, sorted, "read view -> cat", phase);
         }
+        let mut sink = pipe::open(None, &job.control)?;
+        let mut write = |text: &str| {
+            let written = sink.write_all(text.as_bytes());
+            written.map_err(|error| Error::io("write output", &error))
+        };
         let mut text = String::new();
         add_header(&mut text, view.schema());
-        reporter.data(&text);
+        write(&text)?;
         let rows = wanted.end - wanted.start;
         let mut batches = view.batches(wanted, sorted.reader_bytes(1))?;
         while let Some(batch) = batches.next_batch()? {
             text.clear();
             add_rows(&mut text, &batch)?;
-            reporter.data(&text);
+            write(&text)?;
             job.control.check()?;
         }
+        sink.flush()
+            .map_err(|error| Error::io("write output", &error))?;
         Ok(rows)
-    })?;
+    });
+    let printed = match printed {
+        Err(error) if pipe::is_closed(&Target::Pipe(None), &error) => return Ok(CLOSED_PIPE),
+        printed => printed?,
+    };
     let (read_bytes, _) = sorted.traffic_bytes();
     let summary = Summary {
         records: printed,
@@ -213,6 +227,10 @@ pub(crate) fn view_materialize(
 ) -> Result<u8> {
     let started = Instant::now();
     let (tables, text) = (TableArgs::default(), TextOptions::default());
+    refuse(!args.drives.drives.is_empty(), "--drive")?;
+    refuse(args.drives.drives_file.is_some(), "--drives")?;
+    let name = args.output.to_string_lossy();
+    refuse(name.contains("{drive}"), "{drive} in the name of an output")?;
     let request = Request {
         inputs: &[],
         output: Some(&args.output),

@@ -51,7 +51,7 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     read.extend(args.index.as_deref());
     let mut written: Vec<&Path> = vec![&args.output];
     written.extend(args.distances.as_deref());
-    let run = Run::begin(context, &args.run, (&read, &written))?;
+    let run = Run::begin_on(context, &args.run, Some(&args.drives), (&read, &written))?;
     let (base, queries) = run.base_and_queries(args)?;
     knn::check(&base, &queries, &options)?;
     results::check_name(&args.output, Array::Ids(&[]))?;
@@ -99,7 +99,7 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
                 for (query, ids) in (first..).zip(ids.chunks(options.k)) {
                     edges.extend(ids.iter().flat_map(|id| [query, *id]));
                 }
-                first += queries as u64;
+                first += (ids.len() / options.k) as u64;
                 writer.append(&[Array::Ids(&edges), NO_DISTANCES])?;
             }
             Ok(())
@@ -117,7 +117,8 @@ impl Run<'_> {
         let type_name = args.type_name.as_deref();
         let base = self.open(&args.base, type_name)?;
         let queries = match &args.queries {
-            Some(path) => self.open(path, type_name)?,
+            // Only the base, or only the queries, may be bare numbers.
+            Some(path) => VectorFile::open_typed(&self.job, path, type_name)?,
             None => base.clone(),
         };
         Ok((base, queries))

@@ -135,8 +135,9 @@ impl<'a> Run<'a> {
             Some(_) => {
                 let mut scratch = resources.named_drives(0)?;
                 if scratch.is_empty() {
-                    let dir = default_scratch_dir(parent_of(beside))?;
-                    scratch.push(ScratchDrive::new(dir));
+                    // Without a place for it, a job that turns out to need scratch says that it does not fit.
+                    let dir = default_scratch_dir(parent_of(beside));
+                    scratch.extend(dir.ok().map(ScratchDrive::new));
                 }
                 resources.planned_job(scratch, parent_of(beside))
             }

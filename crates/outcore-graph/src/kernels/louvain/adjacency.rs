@@ -25,6 +25,10 @@ use crate::graph::state::sums;
 const EDGE_BYTES: u64 = size_of::<CoarseEdge>() as u64;
 /// What writing to scratch takes.
 const WRITING_BYTES: u64 = 2 << 20;
+/// Edges are written to scratch in files of no less.
+const GATHERED_BYTES_MIN: u64 = 1 << 20;
+/// What a level needs at least for the edges between its communities.
+pub(super) const CONTRACTING_BYTES: u64 = WRITING_BYTES + GATHERED_BYTES_MIN;
 
 /// Makes whole numbers of weights.
 #[derive(Debug, Clone, Copy)]
@@ -256,7 +260,7 @@ impl<'g> Adjacency<'g> {
             Adjacency::OnScratch { count, .. } => *count,
             Adjacency::InMemory { .. } => 0,
         };
-        let most = (free_bytes / EDGE_BYTES).min(ends);
+        let most = (free_bytes.max(GATHERED_BYTES_MIN) / EDGE_BYTES).min(ends);
         let gathering = job
             .budget
             .reserve("edges between communities", most * EDGE_BYTES)?;

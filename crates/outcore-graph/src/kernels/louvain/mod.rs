@@ -11,8 +11,8 @@
 //! each level; networkx draws the whole order. Of equal gains, the smallest community wins, and staying before moving.
 //!
 //! Bounds: forty-eight bytes and a bit a vertex; two reads of the tiles (three with weights), then of the lists of the vertices
-//! that look, each round, and once more of all to find the edges between communities ([`adjacency`]), which have to fit into
-//! memory. Threads read; one thread moves.
+//! that look, each round, and once more of all to find the edges between communities ([`adjacency`]); where these do not
+//! fit into memory, they are sorted, and read in each round. Threads read; one thread moves.
 
 mod adjacency;
 
@@ -27,7 +27,7 @@ use crate::graph::held::ListHolder;
 use crate::graph::plan::EdgeReads;
 use crate::graph::state::State;
 use crate::graph::{Direction, Graph};
-use adjacency::{Adjacency, Neighbours, Units};
+use adjacency::{Adjacency, CONTRACTING_BYTES, Neighbours, Units};
 
 const KERNEL: &str = "Louvain's method";
 const VERTEX_BYTES: usize = 48;
@@ -81,7 +81,7 @@ pub fn louvain(
     check(graph, options)?;
     let vertices = graph.vertices();
     let set_bytes = vertices.div_ceil(8) as u64;
-    let beside_bytes = ListHolder::bytes(graph, true) + set_bytes;
+    let beside_bytes = ListHolder::bytes(graph, true) + set_bytes + CONTRACTING_BYTES;
     let _state = State::planned(
         job,
         graph,

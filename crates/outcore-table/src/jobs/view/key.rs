@@ -76,6 +76,20 @@ impl TableView {
             };
             // Names of zones are not known to who reads texts.
             let plain = in_utc(field);
+            let is_finer = value
+                .as_deref()
+                .is_some_and(|value| is_finer_than(value, plain.data_type()));
+            if is_finer {
+                let value = value.unwrap_or_default();
+                let cause = format!(
+                    "`{value}` has more digits than column `{}`, which is {}",
+                    field.name(),
+                    field.data_type()
+                );
+                return Err(Error::usage(FIND, cause).hint(
+                    "no row has such a key; leave the last digits out to look for those nearby",
+                ));
+            }
             let read = cast_with_options(&array, plain.data_type(), &options);
             let read = read.map_err(|_| {
                 let value = value.unwrap_or_default();
@@ -115,6 +129,31 @@ impl TableView {
         let row = rows.iter().next().and_then(key_of);
         Ok(row.unwrap_or_default().to_vec())
     }
+}
+
+/// Whether a number or a time has digits behind the point that a column of this type cannot have.
+fn is_finer_than(value: &str, data_type: &DataType) -> bool {
+    use arrow_schema::TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
+    let digits_max = match data_type {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => usize::try_from(*scale).unwrap_or(0),
+        DataType::Timestamp(unit, _) | DataType::Time32(unit) | DataType::Time64(unit) => {
+            match unit {
+                Second => 0,
+                Millisecond => 3,
+                Microsecond => 6,
+                Nanosecond => 9,
+            }
+        }
+        _ => return false,
+    };
+    let behind = value.rsplit_once('.').map_or("", |(_, behind)| behind);
+    let end = behind
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(behind.len());
+    behind[..end].trim_end_matches('0').len() > digits_max
 }
 
 fn batch_of(schema: &SchemaRef, arrays: Vec<ArrayRef>) -> Result<RecordBatch> {
@@ -181,6 +220,15 @@ mod tests {
             [None, text(""), text("a,\"b\"")]
         );
         assert_eq!(fields_of(""), [None]);
+        let finer = |value: &str, data_type| is_finer_than(value, &data_type);
+        assert!(finer("1.254", DataType::Decimal128(12, 2)));
+        assert!(
+            !finer("1.2500", DataType::Decimal128(12, 2)) && !finer("7", DataType::Decimal64(5, 0))
+        );
+        let micros = || DataType::Timestamp(arrow_schema::TimeUnit::Microsecond, None);
+        assert!(finer("2024-01-01T00:00:00.0000009Z", micros()));
+        assert!(!finer("2024-01-01T00:00:00.000001+01:00", micros()));
+        assert!(!finer("0.1234567", DataType::Float32));
         assert_eq!(successor(vec![1, 255, 255]), Some(vec![2]));
         assert_eq!(successor(vec![255]), None);
     }

@@ -30,7 +30,6 @@ use super::sort::{KeyInFront, TableOrder, open_alone, read_shape};
 use crate::fault;
 use crate::input::{InputOptions, TableInput};
 use crate::rows::{KeyColumn, RowCodec};
-use crate::schema::agree;
 
 pub use batches::{ViewBatches, ViewStream};
 
@@ -72,9 +71,7 @@ impl TableView {
     /// # Errors
     /// Usage: it does not hold rows of a table. Corrupt: what it says of them.
     pub fn of(view: SortedView) -> Result<Self> {
-        let rows = view.what().rows().ok_or_else(|| {
-            Error::usage(OPEN, "it holds no table").hint("a bug: please report it")
-        })?;
+        let rows = rows_of(&view)?;
         let (schema, keys) = read_description(&rows.description)
             .ok_or_else(|| Error::corrupt(OPEN, "its description of the table cannot be read"))
             .map_err(|error| error.path(view.info().dir).hint("build the view again"))?;
@@ -91,6 +88,11 @@ impl TableView {
         &self.view
     }
 
+    /// What its rows are.
+    fn rows(&self) -> Result<&RowType> {
+        rows_of(&self.view)
+    }
+
     /// The table's schema.
     pub fn schema(&self) -> &SchemaRef {
         self.codec.schema()
@@ -100,6 +102,11 @@ impl TableView {
     pub fn keys(&self) -> &[KeyColumn] {
         &self.keys
     }
+}
+
+fn rows_of(view: &SortedView) -> Result<&RowType> {
+    let rows = view.what().rows();
+    rows.ok_or_else(|| Error::usage(OPEN, "it holds no table").hint("a bug: please report it"))
 }
 
 /// Builds a view of a table in `dir`, which must be there, in the order of columns.
@@ -132,10 +139,11 @@ pub fn build(
     Ok((TableView::of(view)?, with_reads(built, &input)))
 }
 
-/// Adds a table of the same columns to the view in `dir`, which is open as `view`.
+/// Adds a table that has the columns of the view in `dir`, which is open as `view`; further columns are left out.
 ///
 /// # Errors
-/// As [`build`]; usage for a column that is missing or of another type. The view is as it was then.
+/// As [`build`]; usage for a column that is missing or of another type, and for a view that was built anew since it was opened. The
+/// view is as it was then.
 pub fn append(
     job: &Job,
     (inputs, reads): (&[PathBuf], &InputOptions),
@@ -143,23 +151,16 @@ pub fn append(
     dir: &Path,
     options: BuildOptions,
 ) -> Result<(TableView, BuildSummary)> {
-    let whole = open_alone(job, inputs, reads)?;
     let first = inputs.first().map_or(dir, PathBuf::as_path);
-    agree(view.schema(), dir, whole.schema(), first)?;
-    check_types(view.schema(), whole.schema(), first)?;
-    drop(whole);
     let fields = view.schema().fields().iter();
     let reads = InputOptions {
         columns: Some(fields.map(|field| field.name().clone()).collect()),
         ..reads.clone()
     };
     let input = open_alone(job, inputs, &reads)?;
+    check_types(view.schema(), input.schema(), first)?;
     let source = source_of(job, &input, &view.codec)?;
-    let orders = |name: &str| match name {
-        ROW_ORDER => Ok(row_order()),
-        _ => Err(Error::usage("add to view", "it holds no table")),
-    };
-    let (view, built) = append_rows(job, &source, dir, options, &orders)?;
+    let (view, built) = append_rows(job, &source, dir, view.rows()?, options)?;
     Ok((TableView::of(view)?, with_reads(built, &input)))
 }
 

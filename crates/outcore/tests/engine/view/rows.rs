@@ -96,13 +96,22 @@ impl RowCase {
     }
 
     fn build(&self, job: &Job, rows: &[Vec<u8>]) -> Result<(SortedView, BuildSummary)> {
-        let what = RowType {
-            description: Arc::from(&b"\0any \xff bytes"[..]),
-            order_name: NAME.to_string(),
-            order: order_of(NAME)?,
-        };
-        build_rows(job, &source(rows), Path::new(DIR), what, self.options())
+        build_rows(
+            job,
+            &source(rows),
+            Path::new(DIR),
+            row_type()?,
+            self.options(),
+        )
     }
+}
+
+fn row_type() -> Result<RowType> {
+    Ok(RowType {
+        description: Arc::from(&b"\0any \xff bytes"[..]),
+        order_name: NAME.to_string(),
+        order: order_of(NAME)?,
+    })
 }
 
 fn source(rows: &[Vec<u8>]) -> Batches<'_> {
@@ -161,7 +170,7 @@ proptest! {
 
         let more = case.rows(1);
         let dir = Path::new(DIR);
-        append_rows(&job, &source(&more), dir, case.options(), &order_of)?;
+        append_rows(&job, &source(&more), dir, &row_type()?, case.options())?;
         let view = SortedView::open_with(&job, dir, &order_of)?;
         let known = view.what().rows().map(|rows| rows.description.to_vec());
         prop_assert_eq!(known, Some(b"\0any \xff bytes".to_vec()));
@@ -203,9 +212,14 @@ fn more_runs_than_a_reader_can_merge_are_merged_beforehand_and_long_rows_are_ref
     // There is a view already.
     assert_eq!(error.kind(), Kind::Usage, "{error}");
     let dir = Path::new(DIR);
-    let error = append_rows(&job, &source(&long), dir, case.options(), &order_of);
+    let mut what = row_type().unwrap();
+    let error = append_rows(&job, &source(&long), dir, &what, case.options());
     let error = error.map(drop).unwrap_err();
     assert_eq!(error.kind(), Kind::Memory, "{error}");
+    what.description = Arc::from(&b"others"[..]);
+    let error = append_rows(&job, &source(&case.rows(1)), dir, &what, case.options());
+    let error = error.map(drop).unwrap_err();
+    assert!(error.to_string().contains("other rows"), "{error}");
     let view = SortedView::open_with(&job, dir, &order_of).unwrap();
     assert_eq!(view.len(), 60_000);
 }
