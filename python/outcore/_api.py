@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
 
 from . import _outcore
@@ -37,6 +37,11 @@ LinesHow = Union[bool, Literal["any"]]
 _SEED = 1
 #: What tables of pandas, Polars and Arrow can be told by.
 _TABLES = ("__dataframe__", "__arrow_c_stream__")
+
+
+def _once(src: Any) -> Any:
+    """Names that can be looked at twice."""
+    return list(src) if isinstance(src, Iterator) else src
 
 
 def _is_table(src: object) -> bool:
@@ -192,6 +197,7 @@ def sort(
         CorruptError: Scratch rotted, or an input changed while it was read.
         KeyboardInterrupt: Ctrl-C; nothing is left behind.
     """
+    src = _once(src)
     if by is not None or (dtype is None and record is None and key is None and _is_table(src)):
         if dtype is not None or record is not None or key is not None:
             cause = "columns of a table, and a type of records"

@@ -146,6 +146,7 @@ def open(
         raise usage("choose type", "lines and a type of records", "give one of the two")
     if zero_terminated and not lines:
         raise usage("choose type", "records do not end with NUL", "give lines=True as well")
+    src = api._once(src)
     if not lines and dtype is None and record is None and volume is None and api._is_table(src):
         from ._table import table
 

@@ -26,6 +26,7 @@ from ._api import (
     StrPath,
     _insists,
     _is_table,
+    _once,
     _resources,
     _number,
     _optional,
@@ -140,6 +141,7 @@ def shuffle(
     """
     if lines and (dtype is not None or record is not None):
         raise usage("choose type", "lines, and a dtype or a record", "give one of the three")
+    src = _once(src)
     if not lines and dtype is None and record is None and _is_table(src):
         if csv or replace or record_io is not None or volume is not None:
             cause = "csv, replace, record_io and volume are not for tables"

@@ -80,6 +80,9 @@ def test_tables_of_other_libraries_go_in_and_out(here: Path) -> None:
     assert pyarrow.table(view) == wanted.replace_schema_metadata(view.schema.metadata)
     outcore.table(view, memory=MEMORY).head(3).write("first.parquet")
     assert parquet.read_table("first.parquet")["text"].to_pylist() == wanted["text"][:3].to_pylist()
+    down = outcore.sort_view(table, "down", by="number", descending=True, memory=MEMORY)
+    numbers = [number for number in down[:]["number"].to_pylist() if number is not None]
+    assert numbers == sorted(numbers, reverse=True)
     polars = pytest.importorskip("polars")
     assert polars.DataFrame(view)["text"].to_list() == wanted["text"].to_pylist()
 
