@@ -9,8 +9,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
-use arrow_row::{RowConverter, SortField};
-use arrow_schema::{Field, SortOptions};
+use arrow_schema::Field;
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use outcore::{Kind, Result};
@@ -21,22 +20,11 @@ use outcore_table::rows::KeyColumn;
 use proptest::prelude::*;
 
 use crate::common::{self, Draw, Kinds, read_parquet, write_parquet};
+use crate::views::keys_of;
 
 /// The rows in the order of the first columns, as they came where these are equal.
 fn sorted(batch: &RecordBatch, keys: &[KeyColumn]) -> RecordBatch {
-    let columns: Vec<ArrayRef> = keys
-        .iter()
-        .map(|key| Arc::clone(batch.column_by_name(&key.name).unwrap()))
-        .collect();
-    let fields = keys.iter().zip(&columns).map(|(key, column)| {
-        let options = SortOptions {
-            descending: key.is_descending,
-            nulls_first: key.is_nulls_first,
-        };
-        SortField::new_with_options(column.data_type().clone(), options)
-    });
-    let converter = RowConverter::new(fields.collect()).unwrap();
-    let rows = converter.convert_columns(&columns).unwrap();
+    let rows = keys_of(batch, keys);
     let mut places: Vec<u32> = (0..batch.num_rows() as u32).collect();
     places.sort_by(|&one, &other| rows.row(one as usize).cmp(&rows.row(other as usize)));
     take_record_batch(batch, &UInt32Array::from(places)).unwrap()

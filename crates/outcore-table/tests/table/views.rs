@@ -56,7 +56,7 @@ fn rows_of(view: &TableView, range: std::ops::Range<u64>) -> RecordBatch {
 }
 
 /// The keys of all rows as the library compares them.
-fn keys_of(batch: &RecordBatch, keys: &[KeyColumn]) -> Rows {
+pub(crate) fn keys_of(batch: &RecordBatch, keys: &[KeyColumn]) -> Rows {
     let columns: Vec<ArrayRef> = keys
         .iter()
         .map(|key| Arc::clone(batch.column_by_name(&key.name).unwrap()))
