@@ -1,9 +1,9 @@
 //! All results of a search within a radius: in memory, or on scratch where they are more than it holds.
 //!
 //! Contract: threads gather results in [`Gathered`] chunks and give full ones to the [`Collector`], in no order. Of the memory they have
-//! an eighth: the first that does not fit there sends all to a file on the job's first scratch drive, and all later ones follow. In a job
-//! without scratch they may fill the memory, half of which is kept for them; then it fails, and the error says how many there were. [`Hits::each`] shows them by query and row; from scratch they come
-//! through the engine's sort. The file goes with the [`Hits`].
+//! an eighth: the first that does not fit there sends all to files on the job's scratch drives, by turns, and all later ones follow. In a
+//! job without scratch they may fill the memory; then it fails, and the error says how many there were. [`Hits::each`] shows them by query
+//! and row; from scratch they come through the engine's sort. The files count as scratch and go with the [`Hits`].
 //!
 //! Bounds: 40 bytes a result in memory, or 24 bytes a result to scratch and what sorting them takes; 16 bytes a query.
 
@@ -14,7 +14,7 @@ use outcore::primitives::appended::{AppendedFile, Appender, write_files};
 use outcore::{Context, Error, Input, Job, Kind, Phase, Result};
 use outcore_io::drive::{Access, PrivateDir};
 use outcore_io::memory::{Budget, Reservation};
-use outcore_io::port::{Volume, VolumeFile};
+use outcore_io::port::{ScratchDrive, Volume, VolumeFile};
 use outcore_io::units;
 
 /// A row within the radius of a query.
@@ -35,9 +35,10 @@ type PackedHit = [u64; 3];
 const CHUNK_HITS: usize = 4096;
 /// In the order in which they came, and then in that of [`Hits::each`].
 const CHUNK_BYTES: u64 = (CHUNK_HITS * (size_of::<PackedHit>() + size_of::<[u64; 2]>())) as u64;
-/// Length of a buffer of the file on scratch, and what all of them take.
+/// Length of a buffer of a file on scratch, and what all of its buffers take.
 const BUFFER_BYTES: usize = 64 << 10;
 const BUFFERS_BYTES: u64 = 6 * BUFFER_BYTES as u64;
+const SEARCH: &str = "search within a radius";
 
 /// What one thread has found and not yet given away.
 pub(super) struct Gathered(Vec<PackedHit>);
@@ -67,9 +68,9 @@ impl Gathered {
 /// Takes the results of all threads.
 pub(super) struct Collector<'a> {
     job: &'a Job,
-    /// Makes the file on scratch, if there is any.
+    /// Makes the files on scratch, if there is any.
     scratch: Option<(&'a Appender, &'a Volume)>,
-    /// Memory for results and for the buffers of that file.
+    /// Memory for results and for the buffers of those files.
     share_bytes: u64,
     state: Mutex<State>,
 }
@@ -80,8 +81,17 @@ struct State {
     chunks: Vec<Vec<PackedHit>>,
     /// Memory of the chunks.
     held: Vec<Reservation>,
-    stored: Option<StoredFile>,
+    stored: Option<Stored>,
     _limits: Reservation,
+}
+
+/// Results on scratch: a file on each drive.
+struct Stored {
+    files: Vec<StoredFile>,
+    /// Whose turn it is.
+    next: usize,
+    len_bytes: u64,
+    limit_bytes: u64,
 }
 
 struct StoredFile {
@@ -89,6 +99,8 @@ struct StoredFile {
     path: PathBuf,
     file: VolumeFile,
     appended: AppendedFile,
+    /// What the drive may still take.
+    room_bytes: u64,
 }
 
 /// Gives `search` what takes its results, and gives these back in order.
@@ -114,7 +126,7 @@ pub(super) fn collect<T>(
         let found = search(&collector)?;
         Ok((found, collector.finish()?))
     })?;
-    if let Some((file, len_bytes)) = stored {
+    for (file, len_bytes) in stored {
         volume.device().set_len(file.id, len_bytes)?;
         volume.close(&file);
     }
@@ -132,7 +144,7 @@ impl<'a> Collector<'a> {
         Ok(Collector {
             job,
             scratch,
-            share_bytes: share_bytes.max(BUFFERS_BYTES + CHUNK_BYTES),
+            share_bytes: share_bytes.max(buffers_bytes(job) + CHUNK_BYTES),
             state: Mutex::new(State {
                 counts: vec![0; queries as usize + 1],
                 chunks: Vec::new(),
@@ -196,7 +208,7 @@ impl<'a> Collector<'a> {
     pub(super) fn wanted_bytes(&self) -> u64 {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let held_bytes = match state.stored {
-            Some(_) => BUFFERS_BYTES,
+            Some(_) => buffers_bytes(self.job),
             None => state.held.len() as u64 * CHUNK_BYTES,
         };
         self.share_bytes.saturating_sub(held_bytes)
@@ -206,35 +218,30 @@ impl<'a> Collector<'a> {
     /// who comes later lacks what was planned for him.
     fn reserve_chunk(&self, count: usize) -> Result<Reservation> {
         let all_bytes = (count as u64 + 1) * CHUNK_BYTES;
-        if self.scratch.is_some() && all_bytes + BUFFERS_BYTES > self.share_bytes {
+        if self.scratch.is_some() && all_bytes + buffers_bytes(self.job) > self.share_bytes {
             let cause = "the results have had their share of the memory";
-            return Err(Error::new(Kind::Memory, "search within a radius", cause));
+            return Err(Error::new(Kind::Memory, SEARCH, cause));
         }
         self.job.budget.reserve("results", CHUNK_BYTES)
     }
 
-    /// Makes the file on scratch, if there is any, after this error.
-    fn store(&self, error: Error, counts: &[u64]) -> Result<StoredFile> {
-        let drive = self.job.options.drives.first();
-        let (Some((appender, volume)), Some(drive)) = (self.scratch, drive) else {
+    /// Makes the files on scratch, if there is any, after this error.
+    fn store(&self, error: Error, counts: &[u64]) -> Result<Stored> {
+        let Some((appender, volume)) = self.scratch else {
             return Err(too_many(error, counts.iter().sum()));
         };
-        let device = &self.job.device;
-        device.sweep_private_dirs(&drive.dir)?;
-        let dir = device.make_private_dir(&drive.dir)?;
-        let path = std::path::absolute(dir.path().join("part-0")).unwrap_or_default();
-        let file = volume.open(&path, Access::Create)?;
-        let appended = appender.file(self.job, &file, (BUFFER_BYTES, false))?;
-        Ok(StoredFile {
-            dir,
-            path,
-            file,
-            appended,
+        let drives = self.job.options.drives.iter();
+        let files = drives.map(|drive| StoredFile::create(self.job, drive, appender, volume));
+        Ok(Stored {
+            files: files.collect::<Result<_>>()?,
+            next: 0,
+            len_bytes: 0,
+            limit_bytes: self.job.options.scratch_limit_bytes,
         })
     }
 
-    /// All results; and the file that is to have this length once it is written, if they are in one.
-    fn finish(self) -> Result<(Hits, Option<(VolumeFile, u64)>)> {
+    /// All results; and the files that are to have these lengths once they are written, if they are in any.
+    fn finish(self) -> Result<(Hits, Vec<(VolumeFile, u64)>)> {
         let state = self.state.into_inner();
         let state = state.unwrap_or_else(PoisonError::into_inner);
         let mut limits = state.counts;
@@ -250,17 +257,77 @@ impl<'a> Collector<'a> {
         };
         let Some(stored) = state.stored else {
             let (chunks, held) = (state.chunks, state.held);
-            return Ok((hits(Place::Memory(chunks, held)), None));
+            return Ok((hits(Place::Memory(chunks, held)), Vec::new()));
         };
-        let len_bytes = stored.appended.finish()?.len_bytes;
-        let place = Place::Scratch(stored.path, stored.dir);
-        Ok((hits(place), Some((stored.file, len_bytes))))
+        let mut files = Vec::with_capacity(stored.files.len());
+        let mut places = Vec::with_capacity(stored.files.len());
+        for StoredFile {
+            dir,
+            path,
+            file,
+            appended,
+            ..
+        } in stored.files
+        {
+            files.push((file, appended.finish()?.len_bytes));
+            places.push((path, dir));
+        }
+        let place = Place::Scratch(places, stored.len_bytes);
+        Ok((hits(place), files))
+    }
+}
+
+/// What the buffers of all files on scratch take.
+fn buffers_bytes(job: &Job) -> u64 {
+    BUFFERS_BYTES * job.options.drives.len() as u64
+}
+
+impl Stored {
+    /// Adds results to the file whose turn it is, or to the next that has room.
+    ///
+    /// # Errors
+    /// No space: scratch has reached its limit. What writing fails with.
+    fn append(&mut self, hits: &[PackedHit]) -> Result<()> {
+        let bytes: &[u8] = bytemuck::cast_slice(hits);
+        let all_bytes = self.len_bytes + bytes.len() as u64;
+        let count = self.files.len();
+        let mut turns = (self.next..self.next + count).map(|turn| turn % count);
+        let with_room = turns.find(|at| self.files[*at].room_bytes >= bytes.len() as u64);
+        let Some(at) = with_room.filter(|_| all_bytes <= self.limit_bytes) else {
+            let cause = format!(
+                "{} are within the radius so far, and scratch has reached its limit",
+                units::counted(all_bytes / size_of::<PackedHit>() as u64, "result")
+            );
+            return Err(Error::new(Kind::NoSpace, SEARCH, cause)
+                .hint("choose a bound that fewer rows meet, or raise --scratch-limit"));
+        };
+        self.next = (at + 1) % count;
+        self.len_bytes = all_bytes;
+        let file = &mut self.files[at];
+        file.room_bytes -= bytes.len() as u64;
+        file.appended.append(bytes)
     }
 }
 
 impl StoredFile {
-    fn append(&mut self, hits: &[PackedHit]) -> Result<()> {
-        self.appended.append(bytemuck::cast_slice(hits))
+    fn create(
+        job: &Job,
+        drive: &ScratchDrive,
+        appender: &Appender,
+        volume: &Volume,
+    ) -> Result<Self> {
+        job.device.sweep_private_dirs(&drive.dir)?;
+        let dir = job.device.make_private_dir(&drive.dir)?;
+        let path = std::path::absolute(dir.path().join("part-0")).unwrap_or_default();
+        let file = volume.open(&path, Access::Create)?;
+        let appended = appender.file(job, &file, (BUFFER_BYTES, false))?;
+        Ok(StoredFile {
+            dir,
+            path,
+            file,
+            appended,
+            room_bytes: drive.limit_bytes,
+        })
     }
 }
 
@@ -275,8 +342,8 @@ pub struct Hits {
 #[derive(Debug)]
 enum Place {
     Memory(Vec<Vec<PackedHit>>, Vec<Reservation>),
-    /// A file and the directory that goes with it.
-    Scratch(PathBuf, PrivateDir),
+    /// Files, each with the directory that goes with it, and the bytes in all of them.
+    Scratch(Vec<(PathBuf, PrivateDir)>, u64),
 }
 
 /// Takes results in order, some at a time.
@@ -310,8 +377,12 @@ impl Hits {
         };
         let (chunks, _held) = match self.place {
             Place::Memory(chunks, held) => (chunks, held),
-            Place::Scratch(path, _dir) => {
-                let stored = Context::of_job(job).read_inputs::<PackedHit>(&[Input::raw(path)]);
+            Place::Scratch(files, len_bytes) => {
+                let mut job = job.clone();
+                let limit_bytes = &mut job.options.scratch_limit_bytes;
+                *limit_bytes = limit_bytes.saturating_sub(len_bytes);
+                let inputs: Vec<Input> = files.iter().map(|(path, _)| Input::raw(path)).collect();
+                let stored = Context::of_job(&job).read_inputs::<PackedHit>(&inputs);
                 let done = stored.sort().for_each_in_order(|hits| {
                     let mut chunks = hits.chunks(CHUNK_HITS);
                     chunks.try_for_each(|chunk| show(&mut chunk.iter().copied()))
@@ -350,7 +421,7 @@ fn too_many(error: Error, results: u64) -> Error {
         "more than {} are within the radius",
         units::counted(results, "result")
     );
-    Error::new(Kind::Memory, "search within a radius", cause)
+    Error::new(Kind::Memory, SEARCH, cause)
         .hint("choose a bound that fewer of them meet, or allow more with --memory")
 }
 

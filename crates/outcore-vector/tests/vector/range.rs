@@ -143,7 +143,8 @@ fn results_beyond_the_memory_are_the_same_by_way_of_scratch() {
     let large = job(256 << 20, 2);
     let mut wanted = Vec::new();
     let found = pairs(&large, &file, &options).unwrap();
-    assert_eq!(found.hits.count(), 900 * 899 / 2);
+    let found_count = found.hits.count();
+    assert_eq!(found_count, 900 * 899 / 2);
     let take = &mut |hits: &[Hit]| {
         wanted.extend_from_slice(hits);
         Ok(())
@@ -156,11 +157,29 @@ fn results_beyond_the_memory_are_the_same_by_way_of_scratch() {
             pairs(&small, &file, &options).unwrap_err().kind(),
             Kind::Memory
         );
-        let scratch = place.path("scratch");
-        std::fs::create_dir_all(&scratch).unwrap();
-        small.options.drives = vec![ScratchDrive::new(&scratch)];
+        let drives = ["scratch-0", "scratch-1", "scratch-2"].map(|name| place.path(name));
+        let on_drives = |wanted: usize| {
+            for drive in &drives {
+                assert_eq!(std::fs::read_dir(drive).unwrap().count(), wanted);
+            }
+        };
+        for drive in &drives {
+            std::fs::create_dir_all(drive).unwrap();
+        }
+        small.options.drives = drives.iter().map(ScratchDrive::new).collect();
+        // The results themselves are above the limit, or what their sort needs beside them.
+        let stored_bytes = found_count * 24;
+        for limit_bytes in [stored_bytes / 2, stored_bytes + stored_bytes / 2] {
+            let mut limited = small.clone();
+            limited.options.scratch_limit_bytes = limit_bytes;
+            let done = pairs(&limited, &file, &options)
+                .and_then(|found| found.hits.each(&limited, &mut |_| Ok(())));
+            assert_eq!(done.unwrap_err().kind(), Kind::NoSpace);
+            on_drives(0);
+            assert_eq!(limited.budget.used_bytes(), 0);
+        }
         let found = pairs(&small, &file, &options).unwrap();
-        assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 1);
+        on_drives(1);
         let mut at = 0;
         let take = &mut |hits: &[Hit]| {
             assert!(hits == &wanted[at..][..hits.len()], "{at}");
@@ -170,7 +189,7 @@ fn results_beyond_the_memory_are_the_same_by_way_of_scratch() {
         let phases = found.hits.each(&small, take).unwrap();
         assert_eq!(at, wanted.len());
         assert!(!phases.is_empty());
-        assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0);
+        on_drives(0);
         assert_eq!(small.budget.used_bytes(), 0);
         assert!(small.budget.peak_bytes() <= memory_bytes);
     }
