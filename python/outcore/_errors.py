@@ -37,6 +37,16 @@ class OutcoreError(Exception):
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
+    def call_file(self, path: str, name: str) -> None:
+        """Says `name` wherever this failure says `path`: the caller has never seen that file."""
+        self.args = (str(self).replace(path, name),)
+        for attribute in ("cause", "hint"):
+            text = getattr(self, attribute)
+            if text is not None:
+                setattr(self, attribute, text.replace(path, name))
+        if self.path == path:
+            self.path = None
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.args, dict(self.__dict__))
 

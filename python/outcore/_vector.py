@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypedDict
 
 from . import _outcore
 from ._api import _SEED, Paths, Size, StrPath, _path, _resources
-from ._errors import usage
+from ._errors import OutcoreError, usage
 from ._progress import Watcher, telling
 from ._units import whole
 from ._wire import (
@@ -82,7 +82,11 @@ def _file_of(vectors: Any, name: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="outcore-") as place:
         path = os.path.join(place, f"{name}.npy")
         numpy.save(path, array)
-        yield path
+        try:
+            yield path
+        except OutcoreError as error:
+            error.call_file(path, f"the array of {name}")
+            raise
 
 
 class _Chosen(TypedDict):

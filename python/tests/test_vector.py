@@ -214,6 +214,21 @@ def test_any_array_of_numbers_is_taken_and_others_are_named(here):
         outcore.knn(np.ma.masked_less(rows, 3), rows, 2)
 
 
+def test_errors_speak_of_arrays_and_not_of_the_files_that_they_are_written_to(here):
+    rows = np.arange(24.0).reshape(8, 3)
+    spoilt = rows.copy()
+    spoilt[5, 1] = np.nan
+    for base, queries, name in [(spoilt, rows, "base"), (rows, spoilt, "queries")]:
+        with pytest.raises(outcore.UsageError, match="row 5 .* column 1") as raised:
+            outcore.knn(base, queries, 2, **LIMITS)
+        assert f"the array of {name}" in str(raised.value) and raised.value.path is None
+        for text in (str(raised.value), raised.value.cause or "", raised.value.hint or ""):
+            assert "outcore-" not in text and ".npy" not in text
+    with pytest.raises(outcore.UsageError) as raised:
+        outcore.knn(rows, rows[:, :2], 2, **LIMITS)
+    assert ".npy" not in str(raised.value)
+
+
 @pytest.mark.parametrize("model", [outcore.KMeans, outcore.MiniBatchKMeans])
 @pytest.mark.filterwarnings("ignore")
 def test_models_pass_the_checks_of_scikit_learn(here, model):
