@@ -143,8 +143,9 @@ def shuffle(
         raise usage("choose type", "lines, and a dtype or a record", "give one of the three")
     src = _once(src)
     if not lines and dtype is None and record is None and _is_table(src):
-        if csv or replace or record_io is not None or volume is not None:
-            cause = "csv, replace, record_io and volume are not for tables"
+        is_lines = csv or separator is not None or not header
+        if is_lines or replace or record_io is not None or volume is not None:
+            cause = "csv, separator, header, replace, record_io and volume are not for tables"
             raise usage("shuffle", cause, "leave them out")
         from ._table_jobs import shuffle_table
 

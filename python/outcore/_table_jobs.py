@@ -158,7 +158,7 @@ def join(
     Raises: What `sort` raises.
     """
     opened = table(left, **options)
-    other = _other(right, options, ())
+    other = _other(right, options, ("union",))
     asked = _join(on, how, asof, tolerance, suffix, ordered)
     return _done(opened, ("join", {"right": other._as_right(), "join": asked}), dst, codec, force)
 

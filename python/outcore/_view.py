@@ -491,8 +491,8 @@ def sort_view(
         if not (dtype is None and record is None and key is None and separator is None):
             cause = "columns of a table, and a type of records or lines"
             raise usage("choose type", cause, "give by for tables, lines=True for lines")
-        if stable or csv or order or zero_terminated or volume is not None:
-            cause = "stable, csv, order, zero_terminated and volume are not for tables"
+        if stable or csv or order or zero_terminated or not header or volume is not None:
+            cause = "stable, csv, order, zero_terminated, header and volume are not for tables"
             raise usage("choose type", cause, "leave them out, or add lines=True")
         from ._table_view import build
 
@@ -507,10 +507,12 @@ def sort_view(
         if csv and (by is None or zero_terminated):
             hint = "name columns with by=; its records end with newlines"
             raise usage("sort", "CSV without a column, or with NULs", hint)
+        if not header and not csv:
+            raise usage("sort", "no header, but not csv", "give csv=True as well")
         asked = _lines_request(key, separator, order, by, zero_terminated)
         asked["is_csv"], asked["has_header"] = bool(csv), bool(header)
         asked["insists"] = _insists(lines)
-    elif separator is not None or order or csv or zero_terminated:
+    elif separator is not None or order or csv or zero_terminated or not header:
         raise usage("choose type", "an order of lines, and no lines", "add lines=True")
     request = ViewBuildRequest(
         inputs=_paths(src),  # type: ignore[arg-type]

@@ -90,8 +90,9 @@ def test_sort_shuffle_and_open_take_tables_as_they_are(here: Path) -> None:
     assert shuffled == pa.table(outcore.shuffle_table("t.parquet", seed=3, memory="64MiB"))
     assert pa.table(outcore.shuffle(table, seed=3)).sort_by("x") == table
     assert shuffled != table and shuffled.sort_by("x") == table
-    with pytest.raises(outcore.UsageError, match="csv, replace"):
-        outcore.shuffle("t.parquet", "u.parquet", replace=True)
+    for ignored in ({"replace": True}, {"header": False}, {"separator": ";"}):
+        with pytest.raises(outcore.UsageError, match="not for tables"):
+            outcore.shuffle("t.parquet", "u.parquet", **ignored)  # type: ignore[call-overload]
     with pytest.raises(outcore.UsageError, match="dst"):
         outcore.shuffle("t.bin", dtype="uint64")  # type: ignore[call-overload]
     # Whoever says what records are means the bytes.
@@ -104,6 +105,14 @@ def test_two_tables_are_joined_and_compared_and_groups_are_aggregated(here: Path
     few = table.slice(0, 10)
     joined = pa.table(outcore.join(table, few.to_reader(), on="x", how="semi", drives=here))
     assert joined == few
+    # Files of either table may lack columns.
+    pq.write_table(few.select(["x"]), "less.parquet")
+    pq.write_table(few, "more.parquet")
+    both = ["less.parquet", "more.parquet"]
+    for left, right in ((table, both), (both, table)):
+        assert outcore.join(left, right, "j.parquet", on="x", union=True, force=True).rows_out == 20
+        with pytest.raises(outcore.UsageError):
+            outcore.join(left, right, "k.parquet", on="x")
     assert outcore.diff(table, table, "same.parquet", by="x", memory="64MiB").rows_out == 0
     found = pa.table(outcore.diff(table, few, by="x", columns=["x"]))
     assert found["x"].to_pylist() == list(range(10, COUNT)) and set(found["diff"].to_pylist()) == {"left"}

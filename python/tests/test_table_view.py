@@ -97,9 +97,11 @@ def test_what_does_not_fit_is_an_error_by_name(here: Path) -> None:
         view[ROWS]
     with pytest.raises(outcore.UsageError, match="TableView"):
         outcore.View("v")
-    for arguments in ({"by": "nam"}, {"by": "name", "stable": True}, {"columns": ["name"]}):
+    for arguments in ({"by": "nam"}, {"by": "name", "stable": True}, {"columns": ["name"]}, {"header": False}):
         with pytest.raises(outcore.UsageError):
             outcore.sort_view("t.parquet", "w", **arguments)  # type: ignore[call-overload]
+    with pytest.raises(outcore.UsageError, match="not for tables"):
+        outcore.sort_view("t.parquet", "w", by="name", header=False)
     assert not Path("w").exists()
     run = next(Path("v").glob("run-*"))
     damaged = bytearray(run.read_bytes())
