@@ -6,7 +6,7 @@
 
 use outcore::Job;
 use outcore::key::sort_key::Tie;
-use outcore_io::Result;
+use outcore_io::{Error, Result};
 
 use super::rows_in::RowKeys;
 use super::sort::{Rows, open};
@@ -21,13 +21,24 @@ use crate::rows::{KeyColumn, RowCodec};
 /// a random order, which depends on the seed, the epoch and these values alone.
 ///
 /// # Errors
-/// As [`sort`](super::sort()).
+/// As [`sort`](super::sort()). Usage: a group has an order, which it cannot keep.
 pub fn shuffle(
     job: &Job,
     ends: &TableEnds<'_>,
     (seed, epoch): (u64, u64),
     groups: &[KeyColumn],
 ) -> Result<TableSummary> {
+    if let Some(ordered) = groups
+        .iter()
+        .find(|column| column.is_descending || column.is_nulls_first)
+    {
+        let cause = format!(
+            "`{}` is given an order, and groups come in a random one",
+            ordered.name
+        );
+        return Err(Error::usage("shuffle", cause)
+            .hint("name the columns alone, without :desc or :nulls-first"));
+    }
     let input = open(job, ends)?;
     let codec = RowCodec::new(input.schema(), &[])?;
     let group = match groups {

@@ -22,6 +22,7 @@
 //! the columns' number demands. Footers are not counted: some hundred bytes a column and row group.
 
 mod options;
+mod schema;
 mod sink;
 mod text;
 pub(crate) mod vectors;
@@ -30,10 +31,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use arrow_array::{Array, RecordBatch, RecordBatchOptions};
-use arrow_cast::{CastOptions, cast_with_options};
+use arrow_array::{Array, RecordBatch};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, SchemaRef};
 use outcore::Job;
 use outcore_io::memory::Reservation;
 use outcore_io::output::{Room, ShardPlan, StagedOutput};
@@ -47,7 +47,8 @@ use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::fault;
-use crate::schema::retyped;
+pub(crate) use schema::in_utc;
+use schema::{hydrated, written_schema};
 pub(crate) use sink::SINK_BYTES;
 use sink::Sink;
 
@@ -635,13 +636,6 @@ fn unwritable_arrow(error: &ArrowError) -> Error {
     )
 }
 
-fn unwritable_text(error: &ArrowError) -> Error {
-    no_damage(
-        fault::arrow(WRITE, error),
-        "leave the column out, or write Parquet",
-    )
-}
-
 /// What a library refuses to write is not damage.
 fn no_damage(told: Error, hint: &str) -> Error {
     if told.kind() != Kind::Corrupt {
@@ -697,90 +691,4 @@ fn manifest_of(first: &Path) -> PathBuf {
     let stem = first.file_stem().unwrap_or_default().to_string_lossy();
     let suffix = outcore_io::output::MANIFEST_SUFFIX;
     first.with_file_name(format!("_{stem}{suffix}"))
-}
-
-/// The schema as it can be written: an Arrow file has one dictionary a column for all batches.
-fn written_schema(schema: &SchemaRef, format: TableFormat) -> SchemaRef {
-    let written = match format {
-        TableFormat::Parquet => in_milliseconds,
-        TableFormat::ArrowFile => without_dictionaries,
-        TableFormat::ArrowStream | TableFormat::Vectors => return Arc::clone(schema),
-        TableFormat::Csv | TableFormat::JsonLines => in_utc,
-    };
-    let fields = schema.fields().iter();
-    let fields: Vec<FieldRef> = fields.map(|field| Arc::new(written(field))).collect();
-    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
-}
-
-fn without_dictionaries(field: &Field) -> Field {
-    let plain = |data_type: &DataType| match data_type {
-        DataType::Dictionary(_, values) => Some((**values).clone()),
-        _ => None,
-    };
-    replaced(field, &plain)
-}
-
-/// Plain values, and times in no other zone than UTC.
-pub(crate) fn in_utc(field: &Field) -> Field {
-    let plain = |data_type: &DataType| match data_type {
-        DataType::Dictionary(_, values) => Some(
-            in_utc(&Field::new("", (**values).clone(), true))
-                .data_type()
-                .clone(),
-        ),
-        DataType::Timestamp(unit, Some(_)) => {
-            Some(DataType::Timestamp(*unit, Some("+00:00".into())))
-        }
-        _ => None,
-    };
-    replaced(field, &plain)
-}
-
-/// Times in seconds, which Parquet does not know, as milliseconds.
-fn in_milliseconds(field: &Field) -> Field {
-    let finer = |data_type: &DataType| match data_type {
-        DataType::Timestamp(TimeUnit::Second, zone) => {
-            Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone()))
-        }
-        DataType::Time32(TimeUnit::Second) => Some(DataType::Time32(TimeUnit::Millisecond)),
-        _ => None,
-    };
-    replaced(field, &finer)
-}
-
-/// The field with other types in it, where there are some for its own or for those inside.
-fn replaced(field: &Field, other: &dyn Fn(&DataType) -> Option<DataType>) -> Field {
-    let inner = |field: &FieldRef| Arc::new(replaced(field, other));
-    let data_type = match field.data_type() {
-        own if other(own).is_some() => other(own).unwrap_or_else(|| own.clone()),
-        DataType::List(item) => DataType::List(inner(item)),
-        DataType::LargeList(item) => DataType::LargeList(inner(item)),
-        DataType::FixedSizeList(item, count) => DataType::FixedSizeList(inner(item), *count),
-        DataType::Map(entries, is_sorted) => DataType::Map(inner(entries), *is_sorted),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-        own => own.clone(),
-    };
-    field.clone().with_data_type(data_type)
-}
-
-/// `batch` as one of `schema`: dictionaries looked up where that has plain columns, and times in its unit.
-fn hydrated(batch: &RecordBatch, schema: &SchemaRef, format: TableFormat) -> Result<RecordBatch> {
-    let columns = schema.fields().iter().zip(batch.columns());
-    let options = CastOptions {
-        safe: false,
-        ..CastOptions::default()
-    };
-    let columns = columns.map(|(field, array)| {
-        if format != TableFormat::Parquet || array.data_type() == field.data_type() {
-            return retyped(array, field.data_type());
-        }
-        let finer = in_milliseconds(&Field::new("", array.data_type().clone(), true));
-        let array = cast_with_options(array, finer.data_type(), &options);
-        let array = array.map_err(|error| unwritable_arrow(&error))?;
-        retyped(&array, field.data_type())
-    });
-    let columns = columns.collect::<Result<Vec<_>>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let made = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
-    made.map_err(|error| unwritable_arrow(&error))
 }

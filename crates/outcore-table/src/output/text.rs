@@ -21,7 +21,7 @@ use memchr::memchr3;
 use outcore_io::{Error, Result};
 
 use super::options::{Codec, TableFormat};
-use super::unwritable_text;
+use super::unwritable_arrow;
 
 const WRITE: &str = "write table";
 
@@ -70,7 +70,9 @@ pub(super) fn encode(batch: &RecordBatch, format: TableFormat, text: &mut Vec<u8
     }
     let builder = WriterBuilder::new().with_explicit_nulls(true);
     let mut writer = builder.build::<_, LineDelimited>(text);
-    writer.write(batch).map_err(|error| unwritable_text(&error))
+    writer
+        .write(batch)
+        .map_err(|error| unwritable_arrow(&error))
 }
 
 fn encode_csv(batch: &RecordBatch, text: &mut Vec<u8>) -> Result<()> {
@@ -81,7 +83,7 @@ fn encode_csv(batch: &RecordBatch, text: &mut Vec<u8>) -> Result<()> {
         formatter.map(|formatter| (column, formatter))
     });
     let columns = columns.collect::<std::result::Result<Vec<_>, _>>();
-    let columns = columns.map_err(|error| unwritable_text(&error))?;
+    let columns = columns.map_err(|error| unwritable_arrow(&error))?;
     let mut value = String::new();
     for row in 0..batch.num_rows() {
         for (place, (column, formatter)) in columns.iter().enumerate() {
@@ -97,7 +99,7 @@ fn encode_csv(batch: &RecordBatch, text: &mut Vec<u8>) -> Result<()> {
             }
             value.clear();
             let written = formatter.value(row).write(&mut value);
-            written.map_err(|error| unwritable_text(&error))?;
+            written.map_err(|error| unwritable_arrow(&error))?;
             push_field(text, &value);
         }
         text.push(b'\n');

@@ -302,6 +302,12 @@ fn a_shuffle_by_columns_keeps_groups_together_and_their_rows_in_order() {
         let is_other = order.len() < 4 || out != run(16 << 20, 2, (1, 1));
         assert!(is_other, "{columns:?}");
     }
+    for ordered in ["user:desc", "country:nulls-first"] {
+        let groups = [KeyColumn::parse(ordered).unwrap()];
+        let job = common::job(16 << 20, 1);
+        let done = place.run(|ends| shuffle(&job, ends, (1, 0), &groups));
+        assert_eq!(done.unwrap_err().kind(), Kind::Usage);
+    }
 }
 
 fn any_key(draw: &mut Draw, name: &str) -> KeyColumn {

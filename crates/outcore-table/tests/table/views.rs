@@ -236,3 +236,51 @@ fn keys_are_given_as_text_and_what_does_not_fit_the_view_is_refused_by_name() {
     let refused = build(&job, (&inputs, &reads), &stable, &dir, options());
     assert_eq!(refused.map(drop).unwrap_err().kind(), Kind::Usage);
 }
+
+#[test]
+fn a_row_longer_than_a_batch_is_reserved_or_refused_and_a_stream_gives_its_memory_back() {
+    let place = tempfile::tempdir().unwrap();
+    let name = |name: &str| place.path().join(name);
+    let (inputs, dir) = ([name("t.parquet")], name("view"));
+    let texts = (0..3_000).map(|row| match row == 1_500 {
+        true => "x".repeat(5 << 20),
+        false => format!("{row:05}"),
+    });
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let batch = RecordBatch::try_from_iter([("text", texts)]).unwrap();
+    write_parquet(&inputs[0], &batch, 500);
+    std::fs::create_dir(&dir).unwrap();
+    let reads = InputOptions::default();
+    let order = order_by(&[KeyColumn::new("text")]);
+    let large = common::job(256 << 20, 2);
+    let made = build(&large, (&inputs, &reads), &order, &dir, options());
+    drop(made.unwrap());
+    for (memory_bytes, readers, fits) in [(16 << 20, 1, false), (128 << 20, 4, true)] {
+        let job = common::job(memory_bytes, 2);
+        let view = open(&job, &dir).unwrap();
+        let held_bytes = job.budget.used_bytes();
+        let share_bytes = view.sorted().reader_bytes(readers);
+        let all = 0..view.sorted().len();
+        let mut batches = view.batches(all.clone(), share_bytes).unwrap();
+        let mut rows_count = 0;
+        let ended = loop {
+            match batches.next_batch() {
+                Ok(Some(batch)) => rows_count += batch.num_rows(),
+                Ok(None) => break None,
+                Err(error) => break Some(error.kind()),
+            }
+        };
+        drop(batches);
+        assert_eq!(ended, (!fits).then_some(Kind::Memory));
+        assert_eq!(rows_count == 3_000, fits);
+        let streamed: std::result::Result<Vec<RecordBatch>, _> =
+            view.stream(all, share_bytes).unwrap().collect();
+        assert_eq!(streamed.is_ok(), fits);
+        if let Ok(streamed) = streamed {
+            let streamed = concat_batches(view.schema(), &streamed).unwrap();
+            assert!(streamed == rows_of(&view, 0..3_000));
+        }
+        assert_eq!(job.budget.used_bytes(), held_bytes);
+        assert!(job.budget.peak_bytes() <= memory_bytes);
+    }
+}

@@ -499,17 +499,23 @@ impl ViewReader {
     }
 
     /// Appends the next rows of the range to `rows`, of `bytes_max` bytes or one more row than that; none if none are left.
+    /// `grow` is told before how many bytes `rows` is going to have, to reserve them: a row may be long.
     ///
     /// # Errors
-    /// As [`ViewReader::read`]; [`Kind::Usage`] where the view does not hold rows.
-    pub fn read_rows(&mut self, rows: &mut RowBatch, bytes_max: usize) -> Result<()> {
+    /// As [`ViewReader::read`], and what `grow` fails with; [`Kind::Usage`] where the view does not hold rows.
+    pub fn read_rows(
+        &mut self,
+        rows: &mut RowBatch,
+        bytes_max: usize,
+        grow: impl FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
         if self.set.shape.what.rows().is_none() {
             return Err(
                 Error::usage("read view", "it does not hold rows").hint("a bug: please report it")
             );
         }
         let left_bytes = usize::try_from(self.left_bytes()).unwrap_or(usize::MAX);
-        rows.read_whole(bytes_max.min(left_bytes), |out| {
+        rows.read_whole(bytes_max.min(left_bytes), grow, |out| {
             match self.read(out)? == out.len() {
                 true => Ok(()),
                 false => Err(self

@@ -3,7 +3,8 @@
 //! Contract: [`ViewBatches`] gives the rows of a range in order, in batches of some thousand rows; [`ViewStream`] gives them to
 //! other libraries, and may go from thread to thread. Both own all that they need.
 //!
-//! Bounds: a reader of the view, and the rows of a batch twice, as bytes and as arrays.
+//! Bounds: a reader of the view, and the rows of a batch twice, as bytes and as arrays; for a row that is longer than a batch
+//! more is reserved while it is there. A stream that is asked for its next batch holds a quarter of its memory as batches.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -24,6 +25,7 @@ const BATCH_BYTES_MAX: u64 = 1 << 20;
 const BATCH_BYTES_MIN: u64 = 64 << 10;
 /// A stream reads at least so many bytes of rows at once, where the memory allows it.
 const STRETCH_BYTES_MIN: u64 = 4 << 20;
+const ROWS: &str = "rows of a view";
 /// What a batch holds at once: rows as bytes, as arrays, and room for their growth.
 const COPIES: u64 = 3;
 
@@ -36,6 +38,8 @@ pub struct ViewBatches {
     next: usize,
     batch_bytes: usize,
     _held: Reservation,
+    /// What a row longer than a batch takes beside it.
+    held_for_long: Option<Reservation>,
 }
 
 impl TableView {
@@ -70,11 +74,7 @@ impl TableView {
         let spare_bytes = memory_bytes - self.view.needed_bytes();
         let batch_bytes = (spare_bytes / 4 / COPIES).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
         let held_bytes = COPIES * batch_bytes;
-        let held = self
-            .view
-            .job()
-            .budget
-            .reserve("rows of a view", held_bytes)?;
+        let held = self.view.job().budget.reserve(ROWS, held_bytes)?;
         Ok(ViewBatches {
             view: self.clone(),
             reader: self.view.reader(memory_bytes - held_bytes)?,
@@ -82,6 +82,7 @@ impl TableView {
             next: 0,
             batch_bytes: batch_bytes as usize,
             _held: held,
+            held_for_long: None,
         })
     }
 }
@@ -104,10 +105,24 @@ impl ViewBatches {
 
     fn advance(&mut self) -> Result<Option<RecordBatch>> {
         if self.next == self.rows.len() {
-            self.view.view.job().control.check()?;
-            self.rows.clear();
+            let job = self.view.view.job();
+            job.control.check()?;
             self.next = 0;
-            self.reader.read_rows(&mut self.rows, self.batch_bytes)?;
+            match self.held_for_long.take() {
+                // The memory of a long row goes back.
+                Some(_) => self.rows = RowBatch::default(),
+                None => self.rows.clear(),
+            }
+            let (held, batch_bytes) = (&mut self.held_for_long, self.batch_bytes);
+            self.reader
+                .read_rows(&mut self.rows, batch_bytes, |rows_bytes| {
+                    let longer_bytes = rows_bytes.saturating_sub(batch_bytes) as u64;
+                    if longer_bytes > 0 {
+                        *held = None;
+                        *held = Some(job.budget.reserve(ROWS, COPIES * longer_bytes)?);
+                    }
+                    Ok(())
+                })?;
         }
         let rows = self.rows.iter().skip(self.next).take(ROWS_AT_ONCE);
         let rows: Vec<&[u8]> = rows.collect();
@@ -126,6 +141,8 @@ pub struct ViewStream {
     left: Range<u64>,
     memory_bytes: u64,
     ready: VecDeque<RecordBatch>,
+    /// The memory of those that are ready.
+    held: Option<Reservation>,
 }
 
 impl TableView {
@@ -144,6 +161,7 @@ impl TableView {
             left: range,
             memory_bytes,
             ready: VecDeque::new(),
+            held: None,
         })
     }
 }
@@ -159,15 +177,27 @@ impl ViewStream {
 
     fn advance(&mut self) -> Result<Option<RecordBatch>> {
         if self.ready.is_empty() && !self.left.is_empty() {
+            let ready_bytes_max = self.memory_bytes / 4;
+            let job = self.view.view.job();
+            self.held = Some(job.budget.reserve(ROWS, ready_bytes_max)?);
             let end = self.left.end.min(self.left.start + self.stretch_rows());
             let memory_bytes = self.memory_bytes / 4 * 3;
             let mut batches = self.view.batches(self.left.start..end, memory_bytes)?;
-            while let Some(batch) = batches.advance()? {
+            let mut ready_bytes = 0;
+            // Arrays may be larger than the rows that they come from.
+            while ready_bytes < ready_bytes_max
+                && let Some(batch) = batches.advance()?
+            {
+                ready_bytes += batch.get_array_memory_size() as u64;
+                self.left.start += batch.num_rows() as u64;
                 self.ready.push_back(batch);
             }
-            self.left.start = end;
         }
-        Ok(self.ready.pop_front())
+        let next = self.ready.pop_front();
+        if self.ready.is_empty() {
+            self.held = None;
+        }
+        Ok(next)
     }
 }
 

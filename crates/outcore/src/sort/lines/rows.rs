@@ -99,13 +99,14 @@ impl RowBatch {
     }
 
     /// Appends what `read` puts into the bytes that it is given: `len_bytes` of them, and then as many as make the last row a
-    /// whole one.
+    /// whole one. `grow` is told before how many bytes all rows are going to be.
     ///
     /// # Errors
-    /// What `read` fails with.
+    /// What `grow` and `read` fail with.
     pub(crate) fn read_whole(
         &mut self,
         len_bytes: usize,
+        mut grow: impl FnMut(usize) -> Result<()>,
         mut read: impl FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
         let framing = ItemFraming::LengthPrefixed;
@@ -113,6 +114,7 @@ impl RowBatch {
         let mut wanted_bytes = len_bytes;
         while wanted_bytes > 0 {
             let at = self.bytes.len();
+            grow(at + wanted_bytes)?;
             self.bytes.resize(at + wanted_bytes, 0);
             read(&mut self.bytes[at..])?;
             let mut end = 0;

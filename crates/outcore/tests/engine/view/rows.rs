@@ -136,7 +136,7 @@ fn read(view: &SortedView, (from, to): (u64, u64), step_bytes: usize) -> Result<
     let (mut all, mut rows) = (Vec::new(), RowBatch::default());
     loop {
         rows.clear();
-        reader.read_rows(&mut rows, step_bytes)?;
+        reader.read_rows(&mut rows, step_bytes, |_| Ok(()))?;
         if rows.is_empty() {
             return Ok(all);
         }
