@@ -546,8 +546,8 @@ pub(crate) struct LookupArgs {
     /// made if it is not there, by one read of the files; it belongs to them as they are
     #[arg(id = "lookup_index", long = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) index: Option<PathBuf>,
-    /// The input and the keys are lines in the order of their bytes (of `LC_ALL=C sort`); the input is read once. Not all of
-    /// its order is checked: `outcore sort --check` does that
+    /// The input and the keys are lines; those of the input are in the order of their bytes (of `LC_ALL=C sort`), which one
+    /// read of it checks
     #[arg(long)]
     pub(crate) lines: bool,
     /// The same, where lines end with a zero byte

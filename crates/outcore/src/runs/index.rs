@@ -64,11 +64,6 @@ impl Index {
         prefix
     }
 
-    /// Whether the first records of all blocks ascend, as far as their prefixes tell.
-    pub(crate) fn is_ascending(&self) -> bool {
-        self.prefixes.chunks_exact(self.words).is_sorted()
-    }
-
     /// How many of the blocks `from..to` have a prefix less than that, from the front on.
     pub(crate) fn count_less(&self, (from, to): (usize, usize), prefix: &Prefix) -> usize {
         let (mut lo, mut hi) = (from, to);

@@ -4,7 +4,7 @@
 //! come after it. Ranks come in the order in which keys were asked for.
 //!
 //! A file of sorted lines is searched as a view of one run whose index is made by one read of the file ([`SortedView::of_sorted_lines`]).
-//! Lines that begin blocks out of order are an error; it is not checked that all lines ascend.
+//! That read also checks that the lines ascend.
 //!
 //! Bounds: at most one block of each run a key (two where keys are longer than the index tells), each once for all keys that are looked
 //! for at the same time; all with as many reads in flight as there are slots. Memory: 96 bytes a key and run and 240 bytes
@@ -28,7 +28,7 @@ use crate::read::source::{Blocks, InputPart};
 use outcore_io::drive::Access;
 use outcore_io::memory::Pool;
 use outcore_io::port::{Volume, VolumeFile};
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Kind, Result, units};
 
 const LOOKUP: &str = "look up keys";
 /// The name of the phase.
@@ -54,7 +54,7 @@ impl SortedView {
     /// keys are equal count, too.
     ///
     /// # Errors
-    /// [`outcore_io::Kind::Usage`] for what has no key, [`outcore_io::Kind::Memory`] where not even some keys fit; what reading fails with.
+    /// [`Kind::Usage`] for what has no key, [`Kind::Memory`] where not even some keys fit; what reading fails with.
     pub fn lookup(&self, keys: &[&[u8]], counts_equal: bool) -> Result<(Vec<u64>, Phase)> {
         let mut phases = Phases::start_on(&self.set.volume);
         let shape = &self.set.shape;
@@ -75,7 +75,7 @@ impl SortedView {
         let at_once = (left_bytes / 2 / (KEY_BYTES + runs * SEARCH_BYTES)) as usize;
         if at_once == 0 {
             let cause = format!("{share_bytes} bytes are left for each thread");
-            return Err(Error::new(outcore_io::Kind::Memory, LOOKUP, cause)
+            return Err(Error::new(Kind::Memory, LOOKUP, cause)
                 .hint("allow more with --memory, or use fewer --threads"));
         }
         // Neighbouring keys share blocks: each thread takes some, one stretch after another.
@@ -133,8 +133,8 @@ impl SortedView {
     /// The lines of the file `path`, which ascend, as a view of one run; nothing is written. Reads the file once.
     ///
     /// # Errors
-    /// [`outcore_io::Kind::Usage`] for lines that are seen not to ascend, [`outcore_io::Kind::Memory`] where the index does not fit (88 bytes
-    /// a block of at least 16 KiB); what reading fails with.
+    /// [`Kind::Usage`] for lines that do not ascend, [`Kind::Memory`] where the index does not fit (88 bytes
+    /// a block of at least 16 KiB) or a line is longer than an eighth of the memory; what reading fails with.
     pub fn of_sorted_lines(job: &Job, path: &Path, lines: &LineType) -> Result<Self> {
         let volume = Volume::new(Arc::clone(&job.device), &[])?;
         let file = volume.open(path, Access::Read)?;
@@ -184,19 +184,31 @@ fn index_lines(
         << (free_bytes / 32)
             .clamp(READ_BYTES_MIN, READ_BYTES_MAX)
             .ilog2();
-    let window_bytes = (free_bytes / 4)
+    let window_bytes = (free_bytes / 8)
         .min(WINDOW_BYTES_MAX)
         .next_multiple_of(read_bytes);
-    let _early = job.budget.reserve("lines", window_bytes)?;
+    let line_bytes = (free_bytes / 8).max(READ_BYTES_MIN);
+    // Beside them two lines are kept, to be compared.
+    let kept_bytes = window_bytes + 2 * line_bytes;
+    let _kept = job.budget.reserve("lines", kept_bytes)?;
     let pool = Pool::new(&job.budget, "lines", read_bytes as usize, READS)?;
     let mut indexer = Indexer::new(&set.shape, 0);
-    let (mut at_bytes, mut last) = (0, None);
+    let mut order = LineOrder {
+        shape: &set.shape,
+        terminator,
+        len_max_bytes: line_bytes as usize,
+        count: 0,
+        last: Vec::new(),
+        begun: Vec::new(),
+    };
+    let mut at_bytes = 0;
     let mut add = |bytes: &[u8]| {
         indexer.add(bytes);
-        last = bytes.last().copied().or(last);
+        order.add(bytes)?;
         job.control.advance(bytes.len() as u64);
-        bytes.len() as u64
+        Ok(bytes.len() as u64)
     };
+    let located = |error: Error| error.path(&file.path);
     while at_bytes < len_bytes {
         let part = InputPart {
             file: file.clone(),
@@ -212,9 +224,9 @@ fn index_lines(
                 early.insert(block.position, bytes.to_vec());
                 return Ok(());
             }
-            at_bytes += add(bytes);
+            at_bytes += add(bytes).map_err(located)?;
             while let Some(bytes) = early.remove(&at_bytes) {
-                at_bytes += add(&bytes);
+                at_bytes += add(&bytes).map_err(located)?;
             }
             Ok(())
         })?;
@@ -222,11 +234,84 @@ fn index_lines(
     set.volume.check_unchanged(file, false)?;
     let mut index = indexer.finish();
     // A last line without an end is one all the same.
-    index.lines += u64::from(last.is_some_and(|last| last != terminator));
-    match index.is_ascending() {
-        true => Ok(index),
-        false => Err(Error::usage(LOOKUP, "the lines are not in ascending order")
-            .path(&file.path)
-            .hint("sort the file first, in the order of bytes: `outcore sort` or `LC_ALL=C sort`")),
+    index.lines += u64::from(order.finish().map_err(located)?);
+    Ok(index)
+}
+
+/// Checks that lines ascend, which come in bytes that begin and end anywhere.
+struct LineOrder<'s> {
+    shape: &'s Shape,
+    terminator: u8,
+    /// A line that goes on in the next bytes may have so many.
+    len_max_bytes: usize,
+    /// Lines that have ended.
+    count: u64,
+    /// The last of them.
+    last: Vec<u8>,
+    /// What has come of the next.
+    begun: Vec<u8>,
+}
+
+impl LineOrder<'_> {
+    /// Takes the bytes that follow.
+    fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut rest = bytes;
+        let mut last = None;
+        while let Some(end) = memchr::memchr(self.terminator, rest) {
+            let line = &rest[..end];
+            rest = &rest[end + 1..];
+            if self.begun.is_empty() {
+                self.check(last.unwrap_or(&self.last), line)?;
+                last = Some(line);
+            } else {
+                self.begin(line)?;
+                self.check(&self.last, &self.begun)?;
+                std::mem::swap(&mut self.last, &mut self.begun);
+                self.begun.clear();
+            }
+            self.count += 1;
+        }
+        if let Some(line) = last {
+            self.last.clear();
+            self.last.extend_from_slice(line);
+        }
+        self.begin(rest)
+    }
+
+    /// Keeps bytes of a line that has not ended.
+    fn begin(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.begun.len() + bytes.len() > self.len_max_bytes {
+            let cause = format!(
+                "line {} has more than {}",
+                self.count + 1,
+                units::bytes(self.len_max_bytes as u64)
+            );
+            return Err(Error::new(Kind::Memory, LOOKUP, cause)
+                .hint("allow more with --memory, or leave out the long line"));
+        }
+        self.begun.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Whether a line may follow the last one.
+    fn check(&self, last: &[u8], line: &[u8]) -> Result<()> {
+        if self.count == 0 || self.shape.compare_keys(last, line).is_le() {
+            return Ok(());
+        }
+        let cause = format!(
+            "the lines are not in ascending order: line {} belongs before the one above it",
+            self.count + 1
+        );
+        Err(Error::usage(LOOKUP, cause)
+            .hint("sort the file first, in the order of bytes: `outcore sort` or `LC_ALL=C sort`"))
+    }
+
+    /// Whether there is a last line without an end.
+    fn finish(self) -> Result<bool> {
+        let is_there = !self.begun.is_empty();
+        if is_there {
+            self.check(&self.last, &self.begun)?;
+        }
+        Ok(is_there)
     }
 }

@@ -710,12 +710,20 @@ fn lines_of_a_sorted_file_are_looked_up_without_a_view() {
                 );
             }
         }
-        ram.put(
-            "/d0/wild",
-            [&b"b\n".repeat(20_000)[..], &b"a\n".repeat(20_000)].concat(),
-        );
-        let wild = SortedView::of_sorted_lines(&job, Path::new("/d0/wild"), &type_of_lines);
-        assert_eq!(wild.err().map(|error| error.kind()), Some(Kind::Usage));
+        // Wherever two lines that differ are exchanged, the second is named.
+        for at in (1..lines.len()).step_by(997).chain([lines.len() - 1]) {
+            if lines[at - 1] == lines[at] {
+                continue;
+            }
+            let mut wild = lines.clone();
+            wild.swap(at - 1, at);
+            ram.put("/d0/wild", [&wild.join(&b'\n')[..], end].concat());
+            let found = SortedView::of_sorted_lines(&job, Path::new("/d0/wild"), &type_of_lines);
+            let error = found.map(drop).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage);
+            let named = format!("line {} ", at + 1);
+            assert!(error.to_string().contains(&named), "{named}: {error}");
+        }
         ram.put("/d0/empty", Vec::new());
         let empty =
             SortedView::of_sorted_lines(&job, Path::new("/d0/empty"), &type_of_lines).unwrap();
