@@ -620,8 +620,11 @@ class Dataset(Lazy):
         if side not in ("left", "right"):
             raise usage("look up keys", f"side is {side!r}", 'give "left" or "right"')
         given = numpy.asarray(values)
-        with numpy.errstate(invalid="ignore"):
-            keys = numpy.ascontiguousarray(given, self._dtype)
+        try:
+            with numpy.errstate(invalid="ignore"):
+                keys = numpy.ascontiguousarray(given, self._dtype)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise usage("look up keys", str(error), f"give numbers that {self._dtype} holds") from None
         if given.dtype.kind in "uifb" and keys.dtype.kind in "uif" and not is_same(given, keys):
             raise usage("look up keys", f"a value that {keys.dtype} does not hold", "convert it")
         path = None if index is None else os.path.abspath(os.fspath(index))

@@ -180,6 +180,9 @@ class KMeans:
         with contextlib.ExitStack() as files:
             base = files.enter_context(_file_of(X, "vectors"))
             is_named = isinstance(start, str) and start in _STARTS
+            if isinstance(start, str) and not is_named and not os.path.exists(start) and not start.startswith("@"):
+                cause = f"init is {start!r}, neither a file of centroids nor a way to choose them"
+                raise usage("cluster vectors", cause, f"give {', '.join(map(repr, _STARTS))}, an array or a file")
             init = _STARTS[start] if is_named else files.enter_context(_file_of(start, "centroids"))
             # Without iterations nothing moves, and there are no batches.
             batch_rows, patience = (None, None) if iterations == 0 else self._batches()

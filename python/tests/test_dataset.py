@@ -413,6 +413,9 @@ def test_values_that_cannot_be_looked_up_are_refused(here: Path) -> None:
     for wrong in ([-1], [2**32], [0.5], [np.nan]):
         with pytest.raises(outcore.UsageError, match="does not hold"):
             outcore.lookup("sorted.npy", wrong)
+    for wrong in ([2**70], ["a"], [None]):
+        with pytest.raises(outcore.UsageError, match="give numbers that uint32 holds"):
+            outcore.lookup("sorted.npy", wrong)
     with pytest.raises(outcore.UsageError, match="side"):
         outcore.lookup("sorted.npy", [1], "both")
     np.save(here / "turned.npy", np.arange(100, dtype="u4")[::-1].copy())

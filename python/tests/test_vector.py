@@ -227,6 +227,10 @@ def test_errors_speak_of_arrays_and_not_of_the_files_that_they_are_written_to(he
     with pytest.raises(outcore.UsageError) as raised:
         outcore.knn(rows, rows[:, :2], 2, **LIMITS)
     assert ".npy" not in str(raised.value)
+    with pytest.raises(outcore.UsageError, match="the subset or the condition leaves 1 row"):
+        outcore.knn(rows, rows, 2, subset=np.arange(8) == 3, **LIMITS)
+    with pytest.raises(outcore.UsageError, match="init is 'foo'"):
+        outcore.KMeans(2, init="foo").fit(rows)
 
 
 @pytest.mark.parametrize("model", [outcore.KMeans, outcore.MiniBatchKMeans])

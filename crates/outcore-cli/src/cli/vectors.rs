@@ -144,7 +144,7 @@ pub(crate) struct PairsArgs {
     /// File of vectors
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
     pub(crate) base: PathBuf,
-    /// The least cosine of a pair
+    /// The least cosine of a pair. Rounding may leave that of equal rows just below 1: --max-l2 0 finds these
     #[arg(long, value_name = "C", allow_negative_numbers = true, value_parser = parse_cosine)]
     pub(crate) min_cos: Option<f64>,
     /// The largest squared Euclidean distance of a pair
@@ -245,7 +245,7 @@ pub(crate) struct KnnArgs {
     /// raw i64
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Their distances: .fbin, .fvecs, .npy, or raw f32
+    /// Their distances, as f32 (infinite beyond its range): .fbin, .fvecs, .npy, or raw f32
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) distances: Option<PathBuf>,
     /// Write the edges of the graph of neighbours: pairs of a query's row and a row near it, the nearest first for each query; with

@@ -131,8 +131,9 @@ impl Element {
                 (value as f32).is_finite() || !value.is_finite()
             }
             Element::F16 => {
-                out.copy_from_slice(&f16::from_f64(value).to_le_bytes());
-                f16::from_f64(value).is_finite() || !value.is_finite()
+                let near = nearest_f16(value);
+                out.copy_from_slice(&near.to_le_bytes());
+                near.is_finite() || !value.is_finite()
             }
             Element::F64 => {
                 out.copy_from_slice(&value.to_le_bytes());
@@ -155,5 +156,50 @@ impl Element {
                 within(-9_007_199_254_740_992.0, 9_007_199_254_740_992.0)
             }
         }
+    }
+}
+
+/// The f16 nearest to `value`, ties to even.
+fn nearest_f16(value: f64) -> f16 {
+    // N.B. `f16::from_f64` rounds to f32 first, and where that makes a tie of what is none, f16 may be the wrong neighbour. So the f32 is
+    // rounded to odd: where it is not exact, its last bit is 1, and it has 13 bits more than f16, so it is no tie (Boldo and Melquiond,
+    // IEEE Transactions on Computers 57(4), 2008).
+    let single = value as f32;
+    let off = f64::from(single) - value;
+    let is_even = single.to_bits() & 1 == 0;
+    let odd = match off != 0.0 && !off.is_nan() && is_even {
+        false => single,
+        true if f64::from(single).abs() > value.abs() => f32::from_bits(single.to_bits() - 1),
+        true => f32::from_bits(single.to_bits() + 1),
+    };
+    f16::from_f32(odd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_half_is_told_from_all_bits() {
+        // Around the middle between any two neighbours, however near.
+        for bits in 0..0x7bff_u16 {
+            let (low, high) = (f16::from_bits(bits), f16::from_bits(bits + 1));
+            let middle = (low.to_f64() + high.to_f64()) / 2.0;
+            let even = if bits & 1 == 0 { low } else { high };
+            for sign in [1.0, -1.0] {
+                let signed = |half: f16| if sign < 0.0 { -half } else { half };
+                assert_eq!(nearest_f16(sign * middle), signed(even));
+                assert_eq!(nearest_f16(sign * middle.next_down()), signed(low));
+                assert_eq!(nearest_f16(sign * middle.next_up()), signed(high));
+                assert_eq!(nearest_f16(sign * low.to_f64()), signed(low));
+            }
+        }
+        assert!(nearest_f16(f64::NAN).is_nan());
+        for large in [65_520.0, 1e39, 1e300, f64::INFINITY] {
+            assert_eq!(nearest_f16(large), f16::INFINITY);
+            assert_eq!(nearest_f16(-large), f16::NEG_INFINITY);
+        }
+        assert_eq!(nearest_f16(65_520.0_f64.next_down()), f16::MAX);
+        assert_eq!(nearest_f16(-1e-300).to_bits(), 0x8000);
     }
 }

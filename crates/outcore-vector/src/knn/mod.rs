@@ -383,14 +383,22 @@ fn check_k(base: &VectorFile, options: &KnnOptions, rows: u64) -> Result<()> {
         } else {
             "row"
         };
+        let is_chosen = rows < base.rows;
         let cause = format!(
-            "{} neighbours were asked for, and there are {}",
+            "{} neighbours were asked for, and {} {}",
             options.k,
+            match is_chosen {
+                true => "the subset or the condition leaves",
+                false => "there are",
+            },
             units::counted(others, noun)
         );
         return Err(Error::usage("search neighbours", cause)
             .path(&base.path)
-            .hint("choose -k between 1 and the number of rows, at most 65536"));
+            .hint(match is_chosen {
+                true => "choose a smaller -k, or leave more rows",
+                false => "choose -k between 1 and the number of rows, at most 65536",
+            }));
     }
     Ok(())
 }
