@@ -159,6 +159,19 @@ fn is_same_dir(one: &Path, other: &Path) -> bool {
     real(one).is_some_and(|one| real(other) == Some(one))
 }
 
+/// Removes what others have left in the directory of an output, which has to be there.
+fn sweep(volume: &Volume, parent: &Path) -> Result<()> {
+    let swept = volume.device().sweep_private_dirs(parent);
+    swept.map(drop).map_err(|error| match error.raw_errno() {
+        Some(errno) if errno == rustix::io::Errno::NOENT.raw_os_error() => {
+            Error::errno("create output", errno)
+                .path(parent)
+                .hint("make the directory first, or check the path")
+        }
+        _ => error,
+    })
+}
+
 /// Two files of one name would leave one.
 fn refuse_repeats(plans: &[ShardPlan]) -> Result<()> {
     for (index, plan) in plans.iter().enumerate() {
@@ -196,7 +209,7 @@ impl StagedOutput {
         if let (Some(manifest), Some(set)) = (&manifest, set) {
             // Its own directory comes first: a rename cannot leave the file system.
             let parent = parent_of(manifest).to_path_buf();
-            device.sweep_private_dirs(&parent)?;
+            sweep(volume, &parent)?;
             output.dirs.push(device.claim_private_dir(&parent, set)?);
             output.parents.push(parent);
         }
@@ -228,7 +241,7 @@ impl StagedOutput {
         let dir_index = match known {
             Some(found) => found,
             None => {
-                device.sweep_private_dirs(&parent)?;
+                sweep(volume, &parent)?;
                 let made = match set {
                     Some(set) => device.claim_private_dir(&parent, set),
                     None => device.make_private_dir(&parent),

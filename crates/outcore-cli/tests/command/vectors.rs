@@ -330,6 +330,9 @@ fn what_is_wrong_with_vectors_is_named_and_nothing_is_left() {
         assert_eq!(place.names(), before, "{words:?}");
     }
     place
+        .run(&["knn", "a.fbin", "a.fbin", "-k", "2", "-o", "none/o.ibin"])
+        .fails(3, &["create output", "none"], "make the directory first");
+    place
         .run(&["knn", "a.fbin", "a.fbin", "-o", "a.fbin", "--force"])
         .fails(2, &["a.fbin", "input"], "another");
 }
