@@ -462,9 +462,9 @@ pub(crate) struct GenArgs {
     /// name contains {drive}
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Distribution of the keys: uniform (the whole range), uniform:MU (0 to MU),
-    /// exponential:LAMBDA, zipf:S[:RANKS], normal, clusters:K (vectors around K centres; of floats, as
-    /// normal), rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like),
+    /// Distribution of the keys: uniform (the whole range; of floats all finite ones, whose distances
+    /// are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS], normal and clusters:K
+    /// (vectors around K centres; both of floats and of integers up to 32 bits), rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like),
     /// kronecker:SCALE (the same with vertices in no order, as Graph500 has it), sorted, reversed, equal
     #[arg(long = "dist", value_name = "DIST", default_value = "uniform")]
     pub(crate) distribution: Distribution,

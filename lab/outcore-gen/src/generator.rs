@@ -11,15 +11,15 @@
 //! | `uniform:MU` | 0 to MU - 1 | reals in [0, MU) |
 //! | `exponential:L` | exponential with rate L (mean 1/L), rounded down, at most the largest value | the same as a real |
 //! | `zipf:S[:N]` | ranks 1 to N, rank k with weight k^-S | the same |
-//! | `normal` | - | Gaussian with mean 0 and standard deviation 1 |
-//! | `clusters:K` | - | Gaussian with standard deviation 1 around one of K centres a record, whose elements are uniform in [-10, 10) |
+//! | `normal` | Gaussian around the middle of the type, whose range is 8 standard deviations | Gaussian with mean 0 and standard deviation 1 |
+//! | `clusters:K` | the reals on the right, of which the range of the type is 32, around its middle | Gaussian with standard deviation 1 around one of K centres a record, whose elements are uniform in [-10, 10) |
 //! | `rmat:S` | two vertices below 2^S a record: an edge of an R-MAT graph | - |
 //! | `kronecker:S` | the same with vertices in no order | - |
 //! | `sorted` | the record's number, scaled down where the type is too small | the same |
 //! | `reversed` | `sorted`, backwards | the same |
 //! | `equal` | 42 | 42 |
 //!
-//! N is 2^32 - 1 if not given, and never more than the type counts exactly (255 for `u8`, 2^24 for
+//! `normal` and `clusters` are rounded for integers, which have at most 32 bits, and cut off at the ends of the type. N is 2^32 - 1 if not given, and never more than the type counts exactly (255 for `u8`, 2^24 for
 //! `f32`). R-MAT is that of Chakrabarti, Zhan and Faloutsos (SDM 2004) with the probabilities of Graph500 (0.57, 0.19,
 //! 0.19, 0.05); `kronecker` names its vertices anew by the seed, as Graph500 does. Elements of a vector are drawn one by one; `sorted` and `reversed` repeat their value in
 //! every element and turn descending fields round. A number in a byte key is its big-endian form in
@@ -42,6 +42,10 @@ const RANK_MAX: u64 = u32::MAX as u64;
 
 /// How far centres of clusters are from 0, at most.
 const SPREAD: f64 = 10.0;
+
+/// How many standard deviations the range of an integer is.
+const NORMAL_RANGE: f64 = 8.0;
+const CLUSTERS_RANGE: f64 = 32.0;
 
 /// The stream of the names of vertices.
 const NAMES: u64 = 4;
@@ -224,11 +228,14 @@ enum Values {
         largest: u64,
     },
     Zipf(Box<Zipf>),
-    Normal,
+    Normal {
+        fit: Option<Fit>,
+    },
     Clusters {
         centres: u64,
         /// Which centre a record has, and where centres are.
         streams: [Stream; 2],
+        fit: Option<Fit>,
     },
     Rmat {
         scale: u32,
@@ -328,13 +335,21 @@ impl Field {
                     integer(zipf.rank(&mut stream.draws(index)))
                 });
             }
-            Values::Normal => each(bits, first, |index| real(normal(&mut stream.draws(index)))),
-            Values::Clusters { centres, streams } => each(bits, first, |index| {
+            Values::Normal { fit } => each(bits, first, |index| {
+                let value = normal(&mut stream.draws(index));
+                fit.map_or_else(|| real(value), |fit| fit.bits(value))
+            }),
+            Values::Clusters {
+                centres,
+                streams,
+                fit,
+            } => each(bits, first, |index| {
                 let (record, element) = (index / values_per_record, index % values_per_record);
                 let centre = streams[0].draws(record).below(*centres);
                 let place = centre.wrapping_mul(values_per_record).wrapping_add(element);
                 let middle = streams[1].draws(place).real() * 2.0 * SPREAD - SPREAD;
-                real(middle + normal(&mut stream.draws(index)))
+                let value = middle + normal(&mut stream.draws(index));
+                fit.map_or_else(|| real(value), |fit| fit.bits(value))
             }),
             Values::Rmat { scale, names } => each(bits, first, |index| {
                 let edge = rmat(&mut stream.draws(index / values_per_record), *scale);
@@ -449,14 +464,30 @@ impl Values {
                 }
                 Ok(Values::Zipf(Box::new(Zipf::new(exponent, ranks)?)))
             }
-            Distribution::Normal if is_float => Ok(Values::Normal),
-            Distribution::Clusters { centres } if is_float && centres > 0 => Ok(Values::Clusters {
-                centres,
-                streams: [Stream::new(options.seed, 2), Stream::new(options.seed, 3)],
-            }),
-            Distribution::Clusters { .. } if is_float => refuse("K must be above 0".to_string()),
             Distribution::Normal | Distribution::Clusters { .. } => {
-                refuse("this distribution is for f32 and f64, and vectors of them".to_string())
+                let fit = match key.kind {
+                    KeyKind::Numbers(_) if is_float => None,
+                    KeyKind::Numbers(number) if number.bytes() <= 4 => Some(number),
+                    _ => {
+                        return refuse(
+                            "this distribution is for f32, f64 and integers of at most 32 bits, and vectors of them"
+                                .to_string(),
+                        );
+                    }
+                };
+                match options.distribution {
+                    Distribution::Clusters { centres: 0 } => {
+                        refuse("K must be above 0".to_string())
+                    }
+                    Distribution::Clusters { centres } => Ok(Values::Clusters {
+                        centres,
+                        streams: [Stream::new(options.seed, 2), Stream::new(options.seed, 3)],
+                        fit: fit.map(|number| Fit::of(number, CLUSTERS_RANGE)),
+                    }),
+                    _ => Ok(Values::Normal {
+                        fit: fit.map(|number| Fit::of(number, NORMAL_RANGE)),
+                    }),
+                }
             }
             Distribution::Rmat { scale } | Distribution::Kronecker { scale } => {
                 let is_pair = match key.kind {
@@ -484,6 +515,38 @@ impl Values {
             }
             Distribution::Equal => Ok(Values::Equal),
         }
+    }
+}
+
+/// How reals become integers of a type.
+#[derive(Debug, Clone, Copy)]
+struct Fit {
+    middle: f64,
+    unit: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Fit {
+    /// Reals around 0, of which `range` is the whole range of the type.
+    fn of(number: Number, range: f64) -> Self {
+        let count = (1_u64 << (8 * number.bytes())) as f64;
+        let least = match number.kind.is_signed_integer() {
+            true => -count / 2.0,
+            false => 0.0,
+        };
+        Fit {
+            middle: least + count / 2.0,
+            unit: count / range,
+            least,
+            most: least + count - 1.0,
+        }
+    }
+
+    #[inline(always)]
+    fn bits(self, real: f64) -> u64 {
+        let whole = libm::round(self.middle + real * self.unit);
+        whole.clamp(self.least, self.most) as i64 as u64
     }
 }
 

@@ -534,7 +534,12 @@ pub(crate) struct PartitionArgs {
 /// The rank of a key is the number of records that are less, or with --side right, that are not
 /// greater. Keys may come in any order, and their ranks come in the same.
 #[derive(Debug, Args)]
-#[command(after_long_help = LOOKUP_EXAMPLES)]
+#[command(
+    after_long_help = LOOKUP_EXAMPLES,
+    mut_arg("zip", |arg| arg.hide(true)),
+    mut_arg("count", |arg| arg.hide(true)),
+    mut_arg("conditions", |arg| arg.hide(true))
+)]
 pub(crate) struct LookupArgs {
     /// File of keys, of the same type
     #[arg(id = "wanted", long = "keys", value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -554,7 +559,7 @@ pub(crate) struct LookupArgs {
     #[arg(short, long)]
     pub(crate) zero_terminated: bool,
     /// Write the records or lines that have these keys, all of them for each key, in place of ranks; nothing for a key that no record
-    /// has. Not of a view
+    /// has
     #[arg(long, conflicts_with = "side")]
     pub(crate) values: bool,
     #[command(flatten)]

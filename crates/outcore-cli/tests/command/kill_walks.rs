@@ -214,6 +214,7 @@ fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
         "lookup sorted --keys sorted -o ranks --type u64 --index i",
         "lookup sorted --keys few -o found --type u64 --values",
         "lookup v.view --keys few -o ranks",
+        "lookup v.view --keys few -o found --values",
         "lookup lines --keys lines -o ranks --lines",
         "lookup lines --keys lines -o found --lines --values",
     ] {

@@ -658,7 +658,9 @@ fn lines_and_views_are_looked_up_and_what_is_found_may_be_written() {
     let told = run("lookup words.view --keys keys.txt -o of-view.npy --json").ok();
     assert_eq!(told.event("summary")["records"], keys.len());
     assert!(place.read("of-view.npy").ends_with(&place.read("left.bin")));
-    run("lookup words.view --keys keys.txt --values -o x").fails(2, &["ranks alone"], "view cat");
+    let found = run("lookup words.view --keys keys.txt --values -o -").ok();
+    assert_eq!(found.text(), wanted);
+    run("lookup words.view --keys keys.txt --values -o x.npy").fails(2, &["NumPy"], "name");
     run("lookup words.view --keys keys.txt -o x --type u64").fails(2, &["--type"], "view");
     run("lookup --lines sorted.txt --keys keys.txt -o x --index i").fails(2, &["--index"], "view");
     place.write(
@@ -682,5 +684,13 @@ fn lines_and_views_are_looked_up_and_what_is_found_may_be_written() {
         place.read("found.bin"),
         [&records[21..24], &records[0..3]].concat().concat()
     );
-    assert!(!place.path("x").exists());
+    // Of a view of several runs, too, and as an array.
+    run("view build r.bin -o r.view --record 8 --key 4:4:u32").ok();
+    place.write("more.bin", &[records[22], records[4]].concat());
+    run("view append r.view more.bin").ok();
+    run("lookup r.view --keys wanted.bin --values -o of-view.bin").ok();
+    let twice = [21, 22, 22, 23, 0, 1, 2].map(|at: usize| records[at]);
+    assert_eq!(place.read("of-view.bin"), twice.concat());
+    run("lookup r.view --keys wanted.bin --values -o x.csv").fails(2, &[".csv"], ".bin");
+    assert!(!place.path("x").exists() && !place.path("x.npy").exists());
 }

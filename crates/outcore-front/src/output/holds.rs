@@ -39,7 +39,7 @@ impl Holds {
     ///
     /// # Errors
     /// Usage.
-    pub(crate) fn check_name(self, name: &Path) -> Result<()> {
+    pub fn check_name(self, name: &Path) -> Result<()> {
         let end = name.extension().and_then(|end| end.to_str()).unwrap_or("");
         let refuse = |cause: String, hint: &str| {
             Err(Error::usage(CREATE, cause)

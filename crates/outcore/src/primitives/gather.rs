@@ -1,8 +1,8 @@
 //! Elements by position: `gather`, the random reader's use by all threads.
 //!
 //! Contract: the result has the elements at the wanted positions, in the order in which they were
-//! asked for; or each is visited as it arrives ([`gather_each`]). How they are read is [`crate::read::gather`]'s. Positions beyond the memory
-//! are gathered chunk by chunk.
+//! asked for; or each is visited as it arrives ([`gather_each`]). How they are read is
+//! [`crate::read::gather`]'s. Positions beyond the memory are gathered chunk by chunk.
 //!
 //! Bounds: I/O is at most a block a position; memory is the result, some 80 bytes a position of a
 //! chunk and the reads in flight.
@@ -11,8 +11,10 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::batch::{Batch, Leaf, Sequence, Yield};
+use super::pass::{Demand, Pass};
+use super::pieces::Lanes;
 use super::producer::{Emit, Produced, Producer};
-use super::reduce::fold_grains;
+use super::reduce::fold_open_pass;
 use super::summary::Summary;
 use crate::ends::Input;
 use crate::ends::{Forecast, PhasePlan, Phases, check_unchanged, open_inputs};
@@ -222,14 +224,24 @@ where
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(reservation);
-        Ok(items)
+        Ok(vec![items])
     };
-    let combine = |mut a: Vec<S::Item>, b: Vec<S::Item>| {
+    let combine = |mut a: Vec<Vec<S::Item>>, b: Vec<Vec<S::Item>>| {
         a.extend(b);
         a
     };
-    let (items, _) = fold_grains(job, &leaves, 0, || (), grain, &combine)?;
-    Ok(items.unwrap_or_default())
+    // How many there will be is not known, so half of the memory is kept from the reads.
+    let for_items = job
+        .budget
+        .reserve("room for items", job.budget.free_bytes() / 2)?;
+    let pass = Pass::open(job, &leaves, Lanes::Drives, Demand::default())?;
+    drop(for_items);
+    let (found, _) = fold_open_pass(pass, || (), grain, &combine)?;
+    let grains = found.unwrap_or_default();
+    let mut items = Vec::with_capacity(grains.iter().map(Vec::len).sum());
+    // Each grain is freed as soon as it is copied.
+    grains.into_iter().for_each(|grain| items.extend(grain));
+    Ok(items)
 }
 
 /// Items that are in memory, to be written.

@@ -364,6 +364,16 @@ pub(crate) fn fold_grains<R: Send, T>(
         ..Demand::default()
     };
     let pass = Pass::open(job, leaves, Lanes::Drives, demand)?;
+    fold_open_pass(pass, space, grain, combine)
+}
+
+/// The same on a pass that was opened for it.
+pub(crate) fn fold_open_pass<R: Send, T>(
+    pass: Pass<'_>,
+    space: impl Fn() -> T + Sync,
+    grain: impl Fn(&mut T, Batch<'_>) -> Result<R> + Sync,
+    combine: &(impl Fn(R, R) -> R + Sync),
+) -> Result<(Option<R>, Summary)> {
     pass.begin_phase("reduce", Forecast::NOTHING);
     let found = fold_pass(&pass, space, grain, combine)?;
     let found = shield(|| Ok(found.finish(combine)))?;

@@ -7,7 +7,7 @@
 //! That read also checks that the lines ascend.
 //!
 //! Bounds: at most one block of each run a key (two where keys are longer than the index tells), each once for all keys that are looked
-//! for at the same time; all with as many reads in flight as there are slots. Memory: 96 bytes a key and run and 240 bytes
+//! for at the same time; all with as many reads in flight as there are slots. Memory: 112 bytes a key and run and 240 bytes
 //! a key of those, 40 bytes a key of all, and the slots.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::SortedView;
 use super::fetch::{Fetcher, PIECES, slot_bytes};
 use super::index::{Index, Indexer};
 use super::run_set::{Run, RunSet};
-use super::select::Selector;
+use super::select::{Cut, Selector};
 use super::shape::{Shape, block_units};
 use super::types::{LineType, ViewOrder, ViewType};
 use crate::ends::{Forecast, Phase, PhasePlan, Phases};
@@ -38,7 +38,7 @@ const KEY_BYTES: u64 = 240;
 /// Memory of a key for as long as all are looked for: its place, its rank twice, its bytes' place for a thread.
 const RANK_BYTES: u64 = 40;
 /// Memory of a search of a key in a run.
-const SEARCH_BYTES: u64 = 96;
+const SEARCH_BYTES: u64 = 112;
 /// Blocks in flight a thread, at most.
 const WINDOW_MAX: u64 = 64;
 /// Fewer keys are not split for the sake of more threads.
@@ -56,23 +56,37 @@ impl SortedView {
     /// # Errors
     /// [`Kind::Usage`] for what has no key, [`Kind::Memory`] where not even some keys fit; what reading fails with.
     pub fn lookup(&self, keys: &[&[u8]], counts_equal: bool) -> Result<(Vec<u64>, Phase)> {
+        let rank =
+            |cuts: &[Cut], ranks: &mut [u64]| ranks[0] = cuts.iter().map(|cut| cut.rank).sum();
+        self.search(keys, counts_equal, (1, rank))
+    }
+
+    /// `width` numbers for each of `keys`, which `tell` makes of its cuts in all runs.
+    pub(super) fn search(
+        &self,
+        keys: &[&[u8]],
+        counts_equal: bool,
+        (width, tell): (usize, impl Fn(&[Cut], &mut [u64]) + Sync),
+    ) -> Result<(Vec<u64>, Phase)> {
         let mut phases = Phases::start_on(&self.set.volume);
         let shape = &self.set.shape;
         keys.iter().try_for_each(|key| shape.check_key(key))?;
+        let told_bytes = RANK_BYTES + (width as u64 - 1) * 2 * size_of::<u64>() as u64;
         let _held = self
             .job
             .budget
-            .reserve("keys and their ranks", keys.len() as u64 * RANK_BYTES)?;
+            .reserve("keys and their ranks", keys.len() as u64 * told_bytes)?;
         let mut places: Vec<u32> = (0..keys.len() as u32).collect();
         places.sort_unstable_by(|a, b| shape.compare_keys(keys[*a as usize], keys[*b as usize]));
-        let runs = self.set.runs.len() as u64;
+        let runs = self.set.runs.len();
+        let each_bytes = KEY_BYTES + runs as u64 * SEARCH_BYTES;
         let group = ThreadGroup::new(&self.job, (keys.len() / KEYS_MIN) as u64);
         let share_bytes = self.reader_bytes(group.threads());
         let slot_bytes = slot_bytes(&self.set, 1);
         let slots = (share_bytes / 2 / slot_bytes as u64).clamp(1, WINDOW_MAX) as usize;
         let left_bytes = share_bytes.saturating_sub((slots * slot_bytes) as u64);
         // Half of what is left is for blocks that no slot holds.
-        let at_once = (left_bytes / 2 / (KEY_BYTES + runs * SEARCH_BYTES)) as usize;
+        let at_once = (left_bytes / 2 / each_bytes) as usize;
         if at_once == 0 {
             let cause = format!("{share_bytes} bytes are left for each thread");
             return Err(Error::new(Kind::Memory, LOOKUP, cause)
@@ -83,7 +97,7 @@ impl SortedView {
         self.job.control.begin_phase(PHASE, keys.len() as u64);
         let stretches = Mutex::new(places.chunks(stretch));
         let found = group.run_for_all(|_| {
-            let held_bytes = stretch as u64 * (KEY_BYTES + runs * SEARCH_BYTES);
+            let held_bytes = stretch as u64 * each_bytes;
             let _held = self.job.budget.reserve(LOOKUP, held_bytes)?;
             let pool = Pool::new(&self.job.budget, PIECES, slot_bytes, slots)?;
             let mut fetcher = Fetcher::new(&self.job, Arc::clone(&self.set), pool)?;
@@ -99,18 +113,23 @@ impl SortedView {
                 };
                 let here: Vec<&[u8]> = places.iter().map(|at| keys[*at as usize]).collect();
                 let mut selector = Selector::new(&self.set, &mut fetcher)?;
-                found.push((places, selector.ranks_of_keys(&here, counts_equal)?));
+                let cuts = selector.cuts_at_keys(&here, counts_equal)?;
+                let mut told = vec![0; places.len() * width];
+                for (key, told) in told.chunks_exact_mut(width).enumerate() {
+                    tell(&cuts[key * runs..(key + 1) * runs], told);
+                }
+                found.push((places, told));
                 self.job.control.advance(places.len() as u64);
             }
         })?;
-        let mut ranks = vec![0; keys.len()];
-        for (places, found) in found.into_iter().flatten() {
-            for (place, rank) in places.iter().zip(found) {
-                ranks[*place as usize] = rank;
+        let mut all = vec![0; keys.len() * width];
+        for (places, told) in found.into_iter().flatten() {
+            for (place, told) in places.iter().zip(told.chunks_exact(width)) {
+                all[*place as usize * width..][..width].copy_from_slice(told);
             }
         }
         let phase = phases.end(PHASE, &self.set.volume).clone();
-        let blocks = (keys.len() as u64 * runs).min(
+        let blocks = (keys.len() as u64 * runs as u64).min(
             self.set
                 .runs
                 .iter()
@@ -122,7 +141,7 @@ impl SortedView {
         let moves = (Forecast::AtMost(bytes), Forecast::NOTHING);
         let plan = PhasePlan::of_drives(PHASE, moves, blocks as f64, on);
         Ok((
-            ranks,
+            all,
             Phase {
                 predicted: Some(plan),
                 ..phase

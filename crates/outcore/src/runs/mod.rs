@@ -39,6 +39,7 @@ mod sort_lines;
 mod sort_run;
 mod sorting;
 mod types;
+mod values;
 mod verify;
 mod view_dir;
 
@@ -248,7 +249,7 @@ impl SortedView {
     /// The same with the memory of `job`.
     fn reader_of(&self, job: &Job, memory_bytes: u64) -> Result<ViewReader> {
         let mut reader = ViewReader::new(job, Arc::clone(&self.set), memory_bytes)?;
-        reader.other_end = self.what().lines().and_then(LineType::other_end);
+        reader.ends_as_in_file = true;
         Ok(reader)
     }
 
@@ -318,8 +319,8 @@ pub struct ViewReader {
     /// A record of which a part was asked for, and its rank.
     part: Vec<u8>,
     part_rank: Option<u64>,
-    /// What ends lines in place of their terminator.
-    other_end: Option<u8>,
+    /// Whether lines end as in the sorted file, not as in runs.
+    ends_as_in_file: bool,
 }
 
 /// The least memory of a reader.
@@ -371,7 +372,7 @@ impl ViewReader {
             since_seek: 0,
             part: Vec::new(),
             part_rank: None,
-            other_end: None,
+            ends_as_in_file: false,
         })
     }
 
@@ -488,10 +489,8 @@ impl ViewReader {
         let len_bytes = units as usize * unit_bytes;
         self.next = None;
         self.merge.read(&mut self.fetcher, &mut out[..len_bytes])?;
-        if let (Some(end), Some(lines)) = (self.other_end, self.set.shape.what.lines()) {
-            let ends = out[..len_bytes].iter_mut();
-            ends.filter(|byte| **byte == lines.terminator)
-                .for_each(|byte| *byte = end);
+        if let (true, Some(lines)) = (self.ends_as_in_file, self.set.shape.what.lines()) {
+            lines.end_as_in_file(&mut out[..len_bytes]);
         }
         self.next = Some(next + units);
         self.since_seek += units;

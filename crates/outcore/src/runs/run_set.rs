@@ -102,6 +102,11 @@ impl RunSet {
         longest.unwrap_or(0).max(self.shape.block_bytes())
     }
 
+    /// The block in which the record begins that holds a unit.
+    pub(crate) fn block_with(&self, run: usize, unit: u64) -> u64 {
+        self.block_behind(run, unit + 1).saturating_sub(1)
+    }
+
     /// `blocks` blocks of a run from `first_block` on, or those that are left of it.
     pub(crate) fn stretch(&self, run: usize, first_block: u64, blocks: u64) -> Stretch {
         let (shape, facts) = (&self.shape, &self.runs[run]);

@@ -168,6 +168,15 @@ impl Pivot for KeyPivot<'_> {
     }
 }
 
+/// A border between two records of a run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Cut {
+    /// The unit at which the one behind it begins.
+    pub(super) unit: u64,
+    /// Records in front of it.
+    pub(super) rank: u64,
+}
+
 /// A key that is looked for in a run, and between which units its place is.
 struct Search {
     key: u32,
@@ -287,15 +296,16 @@ impl<'a> Selector<'a> {
         Ok(RankSplit::at(if below == 0 { lo } else { hi }))
     }
 
-    /// How many records of all runs come before each of `keys`, or do not come after it if equal ones count. Each round reads the blocks
-    /// that all keys wait for, with as many reads in flight as there are slots; the keys of a block are looked at while it is here.
-    pub(super) fn ranks_of_keys(&mut self, keys: &[&[u8]], counts_equal: bool) -> Result<Vec<u64>> {
+    /// Where in each run the first record is that is not before each of `keys`, or comes after it if equal ones count: all runs of a
+    /// key, then those of the next. Each round reads the blocks that all keys wait for, with as many reads in flight as there
+    /// are slots; the keys of a block are looked at while it is here.
+    pub(super) fn cuts_at_keys(&mut self, keys: &[&[u8]], counts_equal: bool) -> Result<Vec<Cut>> {
         let set = Arc::clone(&self.set);
         let pivots = keys
             .iter()
             .map(|key| KeyPivot::new(&set.shape, key, counts_equal));
         let pivots: Vec<KeyPivot<'_>> = pivots.collect();
-        let mut ranks = vec![0; keys.len()];
+        let mut cuts = vec![Cut::default(); keys.len() * set.runs.len()];
         let mut open = Vec::new();
         for (key, pivot) in (0..).zip(&pivots) {
             for (run, facts) in (0..).zip(&set.runs) {
@@ -305,7 +315,7 @@ impl<'a> Selector<'a> {
                     bounds: (0, facts.units),
                     block: 0,
                 };
-                if !self.advance(pivot, &mut search, &mut ranks)? {
+                if !self.advance(pivot, &mut search, &mut cuts)? {
                     open.push(search);
                 }
             }
@@ -343,7 +353,7 @@ impl<'a> Selector<'a> {
                     for search in here.take_while(|search| place(search) == (run, block)) {
                         let mut search = Search { ..*search };
                         let pivot = &pivots[search.key as usize];
-                        if !self.advance(pivot, &mut search, &mut ranks)? {
+                        if !self.advance(pivot, &mut search, &mut cuts)? {
                             still_open.push(search);
                         }
                     }
@@ -353,18 +363,22 @@ impl<'a> Selector<'a> {
             }
             open = still_open;
         }
-        Ok(ranks)
+        Ok(cuts)
     }
 
-    /// Looks for a key in a run as far as the blocks allow that are here; true, with the rank counted, if its place is found.
-    fn advance(&self, pivot: &dyn Pivot, search: &mut Search, ranks: &mut [u64]) -> Result<bool> {
+    /// Looks for a key in a run as far as the blocks allow that are here; true, with the cut kept, if it is found.
+    fn advance(&self, pivot: &dyn Pivot, search: &mut Search, cuts: &mut [Cut]) -> Result<bool> {
         let run = search.run as usize;
         let missing = match self.narrow(pivot, run, &mut search.bounds)? {
             Some(block) => Err(block),
             None => self.count_in(Measure::Records, run, search.bounds.0),
         };
         match missing {
-            Ok(count) => ranks[search.key as usize] += count,
+            Ok(rank) => {
+                let place = search.key as usize * self.set.runs.len() + run;
+                let unit = search.bounds.0;
+                cuts[place] = Cut { unit, rank };
+            }
             Err(block) => search.block = block,
         }
         Ok(missing.is_ok())
@@ -563,12 +577,7 @@ impl<'a> Selector<'a> {
 
     /// The record that holds a unit, if its block is here, with the units where it begins and ends.
     fn found(&self, run: usize, unit: u64) -> Option<((u64, u64), &[u8])> {
-        self.found_in(run, self.block_with(run, unit), unit)
-    }
-
-    /// The block in which the record begins that holds a unit.
-    fn block_with(&self, run: usize, unit: u64) -> u64 {
-        self.set.block_behind(run, unit + 1).saturating_sub(1)
+        self.found_in(run, self.set.block_with(run, unit), unit)
     }
 
     fn found_in(&self, run: usize, block: u64, unit: u64) -> Option<((u64, u64), &[u8])> {
@@ -604,7 +613,7 @@ impl<'a> Selector<'a> {
 
     /// The record of a run that holds a unit.
     fn record(&mut self, run: usize, unit: u64) -> Result<Found> {
-        let block = self.block_with(run, unit);
+        let block = self.set.block_with(run, unit);
         self.block(run, block)?;
         let found = self.found_in(run, block, unit);
         let ((from, to), record) = found.ok_or_else(no_block)?;

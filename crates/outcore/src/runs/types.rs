@@ -65,6 +65,14 @@ impl LineType {
     pub fn other_end(&self) -> Option<u8> {
         (self.file_terminator != self.terminator).then_some(self.file_terminator)
     }
+
+    /// Ends lines that were read from runs as the sorted file ends them.
+    pub(super) fn end_as_in_file(&self, lines: &mut [u8]) {
+        if let Some(end) = self.other_end() {
+            let ends = lines.iter_mut().filter(|byte| **byte == self.terminator);
+            ends.for_each(|byte| *byte = end);
+        }
+    }
 }
 
 /// What can be said of an order of lines or rows in general.

@@ -173,6 +173,50 @@ fn gaussian_numbers_and_clusters_have_the_deviations_they_must() {
 }
 
 #[test]
+fn gaussian_integers_fill_the_range_of_their_type() {
+    for (text, middle, deviation) in [
+        ("u8", 128.0, 32.0),
+        ("i8", 0.0, 32.0),
+        ("u16", 32768.0, 8192.0),
+    ] {
+        let bytes = make(text, "normal", 3).unwrap();
+        let number = |bytes: &[u8]| match bytes {
+            [byte] if text == "i8" => f64::from(*byte as i8),
+            [byte] => f64::from(*byte),
+            bytes => f64::from(u16::from_le_bytes([bytes[0], bytes[1]])),
+        };
+        let step = bytes.len() / COUNT;
+        let values: Vec<f64> = bytes.chunks(step).map(number).collect();
+        let off = mean(values.iter().map(|value| value - middle)) / deviation;
+        assert!(off.abs() < 0.1, "{text}: {off}");
+        let square = mean(
+            values
+                .iter()
+                .map(|value| ((value - middle) / deviation).powi(2)),
+        );
+        assert!((square - 1.0).abs() < 0.1, "{text}: {square}");
+    }
+    // Rows around two centres differ by less than rows of different ones.
+    let bytes = make("i8x16", "clusters:2", 3).unwrap();
+    let rows: Vec<&[u8]> = bytes.chunks(16).collect();
+    let far = |one: &[u8], other: &[u8]| -> i32 {
+        let each = one.iter().zip(other);
+        each.map(|(a, b)| (i32::from(*a as i8) - i32::from(*b as i8)).pow(2))
+            .sum()
+    };
+    let near = rows
+        .iter()
+        .filter(|row| far(rows[0], row) < 16 * 64 * 6)
+        .count();
+    assert!(near > COUNT / 3 && near < COUNT * 2 / 3, "{near}");
+    for text in ["u64", "i64", "16/0:8:bytes"] {
+        assert!(make(text, "normal", 1).is_err(), "{text}");
+        assert!(make(text, "clusters:4", 1).is_err(), "{text}");
+    }
+    assert!(make("u8x4", "clusters:0", 1).is_err());
+}
+
+#[test]
 fn floats_are_finite_and_both_signs_occur() {
     assert!(f64s("uniform").iter().all(|value| value.is_finite()));
     assert!(f64s("uniform").iter().any(|value| *value < 0.0));
@@ -255,7 +299,7 @@ fn impossible_parameters_are_refused() {
         ("u64", "gauss"),
         ("u64", "normal"),
         ("f64", "clusters:0"),
-        ("u32", "clusters:3"),
+        ("u64", "clusters:3"),
         ("u64", "uniform:x"),
         ("u64", "equal:1"),
     ] {

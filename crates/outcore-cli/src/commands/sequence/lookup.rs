@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use outcore::dataset::{ItemType, Summary as Done};
 use outcore::job::Job;
-use outcore::key::RecordFormat;
+use outcore::key::{NpyHeader, RecordFormat};
 use outcore::primitives::gather::InMemory;
 use outcore::primitives::write::produce;
 use outcore::primitives::{Side, collect, read};
@@ -16,7 +16,7 @@ use outcore::runs::{LineType, SortedView};
 use outcore::{Error, Input, Kind, Output, Phase, Result};
 use outcore_front::content::Content;
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
-use outcore_front::output::{self, Holds};
+use outcore_front::output::{self, Consent, Holds, Target};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::view;
 use outcore_io::memory::Reservation;
@@ -117,6 +117,12 @@ fn and_written(done: Done, written: Done) -> Done {
     }
 }
 
+/// What was written, after these phases.
+fn after(mut phases: Vec<Phase>, written: Done) -> Done {
+    phases.extend(written.phases.iter().cloned());
+    Done { phases, ..written }
+}
+
 /// Fails unless the records between these ranks fit into the memory with their places.
 fn check_fit(job: &Job, (ranks, ends): (&[u64], &[u64]), record_bytes: usize) -> Result<()> {
     let count: u64 = ranks.iter().zip(ends).map(|(from, to)| to - from).sum();
@@ -159,7 +165,14 @@ fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Result<u8> {
         }
     }
     let name = context.files.output(&args.output.output, force)?;
-    let holds = match args.values {
+    // What a view holds is known when it is open; until then its output's name says it.
+    let is_array = is_view
+        && args
+            .output
+            .output
+            .extension()
+            .is_some_and(|end| end == "npy");
+    let holds = match args.values && !is_array {
         true => Holds::Lines,
         false => Holds::Records,
     };
@@ -175,10 +188,7 @@ fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Result<u8> {
     let place = &args.input.inputs[0];
     let resources = resources.measuring(args.input.explain);
     let job = resources.job_at(Vec::new(), parent_of(place));
-    let end = match args.zero_terminated {
-        true => 0,
-        false => NEWLINE,
-    };
+    let end = if args.zero_terminated { 0 } else { NEWLINE };
     let keys = std::slice::from_ref(&args.keys);
     let keys = inputs::open_files(keys, &context.files)?;
     context.reporter.event(
@@ -191,38 +201,33 @@ fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Result<u8> {
             "threads": job.options.threads,
         }),
     );
-    let header = match args.values {
-        true => None,
-        false => {
-            let rank = ItemType::from(RecordFormat::parse_type("u64")?);
-            output::header_for(&target, &[], &rank)?
-        }
+    let opened = match is_view {
+        true => Some(refuse_table(view::open(&job, place)?)?),
+        false => None,
     };
+    let header = header_for(args, (&name, &target), opened.as_ref())?;
     let to = target.to_sort(header, |path| pipe::open(path, &job.control))?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let found = watch(reporter, interrupt, &job.control, &[], || {
-        let view = match is_view {
-            true => refuse_table(view::open(&job, place)?)?,
-            false => SortedView::of_sorted_lines(&job, place, &LineType::of_bytes(end))?,
+        let view = match opened {
+            Some(view) => view,
+            None => SortedView::of_sorted_lines(&job, place, &LineType::of_bytes(end))?,
         };
         let asked = Asked::read(&job, (&args.keys, &keys), &view)?;
-        let before_bytes = view.traffic_bytes().0;
         let keys = asked.keys();
-        let (ranks, phase) = view.lookup(&keys, side_of(args) == Side::Right)?;
-        let written = match args.values {
-            false => write_found(&job, &ranks, &to, force, Done::default())?,
-            true => write_lines(&job, &view, (&keys, &ranks, end), (&to, force))?,
+        let written = match (args.values, is_view) {
+            (true, true) => write_values(&job, &view, &keys, (&to, force))?,
+            (true, false) => write_lines(&job, &view, (&keys, end), (&to, force))?,
+            (false, _) => write_ranks(&job, &view, (&keys, side_of(args)), (&to, force))?,
         };
-        Ok((view.len(), ranks.len(), before_bytes, phase, written))
+        Ok((view.len(), keys.len(), view.traffic_bytes().0, written))
     });
-    let (records, count, indexed_bytes, phase, written) = match found {
+    let (records, count, read_bytes, written) = match found {
         Ok(found) => found,
         Err(error) if pipe::is_closed(&target, &error) => return Ok(CLOSED_PIPE),
         Err(error) => return Err(inputs::explain(&sources, error)),
     };
-    let read_bytes = indexed_bytes + phase.read_bytes;
-    let mut phases: Vec<Phase> = vec![phase];
-    phases.extend(written.phases);
+    let phases = written.phases;
     let summary = Summary {
         records: count as u64,
         seconds: started.elapsed().as_secs_f64(),
@@ -239,6 +244,29 @@ fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Result<u8> {
     tell(context, &summary, &units::counted(records, noun));
     context.reporter.phases(&phases, args.input.explain);
     Ok(0)
+}
+
+/// The header of what is written of a view that is open, or of lines. Fails where the name of the output promises something else.
+fn header_for(
+    args: &LookupArgs,
+    (name, target): (&Path, &Target),
+    view: Option<&SortedView>,
+) -> Result<Option<NpyHeader>> {
+    let made = match (args.values, view.map(SortedView::format)) {
+        (false, _) => Some(RecordFormat::parse_type("u64")?),
+        (true, format) => format.flatten().cloned(),
+    };
+    let holds = made.as_ref().map_or(Holds::Lines, |_| Holds::Records);
+    holds.check_name(name)?;
+    let consent = Consent {
+        force: args.input.force,
+        ..Consent::default()
+    };
+    output::check_terminal(target, holds, consent)?;
+    match made {
+        Some(format) => output::header_for(target, &[], &ItemType::from(format)),
+        None => Ok(None),
+    }
 }
 
 /// Says what was looked up.
@@ -280,10 +308,6 @@ fn check(args: &LookupArgs, is_view: bool) -> Result<()> {
         _ => return refused("several files of lines", "name one sorted file"),
     }
     match is_view {
-        true if args.values => refused(
-            "a view gives ranks alone",
-            "read records by rank with `outcore view cat --range`",
-        ),
         true if args.lines || args.zero_terminated => refused(
             "a view says itself whether it holds lines",
             "leave --lines and -z out",
@@ -381,14 +405,45 @@ fn hold(job: &Job, path: &Path, (bytes, count): (usize, u64)) -> Result<Reservat
     })
 }
 
+/// Writes the ranks of keys.
+fn write_ranks(
+    job: &Job,
+    view: &SortedView,
+    (keys, side): (&[&[u8]], Side),
+    (output, force): (&Output, bool),
+) -> Result<Done> {
+    let (ranks, phase) = view.lookup(keys, side == Side::Right)?;
+    let written = write_found(job, &ranks, output, force, Done::default())?;
+    Ok(after(vec![phase], written))
+}
+
+/// Writes the records or lines of a view that are equal to keys.
+fn write_values(
+    job: &Job,
+    view: &SortedView,
+    keys: &[&[u8]],
+    (output, force): (&Output, bool),
+) -> Result<Done> {
+    let (bytes, phases) = view.values(keys)?;
+    let _held = job
+        .budget
+        .reserve("records that were found", bytes.len() as u64)?;
+    let found = InMemory {
+        bytes: &bytes,
+        item_bytes: view.unit_bytes(),
+    };
+    Ok(after(phases, produce(job, &found, output, force)?))
+}
+
 /// Writes the lines that are equal to keys, as often as the file has them: in the order of bytes they are the keys.
 fn write_lines(
     job: &Job,
     view: &SortedView,
-    (keys, ranks, end): (&[&[u8]], &[u64], u8),
+    (keys, end): (&[&[u8]], u8),
     (output, force): (&Output, bool),
 ) -> Result<Done> {
-    let (ends, phase) = view.lookup(keys, true)?;
+    let (ranks, first) = view.lookup(keys, false)?;
+    let (ends, second) = view.lookup(keys, true)?;
     let count = |(from, to): (&u64, &u64)| to.saturating_sub(*from);
     let each = || keys.iter().zip(ranks.iter().zip(&ends).map(count));
     let found_bytes: u64 = each()
@@ -407,9 +462,7 @@ fn write_lines(
         item_bytes: 1,
     };
     let written = produce(job, &found, output, force)?;
-    let mut phases = vec![phase];
-    phases.extend(written.phases.iter().cloned());
-    Ok(Done { phases, ..written })
+    Ok(after(vec![first, second], written))
 }
 
 /// The keys in a file of records of `format`.

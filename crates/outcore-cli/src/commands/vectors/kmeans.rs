@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use outcore::{Error, Result};
+use outcore::{Error, Kind, Result};
 use outcore_front::output::is_same_place;
 use outcore_io::units;
 use outcore_store::dataset::Named;
@@ -62,7 +62,7 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
     if let Some(path) = &args.checkpoint {
         check_checkpoint(context, path, &[&read[..], &written[..]].concat())?;
     }
-    let (found, read_bytes) = run.watch(|job| {
+    let found = run.watch(|job| {
         let mut found = kmeans::kmeans(job, &base, &options)?;
         let mut read_bytes = found.read_bytes;
         let centroids = ResultFile {
@@ -83,7 +83,8 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
         }
         kmeans::remove_checkpoint(job, &options)?;
         Ok((found, read_bytes))
-    })?;
+    });
+    let (found, read_bytes) = found.map_err(|error| tell_checkpoint(args, error))?;
     let passes = found.passes + u32::from(args.labels.is_some());
     let summary = run.summary(base.rows, read_bytes, passes, &found.phases);
     let seconds = summary.seconds;
@@ -145,6 +146,17 @@ fn check_checkpoint(context: &Context, path: &Path, others: &[&Path]) -> Result<
                 .path(path)
                 .hint("name another file with --checkpoint"),
         ),
+    }
+}
+
+/// Says of an interrupted run what it has left, and how it goes on.
+fn tell_checkpoint(args: &KmeansArgs, error: Error) -> Error {
+    match &args.checkpoint {
+        Some(path) if error.kind() == Kind::Interrupted && path.exists() => error.hint(format!(
+            "the checkpoint {} is left; run the same command again to go on from it",
+            path.display()
+        )),
+        _ => error,
     }
 }
 

@@ -340,6 +340,13 @@ proptest! {
                 prop_assert_eq!(rank, lines.iter().take_while(is_before).count() as u64);
             }
         }
+        let (found, _) = view.values(&keys).unwrap();
+        let equal = keys.iter().flat_map(|wanted| {
+            let is_equal = |line: &&Vec<u8>| key(line) == key(wanted);
+            lines.iter().filter(is_equal)
+        });
+        let equal: Vec<Vec<u8>> = equal.cloned().collect();
+        prop_assert!(found == case.text_of(&equal), "values");
         for (at, len) in reads {
             let at = at.index(sorted.len() + 10);
             let mut out = vec![0; len];

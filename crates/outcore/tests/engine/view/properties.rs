@@ -148,6 +148,14 @@ proptest! {
                     prop_assert_eq!(rank, naive, "{:?}", counts_equal);
                 }
             }
+            let (found, _) = view.values(&keys).unwrap();
+            let equal = keys.iter().flat_map(|key| {
+                let is_equal = |record: &&[u8]| {
+                    compare_keys(record, key, &case.format, case.order.descending).is_eq()
+                };
+                sorted.chunks(record_bytes).filter(is_equal)
+            });
+            prop_assert!(found == equal.collect::<Vec<_>>().concat(), "values");
         }
         let device = HostMerge { view: &view, memory_bytes: view.reader_bytes(1) };
         let mut stream = device.open(&view.about()).unwrap();
