@@ -398,6 +398,7 @@ pub fn top(values: &Values, count: usize) -> Vec<(usize, Value)> {
         };
         order.then(a.cmp(b))
     };
+    let count = count.min(values.len());
     let mut best: Vec<usize> = Vec::with_capacity(2 * count + 1);
     for vertex in 0..values.len() {
         best.push(vertex);

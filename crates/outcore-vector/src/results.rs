@@ -72,13 +72,13 @@ pub fn check_name(path: &Path, array: Array<'_>) -> Result<Element> {
     let element = array.element(path);
     let is_fitting = match array {
         Array::Ids(_) | Array::Labels(_) => element.is_id(),
-        Array::Floats { .. } => !element.is_id(),
+        Array::Floats { .. } => element.is_float(),
     };
     if !is_fitting {
         let cause = format!("a file of this name holds {}", element.name());
         return Err(Error::usage("create output", cause)
             .path(path)
-            .hint("for ids use .ibin, .ivecs or .npy; for distances .fbin, .fvecs or .npy"));
+            .hint("for ids and labels use .ibin, .ivecs or .npy; for distances and centroids .fbin, .fvecs or .npy"));
     }
     Ok(element)
 }

@@ -409,9 +409,9 @@ impl FormatArgs {
             );
         }
         if !self.by.is_empty() && !self.csv && !self.jsonl {
-            return Err(
-                Error::usage(READ, "--by without --csv or --jsonl").hint("say what the input is")
-            );
+            return Err(Error::usage(READ, "--by without --csv or --jsonl").hint(
+                "say what the input is; a table is read from a file, not from standard input",
+            ));
         }
         Ok(())
     }

@@ -541,7 +541,7 @@ pub(crate) struct PartitionArgs {
     mut_arg("conditions", |arg| arg.hide(true))
 )]
 pub(crate) struct LookupArgs {
-    /// File of keys, of the same type
+    /// File of keys, of the same type: whole records of which the keys count, or whole lines (of CSV with the header or without)
     #[arg(id = "wanted", long = "keys", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) keys: PathBuf,
     /// For keys that exist: the rank of the first such record, or the rank after the last

@@ -224,7 +224,7 @@ pub(crate) struct KnnArgs {
     /// Neighbours of each query
     #[arg(short, value_name = "K", value_parser = parse_count, default_value = "10")]
     pub(crate) k: u64,
-    /// Find all vectors within this distance instead: for ip, with at least this inner product. -o
+    /// Find all vectors within this distance instead, which for l2 is squared: for ip, with at least this inner product. -o
     /// gets the rows of all queries one after another, by row; --limits says where each query's begin
     #[arg(
         long,
@@ -341,7 +341,7 @@ pub(crate) struct KmeansArgs {
     #[arg(long)]
     pub(crate) spherical: bool,
     /// Keep the centroids of each iteration in FILE, and go on from there if it is there: the same command again after a run that was
-    /// stopped. The result is that of a run that was not. FILE goes when the run is done
+    /// stopped. The result is that of a run that was not. FILE goes when the run is done. Not with --batch or --runs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["batch", "runs"])]
     pub(crate) checkpoint: Option<PathBuf>,
     /// Type of raw numbers, such as f32x768

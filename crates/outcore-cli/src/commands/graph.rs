@@ -125,6 +125,11 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
     refuse_stdout(&args.output, "a graph is a directory")?;
     let output = context.files.output(&args.output, args.force)?;
     let dir = absolute(&output);
+    for input in &args.inputs {
+        refuse_inside(input, &dir).map_err(|error| {
+            error.hint("name another output: the files of a graph are replaced as a whole")
+        })?;
+    }
     let files: Vec<PathBuf> = match is_table {
         true => args.inputs.clone(),
         false => sources.iter().map(|source| source.path.clone()).collect(),
@@ -385,11 +390,16 @@ enum Destination {
 }
 
 impl Destination {
-    /// The one that is called `name`; lines if they go to standard output `by_name`.
+    /// The one that is called `name`, made of the graph `graph`; lines if they go to standard output `by_name`.
     ///
     /// # Errors
-    /// Usage for a file that exists, unless it may be replaced, and for numbers to a terminal; what datasets fail with.
-    fn named(context: &Context, name: &Path, (force, by_name): (bool, bool)) -> Result<Self> {
+    /// Usage for a file of the graph, for one that exists, unless it may be replaced, and for numbers to a terminal; what
+    /// datasets fail with.
+    fn named(
+        context: &Context,
+        (name, graph): (&Path, &Path),
+        (force, by_name): (bool, bool),
+    ) -> Result<Self> {
         if is_stdout(name) {
             let holds = match by_name {
                 true => Holds::Lines,
@@ -403,6 +413,7 @@ impl Destination {
             return Ok(Destination::Stdout);
         }
         let path = context.files.output(name, force)?;
+        refuse_inside(&path, graph)?;
         check_new(&path, force)?;
         Ok(Destination::File(path.into_owned()))
     }
@@ -421,6 +432,20 @@ impl Destination {
             Destination::File(path) => Output::from(path.as_path()),
             Destination::Stdout => Output::Pipe(Mutex::new(pipe::open(None, &job.control)?)),
         })
+    }
+}
+
+/// Fails for a file in the directory of a graph.
+fn refuse_inside(path: &Path, graph: &Path) -> Result<()> {
+    let dir = parent_of(path).canonicalize();
+    match (dir, graph.canonicalize()) {
+        (Ok(dir), Ok(graph)) if graph.is_dir() && dir.starts_with(&graph) => Err(Error::usage(
+            "create output",
+            "it is in the directory of the graph",
+        )
+        .path(path)
+        .hint("name a file in another directory")),
+        _ => Ok(()),
     }
 }
 

@@ -499,3 +499,29 @@ fn components_that_are_looked_at_have_to_fit_before_anything_is_read() {
     run(&place, "graph cc g.graph -o all.npy").ok();
     assert!(place.read("o.npy") == place.read("all.npy"));
 }
+
+#[test]
+fn a_graph_is_not_written_into_and_many_of_the_largest_are_all() {
+    let place = place();
+    let before = place.read("d.graph/graph.json");
+    run(&place, "graph cc d.graph -o d.graph/tiles --force").fails(
+        2,
+        &["directory of the graph"],
+        "another",
+    );
+    run(&place, "graph export d.graph -o d.graph/x.npz").fails(
+        2,
+        &["directory of the graph"],
+        "another",
+    );
+    std::fs::create_dir(place.path("in.graph")).unwrap();
+    place.write("in.graph/tiles", b"1 2\n");
+    run(
+        &place,
+        "graph convert in.graph/tiles --type text -o in.graph --force",
+    )
+    .fails(2, &["in.graph/tiles"], "another");
+    assert_eq!(place.read("in.graph/tiles"), b"1 2\n");
+    assert_eq!(place.read("d.graph/graph.json"), before);
+    run(&place, "graph cc d.graph --top 99999999999").ok();
+}

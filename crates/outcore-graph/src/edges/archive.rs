@@ -99,7 +99,10 @@ pub(super) fn members_of(job: &Job, path: &Path) -> Result<Vec<Member>> {
     }
     let entries = bytes_of(job, path, (at_bytes, len_bytes))?;
     let (mut members, mut at) = (Vec::new(), 0);
-    while entries[at..].starts_with(b"PK\x01\x02") {
+    while entries
+        .get(at..)
+        .is_some_and(|rest| rest.starts_with(b"PK\x01\x02"))
+    {
         let (member, next) = member_at(&entries, at)
             .ok_or_else(|| corrupt(path, "an entry of its directory is cut short"))?;
         let is_inside = member

@@ -185,7 +185,13 @@ fn matrix_market(path: &Path, head: &[u8], header: &mut Header) -> Result<()> {
                 let cause = "its first line is not `%%MatrixMarket matrix coordinate ...`";
                 return Err(corrupt(path, cause).hint("only sparse matrices have edges"));
             };
-            if field == "pattern" && header.is_weighted || field == "complex" {
+            if symmetry == "skew-symmetric" && header.is_weighted {
+                let cause = "it is skew-symmetric: the weights of an edge differ by direction";
+                return Err(Error::usage(READ, cause)
+                    .path(path)
+                    .hint("write both directions out, or leave --weights out"));
+            }
+            if header.is_weighted && matches!(field, "pattern" | "complex") {
                 let cause = format!("its entries are `{field}`, which have no real weight");
                 return Err(Error::usage(READ, cause)
                     .path(path)

@@ -350,7 +350,7 @@ fn cannot_make(parent: &Path) -> impl Fn(Errno) -> Error + '_ {
     move |errno| {
         Error::errno("make scratch directory", errno.raw_os_error())
             .path(parent)
-            .hint("name a directory you may write to with --drive")
+            .hint("write the output, or name with --drive, where you may make a directory")
     }
 }
 

@@ -1,7 +1,7 @@
 //! The files of tables that paths mean: themselves, or what lies in directories.
 //!
-//! Contract: [`files_of`] keeps the order of the paths; within a directory the order is that of the names, so the rows of a
-//! table come in the same order on any machine.
+//! Contract: [`files_of`] keeps the order of the paths; within a directory, and of what a pattern matches, the order is that of the
+//! names, so the rows of a table come in the same order on any machine.
 
 use std::path::{Path, PathBuf};
 
@@ -12,20 +12,54 @@ use super::{READ, TextKind};
 /// How names of files end that are looked for in directories.
 const ENDINGS: [&str; 7] = ["parquet", "pq", "parq", "arrow", "arrows", "feather", "ipc"];
 
-/// The files that are meant: those named, and the tables in directories that are named, sorted; among these are files of
-/// text if they may be.
+/// What patterns such as `logs/*/day-?.parquet` match, in the order of names, in their places among the other paths. A path that is
+/// there is no pattern.
 ///
 /// # Errors
-/// Usage: an address of an object store, a directory without tables. I/O.
-pub fn files_of(paths: &[PathBuf], is_text: bool) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
+/// Usage: an address of an object store, a pattern that cannot be or that nothing matches. I/O.
+pub fn matching(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
     for path in paths {
-        if let Some((scheme, _)) = path.to_str().and_then(|path| path.split_once("://")) {
+        let text = path.to_str().filter(|_| path.symlink_metadata().is_err());
+        if let Some((scheme, _)) = text.and_then(|path| path.split_once("://")) {
             let cause = format!("`{scheme}://` is not supported yet");
             return Err(Error::usage(READ, cause)
                 .path(path)
                 .hint("copy the files to a local drive, or mount the store as a directory"));
         }
+        let Some(pattern) = text.filter(|text| text.contains(['*', '?', '['])) else {
+            all.push(path.clone());
+            continue;
+        };
+        let refused = |cause: &str, hint: &str| {
+            Err(Error::usage(READ, cause).path(path).hint(hint.to_owned()))
+        };
+        let Ok(found) = glob::glob(pattern) else {
+            let hint = "in a pattern, * and ? stand for letters, [ab] for one of some, and ** for directories";
+            return refused("it is neither a file nor a pattern", hint);
+        };
+        let before = all.len();
+        for found in found {
+            let failed = |error: glob::GlobError| {
+                Error::io("list directory", error.error()).path(error.path())
+            };
+            all.push(found.map_err(failed)?);
+        }
+        if all.len() == before {
+            return refused("no file has a name like this", "check the pattern");
+        }
+    }
+    Ok(all)
+}
+
+/// The files that are meant: those named, or matched by a pattern, and the tables in directories that are named, sorted; among these
+/// are files of text if they may be.
+///
+/// # Errors
+/// As [`matching`]; usage: a directory without tables.
+pub fn files_of(paths: &[PathBuf], is_text: bool) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in &matching(paths)? {
         if !path.is_dir() {
             files.push(path.clone());
             continue;

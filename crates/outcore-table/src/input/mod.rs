@@ -50,7 +50,7 @@ use crate::schema::{agree, check_names, column_index, retyped, united};
 use ipc::IpcFile;
 use source::DriveFile;
 
-pub use files::{files_of, is_directory_of_tables};
+pub use files::{files_of, is_directory_of_tables, matching};
 pub(crate) use hive::MISSING as MISSING_PARTITION;
 pub(crate) use predicate::literal_of;
 pub use predicate::{Comparison, Literal, Predicate};

@@ -11,6 +11,7 @@
 //!
 //! Bounds: as [`sort`](fn@super::sort) beside a read of the key columns; [`PARTITIONS_MAX`] directories.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray, types::Int64Type};
@@ -55,7 +56,15 @@ pub fn partition(
     for name in keys {
         let place = column_index(schema, name, PARTITION)?;
         let data_type = plain_type(schema.field(place).data_type());
-        if data_type.is_floating() || data_type.is_nested() || data_type == DataType::Null {
+        let is_binary = matches!(
+            data_type,
+            DataType::Binary
+                | DataType::LargeBinary
+                | DataType::BinaryView
+                | DataType::FixedSizeBinary(_)
+        );
+        let is_nameless = data_type.is_floating() || data_type.is_nested() || is_binary;
+        if is_nameless || data_type == DataType::Null {
             let cause = format!("column `{name}` is {data_type}, whose values name no directories");
             return Err(
                 Error::usage(PARTITION, cause).hint("split by columns of texts, integers or dates")
@@ -90,6 +99,13 @@ pub fn partition(
             Error::usage(PARTITION, "the table has no rows, so there is no directory")
                 .hint("copy it with outcore convert"),
         );
+    }
+    let mut known = HashSet::new();
+    if let Some(twice) = paths.iter().find(|path| !known.insert(*path)) {
+        let cause = "a null and a text would have one directory";
+        return Err(Error::usage(PARTITION, cause)
+            .path(twice)
+            .hint("change that text, which stands for nulls in names of directories"));
     }
     let made = Directories::make(dir, &paths)?;
     let writes = OutputOptions {

@@ -12,7 +12,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow_array::{RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
 use outcore::sort::lines::rows::{RowBatch, RowSource, TakeRows};
 use outcore::{Forecast, Job};
@@ -21,7 +21,6 @@ use outcore_io::{Error, Result};
 use twox_hash::XxHash3_128;
 
 use super::window::WindowPlan;
-use crate::equal::with_one_zero;
 use crate::fault;
 use crate::input::{Piece, TableInput};
 use crate::rows::{RowCodec, key_of};
@@ -90,11 +89,7 @@ fn draw(seed: u64, position: u64) -> [u8; 16] {
 
 /// The numbers of the groups that the rows of `batch` belong to.
 fn drawn_groups(seed: u64, group: &RowCodec, batch: &RecordBatch) -> Result<Vec<[u8; 16]>> {
-    let columns = batch.columns().iter().map(with_one_zero).collect();
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let plain = RecordBatch::try_new_with_options(batch.schema(), columns, &options);
-    let plain = plain.map_err(|error| fault::arrow("draw numbers", &error))?;
-    let keys = group.keys_of(&plain)?;
+    let keys = group.keys_of(batch)?;
     let draw = |key: &[u8]| XxHash3_128::oneshot_with_seed(seed, key).to_be_bytes();
     let drawn = keys.map(|keys| keys.iter().map(|key| draw(key.data())).collect());
     Ok(drawn.unwrap_or_default())

@@ -459,6 +459,12 @@ impl Section<'_> {
 
     fn encode(&mut self, batch: &RecordBatch) -> Result<()> {
         let output = self.output;
+        if batch.num_columns() == 0 {
+            return Err(
+                Error::usage(WRITE, "rows without columns do not make a Parquet file")
+                    .hint("write .arrow, or choose at least one column"),
+            );
+        }
         let file = output.file_of(self.row);
         if self.group.as_ref().is_some_and(|group| group.file != file) {
             self.append_group()?;

@@ -13,8 +13,8 @@
 //! place of the key, for rows that go by something else than their columns.
 //!
 //! **Order.** The key is arrow-row's: per column ascending or descending, nulls first or last; strings and
-//! binary by their bytes; floats by IEEE 754's total order, so that -0.0 comes before 0.0, NaNs with a clear
-//! sign bit after all numbers and those with a set one before them; decimals, dates, times and timestamps by
+//! binary by their bytes; floats as numbers, where -0.0 and 0.0 are equal, and all NaNs are equal and larger
+//! than all numbers (inside nested types by IEEE 754's total order); decimals, dates, times and timestamps by
 //! their stored integers (a timestamp's zone does not matter within a column); dictionaries by what their keys
 //! stand for; lists element by element; structs field by field. No key is the beginning of another.
 //!
@@ -23,7 +23,7 @@
 //! 254, five bytes beyond) and their bytes. A list has its length, then its elements; nested types recurse,
 //! with bits of their own for nulls. Nulls have no bytes. Dictionaries are carried as their values, and
 //! built anew for each batch that is decoded. Key columns of plain values are not in the payload: they are
-//! decoded from the key, to the bit. Nested ones and dictionaries are in both.
+//! decoded from the key, to the bit. Floats, nested ones and dictionaries are in both.
 //!
 //! N.B. arrow-row of all columns would need no code of ours and is about as fast, but its rows of a
 //! web log are a third larger: it pads strings to blocks and spends a byte a value on nulls
@@ -46,6 +46,7 @@ use arrow_schema::{SchemaRef, SortOptions};
 use outcore::sort::lines::rows::RowBatch;
 use outcore_io::{Error, Result};
 
+use crate::equal::with_one_zero;
 use crate::fault;
 use crate::schema::column_index;
 use node::Node;
@@ -179,7 +180,11 @@ impl Layout {
             .map(|field| Node::of(field, field.name()))
             .collect::<Result<_>>()?;
         let place = |index: usize| keys.iter().position(|&key| key == index);
-        let in_key = |(index, node): (usize, &Node)| place(index).filter(|_| node.is_plain());
+        let is_given_back = |index: usize, node: &Node| {
+            node.is_plain() && !schema.field(index).data_type().is_floating()
+        };
+        let in_key =
+            |(index, node): (usize, &Node)| place(index).filter(|_| is_given_back(index, node));
         let in_key: Vec<Option<usize>> = nodes.iter().enumerate().map(in_key).collect();
         let is_marked =
             |index: &usize| in_key[*index].is_none() && !nodes[*index].is_without_bits();
@@ -403,7 +408,7 @@ impl RowCodec {
         let columns: Option<Vec<ArrayRef>> = self
             .keys
             .iter()
-            .map(|&index| batch.columns().get(index).map(Arc::clone))
+            .map(|&index| batch.columns().get(index).map(with_one_zero))
             .collect();
         let columns = columns.ok_or_else(|| columns_missing(batch))?;
         let keys = converter.convert_columns(&columns);

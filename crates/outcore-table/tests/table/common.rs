@@ -6,6 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type};
 use arrow_array::*;
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayData;
@@ -440,4 +442,26 @@ pub fn read_parquet(path: &Path) -> RecordBatch {
         .map(|batch| batch.unwrap())
         .collect();
     arrow_select::concat::concat_batches(&schema, &batches).unwrap()
+}
+
+/// A column as it is compared: of floats, both zeros are one, and all NaNs.
+pub fn as_key(array: &ArrayRef) -> ArrayRef {
+    type Half = <Float16Type as ArrowPrimitiveType>::Native;
+    macro_rules! one_zero {
+        ($kind:ty, $nan:expr, $zero:expr) => {{
+            let one = |value| match value {
+                value if value == $zero => $zero,
+                value if value == value => value,
+                _ => $nan,
+            };
+            let floats = array.as_primitive::<$kind>();
+            Arc::new(floats.unary::<_, $kind>(one))
+        }};
+    }
+    match array.data_type() {
+        DataType::Float16 => one_zero!(Float16Type, Half::NAN, Half::ZERO),
+        DataType::Float32 => one_zero!(Float32Type, f32::NAN, 0.0),
+        DataType::Float64 => one_zero!(Float64Type, f64::NAN, 0.0),
+        _ => Arc::clone(array),
+    }
 }

@@ -116,7 +116,7 @@ fn concat(batches: &[RecordBatch]) -> RecordBatch {
 
 fn columns(batch: &RecordBatch, keys: &[KeyColumn]) -> Vec<SortColumn> {
     let column = |key: &KeyColumn| SortColumn {
-        values: Arc::clone(batch.column_by_name(&key.name).unwrap()),
+        values: common::as_key(batch.column_by_name(&key.name).unwrap()),
         options: Some(SortOptions {
             descending: key.is_descending,
             nulls_first: key.is_nulls_first,

@@ -60,7 +60,7 @@ fn first(
 
 fn naive(table: &RecordBatch, keys: &[KeyColumn], wanted: u64) -> RecordBatch {
     let compare = |key: &KeyColumn| -> DynComparator {
-        let column = table.column_by_name(&key.name).unwrap();
+        let column = &common::as_key(table.column_by_name(&key.name).unwrap());
         let options = SortOptions {
             descending: key.is_descending,
             nulls_first: key.is_nulls_first,

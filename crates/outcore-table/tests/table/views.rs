@@ -59,7 +59,7 @@ fn rows_of(view: &TableView, range: std::ops::Range<u64>) -> RecordBatch {
 pub(crate) fn keys_of(batch: &RecordBatch, keys: &[KeyColumn]) -> Rows {
     let columns: Vec<ArrayRef> = keys
         .iter()
-        .map(|key| Arc::clone(batch.column_by_name(&key.name).unwrap()))
+        .map(|key| common::as_key(batch.column_by_name(&key.name).unwrap()))
         .collect();
     let fields = keys.iter().zip(&columns).map(|(key, column)| {
         let options = SortOptions {

@@ -94,6 +94,11 @@ impl Element {
         matches!(self, Element::I32 | Element::I64)
     }
 
+    /// Whether it has numbers between whole ones.
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, Element::F32 | Element::F16 | Element::F64)
+    }
+
     /// The numbers in `bytes` as f32.
     pub(crate) fn decode_f32(self, bytes: &[u8], out: &mut [f32]) {
         match self {

@@ -66,7 +66,7 @@ const ENDINGS: [(&str, Container, Option<Element>); 9] = [
 ];
 
 /// Endings of files that are made of vectors elsewhere: nobody would look for bare numbers in them.
-const FOREIGN_ENDINGS: [&str; 14] = [
+const FOREIGN_ENDINGS: [&str; 18] = [
     "npz",
     "parquet",
     "pq",
@@ -81,6 +81,10 @@ const FOREIGN_ENDINGS: [&str; 14] = [
     "mat",
     "pt",
     "safetensors",
+    "gz",
+    "zst",
+    "bz2",
+    "xz",
 ];
 
 /// What a name ends in, in small letters.

@@ -257,6 +257,16 @@ fn index_lines(
     Ok(index)
 }
 
+/// Appends bytes to a line that takes no more memory than its longest possible form, or these bytes.
+fn append_within(line: &mut Vec<u8>, bytes: &[u8], len_max_bytes: usize) {
+    let len_bytes = line.len() + bytes.len();
+    if len_bytes > line.capacity() {
+        let wanted_bytes = (2 * line.capacity()).min(len_max_bytes).max(len_bytes);
+        line.reserve_exact(wanted_bytes - line.len());
+    }
+    line.extend_from_slice(bytes);
+}
+
 /// Checks that lines ascend, which come in bytes that begin and end anywhere.
 struct LineOrder<'s> {
     shape: &'s Shape,
@@ -292,7 +302,7 @@ impl LineOrder<'_> {
         }
         if let Some(line) = last {
             self.last.clear();
-            self.last.extend_from_slice(line);
+            append_within(&mut self.last, line, self.len_max_bytes);
         }
         self.begin(rest)
     }
@@ -308,7 +318,7 @@ impl LineOrder<'_> {
             return Err(Error::new(Kind::Memory, LOOKUP, cause)
                 .hint("allow more with --memory, or leave out the long line"));
         }
-        self.begun.extend_from_slice(bytes);
+        append_within(&mut self.begun, bytes, self.len_max_bytes);
         Ok(())
     }
 

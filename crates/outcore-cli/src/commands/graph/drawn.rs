@@ -12,7 +12,10 @@ use outcore_graph::{export, ids, kernels, results};
 use outcore_io::units;
 use serde_json::json;
 
-use super::{Destination, begin, check_new, files_of, open, refuse_stdout, vertex_of, vertices_of};
+use super::{
+    Destination, begin, check_new, files_of, open, refuse_inside, refuse_stdout, vertex_of,
+    vertices_of,
+};
 use crate::cli::graph::{GraphExportArgs, GraphSampleArgs, GraphWalkArgs};
 use crate::context::Context;
 use crate::measure::{Summary, phases_json};
@@ -47,7 +50,7 @@ fn seeds_of(job: &Job, path: &Path, (graph, names): (&Graph, Option<&Names>)) ->
 /// Edges around some vertices, a row each.
 pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
     let started = Instant::now();
-    let output = Destination::named(context, &args.output, (args.force, false))?;
+    let output = Destination::named(context, (&args.output, &args.graph), (args.force, false))?;
     let files = files_of(context, &args.graph)?;
     let resources = resources::without_drives(&args.resources)?.measuring(args.plan.explain);
     let resources = context.files.add_to(resources)?;
@@ -128,6 +131,7 @@ pub(super) fn export(context: &Context, args: &GraphExportArgs) -> Result<u8> {
         "an archive (.npz) is written in several places at once",
     )?;
     let output = context.files.output(&args.output, args.force)?;
+    refuse_inside(&output, &args.graph)?;
     check_new(&output, args.force)?;
     let files = files_of(context, &args.graph)?;
     let resources = resources::without_drives(&args.resources)?;
@@ -163,7 +167,7 @@ pub(super) fn export(context: &Context, args: &GraphExportArgs) -> Result<u8> {
 /// Random walks, a row each.
 pub(super) fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
     let started = Instant::now();
-    let output = Destination::named(context, &args.output, (args.force, false))?;
+    let output = Destination::named(context, (&args.output, &args.graph), (args.force, false))?;
     let files = files_of(context, &args.graph)?;
     let resources = resources::without_drives(&args.resources)?.measuring(args.plan.explain);
     let resources = context.files.add_to(resources)?;

@@ -326,7 +326,7 @@ fn run_from<F: Into<Found>>(
         );
     }
     let how = (args.force, args.names);
-    let output = named.map(|name| Destination::named(context, name, how));
+    let output = named.map(|name| Destination::named(context, (name, &args.graph), how));
     let output = output.transpose()?;
     let graph_files = files_of(context, &args.graph)?;
     let resources = resources::without_drives(&args.resources)?.measuring(args.plan.explain);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use outcore::dataset::{ItemType, Summary as Done};
 use outcore::job::Job;
-use outcore::key::{NpyHeader, RecordFormat};
+use outcore::key::{KeyField, NpyHeader, RecordFormat};
 use outcore::primitives::gather::InMemory;
 use outcore::primitives::write::produce;
 use outcore::primitives::{Side, collect, read};
@@ -297,7 +297,12 @@ fn check(args: &LookupArgs, is_view: bool) -> Result<()> {
         return refused(cause, "a view says what it holds, and lines have no type");
     }
     if args.index.is_some() {
-        let hint = "leave --index out; of lines that are looked up often, make a view: `outcore view build`";
+        let hint = match is_view {
+            true => "leave --index out; a view has an index of its own",
+            false => {
+                "leave --index out; of lines that are looked up often, make a view: `outcore view build`"
+            }
+        };
         return refused("--index is for files of records", hint);
     }
     match args.input.inputs.len() {
@@ -371,6 +376,11 @@ impl Asked {
             .lines()
             .map_or(NEWLINE, |lines| lines.terminator);
         let mut bytes = bytes_of(job, (path, files))?;
+        // Keys of a view of CSV may have its header in front.
+        let front = view.front();
+        if !front.is_empty() && bytes.starts_with(front) {
+            bytes.drain(..front.len());
+        }
         if bytes.last().is_some_and(|last| *last != end) {
             bytes.push(end);
         }
@@ -424,7 +434,12 @@ fn write_values(
     keys: &[&[u8]],
     (output, force): (&Output, bool),
 ) -> Result<Done> {
-    let (bytes, phases) = view.values(keys)?;
+    let (mut bytes, phases) = view.values(keys)?;
+    let front = match view.what().lines() {
+        Some(_) => view.front(),
+        None => &[],
+    };
+    bytes.splice(..0, front.iter().copied());
     let _held = job
         .budget
         .reserve("records that were found", bytes.len() as u64)?;
@@ -475,13 +490,30 @@ fn keys_of(
         format: Some(format.clone()),
         ..TypeRequest::default()
     };
-    records::decide(&request, inputs).map_err(|error| match error.kind() {
+    let decided = match records::decide(&TypeRequest::default(), inputs) {
+        // An array whose header names all fields, the keys of the order among them.
+        Ok(decided) if has_keys_of(&decided.format, format) => Ok(()),
+        _ => records::decide(&request, inputs).map(drop),
+    };
+    decided.map_err(|error| match error.kind() {
         Kind::Usage => {
             error.hint("give keys of the same type as the records that they are looked for in")
         }
         _ => error,
     })?;
     bytes_of(job, (path, inputs))
+}
+
+/// Whether records have the keys of others where these have them.
+fn has_keys_of(records: &RecordFormat, others: &RecordFormat) -> bool {
+    let is_same = |a: &KeyField, b: &KeyField| {
+        (a.offset_bytes, a.len_bytes, a.kind) == (b.offset_bytes, b.len_bytes, b.kind)
+    };
+    records.record_bytes() == others.record_bytes()
+        && others
+            .keys()
+            .iter()
+            .all(|key| records.keys().iter().any(|own| is_same(own, key)))
 }
 
 /// The bytes of keys.

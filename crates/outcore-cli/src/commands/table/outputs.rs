@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Source, Streams, is_stdout};
 use outcore_front::output::check_is_file_name;
+use outcore_table::input::matching;
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 
-use super::READ;
 use super::request::Request;
+use super::{READ, check_local};
 use crate::cli::tables::TableArgs;
 use crate::context::Context;
 
@@ -26,6 +27,7 @@ pub(super) fn outputs_of(
             Error::usage(READ, "a table is not written to standard output")
                 .hint("name a file with -o, for example -o out.parquet")
         })?;
+    check_local(name)?;
     let name = context.files.output(name, request.force)?;
     let format = match (TableFormat::of_name(&name), request.tables.parts) {
         (Some(format), None) => {
@@ -99,11 +101,14 @@ pub(super) fn further_output(
 
 /// The files that are named, for what must not be written over.
 pub(super) fn sources_of(context: &Context, names: &[PathBuf]) -> Result<Vec<Source>> {
-    let files: Vec<PathBuf> = names
-        .iter()
-        .filter(|name| !name.is_dir())
-        .cloned()
-        .collect();
+    if names.iter().any(|name| is_stdout(name)) {
+        return Err(
+            Error::usage(READ, "a table is not read from standard input")
+                .hint("write it to a file first, and name that"),
+        );
+    }
+    let mut files = matching(names)?;
+    files.retain(|name| !name.is_dir());
     match files.is_empty() {
         true => Ok(Vec::new()),
         false => inputs::find(&files, Streams::Refused, &context.files),

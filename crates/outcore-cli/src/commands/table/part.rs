@@ -185,6 +185,7 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
     let parts = rows.div_ceil(file_rows).max(1);
     if parts > PARTS_MAX {
         let cause = format!("that makes {} parts", units::count(parts));
+        let cause = format!("{cause}, and at most {} can be", units::count(PARTS_MAX));
         return Err(Error::usage(READ, cause).hint("make them larger"));
     }
     let names: Vec<PathBuf> = (0..parts).map(|part| name(&part.to_string())).collect();
@@ -273,7 +274,11 @@ fn rows_of(
     let input = TableInput::open(&job, &args.inputs, &reads)?;
     let rows = input.rows_count();
     let part_rows = match (args.parts, args.part_lines, args.part_bytes) {
-        (Some(parts), ..) => rows.div_ceil(parts.max(1)),
+        (Some(0), ..) | (_, Some(0), _) => {
+            return Err(Error::usage(READ, "parts of no rows, or no parts")
+                .hint("give at least 1 with --rows or -n"));
+        }
+        (Some(parts), ..) => rows.div_ceil(parts),
         (_, Some(part_rows), _) => part_rows,
         (_, _, bytes) => {
             let stored_bytes: u64 = input.pieces().iter().map(|piece| piece.stored_bytes).sum();

@@ -6,13 +6,13 @@
 
 use std::path::{Path, PathBuf};
 
-use outcore::{Job, Result};
+use outcore::{Error, Job, Result};
 use outcore_front::resources::Resources;
 use outcore_front::spool::{Copies, Spool, unpack_files};
 use outcore_table::input::{TextKind, TextOptions, files_of, parse_types};
 use outcore_table::output::TableFormat;
 
-use super::refuse;
+use super::{READ, refuse};
 use crate::cli::lines::TextFlags;
 use crate::cli::tables::TableArgs;
 use crate::context::Context;
@@ -52,6 +52,13 @@ pub(super) fn options(
         is_given && super::is_meant(context, inputs)?,
         "--csv and --jsonl",
     )?;
+    let is_told = tables.schema.is_some() || tables.infer;
+    if is_told && !is_text(flags, inputs) && super::is_meant(context, inputs)? {
+        let cause =
+            "--schema and --infer are for text, and the input says itself what its columns are";
+        return Err(Error::usage(READ, cause)
+            .hint("leave them out; `outcore map` casts columns to other types"));
+    }
     Ok(TextOptions {
         kind: match (flags.csv, flags.jsonl) {
             (true, _) => Some(TextKind::Csv),

@@ -179,8 +179,8 @@ fn tell(
             format!("{pass} over the base, since the index leaves out too few vectors")
         }
         (Some(_), false) if found.lists_read > 0 => {
-            let lists = units::counted(found.lists_read, "list");
-            format!("{lists} of the index")
+            let reads = units::counted(found.lists_read, "read");
+            format!("{reads} of lists of the index")
         }
         (Some(_), false) => format!(
             "{pass} over the index, {} read from the base",
@@ -197,9 +197,14 @@ fn tell(
     ));
     if let Some(recall) = found.recall {
         context.reporter.human(&format!(
-            "recall {:.4}: this part of the exact neighbours of the first {} was found; more --nprobe finds more",
+            "recall {:.4}: this part of the exact neighbours of the first {} was found{}",
             recall.share,
             units::counted(recall.queries, "query").replace("querys", "queries"),
+            if recall.share < 1.0 {
+                "; more --nprobe finds more"
+            } else {
+                ""
+            },
         ));
     }
     run.phases(&found.phases);

@@ -20,6 +20,7 @@ use outcore_io::{Error, Result};
 
 use super::column::{Values, values_of, wider};
 use super::scan::{Records, is_blank};
+use super::strict;
 use super::types::notation;
 use super::{PARSE, without_end};
 use crate::fault;
@@ -343,6 +344,11 @@ fn decode_line(decoder: &mut Decoder, line: &[u8], count: usize) -> Result<()> {
     if !is_object {
         return Err(whole());
     }
+    // The decoder is lenient: it reads objects without commas, and of two values of one name it takes the last.
+    strict::check(line).map_err(|cause| match cause {
+        Some(cause) => Error::corrupt(PARSE, format!("not JSON: {cause}")).hint("correct the line"),
+        None => whole(),
+    })?;
     let used = decoder.decode(line);
     let used = used.map_err(|error| {
         let cause = error.to_string();

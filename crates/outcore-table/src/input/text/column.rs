@@ -122,7 +122,8 @@ pub(super) fn values_of(data_type: &DataType) -> Result<Box<dyn Values>> {
         DataType::UInt64 => whole::<UInt64Type>(data_type),
         DataType::Float32 => numbers::<Float32Type>(data_type, |text| {
             let value = Float32Type::parse(text)?;
-            (value.is_finite() || !is_number(text)).then_some(value)
+            let is_kept = value.is_finite() && is_whole_kept(text, value.into());
+            (is_kept || !is_number(text)).then_some(value)
         }),
         DataType::Float64 => numbers::<Float64Type>(data_type, float_of),
         DataType::Date32 => numbers::<Date32Type>(data_type, date_of),
@@ -161,7 +162,17 @@ fn is_number(text: &str) -> bool {
 
 fn float_of(text: &str) -> Option<f64> {
     let value = Float64Type::parse(text)?;
-    (value.is_finite() || !is_number(text)).then_some(value)
+    let is_kept = value.is_finite() && is_whole_kept(text, value);
+    (is_kept || !is_number(text)).then_some(value)
+}
+
+/// Whether the float is the whole number that the text is, if it is one without a point or an exponent.
+fn is_whole_kept(text: &str, value: f64) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let digits = digits.trim_start_matches('0');
+    let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // All whole numbers of seven digits are floats, of both widths.
+    !is_whole || digits.len() <= 7 || format!("{:.0}", value.abs()) == digits
 }
 
 fn date_of(text: &str) -> Option<i32> {
@@ -248,7 +259,7 @@ const ZONED: Kinds = 64;
 /// Before anything was seen.
 pub(super) const ANY: Kinds = Kinds::MAX;
 /// Whole numbers up to here are floats, too.
-const FLOAT_WHOLE_MAX: u64 = 1 << 53;
+pub(super) const FLOAT_WHOLE_MAX: u64 = 1 << 53;
 
 /// The types that all of the texts may have that were looked at.
 pub(super) fn kinds_of(text: &str) -> Kinds {
@@ -352,6 +363,12 @@ mod tests {
             (DataType::Int8, "127", "128"),
             (DataType::UInt64, "18446744073709551615", "-1"),
             (DataType::Float64, "1e300", "1e400"),
+            (
+                DataType::Float64,
+                "18446744073709551616",
+                "9007199254740993",
+            ),
+            (DataType::Float32, "-16777216", "16777217"),
             (DataType::Float32, "inf", "1e39"),
             (DataType::Boolean, "true", "yes"),
             (DataType::Date32, "2024-02-29", "2024-02-29T10:00:00"),

@@ -17,6 +17,7 @@ mod batches;
 mod column;
 mod scan;
 mod shape;
+mod strict;
 mod types;
 
 use std::path::Path;

@@ -10,6 +10,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::column::FLOAT_WHOLE_MAX;
 use arrow_schema::{DataType, Field, Fields};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -20,9 +21,10 @@ pub(super) enum Shape {
     #[default]
     Null,
     Truth,
-    /// Whole numbers, some of them negative, some beyond those of 64 bits with a sign.
+    /// Whole numbers: some of them negative, some beyond those that floats have, some beyond those of 64 bits with a sign.
     Integer {
         is_negative: bool,
+        is_no_float: bool,
         is_large: bool,
     },
     Float,
@@ -49,27 +51,30 @@ impl Shape {
             (
                 Shape::Integer {
                     is_negative,
+                    is_no_float,
                     is_large,
                 },
                 Shape::Integer {
                     is_negative: other_negative,
+                    is_no_float: other_no_float,
                     is_large: other_large,
                 },
             ) => Shape::Integer {
                 is_negative: is_negative || other_negative,
+                is_no_float: is_no_float || other_no_float,
                 is_large: is_large || other_large,
             },
             (one, other) if one == other => one,
             (
                 Shape::Integer {
-                    is_large: false, ..
+                    is_no_float: false, ..
                 },
                 Shape::Float,
             )
             | (
                 Shape::Float,
                 Shape::Integer {
-                    is_large: false, ..
+                    is_no_float: false, ..
                 },
             ) => Shape::Float,
             (one, other) if one.is_scalar() && other.is_scalar() => Shape::Text,
@@ -149,6 +154,7 @@ impl<'de> Visitor<'de> for Seen {
     fn visit_i64<E>(self, value: i64) -> Result<Shape, E> {
         Ok(Shape::Integer {
             is_negative: value < 0,
+            is_no_float: value.unsigned_abs() > FLOAT_WHOLE_MAX,
             is_large: false,
         })
     }
@@ -156,6 +162,7 @@ impl<'de> Visitor<'de> for Seen {
     fn visit_u64<E>(self, value: u64) -> Result<Shape, E> {
         Ok(Shape::Integer {
             is_negative: false,
+            is_no_float: value > FLOAT_WHOLE_MAX,
             is_large: i64::try_from(value).is_err(),
         })
     }
@@ -219,6 +226,8 @@ mod tests {
             (&["18446744073709551615", "1"], "u64"),
             (&["18446744073709551615", "-1"], "text"),
             (&["18446744073709551615", "0.5"], "text"),
+            (&["9007199254740992", "0.5"], "f64"),
+            (&["9007199254740993", "0.5"], "text"),
             (&["1", r#""x""#], "text"),
             (&["[]", "[1]", "[null,2.5]"], "list<f64>"),
             (

@@ -24,8 +24,8 @@ use std::time::Instant;
 
 use arrow_schema::SchemaRef;
 use outcore::Job;
-use outcore_io::Result;
 use outcore_io::memory::Budget;
+use outcore_io::{Error, Result};
 
 use super::copy::{Change, Copied, copy_changed};
 use super::sort::{open, scratch_dir};
@@ -80,6 +80,10 @@ pub fn dedup(
 ) -> Result<DedupSummary> {
     let started = Instant::now();
     let input = open(job, ends)?;
+    if input.schema().fields().is_empty() {
+        return Err(Error::usage(DEDUP, "the table has no columns")
+            .hint("rows without columns have nothing to compare"));
+    }
     let marks = Marks::of(input.pieces());
     let _marks = job.budget.reserve(MARKS, marks.memory_bytes())?;
     let keys: Vec<KeyColumn> = match keys.is_empty() {

@@ -17,7 +17,9 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type};
+use arrow_array::types::{
+    ArrowPrimitiveType, Decimal128Type, Decimal256Type, Float16Type, Float32Type, Float64Type,
+};
 use arrow_array::{
     Array, ArrayRef, Decimal128Array, Decimal256Array, Float64Array, Int64Array, UInt64Array,
     make_array,
@@ -68,6 +70,10 @@ impl States {
             },
             (AggregateKind::Sum | AggregateKind::Mean, Some(of)) => match of {
                 DataType::Decimal256(..) => States::Wide(Vec::new(), Vec::new()),
+                // The mean is there where 128 bits do not hold the sum.
+                DataType::Decimal128(..) if aggregate.kind == AggregateKind::Mean => {
+                    States::Wide(Vec::new(), Vec::new())
+                }
                 of if of.is_floating() => States::Real(Vec::new(), Vec::new()),
                 _ => States::Whole(Vec::new(), Vec::new()),
             },
@@ -142,13 +148,20 @@ impl States {
                 })
             })?,
             States::Wide(sums, counts) => {
-                let array = array.as_primitive::<arrow_array::types::Decimal256Type>();
-                present.try_for_each(|(row, group)| {
-                    let sum = sums[group].checked_add(array.value(row));
+                let mut add = |group: usize, value: i256| {
+                    let sum = sums[group].checked_add(value);
                     sums[group] = sum.ok_or_else(too_large)?;
                     counts[group] += 1;
                     Ok::<_, Error>(())
-                })?;
+                };
+                if let Some(array) = array.as_primitive_opt::<Decimal128Type>() {
+                    present.try_for_each(|(row, group)| {
+                        add(group, i256::from_i128(array.value(row)))
+                    })?;
+                } else {
+                    let array = array.as_primitive::<Decimal256Type>();
+                    present.try_for_each(|(row, group)| add(group, array.value(row)))?;
+                }
             }
             States::Real(sums, counts) => each_real(array, |read| {
                 present.for_each(|(row, group)| {

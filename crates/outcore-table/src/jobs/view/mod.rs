@@ -35,7 +35,8 @@ pub use batches::{ViewBatches, ViewStream};
 
 const OPEN: &str = "open view";
 /// The name of the order of rows whose key lies in front of them, in manifests.
-pub const ROW_ORDER: &str = "rows of a table, by the key in front";
+pub const ROW_ORDER: &str =
+    "rows of a table, by the key in front, where zeros are equal and so are NaNs";
 
 /// The order of that name.
 pub fn row_order() -> SharedKey {

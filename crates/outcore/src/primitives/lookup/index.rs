@@ -14,9 +14,10 @@
 //! Bounds: making it is one read of the files and one write of an element a block. A lookup holds all of the index in memory,
 //! reads it once, then each block with a key once.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -93,7 +94,7 @@ fn sum_of(place: u64, element: &[u8]) -> u64 {
 /// Writes the index of sorted files to `path`.
 ///
 /// # Errors
-/// [`Kind::Usage`] for elements so long that an index is of no use, for a block that does not ascend, and for an output that exists,
+/// [`Kind::Usage`] for elements so long that an index is of no use, for elements that do not ascend, and for an output that exists,
 /// unless `replace`; what reading and writing fail with.
 pub fn build_index(
     job: &Job,
@@ -131,14 +132,59 @@ pub fn build_index(
         path: path.to_path_buf(),
         header: Some(make),
     };
+    check_borders(job, &sorted)?;
     let firsts = Firsts {
         sorted: &sorted,
         inputs,
+        borders: Borders::default(),
         block_bytes: sorted.block_elements() as usize * element_bytes,
         element_bytes,
         sum,
     };
     produce(job, &firsts, &output, replace)
+}
+
+/// Fails unless each stretch begins with an element that may follow the last one of the stretch before.
+fn check_borders(job: &Job, sorted: &Sorted<'_>) -> Result<()> {
+    let mut before: Option<Vec<u8>> = None;
+    for stretch in sorted.stretches.iter().filter(|stretch| stretch.count > 0) {
+        let ends = [0, stretch.count - 1];
+        let input = std::slice::from_ref(&stretch.input);
+        let (ends, _) = gather(job, input, sorted.element_bytes, &ends)?;
+        let (first, last) = ends.split_at(sorted.element_bytes);
+        if let Some(before) = before {
+            let checked = sorted.check_ascending(&[&before, first].concat());
+            checked.map_err(|error| error.path(&stretch.input.path))?;
+        }
+        before = Some(last.to_vec());
+    }
+    Ok(())
+}
+
+/// Ends of neighbouring parts, of which each waits for the other: by the number of the block behind the border.
+#[derive(Default)]
+struct Borders(Mutex<BTreeMap<u64, Border>>);
+
+enum Border {
+    /// The last element in front of it.
+    Front(Vec<u8>),
+    /// The first element behind it.
+    Behind(Vec<u8>),
+}
+
+impl Borders {
+    /// One side of a border; both elements once the other side has come.
+    fn meet(&self, number: u64, side: Border) -> Option<Vec<u8>> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match (waiting.remove(&number), side) {
+            (Some(Border::Front(last)), Border::Behind(first))
+            | (Some(Border::Behind(first)), Border::Front(last)) => Some([last, first].concat()),
+            (_, side) => {
+                waiting.insert(number, side);
+                None
+            }
+        }
+    }
 }
 
 /// The first element of each block.
@@ -148,6 +194,7 @@ struct Firsts<'s> {
     block_bytes: usize,
     element_bytes: usize,
     sum: Arc<AtomicU64>,
+    borders: Borders,
 }
 
 impl Producer for Firsts<'_> {
@@ -183,9 +230,28 @@ impl Producer for Firsts<'_> {
         }
         let blocks = batch.bytes(0).chunks_exact(self.block_bytes);
         let places = out.free()[..len_bytes].chunks_exact_mut(self.element_bytes);
+        if batch.count == 0 {
+            return Ok(Produced::All);
+        }
+        // All blocks of a batch follow one another, and their borders are checked as their insides are.
+        self.sorted.check_ascending(batch.bytes(0))?;
+        let (first, last) = (
+            &batch.bytes(0)[..self.element_bytes],
+            &batch.bytes(0)[batch.bytes(0).len() - self.element_bytes..],
+        );
+        for (number, side) in [
+            (batch.first, Border::Behind(first.to_vec())),
+            (
+                batch.first + batch.count as u64,
+                Border::Front(last.to_vec()),
+            ),
+        ] {
+            if let Some(pair) = self.borders.meet(number, side) {
+                self.sorted.check_ascending(&pair)?;
+            }
+        }
         let mut sum = 0_u64;
         for (number, (block, place)) in (batch.first..).zip(blocks.zip(places)) {
-            self.sorted.check_ascending(block)?;
             let first = &block[..self.element_bytes];
             place.copy_from_slice(first);
             sum = sum.wrapping_add(sum_of(number, first));

@@ -132,6 +132,30 @@ fn an_index_takes_one_block_a_key_and_is_refused_where_it_does_not_fit() {
 }
 
 #[test]
+fn no_index_is_made_where_only_blocks_or_files_are_out_of_order() {
+    let format = RecordFormat::parse_type("u64").unwrap();
+    let bytes = |items: &[u64]| -> Vec<u8> { items.iter().flat_map(|x| x.to_le_bytes()).collect() };
+    let ordered: Vec<u64> = (0..1 << 16).collect();
+    for block in [512, 1024, 1 << 15] {
+        let turned: Vec<u64> = ordered.chunks(block).rev().flatten().copied().collect();
+        let (device, job) = ram_job(2, 64_000, 1);
+        let inputs = put(&device, "in", &bytes(&turned), 8, &[], 0);
+        let index = Path::new("/d1/index");
+        let error = build_index(&job, &inputs, &format, (index, false)).unwrap_err();
+        assert!(error.to_string().contains("ascending"), "{block}: {error}");
+        assert!(device.get("/d1/index").is_none());
+    }
+    let (device, job) = ram_job(2, 64_000, 1);
+    let (front, back) = ordered.split_at(30_001);
+    let mut inputs = put(&device, "front", &bytes(front), 8, &[], 0);
+    inputs.extend(put(&device, "back", &bytes(back), 8, &[], 0));
+    build_index(&job, &inputs, &format, (Path::new("/d1/right"), false)).unwrap();
+    inputs.reverse();
+    let found = build_index(&job, &inputs, &format, (Path::new("/d1/wrong"), false));
+    assert!(found.unwrap_err().to_string().contains("ascending"));
+}
+
+#[test]
 fn zeros_and_nans_are_equal_to_their_like() {
     let nan = f64::NAN;
     let values = [
