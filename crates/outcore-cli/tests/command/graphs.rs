@@ -524,4 +524,10 @@ fn a_graph_is_not_written_into_and_many_of_the_largest_are_all() {
     assert_eq!(place.read("in.graph/tiles"), b"1 2\n");
     assert_eq!(place.read("d.graph/graph.json"), before);
     run(&place, "graph cc d.graph --top 99999999999").ok();
+    place.write("far.txt", b"0 4000000000\n");
+    run(&place, "graph convert far.txt -o far.graph").fails(
+        2,
+        &["4,000,000,000", "1 edge"],
+        "--relabel",
+    );
 }

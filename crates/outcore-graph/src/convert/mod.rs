@@ -28,6 +28,7 @@ use outcore_io::memory::Reservation;
 use outcore_io::metadata::Owner;
 use outcore_io::output::{Room, ShardPlan, StagedOutput, parent_of};
 use outcore_io::port::Volume;
+use outcore_io::units;
 
 use crate::edges::item::{Edge, Edges, fail, largest_id};
 use crate::edges::named::named_files;
@@ -41,6 +42,9 @@ use pack::{FILES, KeyWriter, Packed, Packing, Sizes};
 use relabel::Relabelled;
 
 const CONVERT: &str = "convert edges";
+/// More vertices are made only where there is an edge for each [`VERTICES_AN_EDGE`] of them, or where they were asked for.
+const VERTICES_UNASKED: u64 = 1 << 24;
+const VERTICES_AN_EDGE: u64 = 256;
 /// Vertices at most: their numbers have four bytes, the last of which stands for none.
 pub(crate) const VERTICES_MAX: u64 = u32::MAX as u64;
 
@@ -171,6 +175,9 @@ fn run_from(
     }
     let vertices = count_vertices(job, &edges, options)?;
     let edges_in = input_items(&edges)?;
+    if options.vertices.is_none() && edges.vertices.is_none() {
+        check_density(vertices, edges_in)?;
+    }
     let source = SourceEdges {
         edges: &edges,
         vertices,
@@ -302,6 +309,21 @@ fn count_vertices(job: &Job, edges: &EdgeFiles, options: &ConvertOptions) -> Res
             .hint("number the vertices that have edges anew, with --relabel"));
     }
     Ok(vertices)
+}
+
+/// Fails for ids so far apart that a graph would be little else than vertices without edges: 8 bytes each.
+fn check_density(vertices: u64, edges: u64) -> Result<()> {
+    if vertices <= VERTICES_UNASKED || vertices / VERTICES_AN_EDGE <= edges {
+        return Ok(());
+    }
+    let cause = format!(
+        "the largest id is {}, and there is only {}: nearly all vertices would be without edges",
+        units::count(vertices - 1),
+        units::counted(edges, "edge"),
+    );
+    Err(Error::usage(CONVERT, cause).hint(
+        "number the vertices that have edges anew with --relabel, or say with --vertices that there are so many",
+    ))
 }
 
 fn beyond(id: u64, vertices: u64) -> Error {
