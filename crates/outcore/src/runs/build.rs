@@ -240,7 +240,13 @@ fn finish(
     built: Built,
     orders: LineOrders<'_>,
 ) -> Result<(SortedView, BuildSummary)> {
-    let mut view = SortedView::open_with(job, dir, orders)?;
+    // The view is published: whoever interrupts the job now must not be told that nothing was done.
+    let finishing = Job {
+        control: Arc::default(),
+        ..job.clone()
+    };
+    let view = SortedView::open_with(&finishing, dir, orders)?;
+    let mut view = view.watched(Arc::clone(&job.control));
     // Runs stay in memory as long as a reader has room beside them; the oldest go first.
     let (mut kept, mut summary) = (VecDeque::from(built.kept), built.summary);
     while !kept.is_empty() && view.reader_bytes(1) < view.needed_bytes() {
