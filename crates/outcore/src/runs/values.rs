@@ -4,7 +4,7 @@
 //! that no record has gives nothing.
 //!
 //! Bounds: the two searches of [`super::lookup`], and one read of each block that holds something wanted, in the order of places with as
-//! many reads in flight as there are slots. Memory: what is found, 48 bytes for each block of each key, 32 bytes a key and run, the
+//! many reads in flight as there are slots. Memory: what is found, 40 bytes for each block of each key, 32 bytes a key and run, the
 //! slots, and once more what is found for one key with 16 bytes a record where several runs have such records.
 
 use std::sync::Arc;

@@ -122,7 +122,7 @@ pub(super) fn values_of(data_type: &DataType) -> Result<Box<dyn Values>> {
         DataType::UInt64 => whole::<UInt64Type>(data_type),
         DataType::Float32 => numbers::<Float32Type>(data_type, |text| {
             let value = Float32Type::parse(text)?;
-            let is_kept = value.is_finite() && is_whole_kept(text, value.into());
+            let is_kept = value.is_finite() && is_whole_kept(text, value.into(), f32::DIGITS);
             (is_kept || !is_number(text)).then_some(value)
         }),
         DataType::Float64 => numbers::<Float64Type>(data_type, float_of),
@@ -162,17 +162,20 @@ fn is_number(text: &str) -> bool {
 
 fn float_of(text: &str) -> Option<f64> {
     let value = Float64Type::parse(text)?;
-    let is_kept = value.is_finite() && is_whole_kept(text, value);
+    let is_kept = value.is_finite() && is_whole_kept(text, value, f64::DIGITS);
     (is_kept || !is_number(text)).then_some(value)
 }
 
-/// Whether the float is the whole number that the text is, if it is one without a point or an exponent.
-fn is_whole_kept(text: &str, value: f64) -> bool {
+/// Whether the float is the whole number that the text is, if it is one without a point or an exponent; its type holds all
+/// numbers of so many digits.
+fn is_whole_kept(text: &str, value: f64, digits_held: u32) -> bool {
+    if text.len() <= digits_held as usize {
+        return true;
+    }
     let digits = text.strip_prefix('-').unwrap_or(text);
     let digits = digits.trim_start_matches('0');
     let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    // All whole numbers of seven digits are floats, of both widths.
-    !is_whole || digits.len() <= 7 || format!("{:.0}", value.abs()) == digits
+    !is_whole || digits.len() <= digits_held as usize || format!("{:.0}", value.abs()) == digits
 }
 
 fn date_of(text: &str) -> Option<i32> {
