@@ -252,6 +252,46 @@ fn ranks_of_keys_are_found_and_gather_the_records() {
 }
 
 #[test]
+fn keys_and_what_they_find_may_exceed_the_memory() {
+    const KEYS: u64 = 200_000;
+    let place = TestDir::new();
+    // Each of these thrice; every other key is not there.
+    let sorted: Vec<u64> = (0..3 * KEYS).map(|at| at / 3 * 2).collect();
+    place.write("sorted", &bytes(sorted.clone()));
+    let wanted: Vec<u64> = (0..KEYS).map(|at| at * 7919 % KEYS * 2 + at % 2).collect();
+    place.write("wanted", &bytes(wanted.clone()));
+    let run = |words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        place.run(
+            &[
+                &words[..],
+                &["--type", "u64", "--memory", "4MiB", "--threads", "2"],
+            ]
+            .concat(),
+        )
+    };
+    let told = run("lookup sorted --keys wanted -o ranks.npy --json").ok();
+    assert!(told.event("summary")["passes"].as_u64().unwrap() > 1);
+    let ranks = wanted.iter().map(|key| key.div_ceil(2) * 3);
+    let made = place.read("ranks.npy");
+    assert!(String::from_utf8_lossy(&made).contains("(200000,)"));
+    assert!(made[made.len() % 64..].ends_with(&bytes(ranks)));
+    let found = wanted.iter().filter(|key| **key % 2 == 0);
+    let found = bytes(found.flat_map(|key| [*key; 3]));
+    run("lookup sorted --keys wanted -o found --values").ok();
+    assert!(place.read("found") == found);
+    run("lookup sorted --keys wanted -o by-index --values --index i").ok();
+    assert!(place.read("by-index") == found);
+    // Few keys may find much, too.
+    place.write("equal", &bytes(vec![5; 600_000]));
+    place.write("one", &bytes([5]));
+    run("lookup equal --keys one -o all --values").ok();
+    assert!(place.read("all") == place.read("equal"));
+    let cause = "600,000 results of 8 B each are more than the memory holds";
+    run("lookup equal --keys one -o - --values").fails(6, &[cause], "write to a file");
+}
+
+#[test]
 fn positions_that_exceed_the_memory_are_refused_before_they_are_read() {
     let (place, _) = place_with_keys();
     let at = std::fs::File::create(place.path("at")).unwrap();

@@ -536,6 +536,17 @@ fn outputs_of_one_place_are_told_however_they_are_named() {
     run("knn b.fbin b.fbin -k 3 -o ./b.fbin --force").fails(2, &["it is an input"], "another");
     run("knn b.fbin b.fbin -k 3 -o -").fails(2, &["standard output"], "name a file");
     run("knn - b.fbin -k 3 -o i.npy").fails(2, &["standard input"], "name a file");
+    std::fs::create_dir(place.path("dir")).unwrap();
+    for line in [
+        "knn b.fbin b.fbin -k 3 -o dir --force",
+        "kmeans b.fbin -k 3 -o c.npy --labels dir --force",
+        "vector convert b.fbin -o dir --force",
+    ] {
+        run(line).fails(2, &["directory"], "name a file in it");
+    }
+    assert!(!place.path("c.npy").exists());
+    let radius = "knn b.fbin b.fbin --limits l.npy -o i.npy --radius";
+    run(&format!("{radius} -1")).fails(2, &["within a radius of -1"], "0 or more");
     run("knn b.fbin b.fbin -k 9999999999999 -o i.npy").fails(2, &["60 rows"], "-k");
     assert!(!place.path("i.npy").exists());
 }

@@ -73,8 +73,10 @@ pub(super) fn encode(
     let column = batch.column(0);
     let numbers = numbers_of(column);
     let wrong = |row: usize, cause: String| {
-        Error::usage(WRITE, format!("row {} {cause}", first + row as u64))
-            .hint("leave out such rows first, with outcore filter")
+        let (row, schema) = (first + row as u64, batch.schema());
+        let name = schema.field(0).name();
+        let cause = format!("row {row} of the table's column `{name}` {cause}");
+        Error::usage(WRITE, cause).hint("leave out such rows first, with outcore filter")
     };
     let data = numbers.to_data();
     let number_bytes = data.data_type().primitive_width().unwrap_or(0);

@@ -54,6 +54,11 @@ impl RangeOptions {
             let cause = format!("a radius of {}", self.radius);
             return Err(Error::usage(OPERATION, cause).hint("give a finite number"));
         }
+        if self.radius < 0.0 && self.metric != Metric::Ip {
+            let cause = format!("no distance is within a radius of {}", self.radius);
+            return Err(Error::usage(OPERATION, cause)
+                .hint("give 0 or more; only an inner product can be negative"));
+        }
         Ok(match self.metric {
             Metric::Ip => 0.0 - self.radius,
             Metric::L2 | Metric::Cos | Metric::Hamming => self.radius,

@@ -89,6 +89,11 @@ impl<'a> Run<'a> {
             .map(|(name, path)| (name.as_path(), path.as_path()))
             .collect();
         refuse_inputs(read, &places)?;
+        if let Some((name, _)) = places.iter().find(|(_, path)| path.is_dir()) {
+            return Err(Error::usage("create output", "the output is a directory")
+                .path(name)
+                .hint("name a file in it"));
+        }
         if let Some((name, _)) = places.iter().find(|(_, path)| path.exists() && !args.force) {
             return Err(Error::usage("create output", "it exists")
                 .path(name)

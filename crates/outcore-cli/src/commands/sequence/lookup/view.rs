@@ -1,32 +1,30 @@
-//! `outcore lookup`: where keys belong in sorted files, in sorted lines and in views.
+//! Lookups in views, and in files of sorted lines as if they were views.
 //!
-//! Contract: ranks come in the order of the keys, as u64; with `--values`, what is found comes in their place. A directory is a view,
-//! `--lines` makes lines of a file, anything else is records.
+//! Contract: as the folder's. Keys and what is found are in memory.
 
 use std::path::Path;
 use std::time::Instant;
 
 use outcore::dataset::{ItemType, Summary as Done};
 use outcore::job::Job;
-use outcore::key::{KeyField, NpyHeader, RecordFormat};
+use outcore::key::{NpyHeader, RecordFormat};
+use outcore::primitives::Side;
 use outcore::primitives::gather::InMemory;
 use outcore::primitives::write::produce;
-use outcore::primitives::{Side, collect, read};
 use outcore::runs::{LineType, SortedView};
-use outcore::{Error, Input, Kind, Output, Phase, Result};
+use outcore::{Error, Output, Phase, Result};
 use outcore_front::content::Content;
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
 use outcore_front::output::{self, Consent, Holds, Target};
-use outcore_front::records::{self, TypeRequest};
 use outcore_front::view;
 use outcore_io::memory::Reservation;
 use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde_json::json;
 
-use super::input::Prepared;
-use super::write::{Steps, write_with};
-use crate::cli::sequence::{LookupArgs, SideArg};
+use super::keys::{Keys, bytes_of};
+use super::{LOOKUP, side_of, write_found};
+use crate::cli::sequence::LookupArgs;
 use crate::context::Context;
 use crate::measure::{Summary, phases_json, rate_text};
 use crate::pipe::{self, CLOSED_PIPE};
@@ -34,88 +32,7 @@ use crate::progress::watch;
 use crate::recorder::Kept;
 use crate::resources;
 
-const LOOKUP: &str = "lookup";
 const NEWLINE: u8 = b'\n';
-
-/// Runs it.
-pub(super) fn lookup(context: &Context, args: &LookupArgs) -> Result<u8> {
-    if !args.input.conditions.is_empty() || !args.input.zip.is_empty() || args.input.count.is_some()
-    {
-        let cause = "lookup takes records where they are: no --where, --zip or --count";
-        return Err(Error::usage(LOOKUP, cause).hint("filter into a file first"));
-    }
-    let mut read: Vec<&Path> = vec![&args.keys];
-    read.extend(args.index.as_deref());
-    output::refuse_inputs(&read, &[(&args.output.output, &args.output.output)])?;
-    let is_view = matches!(&args.input.inputs[..], [dir] if dir.is_dir());
-    if is_view || args.lines || args.zero_terminated {
-        return in_view(context, args, is_view);
-    }
-    let keys = std::slice::from_ref(&args.keys);
-    let keys = inputs::open_files(keys, &context.files)?;
-    let force = args.input.force;
-    let consume = |prepared: &mut Prepared, output: Output| {
-        let job = prepared.job.clone();
-        let format = prepared.table()?.format().clone();
-        let keys = keys_of(&job, (&args.keys, &keys), &format)?;
-        let mut search = |side| {
-            let execution = &mut prepared.execution;
-            execution.search_sorted(&keys, side, args.index.as_deref())
-        };
-        let (ranks, done) = search(side_of(args))?;
-        if !args.values {
-            return write_found(&job, &ranks, &output, force, done);
-        }
-        let (ends, more) = search(Side::Right)?;
-        check_fit(&job, (&ranks, &ends), format.record_bytes())?;
-        let places = ranks.iter().zip(&ends).flat_map(|(from, to)| *from..*to);
-        let places: Vec<u64> = places.collect();
-        let (bytes, gathered) = prepared.execution.gather(&places)?;
-        let found = InMemory {
-            bytes: &bytes,
-            item_bytes: format.record_bytes(),
-        };
-        let written = produce(&job, &found, &output, force)?;
-        Ok(and_written(done.and(more).and(gathered), written))
-    };
-    let made = match args.values {
-        true => None,
-        false => Some(ItemType::from(RecordFormat::parse_type("u64")?)),
-    };
-    write_with(
-        context,
-        (&args.input, &args.output),
-        (LOOKUP, Steps::Known(Vec::new()), made),
-        consume,
-    )
-}
-
-fn side_of(args: &LookupArgs) -> Side {
-    match args.side {
-        SideArg::Left => Side::Left,
-        SideArg::Right => Side::Right,
-    }
-}
-
-/// Writes ranks, and gives what was done in all.
-fn write_found(job: &Job, ranks: &[u64], output: &Output, force: bool, done: Done) -> Result<Done> {
-    let found = InMemory {
-        bytes: bytemuck::cast_slice(ranks),
-        item_bytes: size_of::<u64>(),
-    };
-    let written = produce(job, &found, output, force)?;
-    Ok(and_written(done, written))
-}
-
-fn and_written(done: Done, written: Done) -> Done {
-    Done {
-        records_in: done.records_in,
-        ..done.and(Done {
-            passes: 0,
-            ..written
-        })
-    }
-}
 
 /// What was written, after these phases.
 fn after(mut phases: Vec<Phase>, written: Done) -> Done {
@@ -123,28 +40,8 @@ fn after(mut phases: Vec<Phase>, written: Done) -> Done {
     Done { phases, ..written }
 }
 
-/// Fails unless the records between these ranks fit into the memory with their places.
-fn check_fit(job: &Job, (ranks, ends): (&[u64], &[u64]), record_bytes: usize) -> Result<()> {
-    let count: u64 = ranks.iter().zip(ends).map(|(from, to)| to - from).sum();
-    let needed_bytes = count.saturating_mul(record_bytes as u64 + 8);
-    let free_bytes = job.budget.free_bytes() / 2;
-    match needed_bytes <= free_bytes {
-        true => Ok(()),
-        false => Err(Error::new(
-            Kind::Memory,
-            "plan lookup",
-            format!(
-                "{} are found, which take {}",
-                units::counted(count, "record"),
-                units::bytes(needed_bytes)
-            ),
-        )
-        .hint("allow more with --memory, or look up in several runs")),
-    }
-}
-
 /// Looks up keys in a view, or in a file of lines as if it were one.
-fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Result<u8> {
+pub(super) fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Result<u8> {
     let started = Instant::now();
     check(args, is_view)?;
     let force = args.input.force;
@@ -361,7 +258,7 @@ impl Asked {
         view: &SortedView,
     ) -> Result<Self> {
         if let Some(format) = view.format() {
-            let bytes = keys_of(job, (path, files), format)?;
+            let bytes = Keys::of_records((path, files), format)?.read_all(job)?;
             let step = format.record_bytes();
             let count = (bytes.len() / step) as u64;
             return Ok(Asked {
@@ -423,7 +320,8 @@ fn write_ranks(
     (output, force): (&Output, bool),
 ) -> Result<Done> {
     let (ranks, phase) = view.lookup(keys, side == Side::Right)?;
-    let written = write_found(job, &ranks, output, force, Done::default())?;
+    let found = (bytemuck::cast_slice(&ranks), size_of::<u64>());
+    let written = write_found(job, found, (output, force), Done::default())?;
     Ok(after(vec![phase], written))
 }
 
@@ -478,53 +376,4 @@ fn write_lines(
     };
     let written = produce(job, &found, output, force)?;
     Ok(after(vec![first, second], written))
-}
-
-/// The keys in a file of records of `format`.
-fn keys_of(
-    job: &Job,
-    (path, inputs): (&Path, &[ResolvedInput]),
-    format: &RecordFormat,
-) -> Result<Vec<u8>> {
-    let request = TypeRequest {
-        format: Some(format.clone()),
-        ..TypeRequest::default()
-    };
-    let decided = match records::decide(&TypeRequest::default(), inputs) {
-        // An array whose header names all fields, the keys of the order among them.
-        Ok(decided) if has_keys_of(&decided.format, format) => Ok(()),
-        _ => records::decide(&request, inputs).map(drop),
-    };
-    decided.map_err(|error| match error.kind() {
-        Kind::Usage => {
-            error.hint("give keys of the same type as the records that they are looked for in")
-        }
-        _ => error,
-    })?;
-    bytes_of(job, (path, inputs))
-}
-
-/// Whether records have the keys of others where these have them.
-fn has_keys_of(records: &RecordFormat, others: &RecordFormat) -> bool {
-    let is_same = |a: &KeyField, b: &KeyField| {
-        (a.offset_bytes, a.len_bytes, a.kind) == (b.offset_bytes, b.len_bytes, b.kind)
-    };
-    records.record_bytes() == others.record_bytes()
-        && others
-            .keys()
-            .iter()
-            .all(|key| records.keys().iter().any(|own| is_same(own, key)))
-}
-
-/// The bytes of keys.
-fn bytes_of(job: &Job, (path, inputs): (&Path, &[ResolvedInput])) -> Result<Vec<u8>> {
-    let data_bytes = inputs.iter().map(|input| input.data_bytes).sum::<u64>();
-    if data_bytes > job.budget.free_bytes() / 2 {
-        let cause = format!("the keys take {}", units::bytes(data_bytes));
-        return Err(Error::new(Kind::Memory, "plan lookup", cause)
-            .path(path)
-            .hint("allow more with --memory, or look up in several runs"));
-    }
-    let files: Vec<Input> = inputs.iter().map(ResolvedInput::to_sort).collect();
-    collect(job, &read::<u8>(&files))
 }

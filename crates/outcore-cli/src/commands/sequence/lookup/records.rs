@@ -1,0 +1,255 @@
+//! Lookups in files of records.
+//!
+//! Contract: as the folder's. Keys that are more than the memory holds are looked up some at a time, and records that are found come some
+//! at a time, too; the output is then a single file, which appears whole or not at all.
+//!
+//! Bounds: as [`outcore::primitives::lookup()`] for the keys that are looked up at a time; with `--values` keys that do not fit are
+//! looked up twice, since a file's length is known before it is written.
+
+use outcore::dataset::{ItemType, Summary as Done};
+use outcore::job::Job;
+use outcore::key::RecordFormat;
+use outcore::primitives::Side;
+use outcore::primitives::together::Together;
+use outcore::{Error, Kind, Output, Result};
+use outcore_front::inputs;
+use outcore_io::units;
+
+use super::super::input::Prepared;
+use super::super::write::{Steps, write_with};
+use super::keys::Keys;
+use super::{LOOKUP, and_written, side_of, write_found};
+use crate::cli::sequence::LookupArgs;
+use crate::context::Context;
+
+const RANK_BYTES: usize = size_of::<u64>();
+/// Memory of a key beside its bytes: its two ranks, and its place while it is looked up.
+const KEY_BYTES: u64 = 32;
+
+/// What cannot be asked of a lookup.
+pub(super) fn check(args: &LookupArgs) -> Result<()> {
+    if !args.input.conditions.is_empty() || !args.input.zip.is_empty() || args.input.count.is_some()
+    {
+        let cause = "lookup takes records where they are: no --where, --zip or --count";
+        return Err(Error::usage(LOOKUP, cause).hint("filter into a file first"));
+    }
+    Ok(())
+}
+
+/// Looks up keys in files of records.
+pub(super) fn in_records(context: &Context, args: &LookupArgs) -> Result<u8> {
+    let files = std::slice::from_ref(&args.keys);
+    let files = inputs::open_files(files, &context.files)?;
+    let consume = |prepared: &mut Prepared, output: Output| {
+        let format = prepared.table()?.format().clone();
+        let keys = Keys::of_records((&args.keys, &files), &format)?;
+        let mut lookup = Lookup {
+            job: prepared.job.clone(),
+            prepared,
+            args,
+            keys,
+            record_bytes: format.record_bytes(),
+        };
+        match args.values {
+            true => lookup.write_values(&output),
+            false => lookup.write_ranks(&output),
+        }
+    };
+    let made = match args.values {
+        true => None,
+        false => Some(ItemType::from(RecordFormat::parse_type("u64")?)),
+    };
+    write_with(
+        context,
+        (&args.input, &args.output),
+        (LOOKUP, Steps::Known(Vec::new()), made),
+        consume,
+    )
+}
+
+/// A lookup that runs.
+struct Lookup<'a> {
+    job: Job,
+    prepared: &'a mut Prepared,
+    args: &'a LookupArgs,
+    keys: Keys<'a>,
+    record_bytes: usize,
+}
+
+/// Where the records are that are equal to some keys.
+struct Found {
+    from: Vec<u64>,
+    to: Vec<u64>,
+}
+
+impl Found {
+    fn count(&self) -> u64 {
+        let ends = self.from.iter().zip(&self.to);
+        ends.map(|(from, to)| to.saturating_sub(*from)).sum()
+    }
+
+    /// The ranks of these records, key after key.
+    fn ranks(&self) -> impl Iterator<Item = u64> {
+        let ends = self.from.iter().zip(&self.to);
+        ends.flat_map(|(from, to)| *from..*to)
+    }
+}
+
+impl Lookup<'_> {
+    /// Keys that are looked up at a time, each with so many bytes beside it.
+    fn at_once(&self) -> u64 {
+        let each_bytes = self.record_bytes as u64 + KEY_BYTES;
+        (self.job.budget.free_bytes() / 2 / each_bytes).max(1)
+    }
+
+    /// The first keys of each part, and how many there are in a part.
+    fn parts(&self) -> (Vec<u64>, u64) {
+        let at_once = self.at_once();
+        let firsts = (0..self.keys.count.max(1)).step_by(at_once.try_into().unwrap_or(usize::MAX));
+        (firsts.collect(), at_once)
+    }
+
+    /// Some keys: all, where there is only one part.
+    fn read(&self, first: u64, at_once: u64) -> Result<Vec<u8>> {
+        match self.keys.count <= at_once {
+            true => self.keys.read_all(&self.job),
+            false => {
+                let count = at_once.min(self.keys.count - first);
+                self.keys.read(&self.job, first, count)
+            }
+        }
+    }
+
+    fn search(&mut self, keys: &[u8], side: Side) -> Result<(Vec<u64>, Done)> {
+        let index = self.args.index.as_deref();
+        self.prepared.execution.search_sorted(keys, side, index)
+    }
+
+    fn find(&mut self, first: u64, at_once: u64) -> Result<(Found, Done)> {
+        let keys = self.read(first, at_once)?;
+        let (from, done) = self.search(&keys, Side::Left)?;
+        let (to, more) = self.search(&keys, Side::Right)?;
+        Ok((Found { from, to }, done.and(more)))
+    }
+
+    fn write_ranks(&mut self, output: &Output) -> Result<Done> {
+        let (firsts, at_once) = self.parts();
+        let side = side_of(self.args);
+        if let [first] = firsts[..] {
+            let (ranks, done) = self.search(&self.read(first, at_once)?, side)?;
+            let found = (bytemuck::cast_slice(&ranks), RANK_BYTES);
+            return write_found(&self.job, found, (output, self.args.input.force), done);
+        }
+        let mut written = self.create(output, (self.keys.count, RANK_BYTES))?;
+        let mut all = None;
+        for first in firsts {
+            let keys = self.read(first, at_once)?;
+            let (ranks, done) = self.search(&keys, side)?;
+            written.append(bytemuck::cast_slice(&ranks))?;
+            add(&mut all, done);
+        }
+        written.publish(all)
+    }
+
+    fn write_values(&mut self, output: &Output) -> Result<Done> {
+        let (firsts, at_once) = self.parts();
+        let (mut all, mut count, mut last) = (None, 0, None);
+        for &first in &firsts {
+            let (found, done) = self.find(first, at_once)?;
+            add(&mut all, done);
+            count += found.count();
+            last = Some(found);
+        }
+        // What is known of all keys is not looked up again.
+        let mut known = last.filter(|_| firsts.len() == 1);
+        if let (Some(found), true) = (&known, count <= self.places_at_once()) {
+            let places: Vec<u64> = found.ranks().collect();
+            let (bytes, gathered) = self.prepared.execution.gather(&places)?;
+            add(&mut all, gathered);
+            let (found, done) = ((&bytes[..], self.record_bytes), all.unwrap_or_default());
+            return write_found(&self.job, found, (output, self.args.input.force), done);
+        }
+        let mut written = self.create(output, (count, self.record_bytes))?;
+        for first in firsts {
+            let found = match known.take() {
+                Some(found) => found,
+                None => {
+                    let (found, done) = self.find(first, at_once)?;
+                    add(&mut all, done);
+                    found
+                }
+            };
+            let held_bytes = (found.from.len() + found.to.len()) * RANK_BYTES;
+            let _held = self.job.budget.reserve("ranks", held_bytes as u64)?;
+            let at_once = self.places_at_once().max(1) as usize;
+            let mut ranks = found.ranks();
+            loop {
+                let places: Vec<u64> = ranks.by_ref().take(at_once).collect();
+                if places.is_empty() {
+                    break;
+                }
+                let (bytes, gathered) = self.prepared.execution.gather(&places)?;
+                add(&mut all, gathered);
+                written.append(&bytes)?;
+            }
+        }
+        written.publish(all)
+    }
+
+    /// Records that are gathered at a time, with their places.
+    fn places_at_once(&self) -> u64 {
+        self.job.budget.free_bytes() / 2 / (self.record_bytes + RANK_BYTES) as u64
+    }
+
+    /// The file of `count` items that is written part by part.
+    fn create(&self, output: &Output, (count, item_bytes): (u64, usize)) -> Result<Parts> {
+        let Output::File { path, header } = output else {
+            let cause = format!(
+                "{} of {} each are more than the memory holds",
+                units::counted(count, "result"),
+                units::bytes(item_bytes as u64)
+            );
+            return Err(Error::new(Kind::Memory, "plan lookup", cause)
+                .hint("allow more with --memory, or write to a file"));
+        };
+        let head = header
+            .as_ref()
+            .map_or_else(Vec::new, |make_header| make_header(count));
+        let len_bytes = head.len() as u64 + count * item_bytes as u64;
+        let files = [(path.as_path(), len_bytes)];
+        let mut parts = Parts {
+            together: Together::create(&self.job, &files, self.args.input.force)?,
+            end_bytes: 0,
+        };
+        parts.append(&head)?;
+        Ok(parts)
+    }
+}
+
+/// A file that is written part by part.
+struct Parts {
+    together: Together,
+    end_bytes: u64,
+}
+
+impl Parts {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.together.write(0, self.end_bytes, bytes)?;
+        self.end_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Makes the file appear, after all that was done.
+    fn publish(self, done: Option<Done>) -> Result<Done> {
+        let written = self.together.publish()?;
+        Ok(and_written(done.unwrap_or_default(), written))
+    }
+}
+
+/// Adds what was done in a part to what was done before.
+fn add(all: &mut Option<Done>, done: Done) {
+    *all = Some(match all.take() {
+        Some(before) => before.and(done),
+        None => done,
+    });
+}
