@@ -1,9 +1,10 @@
 //! Schemas: a column by its name, what differs between two tables, the schema of several.
 //!
 //! Contract: names are matched to the letter; one that is missing is answered with the nearest that is
-//! there. [`agree`] says of two schemas which column differs and how, in words that name both types. Metadata
+//! there. A [`FieldPlace`] is a column, or by a name such as `st.a` the field `a` of objects `st`. [`agree`] says of two schemas which column differs and how, in words that name both types. Metadata
 //! of a schema and of fields make no difference, nor does what lists call their elements. [`united`] has the columns of
-//! all, in the order in which they are first met; a column that some lack may be null.
+//! all, in the order in which they are first met, each in the narrowest type that has all values of its types; a column that
+//! some lack may be null.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,7 +12,9 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, make_array};
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_buffer::NullBuffer;
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use arrow_select::take::take;
 use outcore_io::units::nearest;
 use outcore_io::{Error, Result};
@@ -44,6 +47,88 @@ pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Resu
     Err(match nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint(format!("the columns are {}", listed(&names))),
+    })
+}
+
+/// Where a column is: at the root of a table, or inside of objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FieldPlace {
+    /// Among the columns of the table.
+    pub(crate) root: usize,
+    /// Among the fields of the objects there, and of the objects in these; empty for the column itself.
+    inside: Vec<usize>,
+}
+
+impl FieldPlace {
+    /// What `name` stands for: the column that is called so, or else a field of objects, each name behind a point.
+    ///
+    /// # Errors
+    /// As [`column_index`].
+    pub(crate) fn of(schema: &Schema, name: &str, operation: &str) -> Result<Self> {
+        let mut inside = Vec::new();
+        match place_among(schema.fields(), name, &mut inside) {
+            Some(root) => Ok(FieldPlace { root, inside }),
+            None => column_index(schema, name, operation).map(|root| FieldPlace { root, inside }),
+        }
+    }
+
+    /// What is there, called `name`; it may be null where what it is in may be.
+    pub(crate) fn field(&self, schema: &Schema, name: &str) -> FieldRef {
+        let mut field = &schema.fields()[self.root];
+        let mut is_nullable = field.is_nullable();
+        for &place in &self.inside {
+            if let DataType::Struct(fields) = field.data_type() {
+                field = &fields[place];
+                is_nullable |= field.is_nullable();
+            }
+        }
+        match self.inside.is_empty() {
+            true => Arc::clone(field),
+            false => {
+                let own = Field::clone(field).with_name(name);
+                Arc::new(own.with_nullable(is_nullable))
+            }
+        }
+    }
+
+    /// The values that are there in a column of the root; null where what they are in is.
+    ///
+    /// # Errors
+    /// Corrupt: values that are no objects.
+    pub(crate) fn values(&self, root: &ArrayRef) -> Result<ArrayRef> {
+        let mut values = Arc::clone(root);
+        for &place in &self.inside {
+            let Some(objects) = values.as_struct_opt() else {
+                let cause = format!("objects are expected, and these are {}", values.data_type());
+                return Err(Error::corrupt("read tables", cause).hint("write the file again"));
+            };
+            let inner = objects.column(place);
+            let nulls = NullBuffer::union(objects.nulls(), inner.nulls());
+            values = match objects.nulls() {
+                None => Arc::clone(inner),
+                Some(_) => {
+                    let data = inner.to_data().into_builder().nulls(nulls).build();
+                    make_array(data.map_err(|error| fault::arrow("read tables", &error))?)
+                }
+            };
+        }
+        Ok(values)
+    }
+}
+
+/// The place of the field that is called `name`, or that a part of the name in front of a point calls; the others go to `inside`.
+fn place_among(fields: &Fields, name: &str, inside: &mut Vec<usize>) -> Option<usize> {
+    if let Some((place, _)) = fields.find(name) {
+        return Some(place);
+    }
+    name.match_indices('.').find_map(|(at, _)| {
+        let (place, field) = fields.find(&name[..at])?;
+        let DataType::Struct(below) = field.data_type() else {
+            return None;
+        };
+        let found = place_among(below, &name[at + 1..], inside)?;
+        inside.insert(0, found);
+        Some(place)
     })
 }
 
@@ -157,7 +242,7 @@ pub(crate) fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Pa
     let differs = |cause: String| {
         Error::usage("read tables", cause)
             .path(path)
-            .hint("read the files apart, or unite their columns")
+            .hint("read the files apart, or unite their columns with --union")
     };
     let first_path = first_path.display();
     for field in first.fields() {
@@ -198,10 +283,79 @@ pub(crate) fn check_names(schema: &Schema) -> Result<()> {
     Ok(())
 }
 
+/// The narrowest type that has all values of both, for types of numbers, texts and bytes, and for nulls beside anything.
+fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
+    if is_same_type(one, other) || *other == DataType::Null {
+        return Some(one.clone());
+    }
+    if *one == DataType::Null {
+        return Some(other.clone());
+    }
+    let bits = |kind: &DataType| kind.primitive_width().map(|bytes| 8 * bytes);
+    let is_either = |kind: DataType| *one == kind || *other == kind;
+    let (wide, narrow) = match bits(one) >= bits(other) {
+        true => (one, other),
+        false => (other, one),
+    };
+    match (wide, narrow) {
+        (wide, narrow) if wide.is_integer() && narrow.is_integer() => {
+            if wide.is_signed_integer() == narrow.is_signed_integer()
+                || (wide.is_signed_integer() && bits(wide) > bits(narrow))
+            {
+                return Some(wide.clone());
+            }
+            // One with a sign that has more bits than the one without.
+            match bits(wide)? {
+                8 => Some(DataType::Int16),
+                16 => Some(DataType::Int32),
+                32 => Some(DataType::Int64),
+                _ => None,
+            }
+        }
+        (wide, narrow) if wide.is_floating() && narrow.is_floating() => Some(wide.clone()),
+        (wide, narrow) if wide.is_floating() || narrow.is_floating() => {
+            let whole = if wide.is_floating() { narrow } else { wide };
+            let digits = bits(whole).filter(|_| whole.is_integer())?;
+            // Of so many bits all whole numbers are floats: 11 in 16, 24 in 32 and 53 in 64.
+            match digits {
+                8 if is_either(DataType::Float16) => Some(DataType::Float16),
+                8 | 16 if !is_either(DataType::Float64) => Some(DataType::Float32),
+                8 | 16 | 32 => Some(DataType::Float64),
+                _ => None,
+            }
+        }
+        (DataType::Decimal128(one, scale), DataType::Decimal128(other, other_scale)) => {
+            let least = |digits: &u8, scale: &i8| i16::from(*digits) - i16::from(*scale);
+            let scale_both = (*scale).max(*other_scale);
+            let digits = least(one, scale).max(least(other, other_scale)) + i16::from(scale_both);
+            let digits = u8::try_from(digits).ok().filter(|&digits| digits <= 38)?;
+            Some(DataType::Decimal128(digits, scale_both))
+        }
+        _ if is_either(DataType::LargeUtf8) && is_either(DataType::Utf8) => {
+            Some(DataType::LargeUtf8)
+        }
+        _ if is_either(DataType::LargeBinary) && is_either(DataType::Binary) => {
+            Some(DataType::LargeBinary)
+        }
+        _ => None,
+    }
+}
+
+/// The same values as a type that [`united`] has chosen.
+///
+/// # Errors
+/// As [`retyped`].
+pub(crate) fn widened(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    if array.data_type().is_nested() || array.data_type().equals_datatype(data_type) {
+        return retyped(array, data_type);
+    }
+    cast(array, data_type).map_err(|error| fault::arrow("unite tables", &error))
+}
+
 /// The columns of all of `schemas`; a column may be null where it may in one of them, or one lacks it.
 ///
 /// # Errors
-/// Usage: two of one name differ in type; it names both files.
+/// Usage: two of one name have types without one that has all values of both; it names both files.
 pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
     let mut fields: Vec<(FieldRef, &Path, usize)> = Vec::new();
     for (schema, path) in schemas {
@@ -213,7 +367,7 @@ pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
                 fields.push((Arc::clone(field), path, 1));
                 continue;
             };
-            if !is_same_type(known.data_type(), field.data_type()) {
+            let Some(both) = wider(known.data_type(), field.data_type()) else {
                 let cause = format!(
                     "column `{}` is {} and in {} {}",
                     field.name(),
@@ -223,7 +377,10 @@ pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
                 );
                 return Err(Error::usage("unite tables", cause)
                     .path(path)
-                    .hint("cast one of them first, or leave the column out"));
+                    .hint("no type has all values of both: convert one of them first, or leave the column out"));
+            };
+            if both != *known.data_type() {
+                *known = Arc::new(Field::clone(known).with_data_type(both));
             }
             *count += 1;
             if field.is_nullable() && !known.is_nullable() {
@@ -290,6 +447,34 @@ mod tests {
         let more = schema(&[("a", DataType::Int64), ("b", DataType::Utf8)]);
         assert!(agree(&one, here, &more, there).is_err());
         assert!(agree(&more, here, &one, there).is_err());
+    }
+
+    #[test]
+    fn united_columns_have_all_values_of_both_types_or_are_refused() {
+        use DataType::*;
+        for (one, other, both) in [
+            (Int32, Int64, Some(Int64)),
+            (UInt8, Int8, Some(Int16)),
+            (UInt32, Int64, Some(Int64)),
+            (UInt64, Int8, None),
+            (Int32, Float32, Some(Float64)),
+            (Int16, Float32, Some(Float32)),
+            (UInt8, Float16, Some(Float16)),
+            (Int16, Float16, Some(Float32)),
+            (Int32, Float64, Some(Float64)),
+            (Int64, Float64, None),
+            (Float32, Float64, Some(Float64)),
+            (Null, Utf8, Some(Utf8)),
+            (Utf8, LargeUtf8, Some(LargeUtf8)),
+            (Utf8, Int64, None),
+            (Boolean, Int8, None),
+            (Date32, Int32, None),
+            (Decimal128(5, 2), Decimal128(4, 0), Some(Decimal128(6, 2))),
+            (Decimal128(38, 0), Decimal128(5, 2), None),
+        ] {
+            assert_eq!(wider(&one, &other), both, "{one} and {other}");
+            assert_eq!(wider(&other, &one), both, "{other} and {one}");
+        }
     }
 
     #[test]

@@ -28,10 +28,11 @@ Examples:
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Tables (Parquet and Arrow)")]
 pub(crate) struct TableArgs {
-    /// Keep these columns, in this order; the others are not read
+    /// Keep these columns, in this order; the others are not read. st.a is the field a of objects st
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) columns: Vec<String>,
-    /// Let files of one table lack columns, which are null there
+    /// Let files of one table lack columns, which are null there, and have numbers of different widths,
+    /// which become those of the wider type
     #[arg(long)]
     pub(crate) union: bool,
     /// Compression of OUT: zstd, snappy, lz4, gzip, brotli or none, with a level as in zstd:9.
@@ -76,10 +77,11 @@ impl TableArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Tables (Parquet and Arrow)")]
 pub(crate) struct ReadTableArgs {
-    /// Keep these columns, in this order; the others are not read
+    /// Keep these columns, in this order; the others are not read. st.a is the field a of objects st
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     columns: Vec<String>,
-    /// Let files of one table lack columns, which are null there
+    /// Let files of one table lack columns, which are null there, and have numbers of different widths,
+    /// which become those of the wider type
     #[arg(long)]
     union: bool,
     /// Read CSV or JSON lines as a table with these types (see `outcore convert`); types of other

@@ -15,7 +15,8 @@
 //!
 //! **Types.** A literal takes the type of what it meets: text becomes a date, a time or bytes beside such a column, and a
 //! number with a point a decimal. Integers are computed in 64 bits, and one that does not fit is an error; divided by zero,
-//! they are null. Timestamps with a zone are compared, cast and taken apart in UTC. Floats follow IEEE 754, but that NaN equals itself and is larger than all numbers, as in a sort. A cast
+//! they are null. Timestamps with a zone are compared, cast and taken apart in UTC. Floats follow IEEE 754, but that NaN equals itself and is larger than all numbers, as in a sort. Whole
+//! numbers and floats are compared as the numbers that they are, without rounding. A cast
 //! that a value does not fit is an error, and with `try_` null.
 //!
 //! Bounds: one column a node of the expression, of the batch's length. An expression has a thousand parts at most.

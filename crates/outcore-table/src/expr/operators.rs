@@ -2,12 +2,13 @@
 //!
 //! Contract: as the folder's. Operators are Arrow's kernels; what Python means by `//` and `%` is computed row by row.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow_arith::boolean::{and_kleene, not, or_kleene};
 use arrow_arith::numeric::{add, div, mul, neg, sub};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
 use arrow_array::{Array, BooleanArray, Float64Array, Int64Array};
 use arrow_ord::cmp;
 use arrow_schema::DataType;
@@ -66,6 +67,9 @@ pub(super) fn is_in(value: &Value, values: Vec<Value>, is_so: bool) -> Result<Va
 }
 
 pub(super) fn compared(operator: Operator, one: Value, other: Value) -> Result<Value> {
+    if let Some(made) = compared_exactly(operator, &one, &other) {
+        return Ok(made);
+    }
     let (one, other) = alike(one, other)?;
     let (one, other) = (without_signs(one), without_signs(other));
     let is_scalar = one.is_scalar && other.is_scalar;
@@ -84,6 +88,81 @@ pub(super) fn compared(operator: Operator, one: Value, other: Value) -> Result<V
     };
     let made = made.map_err(|error| failed(&error))?;
     Ok(Value::computed(Arc::new(made), is_scalar))
+}
+
+/// Whole numbers beside floats, where the type of neither has all values of the other.
+fn compared_exactly(operator: Operator, one: &Value, other: &Value) -> Option<Value> {
+    let (whole, real, is_turned) = match one.data_type().is_floating() {
+        true => (other, one, true),
+        false => (one, other, false),
+    };
+    // Up to here all whole numbers are floats.
+    let exact_max = match real.data_type() {
+        DataType::Float64 => 1 << 53,
+        DataType::Float32 => 1 << 24,
+        DataType::Float16 => 1 << 11,
+        _ => return None,
+    };
+    let wholes = wholes_of(whole)?;
+    if whole.is_scalar && wholes(0).is_none_or(|number| number.unsigned_abs() <= exact_max) {
+        return None;
+    }
+    let reals = real.cast(&DataType::Float64).ok()?;
+    let real_of = |row: usize| {
+        let row = if real.is_scalar { 0 } else { row };
+        let reals = reals.array.as_primitive::<Float64Type>();
+        reals.is_valid(row).then(|| reals.value(row))
+    };
+    let rows_count = rows_of(one, other);
+    let made = (0..rows_count).map(|row| {
+        let order = order_of(wholes(row)?, real_of(row)?);
+        let order = if is_turned { order.reverse() } else { order };
+        Some(match operator {
+            Operator::Less => order.is_lt(),
+            Operator::LessEqual => order.is_le(),
+            Operator::NotEqual => order.is_ne(),
+            Operator::GreaterEqual => order.is_ge(),
+            Operator::Greater => order.is_gt(),
+            _ => order.is_eq(),
+        })
+    });
+    let made: BooleanArray = made.collect();
+    Some(Value::computed(
+        Arc::new(made),
+        one.is_scalar && other.is_scalar,
+    ))
+}
+
+/// Reads whole numbers of 64 bits, and literals of more.
+fn wholes_of(value: &Value) -> Option<impl Fn(usize) -> Option<i128>> {
+    let is_wide = matches!(value.data_type(), DataType::Int64 | DataType::UInt64)
+        || (value.is_literal() && matches!(value.data_type(), DataType::Decimal128(_, 0)));
+    let kind = DataType::Decimal128(38, 0);
+    let wide = is_wide.then(|| value.cast(&kind)).and_then(Result::ok)?;
+    let array = wide.array.as_primitive::<Decimal128Type>().clone();
+    let is_scalar = value.is_scalar;
+    Some(move |row: usize| {
+        let row = if is_scalar { 0 } else { row };
+        array.is_valid(row).then(|| array.value(row))
+    })
+}
+
+/// How a whole number stands to a float; NaN is larger than all numbers.
+fn order_of(whole: i128, real: f64) -> Ordering {
+    // 2^127 is the first whole number that 128 bits with a sign do not hold.
+    let end = 2_f64.powi(127);
+    if real.is_nan() || real >= end {
+        return Ordering::Less;
+    }
+    if real < -end {
+        return Ordering::Greater;
+    }
+    let below = real.floor();
+    let is_between = real > below;
+    match whole.cmp(&(below as i128)) {
+        Ordering::Equal if is_between => Ordering::Less,
+        order => order,
+    }
 }
 
 /// Floats among which there are one zero and one NaN: the kernels compare bits.
@@ -189,10 +268,7 @@ fn kernel(operator: Operator, one: &Value, other: &Value) -> Result<Value> {
         Operator::Multiply => mul(one, other),
         _ => div(one, other),
     };
-    let made = made.map_err(|error| {
-        failed(&error)
-            .hint("cast a side to f64 to compute with what does not fit, as in f64(n) * m")
-    })?;
+    let made = made.map_err(|error| failed(&error))?;
     Ok(Value::computed(made, one.is_scalar && other.is_scalar))
 }
 

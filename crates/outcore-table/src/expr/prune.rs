@@ -94,8 +94,8 @@ fn add_list(node: &Node, values: &[Node], schema: &Schema, found: &mut Vec<Predi
 }
 
 /// The literal as a value of the column's type.
-fn literal_for(name: &str, literal: &Node, schema: &Schema) -> Option<Literal> {
-    let literal = match literal {
+fn literal_for(name: &str, node: &Node, schema: &Schema) -> Option<Literal> {
+    let literal = match node {
         Node::Boolean(value) => Value::boolean(*value),
         Node::Integer(number) => Value::integer(*number).ok()?,
         Node::Number(text) => Value::number(text).ok()?,
@@ -103,6 +103,10 @@ fn literal_for(name: &str, literal: &Node, schema: &Schema) -> Option<Literal> {
         _ => return None,
     };
     let field = schema.field_with_name(name).ok()?;
+    if let (Node::Integer(number), true) = (node, field.data_type().is_floating()) {
+        // It need not be a float.
+        return Some(Literal::Integer(*number));
+    }
     let column = arrow_array::new_empty_array(field.data_type());
     let column = in_utc(Value::column(&column).ok()?).ok()?;
     let kind = common_type(&column, &literal)?;

@@ -209,7 +209,13 @@ pub(super) fn failed(error: &ArrowError) -> Error {
         | ArrowError::ArithmeticOverflow(text) => text.clone(),
         other => other.to_string(),
     };
-    wrong(text.split_whitespace().collect::<Vec<_>>().join(" "))
+    let told = wrong(text.split_whitespace().collect::<Vec<_>>().join(" "));
+    match error {
+        ArrowError::ArithmeticOverflow(_) => {
+            told.hint("cast a side to f64 to compute with what does not fit, as in f64(n) * m")
+        }
+        _ => told,
+    }
 }
 
 /// Both as one type, in which they can be compared.

@@ -8,9 +8,9 @@
 //! of the table's schema. Pieces are read in any order by any number of readers: in parallel by row group.
 //!
 //! Files of one input have the same columns, in any order, or an error names file, column and both types; with
-//! [`InputOptions::is_union`] a column that a file lacks is null there. Directories called `key=value` are
-//! columns after those of the files ([`hive`]). [`InputOptions::columns`] chooses columns, which then are all that is
-//! read; [`InputOptions::predicates`] leave out row groups ([`predicate`]) and whole directories.
+//! [`InputOptions::is_union`] a column that a file lacks is null there, and numbers become those of the wider type. Directories called `key=value` are
+//! columns after those of the files ([`hive`]). [`InputOptions::columns`] chooses columns, or fields of objects, as `st.a`; their columns
+//! then are all that is read; [`InputOptions::predicates`] leave out row groups ([`predicate`]) and whole directories.
 //!
 //! Everything unusable is a named error: other formats, encryption, damaged footers and pages, names that are not
 //! there, addresses of object stores, a piece that needs more memory than there is. Panics of the libraries count as
@@ -46,7 +46,7 @@ use outcore_io::{Error, Kind, Result, threads};
 
 use self::parquet::{GroupReader, ParquetFile};
 use crate::fault;
-use crate::schema::{agree, check_names, column_index, retyped, united};
+use crate::schema::{FieldPlace, agree, check_names, column_index, united, widened};
 use ipc::IpcFile;
 use source::DriveFile;
 
@@ -114,8 +114,8 @@ struct TableFile {
 /// Where a column of the table comes from in one file.
 #[derive(Debug, Clone)]
 enum Origin {
-    /// The column at this place among those that are read.
-    Read(usize),
+    /// In the column at this place among those that are read.
+    Read(usize, FieldPlace),
     /// A directory's name.
     Directory(Option<String>),
     /// The file has none.
@@ -162,12 +162,14 @@ impl TableInput {
     /// Reads these columns, in this order, or all.
     fn choose(&mut self, columns: Option<&[String]>) -> Result<()> {
         if let Some(names) = columns {
-            let places = names
-                .iter()
-                .map(|name| column_index(&self.full, name, READ));
-            let places = places.collect::<Result<Vec<_>>>()?;
-            let chosen = self.full.project(&places);
-            self.schema = Arc::new(chosen.map_err(|error| fault::arrow(READ, &error))?);
+            let full = &self.full;
+            let fields = names.iter().map(|name| {
+                let place = FieldPlace::of(full, name, READ)?;
+                Ok(place.field(full, name))
+            });
+            let fields = fields.collect::<Result<Vec<_>>>()?;
+            let metadata = full.metadata().clone();
+            self.schema = Arc::new(Schema::new_with_metadata(fields, metadata));
         }
         check_names(&self.schema)?;
         for file in &mut self.files {
@@ -237,6 +239,34 @@ impl TableInput {
             .iter()
             .map(|field| field.name().clone());
         self.narrowed(&names.collect::<Vec<_>>(), job)
+    }
+
+    /// What `work` fails with for the first row that it fails for alone, with the file and the row's number in it, from 0; `error`
+    /// if there is none. The rows of `batch` begin with row `first` of a piece.
+    pub(crate) fn row_at_fault(
+        &self,
+        (piece, first): (Piece, u64),
+        (batch, error): (&RecordBatch, Error),
+        work: impl Fn(RecordBatch) -> Result<()>,
+    ) -> Error {
+        let file = &self.files[piece.file];
+        let mut rows = 0..batch.num_rows();
+        let Some((row, error)) = rows.find_map(|row| Some((row, work(batch.slice(row, 1)).err()?)))
+        else {
+            return error.path(&file.path);
+        };
+        let count = |part: usize| match &*file.format {
+            Format::Parquet(parquet) => u64::try_from(parquet.group(part).num_rows()).unwrap_or(0),
+            Format::Ipc(ipc) => ipc.rows_count(part),
+            Format::Text(text) => text.rows_count(part),
+        };
+        let before: u64 = (0..piece.part).map(count).sum();
+        let cause = format!("row {}: {}", before + first + row as u64, error.cause());
+        let told = Error::new(error.kind(), error.operation(), cause).path(&file.path);
+        match error.next_step() {
+            Some(hint) => told.hint(hint),
+            None => told,
+        }
     }
 
     /// Rows of all pieces.
@@ -472,14 +502,19 @@ impl TableFile {
     /// Finds where the columns of `schema` come from.
     fn plan(&mut self, schema: &Schema) {
         let own = Arc::clone(self.schema());
-        let place = |field: &FieldRef| own.index_of(field.name()).ok();
-        let mut read: Vec<usize> = schema.fields().iter().filter_map(place).collect();
+        let place = |field: &FieldRef| FieldPlace::of(&own, field.name(), READ).ok();
+        let roots = schema.fields().iter().filter_map(place);
+        let mut read: Vec<usize> = roots.map(|place| place.root).collect();
         read.sort_unstable();
+        read.dedup();
         let origin = |field: &FieldRef| {
-            let among = place(field).and_then(|place| read.binary_search(&place).ok());
+            let among = place(field).and_then(|place| {
+                let among = read.binary_search(&place.root).ok()?;
+                Some((among, place))
+            });
             let directory = self.hive.iter().find(|(name, _)| name == field.name());
             match (among, directory) {
-                (Some(among), _) => Origin::Read(among),
+                (Some((among, place)), _) => Origin::Read(among, place),
                 (None, Some((_, value))) => Origin::Directory(value.clone()),
                 (None, None) => Origin::Missing,
             }
@@ -546,7 +581,9 @@ impl TableFile {
         let rows_count = batch.num_rows();
         let columns = schema.fields().iter().zip(&self.origins);
         let columns = columns.map(|(field, origin)| match origin {
-            Origin::Read(place) => retyped(batch.column(*place), field.data_type()),
+            Origin::Read(among, place) => {
+                widened(&place.values(batch.column(*among))?, field.data_type())
+            }
             Origin::Directory(value) => Ok(hive::column(field, value.as_deref(), rows_count)),
             Origin::Missing => Ok(new_null_array(field.data_type(), rows_count)),
         });

@@ -5,7 +5,7 @@
 //! compared in the order of their bytes, so that the order of the inputs does not matter. Two values are equal if they are stored
 //! alike; but values of a key as in a sort, where zeros and NaNs are one. What differs is written, if that is
 //! asked for, in the order of the key: `diff` says `left`, `right` or `changed`, `diff_columns` which columns differ, then come the
-//! columns of the key, and each other one as `NAME_left` and `NAME_right`.
+//! columns of the key, and each other one as `NAME_left` and `NAME_right`. CSV gets lists and objects as texts of JSON.
 //!
 //! Both tables are sorted to private files of Arrow, each by the way of all sorts, and these are read side by side.
 //!
@@ -28,6 +28,7 @@ use super::sort::{create, open, scratch_dir, sort};
 use super::{TableEnds, TableOrder, TableSummary};
 use crate::fault;
 use crate::input::{InputOptions, TableInput};
+use crate::output::text::{is_nested, json_texts};
 use crate::output::{OutputOptions, SINK_BYTES, Section, TableFormat};
 use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::agree;
@@ -112,7 +113,7 @@ pub fn diff(
     // As it was written: dictionaries are plain values now.
     let schema = sides[0].schema();
     let codec = RowCodec::new(schema, &keys)?;
-    let shape = Shape::new(schema, &keys);
+    let shape = Shape::new(schema, &keys, ends.writes.format);
     let (began, planned) = (Instant::now(), plan_compare(job, &sides, ends.outputs));
     let compared = compare(job, ends, &sides, (&codec, &keys, &shape))?;
     let read_bytes = sides.iter().map(TableInput::read_bytes).sum();
@@ -196,15 +197,21 @@ struct Shape {
     /// Places of the columns of the key, and of the others.
     keys: Vec<usize>,
     others: Vec<usize>,
+    format: TableFormat,
 }
 
 impl Shape {
-    fn new(schema: &SchemaRef, keys: &[KeyColumn]) -> Self {
+    fn new(schema: &SchemaRef, keys: &[KeyColumn], format: TableFormat) -> Self {
         let is_key = |field: &Field| keys.iter().any(|key| key.name == *field.name());
         let (keys, others): (Vec<usize>, Vec<usize>) =
             (0..schema.fields().len()).partition(|place| is_key(schema.field(*place)));
-        let nullable =
-            |field: &Field, name: String| Field::new(name, field.data_type().clone(), true);
+        let nullable = |field: &Field, name: String| {
+            let data_type = match is_text(field.data_type(), format) {
+                true => &DataType::Utf8,
+                false => field.data_type(),
+            };
+            Field::new(name, data_type.clone(), true)
+        };
         let mut fields = vec![
             Field::new("diff", DataType::Utf8, false),
             Field::new("diff_columns", DataType::Utf8, true),
@@ -222,8 +229,28 @@ impl Shape {
             schema: Arc::new(Schema::new(fields)),
             keys,
             others,
+            format,
         }
     }
+
+    /// A batch of differences.
+    fn batch(&self, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+        let columns = columns.into_iter().zip(self.schema.fields());
+        let columns = columns.map(
+            |(array, field)| match is_text(array.data_type(), self.format) {
+                true => json_texts(field.name(), &array),
+                false => Ok(array),
+            },
+        );
+        let columns = columns.collect::<Result<_>>()?;
+        RecordBatch::try_new(Arc::clone(&self.schema), columns)
+            .map_err(|error| fault::arrow(DIFF, &error))
+    }
+}
+
+/// Whether values are written as texts, since the format has no others for them.
+fn is_text(data_type: &DataType, format: TableFormat) -> bool {
+    format == TableFormat::Csv && is_nested(data_type)
 }
 
 fn compare(
@@ -482,8 +509,7 @@ impl Walk<'_> {
                     columns.push(taken(&head.arrays(place), &places.collect::<Vec<_>>())?);
                 }
             }
-            let batch = RecordBatch::try_new(Arc::clone(&self.shape.schema), columns);
-            section.write(&batch.map_err(|error| fault::arrow(DIFF, &error))?)?;
+            section.write(&self.shape.batch(columns)?)?;
         }
         self.left.forget();
         self.right.forget();

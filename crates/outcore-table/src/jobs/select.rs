@@ -13,14 +13,14 @@ use std::time::Instant;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 use outcore::Job;
-use outcore_io::Result;
+use outcore_io::{Error, Result};
 
 use super::copy::{Change, WriteBatch, copy_changed, filtered};
 use super::{TableEnds, TableSummary};
 use crate::expr::{Assignment, Expr};
 use crate::fault;
-use crate::input::{InputOptions, Piece, Predicate, TableInput};
-use crate::schema::column_index;
+use crate::input::{InputOptions, Predicate, TableInput};
+use crate::schema::{FieldPlace, column_index};
 
 const SELECT: &str = "choose columns";
 
@@ -33,7 +33,8 @@ pub struct Selection {
     pub computed: Vec<Assignment>,
 }
 
-/// Copies what `selection` takes of a table. [`InputOptions::columns`] may name computed columns, too.
+/// Copies what `selection` takes of a table. [`InputOptions::columns`] may name computed columns, too; those that it does not
+/// name come last.
 ///
 /// # Errors
 /// As [`copy`](super::copy()) and [`Expr::check`]. Nothing is left then.
@@ -50,7 +51,7 @@ pub fn select(job: &Job, ends: &TableEnds<'_>, selection: &Selection) -> Result<
     let change = Selected {
         plan: &plan,
         selection,
-        pieces: input.pieces(),
+        input: &input,
     };
     let to = (ends.outputs, &plan.schema, ends.writes);
     let done = copy_changed(job, &input, to, &change)?.publish()?;
@@ -106,21 +107,25 @@ impl Plan {
         }
         let (fields, origins): (Vec<FieldRef>, Vec<Origin>) = fields.into_iter().unzip();
         let whole = Schema::new_with_metadata(fields, input.metadata().clone());
-        let mut origins: Vec<Option<Origin>> = origins.into_iter().map(Some).collect();
-        let places: Vec<usize> = match columns {
-            None => (0..origins.len()).collect(),
-            Some(names) => names
+        let names: Vec<String> = match columns {
+            None => whole
+                .fields()
                 .iter()
-                .map(|name| column_index(&whole, name, SELECT))
-                .collect::<Result<_>>()?,
+                .map(|field| field.name().clone())
+                .collect(),
+            Some(names) => {
+                let is_left = |made: &&Assignment| !names.contains(&made.name);
+                let computed = selection.computed.iter().filter(is_left);
+                let computed = computed.map(|made| &made.name);
+                names.iter().chain(computed).cloned().collect()
+            }
         };
-        let schema = whole.project(&places);
-        let schema = Arc::new(schema.map_err(|error| fault::arrow(SELECT, &error))?);
+        let chosen = names.iter().map(|name| chosen(&whole, &origins, name));
+        let chosen = chosen.collect::<Result<Vec<_>>>()?;
+        let (fields, origins): (Vec<FieldRef>, Vec<Origin>) = chosen.into_iter().unzip();
+        let schema = Schema::new_with_metadata(fields, input.metadata().clone());
+        let schema = Arc::new(schema);
         crate::schema::check_names(&schema)?;
-        let origins: Vec<Origin> = places
-            .iter()
-            .filter_map(|&place| origins[place].take())
-            .collect();
         let mut reads: Vec<String> = Vec::new();
         let mut read = |name: &str| {
             if !reads.iter().any(|known| known == name) {
@@ -148,26 +153,30 @@ impl Plan {
     }
 }
 
+/// The column `name` of what is read and computed, or a field of objects that are read.
+fn chosen(whole: &Schema, origins: &[Origin], name: &String) -> Result<(FieldRef, Origin)> {
+    let place = FieldPlace::of(whole, name, SELECT)?;
+    let field = place.field(whole, name);
+    let is_whole = whole.field(place.root).name() == name;
+    Ok(match &origins[place.root] {
+        Origin::Read(_) => (field, Origin::Read(name.clone())),
+        Origin::Computed(computed) if is_whole => (field, Origin::Computed(*computed)),
+        Origin::Computed(_) => {
+            let cause = format!("`{name}` is in a column that is computed");
+            return Err(Error::usage(SELECT, cause).hint("give the column a name of its own"));
+        }
+    })
+}
+
 struct Selected<'s> {
     plan: &'s Plan,
     selection: &'s Selection,
-    pieces: &'s [Piece],
+    input: &'s TableInput,
 }
 
-impl Change for Selected<'_> {
-    fn count(&self, piece: usize) -> Option<u64> {
-        let is_every = self.selection.conditions.is_empty();
-        let piece = self.pieces.get(piece).filter(|_| is_every);
-        piece.map(|piece| piece.rows_count)
-    }
-
-    fn apply(
-        &self,
-        _: usize,
-        _: u64,
-        mut batch: RecordBatch,
-        write: &mut WriteBatch<'_>,
-    ) -> Result<()> {
+impl Selected<'_> {
+    /// The rows of `batch` for which all conditions are true, with the columns that are written.
+    fn rows(&self, mut batch: RecordBatch) -> Result<RecordBatch> {
         for condition in &self.selection.conditions {
             batch = filtered(&batch, &condition.holds(&batch)?)?;
         }
@@ -180,8 +189,30 @@ impl Change for Selected<'_> {
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let made =
-            RecordBatch::try_new_with_options(Arc::clone(&self.plan.schema), columns, &options);
-        write(&made.map_err(|error| fault::arrow(SELECT, &error))?)
+        RecordBatch::try_new_with_options(Arc::clone(&self.plan.schema), columns, &options)
+            .map_err(|error| fault::arrow(SELECT, &error))
+    }
+}
+
+impl Change for Selected<'_> {
+    fn count(&self, piece: usize) -> Option<u64> {
+        let is_every = self.selection.conditions.is_empty();
+        let piece = self.input.pieces().get(piece).filter(|_| is_every);
+        piece.map(|piece| piece.rows_count)
+    }
+
+    fn apply(
+        &self,
+        piece: usize,
+        first: u64,
+        batch: RecordBatch,
+        write: &mut WriteBatch<'_>,
+    ) -> Result<()> {
+        let made = self.rows(batch.clone()).map_err(|error| {
+            let place = (self.input.pieces()[piece], first);
+            let rows = |row| self.rows(row).map(drop);
+            self.input.row_at_fault(place, (&batch, error), rows)
+        })?;
+        write(&made)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Contract: [`verify`] reads a table once. It finds the first row that comes before the one in front of it in the order of
 //! columns, counts rows whose keys are equal to those in front of them, and adds up a checksum of all rows that does not
-//! depend on their order: two tables with the same number of rows and the same checksum have the same rows, but for chance
+//! depend on their order, nor on the columns that order is looked for by: two tables with the same number of rows and the same checksum have the same rows, but for chance
 //! (2^-128 each). Rows are compared by their values: dictionaries by what their keys stand for, texts of any kind by their
 //! bytes, floats by their bits. Columns are compared in the order of the first table.
 //!
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_row::Rows;
 use arrow_schema::{Field, Schema, SchemaRef};
 use outcore::Job;
 use outcore::sort::lines::rows::RowBatch;
@@ -24,7 +25,7 @@ use super::sort::read_shape;
 use crate::equal::plain_type;
 use crate::fault;
 use crate::input::{InputOptions, TableInput};
-use crate::rows::{KeyColumn, RowCodec, key_of};
+use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::{column_index, retyped};
 
 const VERIFY: &str = "verify table";
@@ -57,8 +58,8 @@ pub fn verify(
 ) -> Result<(TableCheck, Option<TableCheck>)> {
     let input = TableInput::open(job, inputs, reads)?;
     let schema = plain_schema(input.schema());
-    let codec = RowCodec::new(&schema, keys)?;
-    let found = check(job, &input, &codec)?;
+    let codecs = Codecs::of(&schema, keys)?;
+    let found = check(job, &input, &codecs)?;
     let Some(against) = against else {
         return Ok((found, None));
     };
@@ -89,9 +90,24 @@ pub fn verify(
         return Err(Error::usage(VERIFY, cause)
             .hint("convert one of them with outcore map, or leave the column out with --columns"));
     }
-    let codec = RowCodec::new(&plain, keys)?;
-    let other = check(job, &other, &codec)?;
+    let codecs = Codecs::of(&plain, keys)?;
+    let other = check(job, &other, &codecs)?;
     Ok((found, Some(other)))
+}
+
+/// What makes keys of rows, and bytes that are the same for any key.
+struct Codecs {
+    order: RowCodec,
+    rows: RowCodec,
+}
+
+impl Codecs {
+    fn of(schema: &SchemaRef, keys: &[KeyColumn]) -> Result<Self> {
+        Ok(Codecs {
+            order: RowCodec::new(schema, keys)?,
+            rows: RowCodec::new(schema, &[])?,
+        })
+    }
 }
 
 /// Columns as they are compared.
@@ -120,7 +136,7 @@ struct Piece {
     checksum: u128,
 }
 
-fn check(job: &Job, input: &TableInput, codec: &RowCodec) -> Result<TableCheck> {
+fn check(job: &Job, input: &TableInput, codecs: &Codecs) -> Result<TableCheck> {
     let shape = read_shape(job, input.memory_min_bytes(), usize::MAX);
     let stored_bytes = input.pieces().iter().map(|piece| piece.stored_bytes).sum();
     job.control.begin_phase("verify", stored_bytes);
@@ -136,12 +152,12 @@ fn check(job: &Job, input: &TableInput, codec: &RowCodec) -> Result<TableCheck> 
             let mut seen = Piece::default();
             let mut row = 0;
             for batch in reader.open(piece)? {
-                let batch = plain(&batch?, codec.schema())?;
+                let batch = plain(&batch?, codecs.rows.schema())?;
                 for part in parts_of(&batch, ROWS_AT_ONCE) {
                     job.control.check()?;
                     rows.clear();
-                    codec.encode(&part, &mut rows)?;
-                    seen.add(&rows, row);
+                    codecs.rows.encode(&part, &mut rows)?;
+                    seen.add(&rows, codecs.order.keys_of(&part)?.as_ref(), row);
                     row += part.num_rows() as u64;
                 }
             }
@@ -195,11 +211,12 @@ fn plain(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
 }
 
 impl Piece {
-    /// Adds rows, the first of which is row `first` of the piece.
-    fn add(&mut self, rows: &RowBatch, first: u64) {
-        for (row, bytes) in (first..).zip(rows.iter()) {
+    /// Adds rows with their keys, if there are any; the first of them is row `first` of the piece.
+    fn add(&mut self, rows: &RowBatch, keys: Option<&Rows>, first: u64) {
+        for (place, bytes) in rows.iter().enumerate() {
             self.checksum = self.checksum.wrapping_add(XxHash3_128::oneshot(bytes));
-            let key = key_of(bytes).unwrap_or_default();
+            let key = keys.map_or(&[][..], |keys| keys.row(place).data());
+            let row = first + place as u64;
             let Some((_, last)) = &mut self.ends else {
                 self.ends = Some((key.to_vec(), key.to_vec()));
                 continue;

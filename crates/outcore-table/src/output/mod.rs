@@ -24,7 +24,7 @@
 mod options;
 mod schema;
 mod sink;
-mod text;
+pub(crate) mod text;
 pub(crate) mod vectors;
 
 use std::io::Write as _;

@@ -8,13 +8,14 @@
 //! of Zstandard by itself, which together are one file of these formats. Pure.
 
 use std::io::Write as _;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_json::WriterBuilder;
-use arrow_json::writer::LineDelimited;
-use arrow_schema::{DataType, Schema};
+use arrow_json::writer::{LineDelimited, make_encoder};
+use arrow_json::{EncoderOptions, WriterBuilder};
+use arrow_schema::{DataType, Field, Schema};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use memchr::memchr3;
@@ -25,14 +26,37 @@ use super::unwritable_arrow;
 
 const WRITE: &str = "write table";
 
+/// Whether a column has lists or objects, which are no fields of CSV.
+pub(crate) fn is_nested(data_type: &DataType) -> bool {
+    data_type.is_nested() && !matches!(data_type, DataType::Dictionary(..))
+}
+
+/// The values of a column of any type as texts of JSON.
+///
+/// # Errors
+/// Usage: a type that JSON does not have.
+pub(crate) fn json_texts(name: &str, array: &ArrayRef) -> Result<ArrayRef> {
+    let field = Arc::new(Field::new(name, array.data_type().clone(), true));
+    let options = EncoderOptions::default().with_explicit_nulls(true);
+    let encoder = make_encoder(&field, array, &options);
+    let mut encoder = encoder.map_err(|error| unwritable_arrow(&error))?;
+    let mut text = Vec::new();
+    let texts = (0..array.len()).map(|row| {
+        text.clear();
+        if encoder.is_null(row) {
+            return None;
+        }
+        encoder.encode(row, &mut text);
+        Some(String::from_utf8_lossy(&text).into_owned())
+    });
+    Ok(Arc::new(texts.collect::<StringArray>()))
+}
+
 /// Fails for columns that the format does not have.
 pub(super) fn check(schema: &Schema, format: TableFormat) -> Result<()> {
-    let nested = schema.fields().iter().find(|field| {
-        format == TableFormat::Csv
-            && (field.data_type().is_nested()
-                && !matches!(field.data_type(), DataType::Dictionary(..)))
-    });
-    if let Some(field) = nested {
+    let mut fields = schema.fields().iter();
+    let nested = fields.find(|field| is_nested(field.data_type()));
+    if let Some(field) = nested.filter(|_| format == TableFormat::Csv) {
         let cause = format!(
             "column `{}` is {}, which CSV has not",
             field.name(),
@@ -42,7 +66,7 @@ pub(super) fn check(schema: &Schema, format: TableFormat) -> Result<()> {
             .hint("write JSON lines or Parquet, or leave the column out with --columns"));
     }
     encode(
-        &RecordBatch::new_empty(std::sync::Arc::new(schema.clone())),
+        &RecordBatch::new_empty(Arc::new(schema.clone())),
         format,
         &mut Vec::new(),
     )

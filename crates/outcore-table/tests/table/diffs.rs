@@ -206,3 +206,41 @@ fn tables_of_other_columns_are_not_compared_and_whole_rows_are_without_a_key() {
     );
     assert_eq!(out.num_columns(), 5);
 }
+
+#[test]
+fn csv_of_differences_has_lists_as_texts_of_json() {
+    let with_tags = |prices: [i64; 3]| {
+        let mut tags =
+            arrow_array::builder::ListBuilder::new(arrow_array::builder::StringBuilder::new());
+        tags.append_value([Some("a"), None]);
+        tags.append_null();
+        tags.append_value([Some("b\"")]);
+        let columns: [(&str, ArrayRef); 3] = [
+            ("id", Arc::new(Int64Array::from(vec![1, 2, 3]))),
+            ("price", Arc::new(Int64Array::from(prices.to_vec()))),
+            ("tags", Arc::new(tags.finish())),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)))
+            .unwrap()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let [one, other, out] = ["1.parquet", "2.parquet", "out.csv"].map(|name| dir.path().join(name));
+    write_parquet(&one, &with_tags([5, 5, 5]), 100);
+    write_parquet(&other, &with_tags([6, 5, 7]), 100);
+    let reads = InputOptions::default();
+    let ends = TableEnds {
+        inputs: &[one],
+        reads: &reads,
+        outputs: &[out.clone()],
+        writes: &OutputOptions::new(TableFormat::Csv),
+    };
+    let job = common::job(64 << 20, 2);
+    let done = diff(&job, &ends, (&[other], &reads), &[KeyColumn::new("id")]).unwrap();
+    assert_eq!(done.changed_rows, 2);
+    let written = std::fs::read_to_string(out).unwrap();
+    let expected = r#"diff,diff_columns,id,price_left,price_right,tags_left,tags_right
+changed,price,1,5,6,"[""a"",null]","[""a"",null]"
+changed,price,3,5,7,"[""b\""""]","[""b\""""]"
+"#;
+    assert_eq!(written, expected);
+}

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use crate::common::{self, Draw, Kinds, copy};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Int64Type, Time32MillisecondType, TimestampMillisecondType, TimestampSecondType,
+    Float64Type, Int64Type, Time32MillisecondType, TimestampMillisecondType, TimestampSecondType,
 };
 use arrow_array::{
-    ArrayRef, Int64Array, ListArray, RecordBatch, StringArray, Time32SecondArray,
-    TimestampSecondArray,
+    ArrayRef, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
+    Time32SecondArray, TimestampSecondArray,
 };
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
@@ -427,6 +427,38 @@ fn files_that_differ_are_named_and_united_where_asked() {
     )
     .unwrap();
     assert_eq!(ids(&found)[10..], (20..30).collect::<Vec<_>>());
+}
+
+#[test]
+fn united_numbers_become_those_of_the_wider_type_and_nulls_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let write = |name: &str, array: ArrayRef| {
+        let batch = RecordBatch::try_from_iter_with_nullable([("id", array, true)]).unwrap();
+        by_arrow(&path(name), &[batch], 10);
+    };
+    write("32", Arc::new(Int32Array::from(vec![Some(i32::MIN), None])));
+    write("64", Arc::new(Int64Array::from(vec![Some(i64::MAX), None])));
+    write("real", Arc::new(Float64Array::from(vec![Some(0.5), None])));
+    let union = InputOptions {
+        is_union: true,
+        ..InputOptions::default()
+    };
+    for names in [["32", "64"], ["64", "32"]] {
+        let found = all(&union, &names.map(path), 8 << 20).unwrap();
+        assert_eq!(*found.schema().field(0).data_type(), DataType::Int64);
+        let mut ids: Vec<_> = found["id"].as_primitive::<Int64Type>().iter().collect();
+        ids.sort();
+        assert_eq!(ids, [None, None, Some(i32::MIN.into()), Some(i64::MAX)]);
+    }
+    let found = all(&union, &["32", "real"].map(path), 8 << 20).unwrap();
+    let reals: Vec<_> = found["id"].as_primitive::<Float64Type>().iter().collect();
+    assert_eq!(reals, [Some(f64::from(i32::MIN)), None, Some(0.5), None]);
+    let error = all(&union, &["64", "real"].map(path), 8 << 20).unwrap_err();
+    for part in ["`id`", "Int64", "Float64", "no type has all values"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    assert!(all(&InputOptions::default(), &["32", "64"].map(path), 8 << 20).is_err());
 }
 
 #[test]

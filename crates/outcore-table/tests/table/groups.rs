@@ -7,13 +7,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Decimal128Type, Float64Type, Int64Type, UInt64Type};
+use arrow_array::types::{
+    Decimal128Type, Float64Type, Int64Type, TimestampMicrosecondType, UInt64Type,
+};
 use arrow_array::{
     Array, ArrayRef, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch,
     StringArray, UInt32Array, UInt64Array,
 };
 use arrow_row::{RowConverter, SortField};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 use arrow_select::take::take;
 use outcore::{Kind, Result};
 use outcore_table::input::InputOptions;
@@ -360,6 +362,89 @@ fn a_sum_that_its_type_does_not_hold_is_named_and_one_that_comes_back_is_right()
     };
     assert!(decimal(vec![largest, 0]).is_ok());
     assert_eq!(decimal(vec![largest, 1]).unwrap_err().kind(), Kind::Usage);
+}
+
+#[test]
+fn quantiles_have_the_digits_of_their_columns() {
+    let asked = "median(x),quantile(x,0.75),quantile_disc(x,0.5),quantile_disc(x,0.75)";
+    let of = |column: ArrayRef| one_group(column, asked).unwrap();
+    let whole = of(Arc::new(Int64Array::from(vec![
+        i64::MAX,
+        i64::MAX - 2,
+        3,
+        i64::MAX - 1,
+    ])));
+    assert_eq!(*whole.column(1).data_type(), DataType::Float64);
+    assert_eq!(
+        whole.column(3).as_primitive::<Int64Type>().value(0),
+        i64::MAX - 2
+    );
+    assert_eq!(
+        whole.column(4).as_primitive::<Int64Type>().value(0),
+        i64::MAX - 1
+    );
+
+    let large = 10_i128.pow(30);
+    let prices = Decimal128Array::from(vec![large + 4, large + 1, large + 2, large + 8]);
+    let kind = DataType::Decimal128(38, 2);
+    let prices = of(Arc::new(prices.with_data_type(kind.clone())));
+    // 3 and 5 are what lies between; 0.03 and 0.05.
+    for (column, expected) in [(1, 3), (2, 5), (3, 2), (4, 4)] {
+        assert_eq!(*prices.column(column).data_type(), kind);
+        let found = prices.column(column).as_primitive::<Decimal128Type>();
+        assert_eq!(found.value(0), large + expected, "{column}");
+    }
+    for (pair, expected) in [([1, 2], 1), ([-2, -1], -1)] {
+        let pair = Decimal128Array::from(pair.to_vec()).with_data_type(kind.clone());
+        let found = of(Arc::new(pair));
+        let found = found.column(1).as_primitive::<Decimal128Type>();
+        assert_eq!(found.value(0), expected, "cut off as DuckDB does");
+    }
+
+    let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
+    for (pair, expected) in [([0, 1], 1), ([2, 3], 3), ([-1, 0], 0), ([-2, -1], -1)] {
+        let column = arrow_array::TimestampMicrosecondArray::from(pair.to_vec());
+        let found = of(Arc::new(column));
+        assert_eq!(*found.column(1).data_type(), micros);
+        let found = found.column(1).as_primitive::<TimestampMicrosecondType>();
+        assert_eq!(found.value(0), expected, "rounded as DuckDB does");
+    }
+    let dates = of(Arc::new(arrow_array::Date32Array::from(vec![
+        Some(-1),
+        Some(2),
+        None,
+    ])));
+    let middle = dates.column(1).as_primitive::<TimestampMicrosecondType>();
+    assert_eq!(middle.value(0), 43_200_000_000, "half a day");
+    assert_eq!(*dates.column(3).data_type(), DataType::Date32);
+
+    let words = one_group(
+        Arc::new(StringArray::from(vec!["d", "b", "a", "c"])),
+        "quantile_disc(x,0.5),quantile_disc(x,0),quantile_disc(x,1)",
+    );
+    let words = words.unwrap();
+    let word = |column: usize| words.column(column).as_string::<i32>().value(0);
+    assert_eq!([word(1), word(2), word(3)], ["b", "a", "d"]);
+    // DuckDB 2.0: select quantile_disc(x, [...]) from range(10).
+    for (part, expected) in [
+        (0.1, 0),
+        (0.25, 2),
+        (0.3, 2),
+        (0.5, 4),
+        (0.75, 7),
+        (0.9, 8),
+        (0.99, 9),
+    ] {
+        let column = Arc::new(Int64Array::from_iter_values(0..10));
+        let found = one_group(column, &format!("quantile_disc(x,{part})")).unwrap();
+        assert_eq!(
+            found.column(1).as_primitive::<Int64Type>().value(0),
+            expected,
+            "{part}"
+        );
+    }
+    let none = of(Arc::new(Decimal128Array::from(vec![None::<i128>])));
+    assert!((1..5).all(|column| none.column(column).is_null(0)));
 }
 
 #[test]

@@ -286,6 +286,68 @@ fn zeros_and_nans_of_half_floats_are_one_as_those_of_others_are() {
 }
 
 #[test]
+fn whole_numbers_and_floats_are_compared_without_rounding() {
+    const EXACT_MAX: i64 = 1 << 53;
+    let whole = [EXACT_MAX + 1, EXACT_MAX, -EXACT_MAX - 1, i64::MAX, 3, 0];
+    let real = [
+        EXACT_MAX as f64,
+        EXACT_MAX as f64,
+        -EXACT_MAX as f64,
+        i64::MAX as f64,
+        2.5,
+        f64::NAN,
+    ];
+    let large = UInt64Array::from_iter_values([u64::MAX, 1, 1, 1, 1, 1]);
+    let single = arrow_array::Float32Array::from(vec![16_777_216.0; 6]);
+    let columns: [(&str, ArrayRef); 4] = [
+        ("n", Arc::new(Int64Array::from_iter_values(whole))),
+        ("f", Arc::new(Float64Array::from_iter_values(real))),
+        ("large", Arc::new(large)),
+        ("single", Arc::new(single)),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    for (text, expected) in [
+        ("n == f", [false, true, false, false, false, false]),
+        ("n > f", [true, false, false, false, true, false]),
+        ("f < n", [true, false, false, false, true, false]),
+        ("n <= f", [false, true, true, true, false, true]),
+        ("n in (f, 3.0)", [false, true, false, false, true, false]),
+        ("f == 9007199254740993", [false; 6]),
+        (
+            "f < 9007199254740993",
+            [true, true, true, false, true, false],
+        ),
+        (
+            "n == 9007199254740992.0",
+            [false, true, false, false, false, false],
+        ),
+        ("large == 18446744073709551616.0", [false; 6]),
+        (
+            "f < 18446744073709551616",
+            [true, true, true, true, true, false],
+        ),
+        ("single == 16777217", [false; 6]),
+        ("single == 16777216", [true; 6]),
+        ("n < 0.5", [false, false, true, false, false, true]),
+    ] {
+        let found = Expr::parse(text).unwrap().evaluate(&batch).unwrap();
+        assert_eq!(
+            found.as_boolean(),
+            &BooleanArray::from(expected.to_vec()),
+            "{text}"
+        );
+        // Statistics leave no row out.
+        let place = Place::with(std::slice::from_ref(&batch), 1);
+        let wanted = selection(&[text], "");
+        let (_, out) = place
+            .run(None, |job, ends| select(job, ends, &wanted))
+            .unwrap();
+        let count = expected.iter().filter(|is_true| **is_true).count();
+        assert_eq!(out.num_rows(), count, "{text}");
+    }
+}
+
+#[test]
 fn what_means_nothing_is_named_before_a_row_is_read() {
     let schema = batch(&rows(3, 1)).schema();
     for (text, cause) in [
@@ -450,6 +512,106 @@ fn rows_are_chosen_and_columns_computed_in_the_order_of_the_input() {
         );
     }
     assert_eq!(kept.len(), out.num_rows());
+}
+
+#[test]
+fn computed_columns_are_written_whatever_columns_are_chosen() {
+    let all = rows(50, 3);
+    let place = Place::with(&[batch(&all)], 20);
+    let wanted = selection(&[], "double = x * 2, x = -x");
+    for (columns, expected) in [
+        (&["s"][..], &["s", "double", "x"][..]),
+        (&["x", "s"], &["x", "s", "double"]),
+        (&["double", "x"], &["double", "x"]),
+    ] {
+        let (_, out) = place
+            .run(Some(columns), |job, ends| select(job, ends, &wanted))
+            .unwrap();
+        let schema = out.schema();
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        assert_eq!(names.collect::<Vec<_>>(), expected);
+        assert_eq!(out["double"].as_primitive::<Int64Type>().value(7), 14);
+    }
+}
+
+#[test]
+fn a_row_at_fault_is_named_by_its_number_in_its_file() {
+    let mut all = rows(1_000, 3);
+    all.iter_mut().for_each(|row| row.n = Some(1));
+    all[700].n = Some(i64::MAX);
+    let others = batch(&rows(10, 4));
+    let place = Place::with(&[others, batch(&all)], 300);
+    for (conditions, computed) in [
+        (&[][..], "m = n + 1"),
+        (&["x >= 300"], "m = n * 2"),
+        (&["n + 1 > 0"], ""),
+        (&["x > 500 and n + 1 > 0"], ""),
+        (&[], "m = i8(n)"),
+    ] {
+        let wanted = selection(conditions, computed);
+        let error = place
+            .run(None, |job, ends| select(job, ends, &wanted))
+            .unwrap_err();
+        assert!(error.cause().starts_with("row 700: "), "{error}");
+        assert!(
+            error.file_path().unwrap().ends_with("in-1.parquet"),
+            "{error}"
+        );
+        assert!(error.next_step().is_some(), "{error}");
+    }
+}
+
+#[test]
+fn fields_of_objects_are_columns_where_they_are_chosen() {
+    let inner: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3), Some(4)]));
+    let word: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c", "d"]));
+    let field = |name: &str, array: &ArrayRef, is_nullable| {
+        Arc::new(arrow_schema::Field::new(
+            name,
+            array.data_type().clone(),
+            is_nullable,
+        ))
+    };
+    let deep: ArrayRef = Arc::new(arrow_array::StructArray::from(vec![(
+        field("w.x", &word, false),
+        Arc::clone(&word),
+    )]));
+    let fields = vec![field("a", &inner, true), field("deep", &deep, false)];
+    let nulls = arrow_buffer::NullBuffer::from(vec![true, true, false, true]);
+    let objects = arrow_array::StructArray::new(fields.into(), vec![inner, deep], Some(nulls));
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..4));
+    let columns = [
+        ("st", Arc::new(objects) as ArrayRef, true),
+        ("id", ids, false),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let place = Place::with(&[batch], 3);
+    let names = ["st.deep.w.x", "id", "st.a", "st"];
+    let wanted = selection(&["id >= 1"], "");
+    let every = selection(&[], "");
+    for (wanted, from) in [(Some(&wanted), 1), (Some(&every), 0), (None, 0)] {
+        let (_, out) = place
+            .run(Some(&names), |job, ends| match wanted {
+                Some(wanted) => select(job, ends, wanted),
+                None => copy(job, ends),
+            })
+            .unwrap();
+        let schema = out.schema();
+        let found = schema.fields().iter().map(|field| field.name().as_str());
+        assert_eq!(found.collect::<Vec<_>>(), names);
+        let words: Vec<_> = out["st.deep.w.x"].as_string::<i32>().iter().collect();
+        assert_eq!(words, [Some("a"), Some("b"), None, Some("d")][from..]);
+        let inner: Vec<_> = out["st.a"].as_primitive::<Int64Type>().iter().collect();
+        assert_eq!(inner, [Some(1), None, None, Some(4)][from..]);
+    }
+    for (names, cause) in [
+        (&["st.b"][..], "no column `st.b`"),
+        (&["id.a"], "no column `id.a`"),
+        (&["st.a", "st.a"], "two columns"),
+    ] {
+        let error = place.run(Some(names), copy).unwrap_err().to_string();
+        assert!(error.contains(cause), "{error}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! table, or says why there is none. Types follow SQL as DuckDB has it, where Parquet has the type: sums of integers have 64
 //! bits, sums of decimals 38 digits, and what does not fit in is an error, never wrapped.
 
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, TimeUnit};
 use outcore_io::{Error, Result};
 
 use crate::jobs::call::{self, Call};
@@ -30,8 +30,11 @@ pub enum AggregateKind {
     Last,
     /// Distinct values that are not null.
     CountDistinct,
-    /// The value below which this part (from 0 to 1) of the values lies, between two values in a straight line.
+    /// The value below which this part (from 0 to 1) of the values lies, between two values in a straight line: a float,
+    /// of decimals and times one of them (a decimal is cut off behind its last digit, a time rounded, a date has a time).
     Quantile(f64),
+    /// The first of the values in order that this part of them does not exceed: of any type that has an order.
+    QuantileDisc(f64),
 }
 
 /// An aggregate of a column.
@@ -63,13 +66,13 @@ impl Aggregate {
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |cause: String| {
             Error::usage("read aggregates", cause).hint(
-                "write count, sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C), median(C) or \
-                 quantile(C,0.9), and NAME=sum(C) for another name",
+                "write count, sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C), median(C), \
+                 quantile(C,0.9) or quantile_disc(C,0.9), and NAME=sum(C) for another name",
             )
         };
         let Call { name, word, inner } = Call::parse(text).map_err(wrong)?;
         let (column, part) = match (word, inner) {
-            ("quantile", Some(inner)) => {
+            ("quantile" | "quantile_disc", Some(inner)) => {
                 let (column, part) = inner
                     .rsplit_once(',')
                     .ok_or_else(|| wrong(format!("`{text}` does not say which quantile")))?;
@@ -91,6 +94,7 @@ impl Aggregate {
             "last" => AggregateKind::Last,
             "count_distinct" => AggregateKind::CountDistinct,
             "median" | "quantile" => AggregateKind::Quantile(part),
+            "quantile_disc" => AggregateKind::QuantileDisc(part),
             _ => return Err(wrong(format!("there is no aggregate `{word}`"))),
         };
         if column.is_none() && kind != AggregateKind::Count {
@@ -125,8 +129,7 @@ impl Aggregate {
                 DataType::Duration(_) => return Err(self.unfit(of)),
                 _ => (DataType::Float64, true),
             },
-            (AggregateKind::Quantile(_), Some(of)) if of.is_numeric() => (DataType::Float64, true),
-            (AggregateKind::Quantile(_), Some(of)) => return Err(self.unfit(of)),
+            (AggregateKind::Quantile(_), Some(of)) => (self.quantile_type(of)?, true),
             (_, Some(of)) => (of.clone(), true),
         };
         Ok(Field::new(&self.name, result, is_nullable))
@@ -136,11 +139,29 @@ impl Aggregate {
         sum_type(of).ok_or_else(|| self.unfit(of))
     }
 
+    /// The type of what lies between two values.
+    fn quantile_type(&self, of: &DataType) -> Result<DataType> {
+        Ok(match of {
+            DataType::Date32 | DataType::Date64 => DataType::Timestamp(TimeUnit::Microsecond, None),
+            of if of.is_integer() || of.is_floating() => DataType::Float64,
+            DataType::Timestamp(..)
+            | DataType::Time32(_)
+            | DataType::Time64(_)
+            | DataType::Duration(_)
+            | DataType::Decimal32(..)
+            | DataType::Decimal64(..)
+            | DataType::Decimal128(..)
+            | DataType::Decimal256(..) => of.clone(),
+            of => return Err(self.unfit(of)),
+        })
+    }
+
     fn unfit(&self, of: &DataType) -> Error {
         let column = self.column.as_deref().unwrap_or_default();
         let cause = format!("`{}`: column `{column}` is of type {of}", self.name);
-        Error::usage(GROUP, cause)
-            .hint("choose a column of numbers, or min, max, first, last, count or count_distinct")
+        Error::usage(GROUP, cause).hint(
+            "choose a column of numbers, or min, max, first, last, count, count_distinct or quantile_disc",
+        )
     }
 }
 

@@ -15,6 +15,7 @@
 //! they do not fit.
 
 mod aggregate;
+mod between;
 mod plan;
 mod sink;
 mod source;

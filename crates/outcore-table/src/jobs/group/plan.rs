@@ -114,7 +114,9 @@ impl Plan {
             let value = &mut values[at];
             let is_ordered = matches!(
                 aggregate.kind,
-                AggregateKind::CountDistinct | AggregateKind::Quantile(_)
+                AggregateKind::CountDistinct
+                    | AggregateKind::Quantile(_)
+                    | AggregateKind::QuantileDisc(_)
             );
             let is_in_bytes =
                 is_ordered || matches!(States::of(aggregate, Some(&data_type)), States::Picked(_));

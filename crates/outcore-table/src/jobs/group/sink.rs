@@ -14,7 +14,7 @@ use outcore::Forecast;
 use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::Result;
 
-use super::aggregate::{AggregateKind, GROUP};
+use super::aggregate::GROUP;
 use super::plan::Plan;
 use super::states::{States, cut_short, place_of_quantile};
 use super::table::KeyTable;
@@ -143,8 +143,8 @@ impl GroupPart<'_> {
             }
             match (states, aggregate.kind) {
                 (States::Distinct(counts), _) => counts[group] += i64::from(is_new),
-                (States::Quantile { counts, low, high }, AggregateKind::Quantile(part)) => {
-                    let (wanted, _) = place_of_quantile(part, counts[group]);
+                (States::Quantile { counts, low, high }, kind) => {
+                    let (wanted, _) = place_of_quantile(kind, counts[group]);
                     if seen.contains(&wanted) {
                         low[group] = value.to_vec();
                     }

@@ -30,6 +30,7 @@ use arrow_schema::DataType;
 use outcore_io::{Error, Result};
 
 use super::aggregate::{Aggregate, AggregateKind, GROUP};
+use super::between;
 use crate::fault;
 
 /// A column of a batch that aggregates are made of.
@@ -63,7 +64,7 @@ impl States {
         match (aggregate.kind, data_type) {
             (AggregateKind::Count, _) | (_, None) => States::Count(Vec::new()),
             (AggregateKind::CountDistinct, _) => States::Distinct(Vec::new()),
-            (AggregateKind::Quantile(_), _) => States::Quantile {
+            (AggregateKind::Quantile(_) | AggregateKind::QuantileDisc(_), _) => States::Quantile {
                 counts: Vec::new(),
                 low: Vec::new(),
                 high: Vec::new(),
@@ -324,47 +325,38 @@ impl States {
                 retyped_as(Arc::new(all), result)?
             }
             States::Picked(values) => picked(values, result, converter)?,
-            States::Quantile { low, high, .. } => {
-                let AggregateKind::Quantile(part) = aggregate.kind else {
-                    return Err(cut_short());
-                };
-                self.quantiles(part, (low, high), (of, scale), converter)?
+            States::Quantile { counts, low, high } => {
+                let of = of.ok_or_else(cut_short)?;
+                let low = picked(low, of, converter)?;
+                match aggregate.kind {
+                    AggregateKind::QuantileDisc(_) => low,
+                    kind => {
+                        let ends = (&low, &picked(high, of, converter)?);
+                        let shares = counts.iter().map(|&count| {
+                            let (_, share) = place_of_quantile(kind, count);
+                            (count > 0).then_some(share)
+                        });
+                        between::quantiles(ends, shares, result)?
+                    }
+                }
             }
         })
     }
-
-    fn quantiles(
-        &self,
-        part: f64,
-        (low, high): (&[Vec<u8>], &[Vec<u8>]),
-        (of, scale): (Option<&DataType>, f64),
-        converter: Option<&RowConverter>,
-    ) -> Result<ArrayRef> {
-        let States::Quantile { counts, .. } = self else {
-            return Err(cut_short());
-        };
-        let of = of.ok_or_else(cut_short)?;
-        let (low, high) = (picked(low, of, converter)?, picked(high, of, converter)?);
-        let (low, high) = (reals(&low, scale), reals(&high, scale));
-        let all = counts.iter().zip(low.into_iter().zip(high));
-        let all = all.map(|(&count, (low, high))| {
-            (count > 0).then(|| {
-                let (_, share) = place_of_quantile(part, count);
-                match low == high || share == 0.0 {
-                    true => low,
-                    false => low + (high - low) * share,
-                }
-            })
-        });
-        Ok(Arc::new(all.collect::<Float64Array>()))
-    }
 }
 
-/// Of this many values in order: the place in front of a quantile, and how far it lies on the way to the next.
-pub(super) fn place_of_quantile(part: f64, count: i64) -> (i64, f64) {
-    let place = part * (count - 1) as f64;
-    let low = place.floor();
-    (low as i64, place - low)
+/// Of this many values in order: the place of a quantile or in front of it, and how far it lies on the way to the next.
+pub(super) fn place_of_quantile(kind: AggregateKind, count: i64) -> (i64, f64) {
+    match kind {
+        AggregateKind::QuantileDisc(part) => {
+            let below = (count as f64 - part * count as f64).floor() as i64;
+            ((count - below).max(1) - 1, 0.0)
+        }
+        AggregateKind::Quantile(part) => {
+            let place = part * (count - 1) as f64;
+            (place.floor() as i64, place - place.floor())
+        }
+        _ => (0, 0.0),
+    }
 }
 
 /// Whether a value takes the place of that which is held, if any is.
@@ -436,14 +428,14 @@ fn picked(
 }
 
 /// The same buffers as another type of that width.
-fn retyped_as(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+pub(super) fn retyped_as(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     let data = array.to_data().into_builder().data_type(data_type.clone());
     let data = data.build().map_err(|error| fault::arrow(GROUP, &error))?;
     Ok(make_array(data))
 }
 
 /// Calls `work` with a function that reads integers, booleans and decimals of at most 128 bits.
-fn each_whole<T>(
+pub(super) fn each_whole<T>(
     array: &ArrayRef,
     work: impl FnOnce(&dyn Fn(usize) -> i128) -> Result<T>,
 ) -> Result<T> {
@@ -494,7 +486,7 @@ fn each_whole<T>(
 }
 
 /// Calls `work` with a function that reads floats.
-fn each_real(array: &ArrayRef, work: impl FnOnce(&dyn Fn(usize) -> f64)) {
+pub(super) fn each_real(array: &ArrayRef, work: impl FnOnce(&dyn Fn(usize) -> f64)) {
     match array.data_type() {
         DataType::Float16 => {
             let values = array.as_primitive::<Float16Type>().values();
@@ -509,33 +501,6 @@ fn each_real(array: &ArrayRef, work: impl FnOnce(&dyn Fn(usize) -> f64)) {
             work(&|row| values[row]);
         }
     }
-}
-
-/// Numbers of any type as floats; nulls are nothing in particular.
-fn reals(array: &ArrayRef, scale: f64) -> Vec<f64> {
-    let count = array.len();
-    let mut out = Vec::with_capacity(count);
-    if array.data_type().is_floating() {
-        each_real(array, |read| out.extend((0..count).map(read)));
-        return out;
-    }
-    if let Some(array) = array.as_primitive_opt::<arrow_array::types::Decimal256Type>() {
-        out.extend(
-            array
-                .values()
-                .iter()
-                .map(|&value| wide_to_real(value) / scale),
-        );
-        return out;
-    }
-    let read = each_whole(array, |read| {
-        out.extend((0..count).map(|row| read(row) as f64 / scale));
-        Ok(())
-    });
-    if read.is_err() {
-        out.resize(count, f64::NAN);
-    }
-    out
 }
 
 /// The nearest float.

@@ -1,0 +1,135 @@
+//! What lies between two values, in a straight line.
+//!
+//! Contract: [`quantiles`] gives for each pair of values the one that lies a share of the way from the first to the second, as
+//! DuckDB's `quantile_cont` does: of integers and floats a float; of decimals a decimal of their type, cut off behind its last
+//! digit; of times a time, rounded to its unit, the later one of two that are as near; of dates a timestamp. Decimals and
+//! times are computed in 256 bits, so that none of their digits are lost. Pure.
+
+use std::sync::Arc;
+
+use arrow_array::types::{
+    Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Int32Type, Int64Type,
+};
+use arrow_array::{
+    ArrayRef, ArrowPrimitiveType, Decimal256Array, Float64Array, PrimitiveArray, cast::AsArray,
+};
+use arrow_buffer::i256;
+use arrow_schema::DataType;
+use outcore_io::{Error, Result};
+
+use super::aggregate::GROUP;
+use super::states::{each_real, each_whole, retyped_as};
+
+/// Bits of a share behind its point.
+const SHARE_BITS: u8 = 53;
+const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
+const MICROSECONDS_A_MILLISECOND: i64 = 1000;
+
+/// See the module; a pair without a share gives null.
+///
+/// # Errors
+/// Usage: a date that a timestamp does not hold.
+pub(super) fn quantiles(
+    (low, high): (&ArrayRef, &ArrayRef),
+    shares: impl Iterator<Item = Option<f64>>,
+    result: &DataType,
+) -> Result<ArrayRef> {
+    if *result == DataType::Float64 {
+        let pairs = reals(low)?.into_iter().zip(reals(high)?);
+        let made = pairs.zip(shares).map(|((low, high), share)| {
+            share.map(|share| match low == high || share == 0.0 {
+                true => low,
+                false => low + (high - low) * share,
+            })
+        });
+        return Ok(Arc::new(made.collect::<Float64Array>()));
+    }
+    let is_decimal = result.is_decimal();
+    let pairs = wholes(low)?.into_iter().zip(wholes(high)?);
+    let made = pairs.zip(shares).map(|((low, high), share)| {
+        share.map(|share| match share == 0.0 {
+            true => low,
+            false => whole_between(low, high, share, is_decimal),
+        })
+    });
+    let made: Vec<Option<i256>> = made.collect();
+    let array = match result {
+        DataType::Decimal256(..) => Arc::new(made.into_iter().collect::<Decimal256Array>()),
+        DataType::Decimal128(..) => narrowed::<Decimal128Type>(made)?,
+        DataType::Decimal32(..) => narrowed::<Decimal32Type>(made)?,
+        DataType::Decimal64(..) => narrowed::<Decimal64Type>(made)?,
+        DataType::Time32(_) => narrowed::<Int32Type>(made)?,
+        _ => narrowed::<Int64Type>(made)?,
+    };
+    retyped_as(array, result)
+}
+
+/// A share of the way; cut off towards zero, or rounded.
+fn whole_between(low: i256, high: i256, share: f64, is_cut: bool) -> i256 {
+    let one = i256::from_i128(1_i128 << SHARE_BITS);
+    let part = i256::from_i128((share * 2_f64.powi(SHARE_BITS.into())) as i128);
+    // Values of 76 digits leave no room for more bits: a digit at their end is nothing beside their difference.
+    let (whole, rest) = match (low.checked_mul(one), (high - low).checked_mul(part)) {
+        (Some(low), Some(way)) if low.checked_add(way).is_some() => (i256::ZERO, low + way),
+        _ => (low + (high - low) / one * part, i256::ZERO),
+    };
+    let rounded = match is_cut {
+        true => rest / one,
+        false => {
+            let up = rest + one / i256::from_i128(2);
+            let is_below = up % one < i256::ZERO;
+            up / one - if is_below { i256::ONE } else { i256::ZERO }
+        }
+    };
+    whole + rounded
+}
+
+fn narrowed<T: ArrowPrimitiveType>(values: Vec<Option<i256>>) -> Result<ArrayRef>
+where
+    T::Native: TryFrom<i128>,
+{
+    let narrow = |value: i256| {
+        let value = value.to_i128().and_then(|value| value.try_into().ok());
+        value.ok_or_else(|| {
+            let cause = "a quantile of dates is further away than timestamps reach";
+            Error::usage(GROUP, cause).hint("take quantile_disc, which gives one of the dates")
+        })
+    };
+    let values = values.into_iter();
+    let values = values.map(|value| value.map(narrow).transpose());
+    Ok(Arc::new(values.collect::<Result<PrimitiveArray<T>>>()?))
+}
+
+/// Numbers as floats; nulls are nothing in particular.
+fn reals(array: &ArrayRef) -> Result<Vec<f64>> {
+    let count = array.len();
+    let mut out = Vec::with_capacity(count);
+    if array.data_type().is_floating() {
+        each_real(array, |read| out.extend((0..count).map(read)));
+        return Ok(out);
+    }
+    each_whole(array, |read| {
+        out.extend((0..count).map(|row| read(row) as f64));
+        Ok(out)
+    })
+}
+
+/// The integers that decimals and times are stored as, those of dates in microseconds; nulls are nothing in particular.
+fn wholes(array: &ArrayRef) -> Result<Vec<i256>> {
+    let stored = |kind: DataType, scale: i64| -> Result<Vec<i256>> {
+        let array = retyped_as(Arc::clone(array), &kind)?;
+        let scale = i256::from_i128(scale.into());
+        let scaled = |value: i128| i256::from_i128(value) * scale;
+        each_whole(&array, |read| {
+            Ok((0..array.len()).map(|row| scaled(read(row))).collect())
+        })
+    };
+    match array.data_type() {
+        DataType::Decimal256(..) => Ok(array.as_primitive::<Decimal256Type>().values().to_vec()),
+        DataType::Date32 => stored(DataType::Int32, MICROSECONDS_A_DAY),
+        DataType::Date64 => stored(DataType::Int64, MICROSECONDS_A_MILLISECOND),
+        DataType::Time32(_) => stored(DataType::Int32, 1),
+        kind if kind.is_decimal() => stored(kind.clone(), 1),
+        _ => stored(DataType::Int64, 1),
+    }
+}
