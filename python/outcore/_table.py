@@ -91,8 +91,9 @@ def table(
         src: Files of Parquet, Arrow, CSV (`.csv`, `.tsv`) or JSON lines (`.jsonl`, `.ndjson`), the last two also
             compressed, directories or patterns of them, in order, as one table; or a table of another library, which is
             written to an Arrow file first.
-        columns: Keep these columns, in this order; the others are not read.
-        union: Files may lack columns, which are null there.
+        columns: Keep these columns, in this order; the others are not read. `"st.a"` is the field `a` of objects `st`.
+        union: Files may lack columns, which are null there, and have numbers of different widths, which become those of the
+            wider type.
         schema: Types of columns of CSV and JSON lines: `{"id": "i64", "price": "decimal(12,2)"}`, or the same as the text
             `"id:i64,price:decimal(12,2)"`. Types of other columns are told by a sample.
         memory, threads, drives, io, scratch_limit, progress: As in `sort`, of every step. What steps make lies on the

@@ -14,6 +14,7 @@
 //!
 //! Existing files are replaced only if asked for. Dropping an unpublished output removes it.
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -78,8 +79,8 @@ pub struct StagedOutput {
     shards: Vec<Shard>,
     manifest: Option<PathBuf>,
     dirs: Vec<PrivateDir>,
-    /// The directories that these are in.
-    parents: Vec<PathBuf>,
+    /// Which of them is in a directory, by the one name that it really has.
+    places: HashMap<PathBuf, usize>,
     replace: bool,
 }
 
@@ -154,9 +155,9 @@ impl ManifestShard {
     }
 }
 
-fn is_same_dir(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    real(one).is_some_and(|one| real(other) == Some(one))
+/// The one name of a directory, whichever of its names this is; the same where it has none on this machine.
+fn real_name(dir: &Path) -> PathBuf {
+    std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_path_buf())
 }
 
 /// Removes what others have left in the directory of an output, which has to be there.
@@ -174,8 +175,9 @@ fn sweep(volume: &Volume, parent: &Path) -> Result<()> {
 
 /// Two files of one name would leave one.
 fn refuse_repeats(plans: &[ShardPlan]) -> Result<()> {
-    for (index, plan) in plans.iter().enumerate() {
-        if plans[..index].iter().any(|other| other.path == plan.path) {
+    let mut known = HashSet::new();
+    for plan in plans {
+        if !known.insert(&plan.path) {
             return Err(
                 Error::usage("create output", "two shards have the same name")
                     .path(&plan.path)
@@ -200,7 +202,7 @@ impl StagedOutput {
             shards: Vec::new(),
             manifest,
             dirs: Vec::new(),
-            parents: Vec::new(),
+            places: HashMap::new(),
             replace,
         };
         let device = volume.device();
@@ -211,7 +213,7 @@ impl StagedOutput {
             let parent = parent_of(manifest).to_path_buf();
             sweep(volume, &parent)?;
             output.dirs.push(device.claim_private_dir(&parent, set)?);
-            output.parents.push(parent);
+            output.places.insert(real_name(&parent), 0);
         }
         for plan in plans {
             output.add(volume, plan, room)?;
@@ -236,10 +238,9 @@ impl StagedOutput {
         let index = self.shards.len();
         let parent = parent_of(&plan.path).to_path_buf();
         // One directory by two names is one.
-        let is_parent = |seen: &PathBuf| *seen == parent || is_same_dir(seen, &parent);
-        let known = self.parents.iter().position(is_parent);
-        let dir_index = match known {
-            Some(found) => found,
+        let name = real_name(&parent);
+        let dir_index = match self.places.get(&name) {
+            Some(&found) => found,
             None => {
                 sweep(volume, &parent)?;
                 let made = match set {
@@ -247,8 +248,8 @@ impl StagedOutput {
                     None => device.make_private_dir(&parent),
                 };
                 self.dirs.push(made?);
-                self.parents.push(parent);
-                self.parents.len() - 1
+                self.places.insert(name, self.dirs.len() - 1);
+                self.dirs.len() - 1
             }
         };
         let staged_path = self.dirs[dir_index]

@@ -131,6 +131,11 @@ pub(crate) struct TextArgs {
 }
 
 impl TextArgs {
+    /// Whether any of them is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.csv || self.jsonl || self.no_header || self.separator.is_some()
+    }
+
     /// What they say.
     ///
     /// # Errors

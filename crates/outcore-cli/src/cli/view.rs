@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueHint};
 use outcore_io::units;
 
 use super::lines::{FormatArgs, LineArgs, OrderArgs};
-use super::tables::ReadTableArgs;
+use super::tables::{ReadTableArgs, TextArgs};
 use super::{DriveArgs, RecordArgs, ResourceArgs, TraceArgs, TypeArgs};
 
 const BUILD_EXAMPLES: &str = "\
@@ -166,6 +166,8 @@ pub(crate) struct ViewAppendArgs {
     /// Take the files for lines, whatever they look like, where the view has lines
     #[arg(long = "lines", help_heading = "Lines")]
     pub(crate) is_lines: bool,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
     /// Print the plan (runs, blocks, predicted traffic and time), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,

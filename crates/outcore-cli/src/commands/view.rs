@@ -196,6 +196,12 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
         return table::view_append(context, args, (resources, known));
     }
     drop(known);
+    if args.text.is_given() {
+        let cause = "--csv, --jsonl, --no-header and --field-separator are for views of tables, and this is none";
+        return Err(Error::usage("add to view", cause)
+            .path(&args.dir)
+            .hint("leave them out: files are read as those that the view was built of"));
+    }
     let sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     let kept = Kept {
         sources: &sources,

@@ -27,6 +27,30 @@ fn place() -> TestDir {
 }
 
 #[test]
+fn text_that_is_added_has_the_types_of_the_view() {
+    let place = TestDir::in_memory();
+    place.write("t.csv", b"id;code;at\n2;x7;2024-01-01T00:00:00\n");
+    let build = "view build t.csv -o t.view --infer -t ; --by id";
+    place.run(&words(build)).ok();
+    place.write("more.csv", b"id;code;at\n1;007;2024-01-02\n");
+    place.run(&words("view append t.view more.csv -t ;")).ok();
+    let rows = place.run(&words("view cat t.view")).ok().text();
+    assert_eq!(
+        rows,
+        "id\tcode\tat\n1\t007\t2024-01-02T00:00:00\n2\tx7\t2024-01-01T00:00:00\n"
+    );
+    place.write("wrong.csv", b"id;code;at\nx;1;2024-01-02\n");
+    place
+        .run(&words("view append t.view wrong.csv -t ;"))
+        .fails(4, &["line 2", "`id`"], "");
+    place.write("lines.txt", b"b\na\n");
+    place.run(&words("view build --lines lines.txt -o l.view")).ok();
+    place
+        .run(&words("view append l.view lines.txt -t ;"))
+        .fails(2, &["views of tables"], "leave them out");
+}
+
+#[test]
 fn a_view_of_a_table_is_read_as_its_sort_by_number_and_by_key_and_added_to() {
     let place = place();
     let built = place.run(&[&words(BUILD)[..], &["--json"]].concat()).ok();
@@ -156,6 +180,11 @@ fn what_a_view_of_a_table_cannot_be_is_refused_by_name_and_leaves_nothing() {
         ),
         (BUILD.to_owned(), &["there already"], "--force"),
         ("view append t.view t.csv".to_owned(), &["name"], ""),
+        (
+            "view append t.view t.csv -t ;".to_owned(),
+            &["no file has a column `name`"],
+            "a,b",
+        ),
         (
             "view append t.view none.parquet".to_owned(),
             &["none.parquet"],

@@ -117,7 +117,8 @@ pub(crate) fn view_append(
     if args.explain {
         context.reporter.show_plans(&job.control);
     }
-    let text = TextOptions::default();
+    let flags = args.text.flags()?;
+    let text = text::options(context, &TableArgs::default(), &flags, &args.inputs)?;
     let reads = reads(&TableArgs::default(), &text);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (view, built) = watch(reporter, interrupt, &job.control, &BUILD, || {

@@ -15,6 +15,7 @@
 //!
 //! See decisions 0002 and 0012.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -213,8 +214,12 @@ pub(super) fn decide(dirs: &[&Held], renames: &[(PathBuf, PathBuf)], replace: bo
         members.push(Member { parent, place });
     }
     let mut entries: Vec<Vec<Entry>> = dirs.iter().map(|_| Vec::new()).collect();
+    let places = dirs.iter().enumerate();
+    let places: HashMap<&Path, usize> = places
+        .map(|(index, held)| (held.path.as_path(), index))
+        .collect();
+    let index_of = |path: &Path| places.get(parent_of(path)).copied();
     for (from, to) in renames {
-        let index_of = |path: &Path| dirs.iter().position(|held| held.path == parent_of(path));
         let (index, entry) = match (index_of(from), index_of(to)) {
             (Some(index), _) => (index, entry_of(dirs[index], Some(from), to, replace)?),
             (None, Some(index)) => (index, entry_of(dirs[index], None, from, true)?),

@@ -128,10 +128,7 @@ pub(super) fn values_of(data_type: &DataType) -> Result<Box<dyn Values>> {
         DataType::Float64 => numbers::<Float64Type>(data_type, float_of),
         DataType::Date32 => numbers::<Date32Type>(data_type, date_of),
         DataType::Time64(TimeUnit::Microsecond) => {
-            numbers::<Time64MicrosecondType>(data_type, |text| {
-                let nanoseconds = string_to_time_nanoseconds(text).ok()?;
-                (nanoseconds % 1000 == 0).then_some(nanoseconds / 1000)
-            })
+            numbers::<Time64MicrosecondType>(data_type, time_of)
         }
         DataType::Timestamp(unit, zone) => {
             let (unit, zones) = (*unit, Zones::of(zone.as_deref()));
@@ -181,6 +178,17 @@ fn is_whole_kept(text: &str, value: f64, digits_held: u32) -> bool {
 fn date_of(text: &str) -> Option<i32> {
     let is_date = text.len() <= 10 || text.starts_with(['+', '-']);
     is_date.then(|| Date32Type::parse(text)).flatten()
+}
+
+const NANOSECONDS_A_DAY: i64 = 86_400_000_000_000;
+
+/// Microseconds since midnight.
+fn time_of(text: &str) -> Option<i64> {
+    let nanoseconds = string_to_time_nanoseconds(text).ok()?;
+    // Digits after the ninth are not looked at by the library.
+    let digits = text.split_once('.').map_or(0, |(_, digits)| digits.len());
+    let is_of_day = nanoseconds < NANOSECONDS_A_DAY;
+    (is_of_day && nanoseconds % 1000 == 0 && digits <= 9).then_some(nanoseconds / 1000)
 }
 
 fn decimal_of(text: &str, digits: u8, scale: i8) -> Option<i128> {
@@ -259,6 +267,7 @@ const DATE: Kinds = 8;
 const MICROSECONDS: Kinds = 16;
 const NANOSECONDS: Kinds = 32;
 const ZONED: Kinds = 64;
+const TIME: Kinds = 128;
 /// Before anything was seen.
 pub(super) const ANY: Kinds = Kinds::MAX;
 /// Whole numbers up to here are floats, too.
@@ -291,6 +300,14 @@ pub(super) fn kinds_of(text: &str) -> Kinds {
         && float_of(text).is_some()
     {
         return FLOAT;
+    }
+    if let [_, _, b':', _, _, b':', _, _, rest @ ..] = text.as_bytes() {
+        let is_plain = matches!(rest, [] | [b'.', .., b'0'..=b'9']);
+        return if is_plain && time_of(text).is_some() {
+            TIME
+        } else {
+            0
+        };
     }
     if !first.is_ascii_digit() || text.as_bytes().get(4) != Some(&b'-') || text.len() < 10 {
         return 0;
@@ -336,6 +353,7 @@ pub(super) fn type_of(kinds: Kinds) -> DataType {
             ZONED,
             DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
         ),
+        (TIME, DataType::Time64(TimeUnit::Microsecond)),
     ];
     let found = types.into_iter().find(|(kind, _)| kinds & kind != 0);
     found.map_or(DataType::Utf8, |(_, data_type)| data_type)
@@ -427,6 +445,12 @@ mod tests {
             ),
             (&["2024-01-31T10:00:00Z", "2024-01-31T10:00:00"], "text"),
             (&["2024-02-31"], "text"),
+            (&["00:00:00", "23:59:59.000001"], "time"),
+            (&["10:00:00", "24:00:01"], "text"),
+            (&["23:59:60"], "text"),
+            (&["10:00:00", "10:00:00.123456789"], "text"),
+            (&["10:00:00 PM"], "text"),
+            (&["10:00:00", "2024-01-31"], "text"),
             (&["20240131"], "i64"),
             (&[], "text"),
             (&["", "1"], "text"),

@@ -91,6 +91,18 @@ pub struct TextOptions {
 }
 
 impl TextOptions {
+    /// The same with the types of a table's columns, where none are named and texts may say values of them.
+    pub(crate) fn with_types(mut self, schema: &Schema) -> Self {
+        for field in schema.fields() {
+            let is_given = self.schema.iter().any(|(name, _)| name == field.name());
+            if !is_given && check_type(field.data_type()).is_ok() {
+                let column = (field.name().clone(), field.data_type().clone());
+                self.schema.push(column);
+            }
+        }
+        self
+    }
+
     /// Whether a file of this name is text, as far as anybody has said.
     pub(super) fn is_of(&self, name: &Path) -> bool {
         self.kind.is_some() || TextKind::of_name(name).is_some()

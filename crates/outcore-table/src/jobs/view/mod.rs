@@ -140,7 +140,8 @@ pub fn build(
     Ok((TableView::of(view)?, with_reads(built, &input)))
 }
 
-/// Adds a table that has the columns of the view in `dir`, which is open as `view`; further columns are left out.
+/// Adds a table that has the columns of the view in `dir`, which is open as `view`; further columns are left out. Columns of text
+/// have the types that they have in the view.
 ///
 /// # Errors
 /// As [`build`]; usage for a column that is missing or of another type, and for a view that was built anew since it was opened. The
@@ -156,6 +157,10 @@ pub fn append(
     let fields = view.schema().fields().iter();
     let reads = InputOptions {
         columns: Some(fields.map(|field| field.name().clone()).collect()),
+        text: reads
+            .text
+            .clone()
+            .map(|text| text.with_types(view.schema())),
         ..reads.clone()
     };
     let input = open_alone(job, inputs, &reads)?;
