@@ -227,18 +227,14 @@ fn check_visits(all: &RecordBatch, out: &RecordBatch, keys: &[KeyColumn]) {
             assert_eq!(whole("count_distinct(text)"), Some(distinct.len() as i64));
             let mut sorted = here.clone();
             sorted.sort_unstable();
-            let quantile = |part: f64| {
-                let place = part * (sorted.len() as f64 - 1.0);
-                let low = *sorted.get(place.floor() as usize)? as f64;
-                let high = *sorted.get(place.ceil() as usize)? as f64;
-                Some(if low == high {
-                    low
-                } else {
-                    low + (high - low) * (place - place.floor())
-                })
+            let quantile = |tenths: usize| {
+                let place = tenths * sorted.len().checked_sub(1)?;
+                let low = sorted[place / 10] as f64;
+                let high = sorted[place.div_ceil(10)] as f64;
+                Some(low + (high - low) * ((place % 10) as f64 / 10.0))
             };
-            assert_eq!(real("median(bytes)"), quantile(0.5));
-            assert_eq!(real("quantile(bytes,0.9)"), quantile(0.9));
+            assert_eq!(real("median(bytes)"), quantile(5));
+            assert_eq!(real("quantile(bytes,0.9)"), quantile(9));
         }
     }
 }
@@ -425,6 +421,12 @@ fn quantiles_have_the_digits_of_their_columns() {
     let words = words.unwrap();
     let word = |column: usize| words.column(column).as_string::<i32>().value(0);
     assert_eq!([word(1), word(2), word(3)], ["b", "a", "d"]);
+    // 0.1 of the way over ten steps is one step, to the last digit.
+    let steps = Decimal128Array::from_iter_values((0..22).map(|step| -1000 + 10 * step));
+    let steps = Arc::new(steps.with_data_type(kind.clone()));
+    let found = one_group(steps, "quantile(x,0.1)").unwrap();
+    let found = found.column(1).as_primitive::<Decimal128Type>();
+    assert_eq!(found.value(0), -1000 + 21);
     // DuckDB 2.0: select quantile_disc(x, [...]) from range(10).
     for (part, expected) in [
         (0.1, 0),

@@ -1,6 +1,6 @@
-//! What lies between two values, in a straight line.
+//! Where a quantile is among values in order, and what lies between two of them, in a straight line.
 //!
-//! Contract: [`quantiles`] gives for each pair of values the one that lies a share of the way from the first to the second, as
+//! Contract: a [`Part`] is the decimal fraction that somebody wrote, so that the place of a quantile is exact. [`quantiles`] gives for each pair of values the one that lies a share of the way from the first to the second, as
 //! DuckDB's `quantile_cont` does: of integers and floats a float; of decimals a decimal of their type, cut off behind its last
 //! digit; of times a time, rounded to its unit, the later one of two that are as near; of dates a timestamp. Decimals and
 //! times are computed in 256 bits, so that none of their digits are lost. Pure.
@@ -20,10 +20,69 @@ use outcore_io::{Error, Result};
 use super::aggregate::GROUP;
 use super::states::{each_real, each_whole, retyped_as};
 
-/// Bits of a share behind its point.
-const SHARE_BITS: u8 = 53;
 const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
 const MICROSECONDS_A_MILLISECOND: i64 = 1000;
+
+/// A number from 0 to 1 as a fraction of whole numbers.
+pub(super) struct Part {
+    above: i128,
+    below: i128,
+    /// A quantile is one of the values, and not between two.
+    pub(super) is_one_of: bool,
+}
+
+/// A part of the way from one value to the next.
+pub(super) struct Share {
+    above: i128,
+    below: i128,
+}
+
+impl Part {
+    /// For quantiles that lie between two values.
+    pub(super) fn between(part: f64) -> Self {
+        // The shortest digits that are read as this number are those that somebody wrote.
+        let text = format!("{part:e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let above = format!("{whole}{fraction}").parse::<i128>();
+        let zeros = fraction.len() as i64 - exponent.parse::<i64>().unwrap_or(0);
+        let below = u32::try_from(zeros).ok();
+        let below = below.and_then(|zeros| 10_i128.checked_pow(zeros));
+        // So small a part of any number of rows is none of them.
+        let (above, below) = match (above, below) {
+            (Ok(above), Some(below)) => (above, below),
+            _ => (0, 1),
+        };
+        Part {
+            above,
+            below,
+            is_one_of: false,
+        }
+    }
+
+    /// For quantiles that are one of the values.
+    pub(super) fn one_of(part: f64) -> Self {
+        Part {
+            is_one_of: true,
+            ..Part::between(part)
+        }
+    }
+
+    /// Of this many values in order: the place of the quantile or in front of it, and how far it lies on the way to the next.
+    pub(super) fn place(&self, count: i64) -> (i64, Share) {
+        let rows = self.above * i128::from(if self.is_one_of { count } else { count - 1 });
+        let (row, rest) = (rows.div_euclid(self.below), rows.rem_euclid(self.below));
+        let row = match self.is_one_of {
+            true => (row + i128::from(rest > 0)).max(1) - 1,
+            false => row,
+        };
+        let share = Share {
+            above: rest,
+            below: self.below,
+        };
+        (row as i64, share)
+    }
+}
 
 /// See the module; a pair without a share gives null.
 ///
@@ -31,15 +90,15 @@ const MICROSECONDS_A_MILLISECOND: i64 = 1000;
 /// Usage: a date that a timestamp does not hold.
 pub(super) fn quantiles(
     (low, high): (&ArrayRef, &ArrayRef),
-    shares: impl Iterator<Item = Option<f64>>,
+    shares: impl Iterator<Item = Option<Share>>,
     result: &DataType,
 ) -> Result<ArrayRef> {
     if *result == DataType::Float64 {
         let pairs = reals(low)?.into_iter().zip(reals(high)?);
         let made = pairs.zip(shares).map(|((low, high), share)| {
-            share.map(|share| match low == high || share == 0.0 {
+            share.map(|share| match low == high || share.above == 0 {
                 true => low,
-                false => low + (high - low) * share,
+                false => low + (high - low) * (share.above as f64 / share.below as f64),
             })
         });
         return Ok(Arc::new(made.collect::<Float64Array>()));
@@ -47,9 +106,9 @@ pub(super) fn quantiles(
     let is_decimal = result.is_decimal();
     let pairs = wholes(low)?.into_iter().zip(wholes(high)?);
     let made = pairs.zip(shares).map(|((low, high), share)| {
-        share.map(|share| match share == 0.0 {
+        share.map(|share| match share.above == 0 {
             true => low,
-            false => whole_between(low, high, share, is_decimal),
+            false => whole_between((low, high), &share, is_decimal),
         })
     });
     let made: Vec<Option<i256>> = made.collect();
@@ -65,10 +124,9 @@ pub(super) fn quantiles(
 }
 
 /// A share of the way; cut off towards zero, or rounded.
-fn whole_between(low: i256, high: i256, share: f64, is_cut: bool) -> i256 {
-    let one = i256::from_i128(1_i128 << SHARE_BITS);
-    let part = i256::from_i128((share * 2_f64.powi(SHARE_BITS.into())) as i128);
-    // Values of 76 digits leave no room for more bits: a digit at their end is nothing beside their difference.
+fn whole_between((low, high): (i256, i256), share: &Share, is_cut: bool) -> i256 {
+    let (part, one) = (i256::from_i128(share.above), i256::from_i128(share.below));
+    // Values of 76 digits leave no room for more: the last digits are nothing beside their difference.
     let (whole, rest) = match (low.checked_mul(one), (high - low).checked_mul(part)) {
         (Some(low), Some(way)) if low.checked_add(way).is_some() => (i256::ZERO, low + way),
         _ => (low + (high - low) / one * part, i256::ZERO),

@@ -16,7 +16,7 @@ use outcore_io::Result;
 
 use super::aggregate::GROUP;
 use super::plan::Plan;
-use super::states::{States, cut_short, place_of_quantile};
+use super::states::{States, cut_short};
 use super::table::KeyTable;
 use super::to::{GroupsPart, GroupsTo};
 use crate::fault;
@@ -136,15 +136,19 @@ impl GroupPart<'_> {
         let is_new = ordered.seen == 0 || ordered.last != value;
         let seen = ordered.seen..ordered.seen + times;
         let plan = self.sink.plan;
-        let aggregates = plan.aggregates.iter().zip(&plan.value_of);
-        for (states, (aggregate, of)) in self.states.iter_mut().zip(aggregates) {
+        for (states, of) in self.states.iter_mut().zip(&plan.value_of) {
             if *of != Some(place) {
                 continue;
             }
-            match (states, aggregate.kind) {
-                (States::Distinct(counts), _) => counts[group] += i64::from(is_new),
-                (States::Quantile { counts, low, high }, kind) => {
-                    let (wanted, _) = place_of_quantile(kind, counts[group]);
+            match states {
+                States::Distinct(counts) => counts[group] += i64::from(is_new),
+                States::Quantile {
+                    part,
+                    counts,
+                    low,
+                    high,
+                } => {
+                    let (wanted, _) = part.place(counts[group]);
                     if seen.contains(&wanted) {
                         low[group] = value.to_vec();
                     }

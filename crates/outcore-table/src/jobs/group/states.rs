@@ -30,7 +30,7 @@ use arrow_schema::DataType;
 use outcore_io::{Error, Result};
 
 use super::aggregate::{Aggregate, AggregateKind, GROUP};
-use super::between;
+use super::between::{self, Part};
 use crate::fault;
 
 /// A column of a batch that aggregates are made of.
@@ -52,6 +52,7 @@ pub(super) enum States {
     Distinct(Vec<i64>),
     /// Values, and the two that the result lies between, found by who sees them in order.
     Quantile {
+        part: Part,
         counts: Vec<i64>,
         low: Vec<Vec<u8>>,
         high: Vec<Vec<u8>>,
@@ -64,7 +65,14 @@ impl States {
         match (aggregate.kind, data_type) {
             (AggregateKind::Count, _) | (_, None) => States::Count(Vec::new()),
             (AggregateKind::CountDistinct, _) => States::Distinct(Vec::new()),
-            (AggregateKind::Quantile(_) | AggregateKind::QuantileDisc(_), _) => States::Quantile {
+            (AggregateKind::Quantile(part), _) => States::Quantile {
+                part: Part::between(part),
+                counts: Vec::new(),
+                low: Vec::new(),
+                high: Vec::new(),
+            },
+            (AggregateKind::QuantileDisc(part), _) => States::Quantile {
+                part: Part::one_of(part),
                 counts: Vec::new(),
                 low: Vec::new(),
                 high: Vec::new(),
@@ -100,7 +108,9 @@ impl States {
                 counts.resize(groups, 0);
             }
             States::Picked(values) => values.resize(groups, Vec::new()),
-            States::Quantile { counts, low, high } => {
+            States::Quantile {
+                counts, low, high, ..
+            } => {
                 counts.resize(groups, 0);
                 low.resize(groups, Vec::new());
                 high.resize(groups, Vec::new());
@@ -325,37 +335,24 @@ impl States {
                 retyped_as(Arc::new(all), result)?
             }
             States::Picked(values) => picked(values, result, converter)?,
-            States::Quantile { counts, low, high } => {
+            States::Quantile {
+                part,
+                counts,
+                low,
+                high,
+            } => {
                 let of = of.ok_or_else(cut_short)?;
                 let low = picked(low, of, converter)?;
-                match aggregate.kind {
-                    AggregateKind::QuantileDisc(_) => low,
-                    kind => {
-                        let ends = (&low, &picked(high, of, converter)?);
-                        let shares = counts.iter().map(|&count| {
-                            let (_, share) = place_of_quantile(kind, count);
-                            (count > 0).then_some(share)
-                        });
-                        between::quantiles(ends, shares, result)?
-                    }
+                if part.is_one_of {
+                    return Ok(low);
                 }
+                let ends = (&low, &picked(high, of, converter)?);
+                let shares = counts
+                    .iter()
+                    .map(|&count| (count > 0).then(|| part.place(count).1));
+                between::quantiles(ends, shares, result)?
             }
         })
-    }
-}
-
-/// Of this many values in order: the place of a quantile or in front of it, and how far it lies on the way to the next.
-pub(super) fn place_of_quantile(kind: AggregateKind, count: i64) -> (i64, f64) {
-    match kind {
-        AggregateKind::QuantileDisc(part) => {
-            let below = (count as f64 - part * count as f64).floor() as i64;
-            ((count - below).max(1) - 1, 0.0)
-        }
-        AggregateKind::Quantile(part) => {
-            let place = part * (count - 1) as f64;
-            (place.floor() as i64, place - place.floor())
-        }
-        _ => (0, 0.0),
     }
 }
 
