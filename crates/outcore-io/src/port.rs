@@ -298,7 +298,7 @@ pub fn explain_transfer(fault: &TransferFault, drive: Option<&str>, path: Option
         error = error.path(path);
     }
     match error.kind() {
-        Kind::NoSpace => error.hint("free some space there, or spread over more with --drive"),
+        Kind::NoSpace => error.hint("free some space there, or name a place with more room"),
         _ => error.hint("look at the kernel's log (dmesg) and at the drive's health"),
     }
 }

@@ -163,7 +163,10 @@ impl ConfigFile {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(None),
             Err(error) => Err(Error::io(READ_FILE, &error)
                 .path(path)
-                .hint("correct OUTCORE_CONFIG, or set it empty to use no file")),
+                .hint(match must_exist {
+                    true => "correct OUTCORE_CONFIG, or set it empty to use no file",
+                    false => "let this user read it, or set OUTCORE_CONFIG empty to use no file",
+                })),
         }
     }
 

@@ -57,6 +57,7 @@ pub const LOCK_TEXT: &str = "private directory of outcore, version 1\n";
 const KEEP: &str = "keep";
 const ATTEMPTS_MAX: u32 = 100;
 const LOOK: &str = "look for scratch";
+const MAKE: &str = "make private directory";
 
 /// A directory of this process alone; removed with its contents when dropped.
 #[derive(Debug)]
@@ -208,9 +209,8 @@ impl PrivateDir {
     pub fn create_dir(&self, name: &str) -> Result<PathBuf> {
         let path = self.path.join(name);
         if let Owner::Lock(_, held) = &self.owner {
-            mkdirat(&held.dir, name, Mode::RWXU).map_err(|errno| {
-                Error::errno("make scratch directory", errno.raw_os_error()).path(&path)
-            })?;
+            mkdirat(&held.dir, name, Mode::RWXU)
+                .map_err(|errno| Error::errno(MAKE, errno.raw_os_error()).path(&path))?;
         }
         Ok(path)
     }
@@ -218,9 +218,8 @@ impl PrivateDir {
     /// Makes a directory here, and gives it open: what is made in it by that handle lies in it, whoever
     /// renames what is above.
     pub fn create_tree(&self, name: &str) -> Result<OwnedFd> {
-        let failed = |errno: Errno| {
-            Error::errno("make scratch directory", errno.raw_os_error()).path(self.path.join(name))
-        };
+        let failed =
+            |errno: Errno| Error::errno(MAKE, errno.raw_os_error()).path(self.path.join(name));
         let Owner::Lock(_, held) = &self.owner else {
             return Err(failed(Errno::OPNOTSUPP));
         };
@@ -348,9 +347,14 @@ fn absolute(path: &Path) -> Vec<u8> {
 
 fn cannot_make(parent: &Path) -> impl Fn(Errno) -> Error + '_ {
     move |errno| {
-        Error::errno("make scratch directory", errno.raw_os_error())
-            .path(parent)
-            .hint("write the output, or name with --drive, where you may make a directory")
+        let error = Error::errno(MAKE, errno.raw_os_error()).path(parent);
+        match errno {
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => {
+                error.hint("outputs and scratch begin in a directory of their own there: name a place where you may make one")
+            }
+            // What the cause says is to be done.
+            _ => error,
+        }
     }
 }
 
@@ -403,9 +407,14 @@ fn new_lock(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
     if !take_lock(dir, &lock)? {
         return Ok(None);
     }
-    let written = lock.write_all(LOCK_TEXT.as_bytes());
-    written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    Ok(Some(lock))
+    match lock.write_all(LOCK_TEXT.as_bytes()) {
+        Ok(()) => Ok(Some(lock)),
+        Err(error) => {
+            // There may be room for the file and none for what it holds.
+            let _ = unlinkat(dir, LOCK, AtFlags::empty());
+            Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        }
+    }
 }
 
 /// Takes the lock of an open lock file; false if somebody holds it, or it has lost its name.

@@ -415,3 +415,34 @@ fn what_others_could_have_made_is_not_looked_into() {
     assert!(planted.join("scratch-0").exists());
     fs::remove_dir_all(parent).unwrap();
 }
+
+/// A file system in memory with room for a page or two; none where this user may not mount one.
+fn small_file_system(path: &Path) -> bool {
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=4k", "outcore-test"])
+        .arg(path)
+        .stderr(std::process::Stdio::null())
+        .status();
+    mounted.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn a_full_file_system_is_named_and_nothing_is_left_on_it() {
+    let parent = parent("full");
+    if !small_file_system(&parent) {
+        eprintln!("skipped: mounting needs root");
+        fs::remove_dir(parent).unwrap();
+        return;
+    }
+    let filled = fs::write(parent.join("filler"), [1; 4096]);
+    let error = PrivateDir::make(&Places::default(), &parent).map(drop);
+    let left = list(&parent).map(|left| left.len());
+    let unmounted = std::process::Command::new("umount").arg(&parent).status();
+    assert!(unmounted.unwrap().success());
+    fs::remove_dir(&parent).unwrap();
+    filled.unwrap();
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), Kind::NoSpace, "{error}");
+    assert!(error.next_step().unwrap().contains("room"), "{error}");
+    assert_eq!(left.unwrap(), 0);
+}
