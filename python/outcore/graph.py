@@ -170,7 +170,8 @@ class Graph:
         personalization: Mapping[int, float] | Mapping[str, float] | None = None,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.float64]:
-        """The rank of each vertex; they sum to 1. A `tol` of 0 runs `max_iter` iterations.
+        """The rank of each vertex; they sum to 1. A `tol` of 0 runs `max_iter` iterations. Weights are not looked at, as
+        in networkx with `weight=None`.
 
         With `personalization`, the surfer jumps to its vertices only, each as often as its weight says.
         """
@@ -218,12 +219,14 @@ class Graph:
 
     def hits(
         self,
-        max_iter: SupportsIndex = 100,
+        max_iter: SupportsIndex = 1000,
         tol: float = 1e-8,
         *,
         progress: Watcher | bool | None = None,
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """How good each vertex is as a hub, and as an authority; each sum to 1. A `tol` of 0 runs `max_iter` iterations."""
+        """How good each vertex is as a hub, and as an authority; each sum to 1. A `tol` of 0 runs `max_iter` iterations.
+
+        These are steps of the power method; those of networkx are of ARPACK, which needs fewer. Weights are not looked at."""
         both = self._run("hits", "<f8", tol=tol, max_iter=max_iter, progress=progress)
         return both[: self.vertices], both[self.vertices :]
 

@@ -47,7 +47,8 @@ Examples:
 const SSSP_EXAMPLES: &str = "\
 Examples:
   outcore graph sssp roads.graph --source 17 -o lengths.npy
-  outcore graph sssp roads.graph --source 17 -o lengths.csv";
+  outcore graph sssp roads.graph --source 17 -o lengths.csv
+  outcore graph sssp roads.graph --source 17 --source 42 -o lengths.npy";
 
 const WALK_EXAMPLES: &str = "\
 Examples:
@@ -153,7 +154,8 @@ pub(crate) enum GraphCommand {
     },
     /// PageRank: how often a random surfer is at each vertex
     ///
-    /// As networkx computes it; the same bytes for any memory and number of threads.
+    /// As networkx computes it with `weight=None`: each edge that leaves a vertex is as likely as any
+    /// other, and weights are not looked at. The same bytes for any memory and number of threads.
     #[command(after_long_help = PAGERANK_EXAMPLES)]
     Pagerank {
         #[command(flatten)]
@@ -165,7 +167,7 @@ pub(crate) enum GraphCommand {
         #[arg(long, value_name = "T", default_value_t = 1e-6)]
         tolerance: f64,
         /// Iterations, at most
-        #[arg(long, value_name = "N", default_value_t = 100)]
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
         iterations: u32,
         /// Jump to this vertex only, or to these alike (personalized PageRank); repeat for several
         #[arg(long, value_name = "VERTEX")]
@@ -179,16 +181,17 @@ pub(crate) enum GraphCommand {
         #[command(flatten)]
         kernel: KernelArgs,
     },
-    /// Shortest paths: the least sum of weights from a source to each vertex
+    /// Shortest paths: the least sum of weights from the nearest source to each vertex
     ///
     /// Edges without weights count 1. Infinity stands for vertices that are not reached.
     #[command(after_long_help = SSSP_EXAMPLES)]
     Sssp {
         #[command(flatten)]
         kernel: KernelArgs,
-        /// The vertex to start from; its original id if ids were relabelled
-        #[arg(long, value_name = "VERTEX")]
-        source: String,
+        /// The vertex to start from; its original id if ids were relabelled. Repeat to start from
+        /// several at once
+        #[arg(long, value_name = "VERTEX", required = true)]
+        source: Vec<String>,
     },
     /// Edges around some vertices, drawn hop by hop: a row of source and target for each
     ///
@@ -235,7 +238,7 @@ pub(crate) enum GraphCommand {
     /// HITS: how good each vertex is as a hub, or as an authority
     ///
     /// Hubs have edges to good authorities, authorities have edges from good hubs. Each sum to 1, as
-    /// networkx has them.
+    /// networkx has them; weights are not looked at.
     #[command(after_long_help = HITS_EXAMPLES)]
     Hits {
         #[command(flatten)]
@@ -247,7 +250,7 @@ pub(crate) enum GraphCommand {
         #[arg(long, value_name = "T", default_value_t = 1e-8)]
         tolerance: f64,
         /// Iterations, at most
-        #[arg(long, value_name = "N", default_value_t = 100)]
+        #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
         iterations: u32,
     },
     /// Triangles: how many each vertex is in
@@ -303,7 +306,7 @@ impl GraphCommand {
 /// Edges are sorted once, within the memory that is allowed, and the graph depends on them alone.
 /// Names of files tell their formats: .txt, .tsv, .el, .wel and .edges have an edge a line, ids
 /// apart by blanks or tabs; .csv has columns; .mtx is Matrix Market; .sg and .wsg are GAP's
-/// serialized graphs; .npz is a sparse matrix of SciPy. Tables are Parquet or Arrow files. Vertices are the numbers from 0 on, unless ids
+/// serialized graphs; .npz is a sparse matrix of SciPy. Text has to be unpacked first. Tables are Parquet or Arrow files. Vertices are the numbers from 0 on, unless ids
 /// are relabelled: then they are any numbers, or names.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
@@ -339,7 +342,7 @@ pub(crate) struct GraphConvertArgs {
     /// lines
     #[arg(long, value_name = "auto|numbers|text", num_args = 0..=1, require_equals = true, default_missing_value = "auto", value_parser = Relabel::parse, help_heading = "Edges")]
     pub(crate) relabel: Option<Relabel>,
-    /// The first line of CSV is an edge, not the names of columns
+    /// The first line of CSV is an edge, not the names of columns; for CSV only
     #[arg(long, help_heading = "Edges")]
     pub(crate) no_header: bool,
     /// Merge parallel edges; of several weights the least is kept
@@ -356,7 +359,7 @@ pub(crate) struct GraphConvertArgs {
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
-    /// Replace an existing graph
+    /// Replace an existing graph; a directory with other files is never replaced
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
     #[command(flatten)]

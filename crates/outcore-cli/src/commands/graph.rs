@@ -117,6 +117,10 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
         return Err(Error::usage(READ, cause)
             .hint("source and target are the first two fields; --weights=COLUMN names a third"));
     }
+    if is_table && args.no_header {
+        let cause = "--no-header is for CSV, and the input is a table";
+        return Err(Error::usage(READ, cause).hint("leave --no-header out"));
+    }
     // Directories of tables have no blocks of their own.
     let sources = match is_table {
         true => Vec::new(),
@@ -273,10 +277,10 @@ fn info(context: &Context, dir: &Path) -> Result<u8> {
     let lists = std::iter::once(&manifest.out).chain(&manifest.sources);
     let list_bytes: u64 = lists.map(|lists| lists.blocks * 4096).sum();
     let text = format!(
-        "{} vertices, {} edges ({} loops), {}{}{}{}\n  tiles {}, lists {}, largest degree {}\n",
-        units::count(manifest.vertices),
-        units::count(manifest.edges),
-        units::count(manifest.loops),
+        "{}, {} ({}), {}{}{}{}\n  tiles {}, lists {}, largest degree {}\n",
+        units::counted(manifest.vertices, "vertex"),
+        units::counted(manifest.edges, "edge"),
+        units::counted(manifest.loops, "loop"),
         if manifest.directed {
             "directed"
         } else {
@@ -330,8 +334,8 @@ fn verify(context: &Context, args: &GraphVerifyArgs) -> Result<u8> {
         ..Summary::default()
     });
     reporter.result(&format!(
-        "the graph is whole: {} edges in {}\n",
-        units::count(graph.manifest().edges),
+        "the graph is whole: {} in {}\n",
+        units::counted(graph.manifest().edges, "edge"),
         units::seconds(seconds)
     ));
     Ok(0)
@@ -413,6 +417,7 @@ impl Destination {
             return Ok(Destination::Stdout);
         }
         let path = context.files.output(name, force)?;
+        check_result_name(&path, by_name)?;
         refuse_inside(&path, graph)?;
         check_new(&path, force)?;
         Ok(Destination::File(path.into_owned()))
@@ -432,6 +437,22 @@ impl Destination {
             Destination::File(path) => Output::from(path.as_path()),
             Destination::Stdout => Output::Pipe(Mutex::new(pipe::open(None, &job.control)?)),
         })
+    }
+}
+
+/// Fails for a name that promises other contents than a result has: lines by name and in `.csv`, numbers otherwise.
+fn check_result_name(path: &Path, by_name: bool) -> Result<()> {
+    let end = path.extension().and_then(|end| end.to_str());
+    match end {
+        Some("gz" | "zst" | "bz2" | "xz") => Err(Error::usage(
+            "create output",
+            "results of graphs are not compressed",
+        )
+        .path(path)
+        .hint("name it without the ending, or give `-o -` and compress what comes")),
+        Some("csv") => Ok(()),
+        _ if by_name => Holds::Lines.check_name(path),
+        _ => Holds::Records.check_name(path),
     }
 }
 

@@ -62,6 +62,7 @@ pub(super) fn read_numbers(job: &Job, rows: &dyn EdgeRows, scratch: &Path) -> Re
         vertices: None,
         largest: vertices.into_inner().checked_sub(1),
         is_undirected: false,
+        is_mixed: false,
         // What has been read tells that the largest id is known.
         parsed_bytes: rows.read_bytes().max(1),
         _scratch: Some(dir),

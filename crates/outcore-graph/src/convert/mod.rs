@@ -30,7 +30,7 @@ use outcore_io::output::{Room, ShardPlan, StagedOutput, parent_of};
 use outcore_io::port::Volume;
 use outcore_io::units;
 
-use crate::edges::item::{Edge, Edges, fail, largest_id};
+use crate::edges::item::{Edge, Edges, at_edge, fail, largest_id};
 use crate::edges::named::named_files;
 use crate::edges::rows::EdgeRows;
 use crate::edges::{EdgeFiles, ReadOptions, Relabel, read_edges};
@@ -159,6 +159,7 @@ fn run_from(
                 .hint("replace it with --force, or name another directory"),
         );
     }
+    refuse_others(dir)?;
     let mut job = job.clone();
     let beside = parent_of(dir).to_path_buf();
     if job.options.drives.is_empty() {
@@ -172,6 +173,12 @@ fn run_from(
     if let Some(found) = &relabelled {
         traffic.0 += found.read_bytes;
         traffic.1 += found.written_bytes;
+    }
+    if edges.is_mixed && !options.is_undirected {
+        let cause =
+            "some of the files say that edges have no direction, and others that they have one";
+        return Err(Error::usage(CONVERT, cause)
+            .hint("convert files of one kind at a time, or all with --undirected"));
     }
     let vertices = count_vertices(job, &edges, options)?;
     let edges_in = input_items(&edges)?;
@@ -207,6 +214,36 @@ fn run_from(
         graph_bytes,
         phases,
     })
+}
+
+/// Fails for a directory that has other things than a graph: they would be replaced, or lie among its files.
+fn refuse_others(dir: &Path) -> Result<()> {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return Ok(());
+    };
+    let is_graph = FORM
+        .read::<Manifest>(&dir.join(NAME), Owner::of(NAME))
+        .is_ok();
+    let is_own = |name: &std::ffi::OsStr| {
+        let name = name.to_string_lossy();
+        let own = FILES.iter().map(|file| file.name);
+        own.chain(["names", "names.index"]).any(|own| own == name)
+            || name == NAME
+            || name.starts_with(".outcore-")
+    };
+    let mut names = entries.flatten().map(|entry| entry.file_name());
+    match names.find(|name| !is_graph && !is_own(name)) {
+        None => Ok(()),
+        Some(other) => {
+            let cause = format!(
+                "the directory is no graph: it has `{}`",
+                other.to_string_lossy()
+            );
+            Err(Error::usage("create graph", cause)
+                .path(dir)
+                .hint("name a directory that is empty or not there yet"))
+        }
+    }
 }
 
 /// The edges between vertices, and what these are called.
@@ -366,20 +403,31 @@ impl SourceEdges<'_> {
         }
     }
 
-    /// Adds the keys of an edge.
-    fn keys_of<K: EdgeKey>(&self, shape: KeyShape, edge: Edge, keys: &mut Vec<K>) {
+    /// Fails for an edge that the graph cannot have; `position` is its own among all of them.
+    fn check(&self, edge: &Edge, position: u64) {
         let largest = edge.source.max(edge.target);
-        if largest >= self.vertices {
-            fail(beyond(largest, self.vertices));
-        }
-        if !edge.weight.is_finite() {
+        let error = if largest >= self.vertices {
+            beyond(largest, self.vertices)
+        } else if !edge.weight.is_finite() {
             let (from, to) = (edge.source, edge.target);
             let cause = format!(
                 "the weight of the edge from {from} to {to} is {}",
                 edge.weight
             );
-            fail(Error::corrupt(CONVERT, cause).hint("weights have to be finite"));
-        }
+            Error::corrupt(CONVERT, cause).hint("weights have to be finite")
+        } else {
+            return;
+        };
+        // What was parsed or numbered is not where the user has it.
+        let is_as_given = self.edges.parsed_bytes == 0 && self.options.relabel == Relabel::No;
+        fail(match is_as_given {
+            true => at_edge(error, (self.edges.shape, &self.edges.inputs), position),
+            false => error,
+        });
+    }
+
+    /// Adds the keys of an edge.
+    fn keys_of<K: EdgeKey>(&self, shape: KeyShape, edge: Edge, keys: &mut Vec<K>) {
         let (source, target) = (edge.source as u32, edge.target as u32);
         let is_loop = source == target;
         if is_loop && self.options.drop_loops {
@@ -450,10 +498,15 @@ fn run<K: EdgeKey>(
         let packing = Packing::<K>::new(job, &appender, (shape, sizes), files)?;
         let shared = Arc::new(Mutex::new(packing));
         let output = Output::Pipe(Mutex::new(Box::new(KeyWriter::new(&shared))));
-        let make = |bytes: &[u8], _: u64| {
+        let make = |bytes: &[u8], first: u64| {
             let edges = &source.edges.shape;
             let mut keys: Vec<K> = Vec::with_capacity(2 * bytes.len() / edges.bytes());
-            edges.each(bytes, |edge| source.keys_of(shape, edge, &mut keys));
+            let mut position = first;
+            edges.each(bytes, |edge| {
+                source.check(&edge, position);
+                source.keys_of(shape, edge, &mut keys);
+                position += 1;
+            });
             keys
         };
         let edges = Edges {

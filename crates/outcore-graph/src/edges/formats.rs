@@ -5,7 +5,7 @@
 //! "The GAP Benchmark Suite", 2015, and its `reader.h`); NIST's Matrix Market coordinate format; `packed_edge` of Graph500's
 //! `generator/graph_generator.h`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use outcore::{Error, Job, Result};
 
@@ -40,6 +40,17 @@ pub enum EdgeFormat {
     /// A sparse matrix of SciPy.
     Npz,
 }
+
+/// What text may begin with that says it is UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// What compressed files begin with, and what unpacks them.
+const PACKED: [(&[u8], &str); 4] = [
+    (b"\x1F\x8B", "gzip"),
+    (b"\x28\xB5\x2F\xFD", "zstd"),
+    (b"BZh", "bzip2"),
+    (b"\xFD7zXZ\0", "xz"),
+];
 
 const NAMES: [(&str, EdgeFormat); 9] = [
     ("u32", EdgeFormat::Pairs32),
@@ -93,17 +104,74 @@ impl EdgeFormat {
     }
 }
 
-/// The format of a file by its name.
-pub(super) fn format_of(path: &Path) -> Result<EdgeFormat> {
+/// The format of `files`: the one that is asked for, or that of their names.
+///
+/// # Errors
+/// [`outcore::Kind::Usage`] for no files, for names that say no format or several, and for options that say nothing of files of
+/// that format.
+pub(super) fn format_of(files: &[PathBuf], options: &ReadOptions) -> Result<EdgeFormat> {
+    let Some(first) = files.first() else {
+        return Err(Error::usage(READ, "no file of edges is named").hint("name one or several"));
+    };
+    let format = match options.format {
+        Some(format) => format,
+        None => format_of_names(first, files)?,
+    };
+    let only_csv = |flag: &str, hint: &str| {
+        let cause = format!("{flag} is for CSV, and this file has no named columns");
+        Err(Error::usage(READ, cause).path(first).hint(hint))
+    };
+    match format {
+        EdgeFormat::Csv => Ok(format),
+        _ if options.weight_column.is_some() => only_csv(
+            "--weights=COLUMN",
+            "use --weights alone: the weight follows the two ids",
+        ),
+        _ if options.has_no_header => only_csv("--no-header", "leave --no-header out"),
+        _ => Ok(format),
+    }
+}
+
+/// The format that a name tells.
+fn told_by(path: &Path) -> Option<EdgeFormat> {
     let end = path.extension().and_then(|end| end.to_str());
     let known = ENDS.iter().find(|(known, _)| Some(*known) == end);
-    known.map(|(_, format)| *format).ok_or_else(|| {
-        Error::usage(READ, "its name does not say how it holds edges")
-            .path(path)
-            .hint(
-                "give --type u32 or u64 for pairs of numbers, or text, mtx, csv, sg, wsg, graph500, npz",
-            )
-    })
+    known.map(|(_, format)| *format)
+}
+
+/// The format that the name of the `first` of `files` tells, and no name of the others contradicts.
+fn format_of_names(first: &Path, files: &[PathBuf]) -> Result<EdgeFormat> {
+    let Some(format) = told_by(first) else {
+        let end = first.extension().and_then(|end| end.to_str());
+        let hint = match end {
+            Some("gz" | "zst" | "bz2" | "xz") => {
+                "compressed edges are not unpacked: unpack the file first, as in `gzip -dc FILE > edges.txt`"
+            }
+            _ => {
+                "give --type u32 or u64 for pairs of numbers, or text, mtx, csv, sg, wsg, graph500, npz"
+            }
+        };
+        return Err(
+            Error::usage(READ, "its name does not say how it holds edges")
+                .path(first)
+                .hint(hint),
+        );
+    };
+    let other = files
+        .iter()
+        .find(|file| told_by(file).is_some_and(|other| other != format));
+    match other {
+        None => Ok(format),
+        Some(other) => {
+            let cause = format!(
+                "its name tells another format than that of {}",
+                first.display()
+            );
+            Err(Error::usage(READ, cause).path(other).hint(
+                "convert files of one format at a time, or say with --type that all are of one",
+            ))
+        }
+    }
 }
 
 /// What stands before the edges of a file, and how they are written.
@@ -113,6 +181,8 @@ pub(crate) struct Header {
     pub(super) bytes: u64,
     pub(super) syntax: Syntax,
     pub(super) vertices: Option<u64>,
+    /// Lines of edges that the head speaks of.
+    pub(super) entries: Option<u64>,
     pub(super) is_undirected: bool,
     pub(super) is_weighted: bool,
     pub(super) serial: Option<Serial>,
@@ -130,6 +200,7 @@ pub(super) fn header_of(
         bytes: 0,
         syntax: Syntax::blanks(options.is_weighted),
         vertices: None,
+        entries: None,
         is_undirected: false,
         is_weighted: options.is_weighted,
         serial: None,
@@ -158,12 +229,31 @@ pub(super) fn header_of(
     let mut head = vec![0; HEAD_BYTES];
     let found = job.device.read_head(path, &mut head)?;
     head.truncate(found);
+    refuse_packed(path, &head)?;
+    if head.starts_with(BYTE_ORDER_MARK) {
+        header.bytes = BYTE_ORDER_MARK.len() as u64;
+    }
+    let text = &head[header.bytes as usize..];
     match format {
-        EdgeFormat::MatrixMarket => matrix_market(path, &head, &mut header)?,
-        EdgeFormat::Csv => csv(path, &head, options, &mut header)?,
+        EdgeFormat::MatrixMarket => matrix_market(path, text, &mut header)?,
+        EdgeFormat::Csv => csv(path, text, options, &mut header)?,
         _ => {}
     }
     Ok(header)
+}
+
+/// Fails for text that is compressed.
+fn refuse_packed(path: &Path, head: &[u8]) -> Result<()> {
+    let packed = PACKED.iter().find(|(begin, _)| head.starts_with(begin));
+    match packed {
+        None => Ok(()),
+        Some((_, program)) => Err(Error::usage(
+            READ,
+            "it is compressed, and edges are not unpacked",
+        )
+        .path(path)
+        .hint(format!("unpack it first: `{program} -dc FILE > edges.txt`"))),
+    }
 }
 
 fn corrupt(path: &Path, cause: impl Into<String>) -> Error {
@@ -172,7 +262,7 @@ fn corrupt(path: &Path, cause: impl Into<String>) -> Error {
 
 /// The banner, comments and the line of sizes.
 fn matrix_market(path: &Path, head: &[u8], header: &mut Header) -> Result<()> {
-    let mut at = 0;
+    let mut at = header.bytes as usize;
     let mut is_symmetric = None;
     for line in head.split_inclusive(|byte| *byte == b'\n') {
         at += line.len();
@@ -203,17 +293,20 @@ fn matrix_market(path: &Path, head: &[u8], header: &mut Header) -> Result<()> {
         if line.starts_with(b"%") || words.is_empty() {
             continue;
         }
-        let sizes: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
-        let [rows, columns, _] = sizes[..] else {
+        let sizes: std::result::Result<Vec<u64>, _> =
+            words.iter().map(|word| word.parse()).collect();
+        let Ok([rows, columns, entries]) = sizes.as_deref() else {
             return Err(corrupt(
                 path,
                 "the line of sizes is not `rows columns entries`",
             ));
         };
+        let vertices = *rows.max(columns);
         header.bytes = at as u64;
-        header.vertices = Some(rows.max(columns));
+        header.vertices = Some(vertices);
+        header.entries = Some(*entries);
         header.is_undirected = is_symmetric == Some(true);
-        header.syntax = Syntax::blanks(header.is_weighted).counted_from_one();
+        header.syntax = Syntax::blanks(header.is_weighted).counted_from_one(vertices);
         return Ok(());
     }
     Err(corrupt(
@@ -236,7 +329,7 @@ fn csv(path: &Path, head: &[u8], options: &ReadOptions, header: &mut Header) -> 
     let has_names =
         !options.has_no_header && !names.iter().take(2).all(is_number) && !first.is_empty();
     if has_names {
-        header.bytes = first.len() as u64;
+        header.bytes += first.len() as u64;
     }
     let weight = match (&options.weight_column, options.is_weighted) {
         (Some(wanted), _) => {

@@ -197,12 +197,37 @@ impl<T: Send, F: Fn(&[u8], u64) -> Vec<T> + Sync> Sequence for Edges<'_, F> {
     }
 }
 
+/// The error with the file and the place of the edge that is at `position` of all edges in `inputs`.
+pub(crate) fn at_edge(
+    error: Error,
+    (shape, inputs): (ItemShape, &[Input]),
+    mut position: u64,
+) -> Error {
+    for input in inputs {
+        let facts = std::fs::metadata(&input.path);
+        let count = facts.map_or(0, |facts| facts.len() / shape.bytes() as u64);
+        if position < count {
+            let at_bytes = input.header_bytes + position * shape.bytes() as u64;
+            return error.path(&input.path).offset(at_bytes);
+        }
+        position -= count;
+    }
+    error
+}
+
 /// The largest id, if there are edges. One read of the files.
 pub(crate) fn largest_id(job: &Job, inputs: &[Input], shape: ItemShape) -> Result<Option<u64>> {
-    let make = |bytes: &[u8], _: u64| {
-        let mut largest = 0;
+    let make = |bytes: &[u8], first: u64| {
+        let (mut largest, mut position) = (0, first);
         shape.each(bytes, |edge| {
-            largest = edge.source.max(edge.target).max(largest)
+            largest = edge.source.max(edge.target).max(largest);
+            if largest >= ID_LIMIT {
+                let cause = format!("the id {largest} is beyond the limit of 2^48 - 1");
+                let error =
+                    Error::usage(READ, cause).hint("check --type: u32 or u64, little endian");
+                fail(at_edge(error, (shape, inputs), position));
+            }
+            position += 1;
         });
         vec![largest]
     };
@@ -211,17 +236,5 @@ pub(crate) fn largest_id(job: &Job, inputs: &[Input], shape: ItemShape) -> Resul
         inputs,
         make,
     };
-    let largest = primitives::map_reduce(job, &edges, Some, None, Option::max)?;
-    check_id(largest)?;
-    Ok(largest)
-}
-
-fn check_id(largest: Option<u64>) -> Result<()> {
-    match largest {
-        Some(id) if id >= ID_LIMIT => {
-            let cause = format!("the id {id} is beyond the limit of 2^48 - 1");
-            Err(Error::usage(READ, cause).hint("check --type: u32 or u64, little endian"))
-        }
-        _ => Ok(()),
-    }
+    primitives::map_reduce(job, &edges, Some, None, Option::max)
 }

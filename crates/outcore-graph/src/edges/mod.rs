@@ -93,6 +93,8 @@ pub(crate) struct EdgeFiles {
     pub(crate) largest: Option<u64>,
     /// Whether a header says that edges have no direction.
     pub(crate) is_undirected: bool,
+    /// Whether another header says that they have one.
+    pub(crate) is_mixed: bool,
     /// Bytes that were read of the files that were parsed.
     pub(crate) parsed_bytes: u64,
     pub(crate) _scratch: Option<PrivateDir>,
@@ -109,13 +111,7 @@ pub(crate) fn read_edges(
     scratch: &Path,
     options: &ReadOptions,
 ) -> Result<EdgeFiles> {
-    let Some(first) = files.first() else {
-        return Err(Error::usage(READ, "no file of edges is named").hint("name one or several"));
-    };
-    let format = match options.format {
-        Some(format) => format,
-        None => formats::format_of(first)?,
-    };
+    let format = formats::format_of(files, options)?;
     if let Some(shape) = format.shape(options.is_weighted) {
         if format == EdgeFormat::Graph500 && options.is_weighted {
             let cause = "packed edges of Graph500 have no weights";
@@ -131,6 +127,7 @@ pub(crate) fn read_edges(
             vertices: None,
             largest: None,
             is_undirected: false,
+            is_mixed: false,
             parsed_bytes: 0,
             _scratch: None,
         });
@@ -151,6 +148,7 @@ pub(crate) fn read_edges(
     };
     edges.vertices = headers.iter().filter_map(|header| header.vertices).max();
     edges.is_undirected = headers.iter().any(|header| header.is_undirected);
+    edges.is_mixed = edges.is_undirected && !headers.iter().all(|header| header.is_undirected);
     edges._scratch = Some(dir);
     Ok(edges)
 }
@@ -169,6 +167,7 @@ fn parse_all(
         vertices: None,
         largest: None,
         is_undirected: false,
+        is_mixed: false,
         parsed_bytes: 0,
         _scratch: None,
     };
@@ -189,7 +188,10 @@ fn parse_all(
                 (header.bytes, header.syntax),
                 (edges.shape, [&to[0], &to[1]]),
             )? {
-                Some(found) => found,
+                Some((found, edges_count)) => {
+                    check_entries(file, header, edges_count)?;
+                    found
+                }
                 None => return Ok(None),
             },
         };
@@ -198,6 +200,19 @@ fn parse_all(
         edges.parsed_bytes += found.parsed_bytes;
     }
     Ok(Some(edges))
+}
+
+/// Fails for a file that has other than as many edges as its head says.
+fn check_entries(path: &Path, header: &Header, found: u64) -> Result<()> {
+    match header.entries {
+        Some(wanted) if wanted != found => {
+            let cause = format!("its head speaks of {wanted} entries, and it has {found}");
+            Err(Error::corrupt(READ, cause)
+                .path(path)
+                .hint("write the file again: it is cut short, or was added to"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What one file was parsed to.

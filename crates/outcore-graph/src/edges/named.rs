@@ -49,20 +49,14 @@ pub(crate) fn named_files(
     options: &ReadOptions,
     relabel: Relabel,
 ) -> Result<Option<Vec<NamedFile>>> {
-    let Some(first) = files.first() else {
-        return Ok(None);
-    };
-    let format = match options.format {
-        Some(format) => format,
-        None => format_of(first)?,
-    };
+    let format = format_of(files, options)?;
     let is_text = matches!(format, EdgeFormat::Text | EdgeFormat::Csv);
     match (relabel, is_text) {
         (Relabel::No | Relabel::Numbers, _) | (Relabel::Auto, false) => return Ok(None),
         (Relabel::Text, false) => {
             let cause = "files of this format have numbers, not names";
             return Err(Error::usage(READ, cause)
-                .path(first)
+                .path(&files[0])
                 .hint("use --relabel, or convert text or CSV"));
         }
         (Relabel::Text, true) | (Relabel::Auto, true) => {}
@@ -108,9 +102,13 @@ fn has_names(job: &Job, path: &Path, (header_bytes, syntax): (u64, Syntax)) -> R
         weight: None,
         ..syntax
     };
-    let edges = lines.split(|byte| *byte == b'\n');
-    let mut edges = edges.filter_map(|line| unweighted.named(line).ok().flatten());
-    Ok(edges.any(has_names))
+    let mut edges = lines.split(|byte| *byte == b'\n');
+    // What is no edge of either kind is told as one between names if it has letters.
+    let is_meant = |line: &[u8]| match unweighted.named(line) {
+        Ok(edge) => edge.is_some_and(has_names),
+        Err(_) => line.iter().any(u8::is_ascii_alphabetic),
+    };
+    Ok(edges.any(is_meant))
 }
 
 impl Syntax {

@@ -4,15 +4,19 @@
 //! vertex's list begins (i64, one more than there are vertices), and the lists (i32 each; in `.wsg` a weight of i32
 //! after each). Lists of sources follow where edges are directed; they say nothing new and are not read. Of undirected
 //! edges, which stand in both lists, that from the larger end is taken. Offsets that do not ascend or lie outside of the
-//! lists, neighbours that are not vertices, and a length that does not fit are errors of corrupt data.
+//! lists, neighbours that are not vertices, a length that does not fit, and undirected edges that stand in one list only are
+//! errors of corrupt data.
 //!
-//! Bounds: one read of offsets and lists; the offsets are in memory.
+//! Bounds: one read of offsets and lists; the offsets are in memory, and a number for each piece that is read.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use outcore::primitives::batch::{Leaf, Yield};
 use outcore::primitives::{self, Batch, Sequence};
 use outcore::{Context, Error, Input, Job, Output, Result};
+use outcore_io::checksum::bytes_checksum;
 use outcore_io::memory::Reservation;
 
 use super::item::{Edge, Item, fail};
@@ -39,14 +43,21 @@ impl Serial {
     fn lists_at_bytes(&self) -> u64 {
         HEAD_BYTES as u64 + 8 * (self.vertices + 1)
     }
+
+    /// Bytes of a whole file.
+    fn file_bytes(&self) -> u64 {
+        let lists_bytes = 8 * (self.vertices + 1) + self.edges * self.item_bytes();
+        let directions = if self.is_directed { 2 } else { 1 };
+        HEAD_BYTES as u64 + directions * lists_bytes
+    }
 }
 
 /// Reads the head.
 pub(super) fn open(job: &Job, path: &Path, (is_stored, is_wanted): (bool, bool)) -> Result<Serial> {
     let corrupt = |cause: String| {
-        Error::corrupt(READ, cause)
-            .path(path)
-            .hint("write the graph again: it is cut short, or no serialized graph of GAP")
+        Error::corrupt(READ, cause).path(path).hint(
+            "write the graph again: it is cut short or too long, or no serialized graph of GAP",
+        )
     };
     let mut head = [0; HEAD_BYTES];
     if job.device.read_head(path, &mut head)? < HEAD_BYTES {
@@ -69,13 +80,23 @@ pub(super) fn open(job: &Job, path: &Path, (is_stored, is_wanted): (bool, bool))
         let cause = format!("its head speaks of {vertices} vertices and {edges} edges");
         return Err(corrupt(cause));
     }
-    Ok(Serial {
+    let serial = Serial {
         vertices,
         edges,
         is_directed: head[0] == 1,
         is_stored,
         is_wanted,
-    })
+    };
+    let facts = std::fs::metadata(path);
+    let found_bytes = facts.map_err(|error| Error::io(READ, &error).path(path))?;
+    let (found_bytes, wanted_bytes) = (found_bytes.len(), serial.file_bytes());
+    if found_bytes != wanted_bytes {
+        let cause = format!(
+            "it has {found_bytes} bytes, and {vertices} vertices and {edges} edges take {wanted_bytes}"
+        );
+        return Err(corrupt(cause));
+    }
+    Ok(serial)
 }
 
 /// The edges of the lists.
@@ -84,6 +105,8 @@ struct Lists<'a, T> {
     path: &'a Path,
     input: Input,
     starts: &'a [u64],
+    /// Of each piece that was read, by its first position: what its undirected edges add up to.
+    sums: Mutex<BTreeMap<u64, u64>>,
     item: std::marker::PhantomData<fn() -> T>,
 }
 
@@ -93,6 +116,7 @@ impl<T: Item> Lists<'_, T> {
         let step = self.serial.item_bytes() as usize / 4;
         let mut vertex = self.starts.partition_point(|at| *at <= first) - 1;
         let mut items = Vec::with_capacity(words.len() / step);
+        let mut sum = 0u64;
         for (position, word) in (first..).zip(words.chunks_exact(step)) {
             while self.starts[vertex + 1] <= position {
                 vertex += 1;
@@ -102,8 +126,21 @@ impl<T: Item> Lists<'_, T> {
                 Ok(target) if target < self.serial.vertices => target,
                 _ => {
                     let cause = format!("the neighbour {} is not a vertex", word[0]);
-                    fail(Error::corrupt(READ, cause).path(self.path));
+                    let at_bytes = self.input.header_bytes + position * self.serial.item_bytes();
+                    let error = Error::corrupt(READ, cause).path(self.path);
+                    fail(
+                        error
+                            .offset(at_bytes)
+                            .hint("write the graph again, from the edges"),
+                    );
                 }
+            };
+            let weight_bits = if self.serial.is_wanted { word[1] } else { 0 };
+            let ends = (source.min(target), source.max(target), weight_bits);
+            sum = match source.cmp(&target) {
+                std::cmp::Ordering::Less => sum.wrapping_add(mixed(ends)),
+                std::cmp::Ordering::Equal => sum,
+                std::cmp::Ordering::Greater => sum.wrapping_sub(mixed(ends)),
             };
             if !self.serial.is_directed && target > source {
                 continue;
@@ -118,8 +155,36 @@ impl<T: Item> Lists<'_, T> {
                 weight,
             }));
         }
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        sums.insert(first, sum);
         items
     }
+
+    /// Fails for undirected edges that do not stand in the lists of both ends.
+    ///
+    /// Each edge adds a number that its ends and its weight mix to when it is met from the smaller end, and takes it away when
+    /// it is met from the larger one, in any order. Lists that are symmetric leave 0. Others leave it by a chance of 2^-64,
+    /// unless somebody made them for that: the mixing is known.
+    fn check_symmetric(&self) -> Result<()> {
+        let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = sums
+            .values()
+            .fold(0, |sum: u64, some| sum.wrapping_add(*some));
+        match self.serial.is_directed || sum == 0 {
+            true => Ok(()),
+            false => Err(Error::corrupt(
+                READ,
+                "it is said to be undirected, and an edge is not in the lists of both its ends, with one weight",
+            )
+            .path(self.path)
+            .hint("write the graph again, as directed or with each edge in both lists")),
+        }
+    }
+}
+
+/// A number of an edge, as good as drawn.
+fn mixed((low, high, weight_bits): (u64, u64, i32)) -> u64 {
+    bytes_checksum(bytemuck::cast_slice(&[low, high, weight_bits as u64]))
 }
 
 impl<T: Item> Sequence for Lists<'_, T> {
@@ -191,6 +256,7 @@ fn parse_to<T: Item>(job: &Job, path: &Path, serial: &Serial, to: &Path) -> Resu
             data_bytes: Some(serial.edges * serial.item_bytes()),
         },
         starts: &offsets,
+        sums: Mutex::default(),
         item: std::marker::PhantomData,
     };
     let output = Output::File {
@@ -198,6 +264,7 @@ fn parse_to<T: Item>(job: &Job, path: &Path, serial: &Serial, to: &Path) -> Resu
         header: None,
     };
     let done = primitives::write(job, &lists, &output, false)?;
+    lists.check_symmetric()?;
     Ok(Parsed {
         inputs: vec![Input::raw(to)],
         largest: serial.vertices.checked_sub(1),

@@ -29,6 +29,8 @@ pub(crate) struct Syntax {
     /// The field of the weight, counted from 0.
     pub(super) weight: Option<usize>,
     pub(super) first_id: u64,
+    /// Ids, counted from 0, are below this.
+    pub(super) limit: u64,
 }
 
 /// Why a line is not an edge.
@@ -41,6 +43,7 @@ impl Syntax {
             delimiter: None,
             weight: is_weighted.then_some(2),
             first_id: 0,
+            limit: ID_LIMIT,
         }
     }
 
@@ -50,12 +53,14 @@ impl Syntax {
             delimiter: Some(delimiter),
             weight,
             first_id: 0,
+            limit: ID_LIMIT,
         }
     }
 
-    /// The first vertex is number 1.
-    pub(super) fn counted_from_one(mut self) -> Self {
+    /// The first vertex is number 1, and there are so many `vertices`.
+    pub(super) fn counted_from_one(mut self, vertices: u64) -> Self {
         self.first_id = 1;
+        self.limit = vertices.min(ID_LIMIT);
         self
     }
 
@@ -116,7 +121,7 @@ impl Syntax {
             }
         }
         match id.checked_sub(self.first_id) {
-            Some(id) if is_number && id < ID_LIMIT => Ok(id),
+            Some(id) if is_number && id < self.limit => Ok(id),
             _ => Err(self.no_id(field)),
         }
     }
@@ -129,7 +134,7 @@ impl Syntax {
             (_, Ok(_)) if text.bytes().all(|byte| byte.is_ascii_digit()) && self.first_id == 0 => {
                 format!("the id {text} is not below 2^48")
             }
-            _ if self.first_id == 1 => format!("`{text}` is not an id from 1 to 2^48"),
+            _ if self.first_id == 1 => format!("`{text}` is not an id from 1 to {}", self.limit),
             _ => format!("`{text}` is not an id: ids are whole numbers from 0 on"),
         })
     }
@@ -276,13 +281,13 @@ fn line_number(path: &Path, at_bytes: u64) -> Option<u64> {
     }
 }
 
-/// Parses a file into two of items; nothing if an id is too large for them.
+/// Parses a file into two of items, and counts these; nothing if an id is too large for them.
 pub(super) fn parse(
     job: &Job,
     path: &Path,
     (header_bytes, syntax): (u64, Syntax),
     (shape, to): (ItemShape, [&Path; 2]),
-) -> Result<Option<Parsed>> {
+) -> Result<Option<(Parsed, u64)>> {
     match (shape.is_wide(), shape.is_weighted()) {
         (false, false) => parse_to::<[u32; 2]>(job, path, (header_bytes, syntax), to),
         (false, true) => parse_to::<[u32; 3]>(job, path, (header_bytes, syntax), to),
@@ -296,7 +301,7 @@ fn parse_to<T: Item>(
     path: &Path,
     (header_bytes, syntax): (u64, Syntax),
     [to, rest]: [&Path; 2],
-) -> Result<Option<Parsed>> {
+) -> Result<Option<(Parsed, u64)>> {
     let lines = Lines::<T> {
         input: Input {
             path: path.to_path_buf(),
@@ -328,11 +333,12 @@ fn parse_to<T: Item>(
     let one = |index: u64| cut[index as usize];
     primitives::write(job, &tabulate(cut.len() as u64, one), &to_file(rest), false)?;
     let is_any = lines.is_any.load(Ordering::Relaxed);
-    Ok(Some(Parsed {
+    let parsed = Parsed {
         inputs: vec![Input::raw(to), Input::raw(rest)],
         largest: is_any.then(|| lines.largest.load(Ordering::Relaxed)),
         parsed_bytes: done.read_bytes,
-    }))
+    };
+    Ok(Some((parsed, done.records + cut.len() as u64)))
 }
 
 #[cfg(test)]
@@ -360,12 +366,12 @@ mod tests {
         );
         let csv = Syntax::delimited(b',', Some(3));
         assert_eq!(edge(csv, "\"1\",2,x,4"), Ok(Some((1, 2, 4.0))));
-        let one = Syntax::blanks(false).counted_from_one();
+        let one = Syntax::blanks(false).counted_from_one(5);
         assert_eq!(edge(one, "1 2"), Ok(Some((0, 1, 1.0))));
-        assert_eq!(
-            edge(one, "0 2"),
-            Err("`0` is not an id from 1 to 2^48".into())
-        );
+        for id in ["0", "6"] {
+            let wanted = format!("`{id}` is not an id from 1 to 5");
+            assert_eq!(edge(one, &format!("{id} 2")), Err(wanted));
+        }
         for (line, why) in [
             ("1", "it has fewer than two ids"),
             ("1 -2", "the id -2 is negative"),

@@ -98,7 +98,10 @@ impl GraphFiles {
         match &self.packed {
             None => std::fs::metadata(&path)
                 .map(|facts| facts.len())
-                .map_err(|error| Error::io(OPEN, &error).path(&path)),
+                .map_err(|error| match error.kind() {
+                    std::io::ErrorKind::NotFound => FORM.damage("it is missing").path(&path),
+                    _ => Error::io(OPEN, &error).path(&path),
+                }),
             Some(packed) => match packed.stretches.get(name) {
                 Some(stretch) => Ok(stretch.end - stretch.start),
                 None => Err(FORM.damage("it is missing").path(&path)),

@@ -71,6 +71,7 @@ impl Graph {
     /// As [`Graph::open`].
     pub fn open_files(job: &Job, files: GraphFiles) -> Result<Self> {
         let manifest = files.manifest()?;
+        check_lengths(&files, &manifest)?;
         let lists = std::iter::once(&manifest.out).chain(&manifest.sources);
         let blocks: u64 = lists.map(|lists| lists.blocks).sum();
         let held = job.budget.reserve("index of a graph", blocks * 4)?;
@@ -82,16 +83,14 @@ impl Graph {
         let out = index(Part::Out, &manifest.out)?;
         let sources = manifest.sources.as_ref();
         let sources = sources.map(|lists| index(Part::In, lists)).transpose()?;
-        let graph = Graph {
+        Ok(Graph {
             files,
             manifest,
             out,
             sources,
             phases: Mutex::default(),
             _held: held,
-        };
-        graph.check_lengths()?;
-        Ok(graph)
+        })
     }
 
     /// What it has.
@@ -169,27 +168,40 @@ impl Graph {
     fn part_input(&self, part: Part) -> Input {
         self.files.input(name_of(part))
     }
+}
 
-    /// Fails for large files that are cut short or too long.
-    fn check_lengths(&self) -> Result<()> {
-        let mut files = vec![(name_of(Part::Tiles), self.tile_bytes())];
-        for part in self.parts(Direction::Both) {
-            let blocks = self.index(*part).blocks() as u64;
-            files.push((name_of(*part), blocks * LIST_BLOCK_BYTES as u64));
-        }
-        if let Some(names) = &self.manifest.text_names {
-            let bytes = names.blocks * NAME_BLOCK_BYTES as u64;
-            files.push(("names", bytes));
-        }
-        for (name, wanted_bytes) in files {
-            let found_bytes = self.files.len_bytes(name)?;
-            if found_bytes != wanted_bytes {
-                let cause = format!("it has {found_bytes} bytes, {wanted_bytes} were written");
-                return Err(damaged(&self.files.path(name), cause));
-            }
-        }
-        Ok(())
+/// Fails for files that are cut short or too long.
+fn check_lengths(files: &GraphFiles, manifest: &Manifest) -> Result<()> {
+    let mut wanted = vec![("tiles".to_owned(), manifest.chunks, CHUNK_BYTES)];
+    let lists = [
+        (Part::Out, Some(&manifest.out)),
+        (Part::In, manifest.sources.as_ref()),
+    ];
+    for (part, lists) in lists {
+        let (name, Some(lists)) = (name_of(part), lists) else {
+            continue;
+        };
+        wanted.push((name.to_owned(), lists.blocks, LIST_BLOCK_BYTES));
+        wanted.push((format!("{name}.index"), lists.blocks, size_of::<u32>()));
+        let degrees = format!("{name}.degrees");
+        wanted.push((degrees, manifest.vertices, size_of::<u32>()));
     }
+    if manifest.names_sum.is_some() {
+        wanted.push(("names".to_owned(), manifest.vertices, size_of::<u64>()));
+    }
+    if let Some(names) = &manifest.text_names {
+        wanted.push(("names".to_owned(), names.blocks, NAME_BLOCK_BYTES));
+        wanted.push(("names.index".to_owned(), names.blocks, size_of::<u32>()));
+    }
+    for (name, count, item_bytes) in wanted {
+        let found_bytes = files.len_bytes(&name)?;
+        let wanted_bytes = count.saturating_mul(item_bytes as u64);
+        if found_bytes != wanted_bytes {
+            let cause = format!("it has {found_bytes} bytes, {wanted_bytes} were written");
+            return Err(damaged(&files.path(&name), cause));
+        }
+    }
+    Ok(())
 }
 
 fn name_of(part: Part) -> &'static str {

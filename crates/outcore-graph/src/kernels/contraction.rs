@@ -65,20 +65,25 @@ fn bundle_vertices(job: &Job, vertices: u64) -> Result<u64> {
     let threads = job.options.threads.max(1) as u64;
     let free_bytes = job.budget.free_bytes();
     let rest_bytes = free_bytes.saturating_sub(READING_BYTES + threads * (1 << 20));
-    let fits = |bundles: &u64| {
-        let state_bytes = vertices.div_ceil(*bundles) * VERTEX_BYTES;
-        // Of each bundle two files are open at a time.
-        state_bytes + 2 * bundles * FILE_BYTES <= rest_bytes
-    };
+    // Of each bundle two files are open at a time.
+    let needed_bytes =
+        |bundles: u64| vertices.div_ceil(bundles) * VERTEX_BYTES + 2 * bundles * FILE_BYTES;
+    let fits = |bundles: &u64| needed_bytes(*bundles) <= rest_bytes;
     match (1..=BUNDLES_MAX).find(fits) {
         Some(bundles) => Ok(vertices.div_ceil(bundles).max(1)),
         None => {
+            let least_bytes = (1..=BUNDLES_MAX).map(needed_bytes).min().unwrap_or(0);
+            let least_bytes = least_bytes + READING_BYTES + threads * (1 << 20);
             let cause = format!(
-                "{} vertices, and {} are left to take them out in bundles",
-                units::count(vertices),
+                "{} need {} at least, taken out in bundles, and {} are left",
+                units::counted(vertices, "vertex"),
+                units::bytes(least_bytes),
                 units::bytes(free_bytes)
             );
-            Err(Error::new(Kind::Memory, KERNEL, cause).hint("allow more with --memory"))
+            let enough_bytes = least_bytes + job.budget.used_bytes();
+            let enough = units::bytes(enough_bytes.next_multiple_of(1 << 20));
+            Err(Error::new(Kind::Memory, KERNEL, cause)
+                .hint(format!("allow at least {enough} with --memory")))
         }
     }
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use outcore::{Error, Job, Result};
+use outcore_io::units;
 
 use crate::graph::frontier::Frontiers;
 use crate::graph::plan::EdgeReads;
@@ -39,8 +40,8 @@ impl<'g> Peeling<'g> {
         let manifest = graph.manifest();
         if manifest.loops > 0 {
             let cause = format!(
-                "{} edges go from a vertex to itself, for which cores are not defined",
-                manifest.loops
+                "it has {} from a vertex to itself, for which cores are not defined",
+                units::counted(manifest.loops, "edge")
             );
             return Err(Error::usage(KERNEL, cause)
                 .path(graph.dir())

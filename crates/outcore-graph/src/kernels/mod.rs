@@ -40,7 +40,7 @@ pub use cores::{core_numbers, k_core};
 pub use hits::{Hits, HitsOptions, hits};
 pub use louvain::{LouvainOptions, Partition, louvain};
 pub use pagerank::{PageRankOptions, pagerank, personalized_pagerank};
-pub use paths::shortest_paths;
+pub use paths::{shortest_paths, shortest_paths_from};
 pub use propagation::{Communities, label_propagation};
 pub use sampling::{Sample, Sampler};
 pub use strong::strong_components;

@@ -2,7 +2,7 @@
 //!
 //! Contract: as networkx defines it: a surfer follows an edge with probability `alpha` and jumps anywhere otherwise;
 //! from a vertex without edges it always jumps. Personalized, it jumps to some vertices only, by their weights. Iterations end when the sum of all changes is below `tolerance` times
-//! the number of vertices. Edges count once each, parallel ones too; weights are not looked at.
+//! the number of vertices. Edges count once each, parallel ones too; weights are not looked at, as in networkx with `weight=None`.
 //!
 //! Source: Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking" (Stanford, 1999). What flows along
 //! edges is summed in integers of 64 bits, as multiples of 2^-62 of all rank: sums of integers are the same in any
@@ -108,6 +108,10 @@ fn ranked(
         return Err(Error::usage(KERNEL, cause)
             .hint("alpha is at least 0 and below 1, the tolerance at least 0"));
     }
+    if options.iterations_max == 0 {
+        return Err(Error::usage(KERNEL, "no iteration is allowed")
+            .hint("allow at least one with --iterations (max_iter in Python)"));
+    }
     let vertices = graph.vertices();
     if vertices == 0 {
         return Ok((Vec::new(), 0));
@@ -147,9 +151,6 @@ fn ranked(
         if is_over || (change as f64 / WHOLE) < tolerance * vertices as f64 {
             return Ok((ranks(flows, &degrees), iteration));
         }
-    }
-    if options.iterations_max == 0 {
-        return Ok((vec![share; vertices], 0));
     }
     let cause = format!(
         "ranks still change by more than {tolerance} a vertex after {} iterations",

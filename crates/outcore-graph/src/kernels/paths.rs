@@ -1,6 +1,6 @@
-//! Shortest paths from a source, by the weights of edges.
+//! Shortest paths from a source or several, by the weights of edges.
 //!
-//! Contract: each vertex gets the least sum of weights of a path from the source to it, added up from the source on in 64-bit
+//! Contract: each vertex gets the least sum of weights of a path from a source to it, added up from the source on in 64-bit
 //! floats; infinity if there is none. A graph without weights has edges of weight 1. Edges are followed in their direction.
 //! A weight that is negative or not a number is an error where it is met.
 //!
@@ -29,10 +29,21 @@ const KERNEL: &str = "shortest paths";
 /// [`outcore::Kind::Usage`] for a source that is not a vertex and for a weight below 0 or not a number,
 /// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
 pub fn shortest_paths(job: &Job, graph: &Graph, source: u32) -> Result<Vec<f64>> {
+    shortest_paths_from(job, graph, &[source])
+}
+
+/// The length of the shortest path from the nearest of `sources` to each vertex.
+///
+/// # Errors
+/// As [`shortest_paths`]; [`outcore::Kind::Usage`] for no source.
+pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<Vec<f64>> {
     let vertices = graph.vertices();
-    if source as usize >= vertices {
+    if sources.is_empty() {
+        return Err(Error::usage(KERNEL, "no source is named").hint("name one vertex or several"));
+    }
+    if let Some(source) = sources.iter().find(|source| **source as usize >= vertices) {
         let cause = format!("the source {source} is not a vertex: there are {vertices}");
-        return Err(Error::usage(KERNEL, cause));
+        return Err(Error::usage(KERNEL, cause).hint("name vertices of the graph"));
     }
     let beside_bytes = Frontiers::bytes(vertices) + vertices.div_ceil(8) as u64;
     let _state = State::planned(
@@ -45,10 +56,14 @@ pub fn shortest_paths(job: &Job, graph: &Graph, source: u32) -> Result<Vec<f64>>
     // The bits of floats that are not negative are in the order of the floats.
     let infinity = f64::INFINITY.to_bits();
     let distances: Vec<AtomicU64> = (0..vertices).map(|_| AtomicU64::new(infinity)).collect();
-    distances[source as usize].store(0, Ordering::Relaxed);
+    for source in sources {
+        distances[*source as usize].store(0, Ordering::Relaxed);
+    }
     let fallen = VertexSet::new(vertices);
     let is_wrong = AtomicBool::new(false);
-    let mut frontier = vec![source];
+    let mut frontier = sources.to_vec();
+    frontier.sort_unstable();
+    frontier.dedup();
     while !frontier.is_empty() {
         job.control.begin_phase("paths", graph.tile_bytes());
         let next = Mutex::new(Vec::new());

@@ -32,8 +32,12 @@ use crate::graph::{Direction, Graph};
 const KERNEL: &str = "triangles";
 /// What reading blocks of lists takes beside those that are kept.
 const READING_BYTES: u64 = 12 << 20;
-/// Neighbours of the lists that pass by at a time, about: four bytes each, twice.
-const PASSING_NEIGHBOURS: u64 = 1 << 20;
+/// What lists that pass by take at a time.
+const PASSING_BYTES: u64 = 8 << 20;
+/// What a neighbour takes while lists are made: in a piece that grew, and behind all before it.
+const NEIGHBOUR_BYTES: u64 = 2 * 4;
+/// What a vertex takes: its number, where its list begins, and a piece, in a vector of these that grew.
+const VERTEX_BYTES: u64 = 4 + 8 + 2 * 32 + 16;
 /// Vertices whose lists one thread compares before it takes others.
 const VERTICES_AT_ONCE: usize = 256;
 
@@ -50,8 +54,7 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
             .hint("convert the edges again with --undirected"));
     }
     let vertices = graph.vertices();
-    let passing_bytes = 8 * PASSING_NEIGHBOURS;
-    let beside_bytes = ListReader::BYTES + passing_bytes + READING_BYTES;
+    let beside_bytes = ListReader::BYTES + PASSING_BYTES + READING_BYTES;
     let vertex_bytes = 16 + Marks::VERTEX_BYTES * job.options.threads.max(1);
     let _state = State::planned(
         job,
@@ -60,13 +63,12 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
         (vertex_bytes, beside_bytes),
     )?;
     let mut lists = ListReader::new(job, graph)?;
-    let _passing = job.budget.reserve("lists that pass by", passing_bytes)?;
-    // As much again is needed while they are made.
-    let held_bytes = job.budget.free_bytes().saturating_sub(READING_BYTES) / 2;
-    let _held = job.budget.reserve("lists that are held", 2 * held_bytes)?;
+    let _passing = job.budget.reserve("lists that pass by", PASSING_BYTES)?;
+    let held_bytes = job.budget.free_bytes().saturating_sub(READING_BYTES);
+    let _held = job.budget.reserve("lists that are held", held_bytes)?;
     let degrees = graph.degrees(job, Direction::Out)?;
-    let held_parts = parts_of(&degrees, (held_bytes / 4).max(1));
-    let passing_parts = parts_of(&degrees, PASSING_NEIGHBOURS);
+    let held_parts = parts_of(&degrees, held_bytes);
+    let passing_parts = parts_of(&degrees, PASSING_BYTES);
     let ranks = Ranks::of(degrees);
     let counts = sums(vertices);
     for part in &held_parts {
@@ -110,25 +112,25 @@ impl Ranks {
     }
 }
 
-/// All vertices in runs of this many neighbours at most, but one vertex at least.
-fn parts_of(degrees: &[u32], neighbours_max: u64) -> Vec<Range<usize>> {
+/// All vertices in runs whose lists take this many bytes at most, but one vertex at least.
+fn parts_of(degrees: &[u32], bytes_max: u64) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let mut from = 0;
     while from < degrees.len() {
-        let part = part_of(degrees, from, neighbours_max);
+        let part = part_of(degrees, from, bytes_max);
         from = part.end;
         parts.push(part);
     }
     parts
 }
 
-/// Vertices from `from` on with this many neighbours at most, but one at least.
-fn part_of(degrees: &[u32], from: usize, neighbours_max: u64) -> Range<usize> {
-    let mut neighbours = 0;
+/// Vertices from `from` on whose lists take this many bytes at most, but one at least.
+fn part_of(degrees: &[u32], from: usize, bytes_max: u64) -> Range<usize> {
+    let mut bytes = 0;
     let mut end = from;
     while end < degrees.len() {
-        neighbours += u64::from(degrees[end]);
-        if neighbours > neighbours_max && end > from {
+        bytes += VERTEX_BYTES + NEIGHBOUR_BYTES * u64::from(degrees[end]);
+        if bytes > bytes_max && end > from {
             break;
         }
         end += 1;

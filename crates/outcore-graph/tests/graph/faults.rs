@@ -216,8 +216,16 @@ fn a_flipped_bit_or_a_cut_in_any_file_of_a_graph_is_found() {
                 );
             }
         }
-        std::fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
-        assert!(read_all(&job, &graph).is_err(), "{name} cut");
+        let (one, four) = (&bytes[..bytes.len() - 1], &bytes[..bytes.len() - 4]);
+        let longer = [&bytes[..], &[0; 4]].concat();
+        for other in [one, four, &longer, &[]] {
+            std::fs::write(&file, other).unwrap();
+            let verified = Graph::open(&job, &graph).and_then(|graph| graph.verify(&job));
+            let error = verified.unwrap_err();
+            let cut = format!("{name} of {} bytes: {error}", other.len());
+            assert_eq!(error.kind(), Kind::Corrupt, "{cut}");
+            assert!(error.to_string().contains(&name), "{cut}");
+        }
         std::fs::write(&file, &bytes).unwrap();
     }
     read_all(&job, &graph).unwrap();

@@ -211,7 +211,7 @@ fn what_is_no_edge_is_refused_by_file_and_line_and_nothing_is_left() {
             "i.mtx",
             "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n3 1\n".into(),
             &plain,
-            "the id 2 is not below",
+            "line 3 is not an edge: `3` is not an id from 1 to 2",
         ),
         (
             "j.xyz",
@@ -275,4 +275,220 @@ fn packed_edges_of_graph500_have_ids_of_48_bits_and_no_weights() {
     weighted.read.is_weighted = true;
     let error = converted(&here("short"), &weighted).unwrap_err();
     assert!(error.to_string().contains("no weights"), "{error}");
+}
+
+#[test]
+fn a_matrix_has_the_entries_that_its_head_speaks_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.mtx");
+    let head = "%%MatrixMarket matrix coordinate pattern general\n";
+    for (body, wanted) in [
+        ("3 3 2\n1 2\n2 3\n", None),
+        ("3 3 2\n1 2\n", Some("2 entries, and it has 1")),
+        ("3 3 1\n1 2\n2 3\n", Some("1 entries, and it has 2")),
+        ("3 3 0\n", None),
+        ("3 3\n1 2\n", Some("the line of sizes is not")),
+        ("3 x 3 2\n1 2\n2 3\n", Some("the line of sizes is not")),
+    ] {
+        std::fs::write(&path, format!("{head}{body}")).unwrap();
+        let options = ConvertOptions {
+            replace: true,
+            ..ConvertOptions::default()
+        };
+        let found = converted(&path, &options);
+        match wanted {
+            None => assert_eq!(found.unwrap().0.vertices, 3),
+            Some(wanted) => {
+                let error = found.unwrap_err();
+                assert_eq!(error.kind(), Kind::Corrupt, "{body}");
+                assert!(error.to_string().contains(wanted), "{body}: {error}");
+                assert!(error.to_string().contains("m.mtx"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_serialized_graph_is_as_long_as_its_head_says_and_symmetric_if_undirected() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sg");
+    let options = ConvertOptions {
+        replace: true,
+        ..ConvertOptions::default()
+    };
+    let edges = [[0, 1], [1, 2], [2, 3], [3, 3], [0, 3]];
+    for is_directed in [false, true] {
+        let whole = serialized(&edges, is_directed);
+        let refused = |bytes: &[u8], wanted: &str| {
+            std::fs::write(&path, bytes).unwrap();
+            let error = converted(&path, &options).unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+            assert!(error.to_string().contains(wanted), "{wanted}: {error}");
+        };
+        for len in [17, 18, whole.len() / 2, whole.len() - 4, whole.len() - 1] {
+            refused(&whole[..len], "bytes, and");
+        }
+        refused(&[&whole[..], &[0]].concat(), "bytes, and");
+        if !is_directed {
+            // The list of vertex 0 begins with 1; now 1 has 0, and 0 has 2.
+            let mut turned = whole.clone();
+            turned[17 + 8 * (VERTICES as usize + 1)] = 2;
+            refused(&turned, "not in the lists of both its ends");
+        }
+        std::fs::write(&path, &whole).unwrap();
+        converted(&path, &options).unwrap();
+    }
+}
+
+#[test]
+fn options_that_say_nothing_of_a_format_and_compressed_text_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let text = path("e.txt", b"0 1 2\n");
+    let column = ConvertOptions {
+        read: ReadOptions {
+            weight_column: Some("km".into()),
+            is_weighted: true,
+            ..ReadOptions::default()
+        },
+        ..ConvertOptions::default()
+    };
+    let no_header = ConvertOptions {
+        read: ReadOptions {
+            has_no_header: true,
+            ..ReadOptions::default()
+        },
+        ..ConvertOptions::default()
+    };
+    for (options, flag) in [(&column, "--weights=COLUMN"), (&no_header, "--no-header")] {
+        for relabel in [Relabel::No, Relabel::Auto] {
+            let options = ConvertOptions {
+                relabel,
+                ..options.clone()
+            };
+            let error = converted(&text, &options).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage);
+            assert!(error.to_string().contains(flag), "{error}");
+        }
+    }
+    let plain = ConvertOptions::default();
+    for (name, bytes) in [
+        ("z.txt", &b"\x1F\x8B\x08\0\0"[..]),
+        ("y.csv", b"\x28\xB5\x2F\xFD\0"),
+    ] {
+        let error = converted(&path(name, bytes), &plain).unwrap_err();
+        assert!(error.to_string().contains("it is compressed"), "{error}");
+    }
+    let error = converted(&path("e.txt.gz", b"x"), &plain).unwrap_err();
+    let hint = error.next_step().unwrap_or_default().to_owned();
+    assert!(hint.contains("unpack"), "{hint}");
+}
+
+#[test]
+fn a_mark_of_byte_order_is_no_part_of_an_edge() {
+    let dir = tempfile::tempdir().unwrap();
+    let mark = "\u{FEFF}";
+    let matrix = "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n";
+    for (name, text, relabel) in [
+        ("a.txt", "0 1\n", Relabel::No),
+        ("b.csv", "a,b\n0,1\n", Relabel::No),
+        ("c.csv", "0,1\n", Relabel::No),
+        ("d.mtx", matrix, Relabel::No),
+        ("e.txt", "x y\n", Relabel::Auto),
+        ("f.csv", "x,y\n0,1\n", Relabel::Text),
+    ] {
+        let options = ConvertOptions {
+            relabel,
+            replace: true,
+            ..ConvertOptions::default()
+        };
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let wanted = converted(&path, &options).unwrap();
+        std::fs::write(&path, format!("{mark}{text}")).unwrap();
+        let found = converted(&path, &options).unwrap();
+        assert!(found == wanted, "{name}");
+        assert_eq!((found.0.vertices, found.0.edges), (2, 1), "{name}");
+    }
+}
+
+#[test]
+fn files_of_several_formats_and_directions_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = job(32 << 20, 2);
+    let matrix = |name: &str, kind: &str| {
+        let path = dir.path().join(name);
+        let text = format!("%%MatrixMarket matrix coordinate pattern {kind}\n3 3 1\n2 1\n");
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let files = [matrix("a.mtx", "general"), matrix("b.mtx", "symmetric")];
+    let to = dir.path().join("g");
+    let error = convert(&job, &files, &to, &ConvertOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("no direction"), "{error}");
+    let undirected = ConvertOptions {
+        is_undirected: true,
+        replace: true,
+        ..ConvertOptions::default()
+    };
+    let done = convert(&job, &files, &to, &undirected).unwrap();
+    assert_eq!(done.manifest.edges, 2);
+    let text = dir.path().join("c.txt");
+    std::fs::write(&text, "0 1\n").unwrap();
+    let files = [files[0].clone(), text];
+    let error = convert(&job, &files, &to, &undirected).unwrap_err();
+    assert!(error.to_string().contains("another format"), "{error}");
+}
+
+#[test]
+fn a_pair_that_cannot_be_an_edge_is_named_by_file_and_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.u32");
+    let bytes: Vec<u8> = [0u32, 1, 9, 1]
+        .iter()
+        .flat_map(|id| id.to_le_bytes())
+        .collect();
+    std::fs::write(&path, bytes).unwrap();
+    let options = ConvertOptions {
+        vertices: Some(5),
+        ..ConvertOptions::default()
+    };
+    let error = converted(&path, &options).unwrap_err().to_string();
+    assert!(
+        error.contains("the id 9 is not below") && error.contains("p.u32"),
+        "{error}"
+    );
+    assert!(error.contains("at byte 8"), "{error}");
+}
+
+#[test]
+fn a_directory_with_other_files_is_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let (text, to) = (dir.path().join("e.txt"), dir.path().join("mine"));
+    std::fs::write(&text, "0 1\n").unwrap();
+    std::fs::create_dir(&to).unwrap();
+    for name in ["thesis.doc", "graph.json"] {
+        std::fs::write(to.join(name), "mine").unwrap();
+    }
+    let job = job(32 << 20, 2);
+    let options = ConvertOptions {
+        replace: true,
+        ..ConvertOptions::default()
+    };
+    let files = [text];
+    let error = convert(&job, &files, &to, &options).unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage);
+    assert!(error.to_string().contains("it has `thesis.doc`"), "{error}");
+    assert_eq!(std::fs::read(to.join("graph.json")).unwrap(), b"mine");
+    std::fs::remove_file(to.join("thesis.doc")).unwrap();
+    std::fs::remove_file(to.join("graph.json")).unwrap();
+    convert(&job, &files, &to, &options).unwrap();
+    // What somebody keeps beside a graph's files stays when it is replaced.
+    std::fs::write(to.join("notes"), "mine").unwrap();
+    convert(&job, &files, &to, &options).unwrap();
+    assert_eq!(std::fs::read(to.join("notes")).unwrap(), b"mine");
 }

@@ -95,19 +95,15 @@ pub(super) fn search(
 }
 
 /// Lengths of shortest paths.
-pub(super) fn lengths(context: &Context, args: &KernelArgs, source: &str) -> Result<u8> {
+pub(super) fn lengths(context: &Context, args: &KernelArgs, sources: &[String]) -> Result<u8> {
     run_from(
         context,
         args,
         ("shortest paths", true),
         |job, graph, names| {
-            let sources = vertices_of(job, &[source.to_owned()], (graph, names))?;
-            let lengths = sources
-                .iter()
-                .map(|source| kernels::shortest_paths(job, graph, *source));
-            Ok(Values::Floats(
-                lengths.collect::<Result<Vec<_>>>()?.concat(),
-            ))
+            let sources = vertices_of(job, sources, (graph, names))?;
+            let lengths = kernels::shortest_paths_from(job, graph, &sources)?;
+            Ok(Values::Floats(lengths))
         },
     )
 }
