@@ -231,7 +231,7 @@ fn csv_of_differences_has_lists_as_texts_of_json() {
     let ends = TableEnds {
         inputs: &[one],
         reads: &reads,
-        outputs: &[out.clone()],
+        outputs: std::slice::from_ref(&out),
         writes: &OutputOptions::new(TableFormat::Csv),
     };
     let job = common::job(64 << 20, 2);

@@ -18,7 +18,7 @@ use arrow_schema::DataType;
 use outcore_io::{Error, Result};
 
 use super::aggregate::GROUP;
-use super::states::{each_real, each_whole, retyped_as};
+use super::numbers::{each_real, each_whole, retyped_as};
 
 const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
 const MICROSECONDS_A_MILLISECOND: i64 = 1000;

@@ -16,6 +16,7 @@
 
 mod aggregate;
 mod between;
+mod numbers;
 mod plan;
 mod sink;
 mod source;
