@@ -51,6 +51,8 @@ fn strong_components_lengths_and_triangles_go_by_original_ids() {
     assert_eq!(summary["triangles"], json!(2));
     run(&place, "graph triangles d.graph").fails(2, &["directed"], "--undirected");
     run(&place, "graph sssp d.graph --source 7").fails(2, &["7"], "--source");
+    let found = lines(&place, "graph sssp d.graph --source 40 --source 0");
+    assert_eq!(found, ["0,0", "10,1", "20,1", "30,2", "40,0", "50,1"]);
 }
 
 #[test]
@@ -530,4 +532,27 @@ fn a_graph_is_not_written_into_and_many_of_the_largest_are_all() {
         &["4,000,000,000", "1 edge"],
         "--relabel",
     );
+}
+
+#[test]
+fn a_result_is_not_called_what_it_is_not_and_no_iteration_computes_nothing() {
+    let place = place();
+    for name in ["r.parquet", "r.csv.gz", "r.txt", "r.npz", "r.zst"] {
+        let line = format!("graph degrees d.graph -o {name}");
+        run(&place, &line).fails(2, &[name], "name");
+        let line = format!("graph walk d.graph -o {name}");
+        run(&place, &line).fails(2, &[name], "name");
+        assert!(!place.path(name).exists());
+    }
+    run(&place, "graph degrees d.graph -o r.csv.gz --names").fails(2, &["r.csv.gz"], "compress");
+    for kernel in ["pagerank", "hits"] {
+        let line = format!("graph {kernel} d.graph --iterations 0");
+        run(&place, &line).fails(2, &["--iterations", "0 is not in 1"], "--help");
+    }
+    place.write("more.txt", b"0 1\n");
+    place
+        .run(&["graph", "convert", "more.txt", "-o", "one.graph"])
+        .ok();
+    let told = run(&place, "graph info one.graph").ok().stdout;
+    assert!(String::from_utf8_lossy(&told).contains("1 edge (0 loops)"));
 }
