@@ -19,7 +19,7 @@ from ._progress import Watcher, telling
 from ._records import records
 from ._summary import GenSummary, Plan, SortSummary, VerifyReport
 from ._units import size_text, whole
-from ._wire import GenerateRequest, ResourcesRequest, SortRequest, VerifyRequest
+from ._requests import GenerateRequest, ResourcesRequest, SortRequest, VerifyRequest
 
 if TYPE_CHECKING:
     import numpy.typing as npt

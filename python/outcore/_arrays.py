@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import _outcore
 from ._errors import too_large
 from ._units import bytes_text
-from ._wire import ResourcesRequest
+from ._requests import ResourcesRequest
 
 if TYPE_CHECKING:
     import numpy as np

@@ -34,7 +34,7 @@ from ._lines import Lines
 from ._progress import Watcher, telling
 from ._records import records
 from ._units import whole
-from ._wire import (
+from ._requests import (
     CallStep,
     DatasetRequest,
     EnumerateStep,

@@ -19,7 +19,7 @@ from ._api import _SEED, Size, StrPath, _optional, _path, _resources
 from ._errors import UsageError, usage
 from ._units import whole
 from ._vector import _file_of, _rows_of
-from ._wire import KmeansRequest, LabelRequest
+from ._requests import KmeansRequest, LabelRequest
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ from . import _summary as summary
 from ._progress import Watcher, telling
 from ._summary import WriteSummary
 from ._units import whole
-from ._wire import CsvRows, DatasetRequest, ShuffleStep, StepRequest, WriteTo
+from ._requests import CsvRows, DatasetRequest, ShuffleStep, StepRequest, WriteTo
 
 
 class Lazy:

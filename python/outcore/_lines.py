@@ -21,7 +21,7 @@ from ._errors import usage
 from ._lazy import Lazy
 from ._progress import Watcher, telling
 from ._units import whole
-from ._wire import CsvRows, SortLinesStep, UniqueStep
+from ._requests import CsvRows, SortLinesStep, UniqueStep
 
 
 class Disorder(NamedTuple):

@@ -14,7 +14,7 @@ from . import _outcore
 from ._dataset import open
 from ._errors import MemoryBudgetError, usage
 from ._units import whole
-from ._wire import ResourcesRequest
+from ._requests import ResourcesRequest
 
 if TYPE_CHECKING:
     import numpy as np

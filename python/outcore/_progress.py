@@ -16,7 +16,7 @@ from typing import Any
 
 from . import _units as units
 from ._errors import usage
-from ._wire import Tell
+from ._requests import Tell
 
 #: The last phase that is told.
 DONE = "done"

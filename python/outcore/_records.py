@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._errors import UsageError, usage
 from ._units import whole
-from ._wire import RecordsRequest
+from ._requests import RecordsRequest
 
 if TYPE_CHECKING:
     import numpy.typing as npt

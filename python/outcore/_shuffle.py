@@ -38,7 +38,7 @@ from ._errors import usage
 from ._lines import csv_rows
 from ._progress import Watcher, telling
 from ._records import records
-from ._wire import OrderRequest, ShuffleRequest
+from ._requests import OrderRequest, ShuffleRequest
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from . import _units as units
-from ._wire import (
+from ._replies import (
     GenerateReply,
     JobReply,
     PhaseReply,

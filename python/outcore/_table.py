@@ -26,14 +26,8 @@ from . import _outcore
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._units import whole
-from ._wire import (
-    JoinRequest,
-    NearRequest,
-    ResourcesRequest,
-    RightRequest,
-    SubstringRequest,
-    TableReply,
-)
+from ._replies import TableReply
+from ._requests import JoinRequest, NearRequest, ResourcesRequest, RightRequest, SubstringRequest
 
 _SEED = 1
 

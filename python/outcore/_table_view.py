@@ -17,7 +17,7 @@ from ._progress import Watcher, telling
 from ._table import TableSource, _texts, table
 from ._units import whole
 from ._view import _reopen, _Sorted
-from ._wire import TableViewBuildRequest
+from ._requests import TableViewBuildRequest
 
 
 class TableView(_Sorted):

@@ -18,12 +18,7 @@ from ._api import _SEED, Paths, Size, StrPath, _path, _resources
 from ._errors import OutcoreError, usage
 from ._progress import Watcher, telling
 from ._units import whole
-from ._wire import (
-    IndexRequest,
-    KnnRequest,
-    RangeRequest,
-    VectorConvertRequest,
-)
+from ._requests import IndexRequest, KnnRequest, RangeRequest, VectorConvertRequest
 
 if TYPE_CHECKING:
     import numpy as np

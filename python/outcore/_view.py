@@ -30,7 +30,7 @@ from ._errors import usage
 from ._progress import Watcher, telling
 from ._records import records
 from ._units import whole
-from ._wire import ResourcesRequest, ViewBuildRequest, ViewLinesRequest
+from ._requests import ResourcesRequest, ViewBuildRequest, ViewLinesRequest
 
 if TYPE_CHECKING:
     import numpy as np

@@ -23,7 +23,7 @@ from ._errors import usage
 from ._neighbors import Features, NeighborBatch, NeighborLoader, random_walks
 from ._progress import Watcher, telling
 from ._units import whole
-from ._wire import GraphConvertRequest, GraphKernelRequest
+from ._requests import GraphConvertRequest, GraphKernelRequest
 
 if TYPE_CHECKING:
     import numpy as np

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from ._wire import SimDriveRequest
+    from ._requests import SimDriveRequest
 
 __all__ = ["Preset", "Result", "Simulator", "presets"]
 
