@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use outcore::Result;
 use outcore::job::Job;
 use outcore_front::output::Target;
-use outcore_front::resources::Resources;
+use outcore_front::resources::{Resources, is_in_memory};
 
 use crate::cli::RecordArgs;
 use crate::datasets::Files;
@@ -53,10 +53,15 @@ impl Context {
     /// Says where scratch goes if that is neither a drive that was named nor beside the output.
     pub(crate) fn note_scratch(&self, resources: &Resources, target: &Target, job: &Job) {
         if let ([], [drive]) = (resources.specs(), job.options.drives.as_slice()) {
+            let beside = target.dir();
+            let cause = match is_in_memory(&beside) {
+                true => "is in memory",
+                false => "is not writable",
+            };
             self.reporter.note(&format!(
-                "scratch goes to {}, since {} is in memory; name another place with --drive",
+                "scratch goes to {}, since {} {cause}; name another place with --drive",
                 drive.dir.display(),
-                target.dir().display()
+                beside.display()
             ));
         }
     }

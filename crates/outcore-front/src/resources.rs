@@ -340,7 +340,7 @@ pub fn free_bytes(dir: &Path) -> Result<u64> {
 }
 
 /// Whether `dir` lies in memory.
-fn is_in_memory(dir: &Path) -> bool {
+pub fn is_in_memory(dir: &Path) -> bool {
     let facts = rustix::fs::statfs(dir);
     facts.is_ok_and(|facts| IN_MEMORY.contains(&facts.f_type))
 }

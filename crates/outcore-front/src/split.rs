@@ -15,6 +15,7 @@ use outcore::key::NpyHeader;
 use outcore::{Error, Result};
 use outcore_io::drive::PrivateDir;
 use outcore_io::output::parent_of;
+use outcore_store::dataset::Named;
 
 use crate::blocks::BlockWriter;
 use crate::inputs::{FileKey, key_of};
@@ -68,7 +69,7 @@ impl SplitRequest<'_> {
                 "put {part} into the name, as in part-{part}.txt",
             );
         }
-        check_placeholders(Path::new(self.pattern), &[PLACEHOLDER])?;
+        check_parts_name(Path::new(self.pattern))?;
         holds.check_name(Path::new(self.pattern))?;
         match self.cut {
             PartSize::Parts(0) | PartSize::Records(0) => {
@@ -80,6 +81,22 @@ impl SplitRequest<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// Fails for names of parts that are those of datasets, or in which something other than [`PLACEHOLDER`] looks like a
+/// placeholder.
+///
+/// # Errors
+/// Usage, with what to do instead.
+pub fn check_parts_name(name: &Path) -> Result<()> {
+    if Named::is_mark(name) {
+        return Err(
+            Error::usage("create output", "parts are files, not datasets")
+                .path(name)
+                .hint("write files and store each with `outcore volume put`; ./@NAME is a file of that name"),
+        );
+    }
+    check_placeholders(name, &[PLACEHOLDER])
 }
 
 /// Whether parts of lines that are named by `pattern` are compressed.

@@ -77,7 +77,13 @@ pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {
         Err(error) if pipe::is_closed(&target, &error) => return Ok(CLOSED_PIPE),
         Err(error) => return Err(error),
     };
-    report(context, &resources, (&target, args.explain), &done);
+    let data_bytes = done.records * args.format.record_bytes() as u64;
+    report(
+        context,
+        &resources,
+        (&target, args.explain),
+        (&done, data_bytes),
+    );
     Ok(0)
 }
 
@@ -123,7 +129,7 @@ fn report(
     context: &Context,
     resources: &Resources,
     (target, is_explained): (&Target, bool),
-    done: &Done,
+    (done, data_bytes): (&Done, u64),
 ) {
     let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
     let set = &resources.config.drives.value;
@@ -144,9 +150,9 @@ fn report(
     context.reporter.human(&format!(
         "generated {} records, {}, in {}: {}",
         units::count(done.records),
-        units::bytes(done.written_bytes),
+        units::bytes(data_bytes),
         units::seconds(done.seconds),
-        rate_text(done.written_bytes, done.seconds),
+        rate_text(data_bytes, done.seconds),
     ));
     if let Some(text) = summary.bandwidth_text() {
         context.reporter.human(&format!("  {text}"));

@@ -516,7 +516,11 @@ fn choose_target(
         replace: is_input && request.overwrite == Overwrite::Anything,
     };
     let how = (Streams::Taken, holds);
-    let target = targets::choose(Some(&name), sources, resources.specs(), consent, how)?;
+    let (name, drives) = (Some(&*name), resources.specs());
+    let target = match request.overwrite {
+        Overwrite::Anything => targets::choose(name, sources, drives, consent, how)?,
+        _ => targets::choose_new(name, sources, drives, consent.force, how)?,
+    };
     match &target {
         Target::Shards { .. } if !request.takes_records => Err(not_one_file(&target)),
         _ => Ok(target),

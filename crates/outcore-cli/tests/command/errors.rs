@@ -482,3 +482,55 @@ fn a_file_that_is_no_whole_copy_of_its_manifest() {
         "s.outcore.json",
     );
 }
+
+#[test]
+fn parts_are_not_written_as_datasets() {
+    let place = place_with_input();
+    for line in [
+        "split in --type u64 -n 2 -o @part-{part}",
+        "partition x%2 in --type u64 -o @part-{part}",
+    ] {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let cause = ["parts are files, not datasets (@part-{part})"];
+        refused(&place, &arguments, 2, &cause, "outcore volume put");
+    }
+}
+
+#[test]
+fn the_memory_that_a_pass_asks_for_is_enough() {
+    for line in [
+        "map x+1 in --type u64 -o out",
+        "filter x>4 in --type u64 -o out",
+        "count-by x%10 in --type u64",
+        "unique in --type u64 -o out",
+    ] {
+        for given in ["64KiB", "1MiB"] {
+            let place = place_with_input();
+            let with = |memory: &str| {
+                let words = line.split(' ').chain(["--memory", memory]);
+                words.map(str::to_string).collect::<Vec<String>>()
+            };
+            let error = place
+                .run(&with(given))
+                .fails(6, &["need at least"], "allow --memory");
+            let (_, behind) = error.stderr.split_once("allow --memory ").unwrap();
+            let (named, _) = behind.split_once(',').unwrap();
+            place.run(&with(named)).ok();
+        }
+    }
+}
+
+#[test]
+fn a_replacement_is_offered_only_where_there_is_the_option() {
+    let place = place_with_input();
+    for command in ["shuffle", "unique"] {
+        let arguments = [command, "in", "--lines", "-o", "in"];
+        refused(
+            &place,
+            &arguments,
+            2,
+            &["one of the inputs"],
+            "give the output another name",
+        );
+    }
+}

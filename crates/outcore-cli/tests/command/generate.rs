@@ -35,6 +35,13 @@ fn gensort_records_have_the_checksums_of_sortbenchmark_org() {
 }
 
 #[test]
+fn what_was_generated_is_told_without_the_padding_of_the_last_block() {
+    let place = TestDir::new();
+    let answer = place.run(&["gen", "u64", "-n", "3", "-o", "g"]).ok();
+    assert!(answer.stderr.contains("3 records, 24 B"), "{answer:?}");
+}
+
+#[test]
 fn a_million_gensort_records_are_sorted_and_verified() {
     let place = TestDir::new();
     place

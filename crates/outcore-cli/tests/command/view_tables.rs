@@ -44,7 +44,9 @@ fn text_that_is_added_has_the_types_of_the_view() {
         .run(&words("view append t.view wrong.csv -t ;"))
         .fails(4, &["line 2", "`id`"], "");
     place.write("lines.txt", b"b\na\n");
-    place.run(&words("view build --lines lines.txt -o l.view")).ok();
+    place
+        .run(&words("view build --lines lines.txt -o l.view"))
+        .ok();
     place
         .run(&words("view append l.view lines.txt -t ;"))
         .fails(2, &["views of tables"], "leave them out");

@@ -119,6 +119,22 @@ impl Columns {
     }
 }
 
+/// Fails for a name that several columns have.
+fn refuse_repeated(name: &str, names: &[String]) -> Result<()> {
+    let places = names.iter().enumerate().filter(|(_, known)| *known == name);
+    let places: Vec<String> = places.map(|(index, _)| (index + 1).to_string()).collect();
+    if places.len() < 2 {
+        return Ok(());
+    }
+    let all = places.join(", ");
+    let cause = format!("columns {all} are all called {name}");
+    let hint = format!(
+        "name the one that is meant by its number: --by {}",
+        places[0]
+    );
+    Err(Error::usage(CHOOSE, cause).hint(hint))
+}
+
 /// Finds a column and how it compares. The longest name in the header wins, so a name may hold
 /// colons.
 fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
@@ -134,14 +150,14 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
         named.or_else(number)
     };
     let (mut rest, mut order) = (by, FieldOrder::default());
-    let (index, mut ordering) = loop {
+    let (index, name, mut ordering) = loop {
         if let Some(index) = place(rest) {
-            break (index, options.global);
+            break (index, rest, options.global);
         }
         match rest.rsplit_once(':') {
             Some((front, word)) if order.take(word) => rest = front,
             Some((name, letters)) if place(name).is_some() => {
-                break (place(name).unwrap_or(0), own_ordering(name, letters)?);
+                break (place(name).unwrap_or(0), name, own_ordering(name, letters)?);
             }
             _ => {
                 let mut colons = rest.match_indices(':');
@@ -152,6 +168,9 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
             }
         }
     };
+    if let Some(names) = options.names {
+        refuse_repeated(name, names)?;
+    }
     if let Some(is_descending) = order.is_descending {
         ordering.reverse = is_descending;
     }
@@ -284,6 +303,30 @@ mod tests {
         for by in ["price:x", "price:n:down"] {
             let hint = settle(by).unwrap_err();
             assert!(hint.next_step().unwrap().contains("nulls-first"), "{by}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_several_columns_is_refused_with_their_numbers() {
+        let names = ["a", "b", "a"].map(str::to_string);
+        let settle = |by: &str| {
+            let options = ColumnOptions {
+                by: &[by.to_string()],
+                names: Some(&names),
+                separator: b',',
+                global: Ordering::default(),
+                stable: false,
+                seed: 1,
+            };
+            Columns::new(&options).map(|_| ())
+        };
+        for by in ["a", "a:n", "a:desc"] {
+            let error = settle(by).unwrap_err();
+            assert!(error.to_string().contains("columns 1, 3"), "{error}");
+            assert!(error.next_step().unwrap().contains("--by 1"), "{error}");
+        }
+        for by in ["b", "1", "3:n"] {
+            settle(by).unwrap();
         }
     }
 

@@ -141,8 +141,7 @@ impl<'o> Ends<'o> {
         }
         if let Output::Pipe(pipe) = self.output {
             let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-            pipe.flush()
-                .map_err(|e| Error::io("write to the pipe", &e))?;
+            pipe.flush().map_err(|e| Error::io("write output", &e))?;
         }
         Ok(written)
     }

@@ -544,5 +544,5 @@ pub(crate) fn write_in_place(
 pub(crate) fn write_pipe(pipe: &Mutex<Box<dyn Write + Send>>, bytes: &[u8]) -> Result<()> {
     let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
     pipe.write_all(bytes)
-        .map_err(|e| Error::io("write to the pipe", &e))
+        .map_err(|e| Error::io("write output", &e))
 }

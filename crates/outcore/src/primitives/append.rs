@@ -276,7 +276,7 @@ impl<'a> Appender<'a> {
             Target::Pipe(pipe) => {
                 let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
                 pipe.write_all(bytes)
-                    .map_err(|e| Error::io("write to the pipe", &e))
+                    .map_err(|e| Error::io("write output", &e))
             }
             Target::File { file, header_bytes } => {
                 if end.chunk.is_none() && end.at_bytes == 0 && *header_bytes > 0 {
@@ -343,8 +343,7 @@ impl<'a> Appender<'a> {
                 Target::File { file, header_bytes } => (file, *header_bytes),
                 Target::Pipe(pipe) => {
                     let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-                    pipe.flush()
-                        .map_err(|e| Error::io("write to the pipe", &e))?;
+                    pipe.flush().map_err(|e| Error::io("write output", &e))?;
                     continue;
                 }
             };

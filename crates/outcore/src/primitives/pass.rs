@@ -101,6 +101,18 @@ fn aligned_unit(grain: u64, item_bytes: u64, bytes_max: u64) -> u64 {
     }
 }
 
+/// Memory of a job with which a pass that needs `needed_bytes` finds what it wants: what others hold of it included,
+/// and more for what the caller keeps beside the pieces, of which there may be as much more as there is memory.
+fn enough_bytes(needed_bytes: u64, demand: Demand, budget: &Budget) -> u64 {
+    const LEAST_BYTES: u64 = 4 << 20;
+    let free_bytes = budget.free_bytes().max(1);
+    // In eighths of what is free; seven of them are for the pass.
+    let beside_eighths = (demand.fixed_bytes * 8).div_ceil(free_bytes).min(4);
+    let growing_bytes = needed_bytes.saturating_sub(demand.fixed_bytes) * 8 / (7 - beside_eighths);
+    let enough_bytes = growing_bytes.max(needed_bytes.div_ceil(7) * 8) + budget.used_bytes();
+    enough_bytes.next_multiple_of(1 << 20).max(LEAST_BYTES)
+}
+
 impl Geometry {
     /// Large pieces, many in flight, as far as the memory goes; then smaller ones, then fewer.
     pub(crate) fn new(job: &Job, sources: &Sources, demand: Demand) -> Result<Self> {
@@ -164,8 +176,9 @@ impl Geometry {
                     units::bytes(needed_bytes),
                     units::bytes(free_bytes)
                 );
+                let enough = units::bytes_exact(enough_bytes(needed(&sizes), demand, &job.budget));
                 return Err(Error::new(Kind::Memory, "plan pass", cause)
-                    .hint("allow more with --memory, or use fewer --threads"));
+                    .hint(format!("allow --memory {enough}, or use fewer --threads")));
             }
         }
         sizes.spare_bytes = limit_bytes - needed(&sizes);

@@ -41,7 +41,7 @@ struct CopyPlan {
 
 /// Why a pipe could not be written.
 pub(super) fn write_error(error: &std::io::Error) -> Error {
-    Error::io("write to the pipe", error)
+    Error::io("write output", error)
 }
 
 /// Buffers on their way.

@@ -134,7 +134,10 @@ pub(super) fn plan_in_blocks(size: ViewSize, block_records: u64) -> Result<ViewP
 fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result<ViewPlan> {
     let items = match size.lines {
         Some(lines) => lines_text(size.job.data_bytes, lines.line_bytes),
-        None => format!("in records of {} bytes", size.record_bytes),
+        None => format!(
+            "in records of {}",
+            units::counted(size.record_bytes as u64, "byte")
+        ),
     };
     plan_within(size.job, ("plan view", &items), |job| {
         // Runs are merged by all threads of the job; little memory is better sorted by few than by none.

@@ -172,7 +172,10 @@ impl Planned for ShufflePlan {
 /// [`Kind::Memory`](crate::Kind::Memory) with the least memory that would do if it does not fit even one.
 pub fn plan_shuffle(size: ShuffleSize) -> Result<ShufflePlan> {
     let items = match size.record_bytes {
-        Some(record_bytes) => format!("in records of {record_bytes} bytes"),
+        Some(record_bytes) => format!(
+            "in records of {}",
+            units::counted(record_bytes as u64, "byte")
+        ),
         None => "of lines".to_string(),
     };
     plan_within(size.job, ("plan shuffle", &items), |job| {

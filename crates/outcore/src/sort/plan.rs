@@ -207,7 +207,10 @@ impl Planned for SortPlan {
 /// # Errors
 /// [`Kind::Memory`](crate::Kind::Memory) with the least memory that would do if it does not fit even one.
 pub fn plan_sort(size: SortSize) -> Result<SortPlan> {
-    let items = format!("in records of {} bytes", size.element_bytes);
+    let items = format!(
+        "in records of {}",
+        units::counted(size.element_bytes as u64, "byte")
+    );
     plan_within(size.job, ("plan sort", &items), |job| {
         on_fewer_threads(job, |job| best_plan(SortSize { job, ..size }))
     })

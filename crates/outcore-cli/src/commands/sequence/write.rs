@@ -18,6 +18,7 @@ use outcore::{Input, Output};
 use outcore_front::inputs::{self, ResolvedInput, Streams};
 use outcore_front::output::{self, Holds, Target};
 use outcore_front::records::{self, TypeRequest};
+use outcore_front::split::{PLACEHOLDER as PART, check_parts_name};
 use outcore_io::output::MANIFEST_SUFFIX;
 use outcore_io::units;
 use serde_json::json;
@@ -32,9 +33,6 @@ use crate::measure::rate_text;
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::{pipe, resources};
-
-/// What stands for the number of a file in the name of a partition's output.
-const PART: &str = "{part}";
 
 /// From files to an output by `steps`, the last of which may need all items.
 pub(super) fn write(
@@ -257,7 +255,7 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
                 .hint("write for example 'part-{part}.bin'"),
         );
     }
-    output::check_placeholders(&args.output, &[PART])?;
+    check_parts_name(&args.output)?;
     // As many digits as the last has, so that names sort as the parts do.
     let digits = (args.parts - 1).to_string().len();
     let path = |part: u32| PathBuf::from(pattern.replace(PART, &format!("{part:0digits$}")));
