@@ -37,13 +37,17 @@ MARKS = ("<!-- two-builds: begin (written by benches/two_builds.py --write-docs)
 SPEED_MIN = 0.97
 
 #: Inputs: name, and what makes it; N stands for numbers of 8 bytes, L for lines of 100 bytes. gensort.txt is
-#: gensort.bin under a name for text, and table.csv is written here.
+#: gensort.bin under a name for text, and table.csv is written here: three columns of a row from a number of u64.bin.
 INPUTS = {
     "u64.bin": ["gen", "u64", "-n", "{N}", "-o", "u64.bin"],
     "sorted.bin": ["sort", "u64.bin", "--type", "u64", "-o", "sorted.bin"],
     "gensort.bin": ["gen", "gensort", "-a", "-n", "{L}", "-o", "gensort.bin"],
     "gensort-sorted.bin": ["sort", "gensort.bin", "--type", "gensort", "-o", "gensort-sorted.bin"],
     "lines-1": ["sort", "gensort.txt", "-o", "lines-1"],
+    "table.csv": [],
+    "rows.parquet": ["convert", "table.csv", "--csv", "--infer", "-o", "rows.parquet"],
+    "table.parquet": ["map", "'f = f64(a) / 7.0'", "rows.parquet", "-o", "table.parquet"],
+    "table.jsonl": ["convert", "table.parquet", "-o", "table.jsonl"],
 }
 #: Cases: name, and the words behind the command's name. `out` is where the output goes.
 CASES = {
@@ -75,6 +79,11 @@ CASES = {
     "view-cat": "view cat view --memory 256MiB",
     "view-build-lines": "view build gensort.txt --lines -o view-lines --memory 256MiB",
     "view-cat-lines": "view cat view-lines --memory 256MiB",
+    "table-sort": "sort table.parquet --by b --by a:desc -o out.parquet --memory 256MiB",
+    "table-sort-float": "sort table.parquet --by f -o out.parquet --memory 256MiB",
+    "table-shuffle": "shuffle table.parquet -o out.parquet --memory 256MiB --seed 1",
+    "table-filter": "filter 'a > 500000000.5' table.parquet -o out.parquet --memory 256MiB",
+    "table-json": "convert table.jsonl -o out.parquet --memory 256MiB",
     "gen-u64": "gen u64 -n {N} -o out",
     "gen-gensort": "gen gensort -a -n {L} -o out",
     "tiny": "sort tiny.bin --type u64 -o out",
@@ -126,11 +135,12 @@ class Builds:
             path = self.dir / name
             if path.exists():
                 continue
+            if not words:
+                self.make_table(path)
+                continue
             self.run(self.words(self.old, " ".join(words)))
             if name == "gensort.bin":
                 (self.dir / "gensort.txt").symlink_to("gensort.bin")
-        if not (self.dir / "table.csv").exists():
-            self.make_table(self.dir / "table.csv")
         (self.dir / "tiny.bin").write_bytes((self.dir / "u64.bin").open("rb").read(8192))
 
     def make_table(self, path: Path) -> None:
@@ -146,7 +156,8 @@ class Builds:
         words = self.words(build, CASES[case])
         if case not in TO_STDOUT:
             words.append("--force")
-        (self.dir / "out").unlink(missing_ok=True)
+        for out in self.dir.glob("out*"):
+            out.unlink()
         os.sync()
         if self.is_root:
             Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
@@ -160,7 +171,9 @@ class Builds:
 
     def kept(self, case: str) -> Path | None:
         """Where a case's output is; none for a directory, whose bytes name it."""
-        return None if case.startswith("view-build") else self.dir / "out"
+        if case.startswith("view-build"):
+            return None
+        return self.dir / ("out.parquet" if case.startswith("table-") else "out")
 
     def compare(self, case: str) -> Seen:
         walls: dict[Path, list[float]] = {self.old: [], self.new: []}

@@ -34,10 +34,10 @@ const KERNEL: &str = "triangles";
 const READING_BYTES: u64 = 12 << 20;
 /// What lists that pass by take at a time.
 const PASSING_BYTES: u64 = 8 << 20;
-/// What a neighbour takes while lists are made: in a piece that grew, and behind all before it.
+/// What a neighbour takes while lists are made, of which half are kept: in pieces, in a vector that grew, and in lists.
 const NEIGHBOUR_BYTES: u64 = 2 * 4;
 /// What a vertex takes: its number, where its list begins, and a piece, in a vector of these that grew.
-const VERTEX_BYTES: u64 = 4 + 8 + 2 * 32 + 16;
+const VERTEX_BYTES: u64 = 4 + 8 + 2 * size_of::<Stretch>() as u64;
 /// Vertices whose lists one thread compares before it takes others.
 const VERTICES_AT_ONCE: usize = 256;
 
@@ -138,6 +138,42 @@ fn part_of(degrees: &[u32], from: usize, bytes_max: u64) -> Range<usize> {
     from..end
 }
 
+/// Parts of lists, as they come: one behind another.
+#[derive(Default)]
+struct Pieces {
+    stretches: Vec<Stretch>,
+    neighbours: Vec<u32>,
+}
+
+/// Where the part of a list lies.
+struct Stretch {
+    vertex: u32,
+    len: u32,
+    start: usize,
+}
+
+impl Pieces {
+    fn push(&mut self, vertex: u32, neighbours: &[u32]) {
+        self.stretches.push(Stretch {
+            vertex,
+            len: neighbours.len() as u32,
+            start: self.neighbours.len(),
+        });
+        self.neighbours.extend_from_slice(neighbours);
+    }
+
+    fn of(&self, piece: &Stretch) -> &[u32] {
+        &self.neighbours[piece.start..][..piece.len as usize]
+    }
+
+    /// Brings parts in order by vertex; those of a list that is longer than a block, each of which ascends, by their first neighbours.
+    fn sort(&mut self) {
+        let neighbours = &self.neighbours;
+        let key = |piece: &Stretch| (piece.vertex, neighbours.get(piece.start).copied());
+        self.stretches.sort_unstable_by_key(key);
+    }
+}
+
 /// Of some vertices: the neighbours of larger degree, or of equal degree and a larger number, by their ranks.
 struct Shorter {
     vertices: Range<usize>,
@@ -150,7 +186,7 @@ impl Shorter {
     fn read(lists: &mut ListReader<'_>, ranks: &Ranks, vertices: Range<usize>) -> Result<Self> {
         let named: Vec<u32> = vertices.clone().map(|vertex| vertex as u32).collect();
         let rank = |vertex: u32| ranks.of_vertex[vertex as usize];
-        let pieces: Mutex<Vec<(u32, Vec<u32>)>> = Mutex::default();
+        let pieces: Mutex<Pieces> = Mutex::default();
         lists.each(&named, Direction::Out, |list| {
             let above = list.neighbours.iter().copied();
             let above: Vec<u32> = above
@@ -158,25 +194,25 @@ impl Shorter {
                 .collect();
             if !above.is_empty() {
                 let mut pieces = pieces.lock().unwrap_or_else(PoisonError::into_inner);
-                pieces.push((list.vertex, above));
+                pieces.push(list.vertex, &above);
             }
             Ok(())
         })?;
         let mut pieces = pieces.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // A list longer than a block comes in several pieces, each ascending.
-        pieces.sort_unstable_by_key(|(vertex, piece)| (*vertex, piece.first().copied()));
+        pieces.sort();
         let mut shorter = Shorter {
             starts: Vec::with_capacity(vertices.len() + 1),
-            neighbours: Vec::with_capacity(pieces.iter().map(|(_, piece)| piece.len()).sum()),
+            neighbours: Vec::with_capacity(pieces.neighbours.len()),
             vertices: vertices.clone(),
         };
-        let mut pieces = pieces.into_iter().peekable();
+        let mut stretches = pieces.stretches.iter().peekable();
         for vertex in vertices {
             let start = shorter.neighbours.len();
             shorter.starts.push(start);
-            while let Some((_, piece)) = pieces.next_if(|(other, _)| *other as usize == vertex) {
-                for neighbour in piece.into_iter().map(rank) {
+            while let Some(piece) = stretches.next_if(|piece| piece.vertex as usize == vertex) {
+                for &neighbour in pieces.of(piece) {
                     // Parallel edges lie side by side.
+                    let neighbour = rank(neighbour);
                     if shorter.neighbours[start..].last() != Some(&neighbour) {
                         shorter.neighbours.push(neighbour);
                     }

@@ -113,6 +113,10 @@ fn compared_exactly(operator: Operator, one: &Value, other: &Value) -> Option<Va
         let reals = reals.array.as_primitive::<Float64Type>();
         reals.is_valid(row).then(|| reals.value(row))
     };
+    // No whole number is rounded across a number below those that are not all floats.
+    if real.is_scalar && real_of(0).is_none_or(|number| number.abs() < exact_max as f64) {
+        return None;
+    }
     let rows_count = rows_of(one, other);
     let made = (0..rows_count).map(|row| {
         let order = order_of(wholes(row)?, real_of(row)?);

@@ -1,0 +1,192 @@
+//! How the words of GNU sort become ours, case by case.
+
+use super::*;
+
+fn read_line(words: &[&str]) -> Result<Read> {
+    read(words.iter().map(OsString::from).collect())
+}
+
+#[track_caller]
+fn check(words: &[&str], wanted: &[&str]) {
+    let wanted: Vec<OsString> = wanted.iter().map(OsString::from).collect();
+    let is_it = matches!(read_line(words).unwrap(), Read::Words(got, _) if got == wanted);
+    assert!(is_it, "{words:?}");
+}
+
+#[test]
+fn every_option_of_gnu_sort_is_one_of_the_definition() {
+    let root = definition();
+    let sort = root.find_subcommand(NAME).unwrap();
+    let has = |id: &str| sort.get_arguments().any(|flag| flag.get_id() == id);
+    for (long, id) in LONGS {
+        assert!(has(id) || id == VERSION, "--{long}");
+    }
+    for (_, id) in WORDS {
+        assert!(has(id), "{id}");
+    }
+}
+
+#[test]
+fn words_are_what_they_are_by_the_definition() {
+    check(
+        &["outcore", "sort", "-k1,1", "-to", "@a", "-o", "@c"],
+        &[
+            "outcore",
+            "sort",
+            "-k",
+            "1,1",
+            "--field-separator=o",
+            "--output=@c",
+            "--",
+            "@a",
+        ],
+    );
+    check(
+        &[
+            "/usr/bin/sort",
+            "-nru",
+            "--rev",
+            "a",
+            "-t",
+            "-n",
+            "--",
+            "+1",
+            "-",
+        ],
+        &[
+            "/usr/bin/sort",
+            "sort",
+            "--numeric-sort",
+            "--descending",
+            "--unique",
+            "--field-separator=-n",
+            "--",
+            "a",
+            "+1",
+            "-",
+        ],
+    );
+    // Other commands are left alone.
+    check(&["outcore", "head", "+1"], &["outcore", "head", "+1"]);
+    check(
+        &["outcore", "--color", "sort", "ls"],
+        &["outcore", "--color", "sort", "ls"],
+    );
+    check(
+        &["outcore", "-q", "--color", "never", "sort", "--uni"],
+        &[
+            "outcore", "-q", "--color", "never", "sort", "--unique", "--",
+        ],
+    );
+}
+
+#[test]
+fn old_keys_become_new_ones_where_they_stand_and_files_stay_files() {
+    check(
+        &["outcore", "sort", "+1", "-2", "-k3", "-u", "+x", "+0n"],
+        &[
+            "outcore", "sort", "-k", "2.1,2.0", "-k", "3", "--unique", "-k", "1.1n", "--", "+x",
+        ],
+    );
+    check(
+        &["sort", "--key=2", "-k1,1", "--key", "3n"],
+        &["sort", "sort", "-k", "2", "-k", "1,1", "-k", "3n", "--"],
+    );
+    // A key of records stays one.
+    check(
+        &["outcore", "sort", "--key", "0:8", "a"],
+        &["outcore", "sort", "--key=0:8", "--", "a"],
+    );
+    check(
+        &["outcore", "sort", "-y", "100", "-y7", "-y", "a"],
+        &["outcore", "sort", "--", "a"],
+    );
+}
+
+#[test]
+fn abbreviations_are_those_of_gnu_sort_first() {
+    for (short, long) in [
+        ("--re", "--descending"),
+        ("--st", "--stable"),
+        ("--n", "--numeric-sort"),
+        ("--i-am-none", "--i-am-none"),
+        ("--ty=u8", "--type=u8"),
+        ("--sort=n", "--numeric-sort"),
+        ("--sort=human", "--human-numeric-sort"),
+        ("--ch", "-c"),
+        ("--check=q", "-C"),
+        ("--check=diag", "-c"),
+        ("--p=1", "--parallel=1"),
+    ] {
+        check(
+            &["outcore", "sort", short],
+            &["outcore", "sort", long, "--"],
+        );
+    }
+    for (words, cause) in [
+        (
+            &["--s"][..],
+            "ambiguous; possibilities: '--sort' '--stable'",
+        ),
+        (
+            &["--m"],
+            "ambiguous; possibilities: '--merge' '--month-sort'",
+        ),
+        (&["--t"], ""),
+        (&["--sort=x"], "invalid argument 'x' for '--sort'"),
+        (&["--key"], "option '--key' requires an argument"),
+        (&["-k"], "option requires an argument -- 'k'"),
+        (&["--unique=1"], "doesn't allow an argument"),
+        (&["--batch-size=0"], "invalid --batch-size argument '0'"),
+        (&["--batch-size=x"], "invalid --batch-size argument 'x'"),
+        (&["--batch-size=99999999999999999999"], "too large"),
+        (&["--parallel=0"], "must be nonzero"),
+        (&["--parallel=-1"], "invalid --parallel argument '-1'"),
+        (&["-o", "a", "-o", "b"], "multiple output files specified"),
+        (&["-t:", "-t,"], "incompatible tabs"),
+        (&["-cC"], "options '-cC' are incompatible"),
+        (&["-c", "-o", "x"], "options '-co' are incompatible"),
+        (
+            &["--debug", "-o", "x"],
+            "options '-o --debug' are incompatible",
+        ),
+        (&["--files0-from=-", "x"], "extra operand 'x'"),
+    ] {
+        let words = [&["outcore", "sort"], words].concat();
+        match read_line(&words) {
+            Err(error) => assert!(error.cause().contains(cause), "{words:?}: {error}"),
+            Ok(_) => assert!(cause.is_empty(), "{words:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_repeated_and_agrees_counts_once() {
+    check(
+        &[
+            "sort", "-n", "-n", "-o", "x", "-o", "x", "-T", "a", "-T", "b", "-S100M", "-S", "200M",
+            "-S1K",
+        ],
+        &[
+            "sort",
+            "sort",
+            "--numeric-sort",
+            "--output=x",
+            "--temporary-directory=a",
+            "--temporary-directory=b",
+            "--buffer-size=200M",
+            "--",
+        ],
+    );
+    assert!(read_line(&["sort", "-n", "--versio"]).is_err());
+    assert_eq!(
+        read_line(&["sort", "-n", "--version", "-x"]).unwrap(),
+        Read::Version
+    );
+    assert!(
+        read_line(&["sort", "-x"])
+            .unwrap_err()
+            .cause()
+            .contains("invalid option -- 'x'")
+    );
+}
