@@ -148,7 +148,7 @@ struct Pieces {
 /// Where the part of a list lies.
 struct Stretch {
     vertex: u32,
-    len: u32,
+    neighbours_count: u32,
     start: usize,
 }
 
@@ -156,14 +156,14 @@ impl Pieces {
     fn push(&mut self, vertex: u32, neighbours: &[u32]) {
         self.stretches.push(Stretch {
             vertex,
-            len: neighbours.len() as u32,
+            neighbours_count: neighbours.len() as u32,
             start: self.neighbours.len(),
         });
         self.neighbours.extend_from_slice(neighbours);
     }
 
     fn of(&self, piece: &Stretch) -> &[u32] {
-        &self.neighbours[piece.start..][..piece.len as usize]
+        &self.neighbours[piece.start..][..piece.neighbours_count as usize]
     }
 
     /// Brings parts in order by vertex; those of a list that is longer than a block, each of which ascends, by their first neighbours.
