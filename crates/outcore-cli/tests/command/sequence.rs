@@ -272,6 +272,7 @@ fn keys_and_what_they_find_may_exceed_the_memory() {
     };
     let told = run("lookup sorted --keys wanted -o ranks.npy --json").ok();
     assert!(told.event("summary")["passes"].as_u64().unwrap() > 1);
+    assert_eq!(told.event("summary")["records"], KEYS);
     let ranks = wanted.iter().map(|key| key.div_ceil(2) * 3);
     let made = place.read("ranks.npy");
     assert!(String::from_utf8_lossy(&made).contains("(200000,)"));
@@ -287,8 +288,15 @@ fn keys_and_what_they_find_may_exceed_the_memory() {
     place.write("one", &bytes([5]));
     run("lookup equal --keys one -o all --values").ok();
     assert!(place.read("all") == place.read("equal"));
+    // Of large records, few are gathered at a time.
+    place.write("large", &vec![7; 2_000 * 4_096]);
+    place.write("its-key", &vec![7; 4_096]);
+    let large =
+        "lookup large --keys its-key -o larges --values --record 4096 --key 0:4 --memory 8MiB";
+    place.run(&large.split(' ').collect::<Vec<_>>()).ok();
+    assert!(place.read("larges") == place.read("large"));
     let cause = "600,000 results of 8 B each are more than the memory holds";
-    run("lookup equal --keys one -o - --values").fails(6, &[cause], "write to a file");
+    run("lookup equal --keys one -o - --values").fails(6, &[cause], "one regular file");
 }
 
 #[test]

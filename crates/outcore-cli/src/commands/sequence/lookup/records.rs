@@ -6,6 +6,8 @@
 //! Bounds: as [`outcore::primitives::lookup()`] for the keys that are looked up at a time; with `--values` keys that do not fit are
 //! looked up twice, since a file's length is known before it is written.
 
+use std::time::Instant;
+
 use outcore::dataset::{ItemType, Summary as Done};
 use outcore::job::Job;
 use outcore::key::RecordFormat;
@@ -25,6 +27,8 @@ use crate::context::Context;
 const RANK_BYTES: usize = size_of::<u64>();
 /// Memory of a key beside its bytes: its two ranks, and its place while it is looked up.
 const KEY_BYTES: u64 = 32;
+/// Memory of a place while its record is gathered.
+const PLACE_BYTES: u64 = 256;
 
 /// What cannot be asked of a lookup.
 pub(super) fn check(args: &LookupArgs) -> Result<()> {
@@ -44,6 +48,7 @@ pub(super) fn in_records(context: &Context, args: &LookupArgs) -> Result<u8> {
         let format = prepared.table()?.format().clone();
         let keys = Keys::of_records((&args.keys, &files), &format)?;
         let mut lookup = Lookup {
+            started: Instant::now(),
             job: prepared.job.clone(),
             prepared,
             args,
@@ -69,6 +74,7 @@ pub(super) fn in_records(context: &Context, args: &LookupArgs) -> Result<u8> {
 
 /// A lookup that runs.
 struct Lookup<'a> {
+    started: Instant,
     job: Job,
     prepared: &'a mut Prepared,
     args: &'a LookupArgs,
@@ -146,9 +152,10 @@ impl Lookup<'_> {
             let keys = self.read(first, at_once)?;
             let (ranks, done) = self.search(&keys, side)?;
             written.append(bytemuck::cast_slice(&ranks))?;
+            written.beside_seconds += done.seconds;
             add(&mut all, done);
         }
-        written.publish(all)
+        written.publish(all, self.started)
     }
 
     fn write_values(&mut self, output: &Output) -> Result<Done> {
@@ -164,7 +171,7 @@ impl Lookup<'_> {
         let mut known = last.filter(|_| firsts.len() == 1);
         if let (Some(found), true) = (&known, count <= self.places_at_once()) {
             let places: Vec<u64> = found.ranks().collect();
-            let (bytes, gathered) = self.prepared.execution.gather(&places)?;
+            let (bytes, gathered) = self.gather(&places)?;
             add(&mut all, gathered);
             let (found, done) = ((&bytes[..], self.record_bytes), all.unwrap_or_default());
             return write_found(&self.job, found, (output, self.args.input.force), done);
@@ -175,6 +182,7 @@ impl Lookup<'_> {
                 Some(found) => found,
                 None => {
                     let (found, done) = self.find(first, at_once)?;
+                    written.beside_seconds += done.seconds;
                     add(&mut all, done);
                     found
                 }
@@ -188,17 +196,26 @@ impl Lookup<'_> {
                 if places.is_empty() {
                     break;
                 }
-                let (bytes, gathered) = self.prepared.execution.gather(&places)?;
+                let (bytes, gathered) = self.gather(&places)?;
+                written.beside_seconds += gathered.seconds;
                 add(&mut all, gathered);
                 written.append(&bytes)?;
             }
         }
-        written.publish(all)
+        written.publish(all, self.started)
     }
 
-    /// Records that are gathered at a time, with their places.
+    fn gather(&mut self, places: &[u64]) -> Result<(Vec<u8>, Done)> {
+        let gathered = self.prepared.execution.gather(places);
+        gathered.map_err(|error| match error.kind() {
+            Kind::Memory => error.hint("allow more with --memory"),
+            _ => error,
+        })
+    }
+
+    /// Records that are gathered at a time: each is held twice while it is gathered, beside its place and the reads in flight.
     fn places_at_once(&self) -> u64 {
-        self.job.budget.free_bytes() / 2 / (self.record_bytes + RANK_BYTES) as u64
+        self.job.budget.free_bytes() / (3 * self.record_bytes as u64 + PLACE_BYTES)
     }
 
     /// The file of `count` items that is written part by part.
@@ -210,7 +227,7 @@ impl Lookup<'_> {
                 units::bytes(item_bytes as u64)
             );
             return Err(Error::new(Kind::Memory, "plan lookup", cause)
-                .hint("allow more with --memory, or write to a file"));
+                .hint("allow more with --memory, or write to one regular file"));
         };
         let head = header
             .as_ref()
@@ -219,7 +236,10 @@ impl Lookup<'_> {
         let files = [(path.as_path(), len_bytes)];
         let mut parts = Parts {
             together: Together::create(&self.job, &files, self.args.input.force)?,
+            count,
+            len_bytes,
             end_bytes: 0,
+            beside_seconds: 0.0,
         };
         parts.append(&head)?;
         Ok(parts)
@@ -229,21 +249,49 @@ impl Lookup<'_> {
 /// A file that is written part by part.
 struct Parts {
     together: Together,
+    /// Items, and bytes with the header, that it will have.
+    count: u64,
+    len_bytes: u64,
     end_bytes: u64,
+    /// How long it waited for what is written.
+    beside_seconds: f64,
 }
 
 impl Parts {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.together.write(0, self.end_bytes, bytes)?;
+        let at_bytes = self.end_bytes;
         self.end_bytes += bytes.len() as u64;
-        Ok(())
+        if self.end_bytes > self.len_bytes {
+            return Err(changed());
+        }
+        self.together.write(0, at_bytes, bytes)
     }
 
-    /// Makes the file appear, after all that was done.
-    fn publish(self, done: Option<Done>) -> Result<Done> {
-        let written = self.together.publish()?;
-        Ok(and_written(done.unwrap_or_default(), written))
+    /// Makes the file appear, after all that was done since a time.
+    ///
+    /// # Errors
+    /// Corrupt: less was found than before.
+    fn publish(self, done: Option<Done>, started: Instant) -> Result<Done> {
+        if self.end_bytes < self.len_bytes {
+            return Err(changed());
+        }
+        let mut written = self.together.publish()?;
+        written.records = self.count;
+        if let Some(phase) = written.phases.first_mut() {
+            phase.seconds = (phase.seconds - self.beside_seconds).max(0.0);
+        }
+        Ok(Done {
+            seconds: started.elapsed().as_secs_f64(),
+            ..and_written(done.unwrap_or_default(), written)
+        })
     }
+}
+
+/// The error for keys that find something else than they did.
+fn changed() -> Error {
+    let cause =
+        "the keys, or the files that they are looked up in, were written to while they were read";
+    Error::corrupt("look up keys", cause).hint("look up in copies that nobody changes")
 }
 
 /// Adds what was done in a part to what was done before.
