@@ -519,6 +519,10 @@ fn vectors_are_chosen_by_what_a_table_says_of_them() {
     wrong("1 < 2", "t.parquet", "names no column");
     run("head -n 499 t.parquet -o short.parquet").ok();
     wrong("year > 1", "short.parquet", "499 rows");
+    let convert = "vector convert t.parquet -o x.npy";
+    run(convert).fails(2, &["no column of lists", "t.parquet"], "another table");
+    let named = format!("{convert} --column yaer");
+    run(&named).fails(2, &["yaer", "t.parquet"], "");
 }
 
 #[test]

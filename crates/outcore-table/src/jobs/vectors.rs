@@ -37,11 +37,13 @@ impl VectorColumn {
     pub fn open(job: &Job, paths: &[PathBuf], name: Option<&str>) -> Result<Self> {
         let table = TableInput::open(job, paths, &InputOptions::default())?;
         let schema = table.schema();
+        let place = paths.first().map_or(Path::new(""), PathBuf::as_path);
+        let index_of = |name: &str| {
+            let index = column_index(schema, name, READ);
+            index.map_err(|error| error.path(place))
+        };
         let name = match name {
-            Some(name) => schema
-                .field(column_index(schema, name, READ)?)
-                .name()
-                .clone(),
+            Some(name) => schema.field(index_of(name)?).name().clone(),
             None => {
                 let fields = schema.fields().iter();
                 let lists = fields.filter(|field| lists_of(field.data_type()).is_some());
@@ -51,18 +53,21 @@ impl VectorColumn {
                     [] => {
                         let error =
                             Error::usage(READ, "the table has no column of lists of numbers");
-                        return Err(error.hint("name another table"));
+                        return Err(error.path(place).hint("name another table"));
                     }
                     _ => {
                         let cause = format!("{} columns have lists of numbers", names.len());
-                        return Err(Error::usage(READ, cause).hint("name one with --column"));
+                        return Err(Error::usage(READ, cause)
+                            .path(place)
+                            .hint("name one with --column"));
                     }
                 }
             }
         };
-        let field = schema.field(column_index(schema, &name, READ)?);
+        let field = schema.field(index_of(&name)?);
         let refused = |cause: String| {
             Error::usage(READ, format!("column `{name}` {cause}"))
+                .path(place)
                 .hint("name a column with lists of f16, f32, f64, i8, u8, i32 or i64")
         };
         let Some((numbers, len)) = lists_of(field.data_type()) else {
@@ -75,9 +80,12 @@ impl VectorColumn {
             None => first_len(job, &input)?,
         };
         match (dimension, input.rows_count()) {
-            (_, 0) => Err(Error::usage(READ, "the table has no rows").hint("name another table")),
+            (_, 0) => Err(Error::usage(READ, "the table has no rows")
+                .path(place)
+                .hint("name another table")),
             (0, _) => Err(
                 Error::usage(READ, format!("row 0 of column `{name}` is an empty list"))
+                    .path(place)
                     .hint("leave out such rows first, with outcore filter"),
             ),
             _ => Ok(VectorColumn {
