@@ -301,8 +301,8 @@ class Dataset(Lazy):
         return Dataset(self._with(step), dtype)
 
     def windows(self, length: SupportsIndex) -> Dataset:
-        """Each item with those behind it, side by side as `zip` has them: `length` in all, 2 to 8.
-        The items are read this many times, side by side."""
+        """Each item with those that follow it, as `zip` puts them together: `length` in all, 2 to 8. The
+        items are read once, or up to `length` times where `length` - 1 of them have more than 4 KiB."""
         step = WindowsStep(window=whole("length", length))
         return Dataset(self._with(step), self._side_by_side([self._dtype] * whole("length", length)))
 

@@ -2,8 +2,8 @@
 //!
 //! Contract: [`write`] makes one file, absent or whole, in the order of vertices: an array of NumPy if its name ends in
 //! `.npy`, lines `vertex,value` if it ends in `.csv` (with the vertex's original id where the graph has names), and
-//! the bare numbers otherwise. By name, it is lines whatever the file is called, and values that are vertices are names, too.
-//! A pipe gets the bare numbers, or lines by name. Names in lines are quoted as CSV where they have to be. [`top`] has equal values in the order of vertices.
+//! the raw numbers otherwise. By name, it is lines whatever the file is called, and values that are vertices are names, too.
+//! A pipe gets the raw numbers, or lines by name. Names in lines are quoted as CSV where they have to be. [`top`] has equal values in the order of vertices.
 //!
 //! Bounds: names that are strings pass by once; those of values are in memory.
 
@@ -245,7 +245,7 @@ fn push_name(name: &[u8], line: &mut Vec<u8>) {
 }
 
 /// Writes rows of `width` vertices, by their original ids if there are any, -1 for none: a two-dimensional array of
-/// NumPy, lines with commas between if the name ends in `.csv`, or bare numbers. Names that are strings are in lines
+/// NumPy, lines with commas between if the name ends in `.csv`, or raw numbers. Names that are strings are in lines
 /// only; arrays have the numbers of such vertices.
 ///
 /// # Errors

@@ -18,7 +18,7 @@ use outcore::{Error, Input, Job, MakeHeader, Output, Result};
 use crate::format::{Element, VectorFile};
 use crate::scan::show_copy;
 
-/// Writes the vectors of `from` to `path`, whose name tells the format; bare numbers if it tells none. The kind of number is
+/// Writes the vectors of `from` to `path`, whose name tells the format; raw numbers if it tells none. The kind of number is
 /// that of the name, or `element`, or that of `from`.
 ///
 /// # Errors

@@ -7,7 +7,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`format`](mod@format) | files of vectors: NumPy's, fvecs and its kin, big-ann's, bare numbers |
+//! | [`format`](mod@format) | files of vectors: NumPy's, fvecs and its kin, big-ann's, raw numbers |
 //! | [`scan`] | one pass over a file on all threads |
 //! | [`exact`] | distances in f64 with one order of summation, and the bound on the error of f32 products |
 //! | [`index`](mod@index) | a byte for each number of a file of vectors, with a proof of how far that is off |

@@ -19,7 +19,7 @@ use crate::format::{Container, Element, VectorFile};
 /// A row of an array.
 #[derive(Debug, Clone, Copy)]
 pub enum Array<'a> {
-    /// Ids: i64 in `.npy` and bare numbers, i32 elsewhere.
+    /// Ids: i64 in `.npy` and raw numbers, i32 elsewhere.
     Ids(&'a [u64]),
     /// Labels: i32.
     Labels(&'a [i32]),

@@ -313,7 +313,7 @@ impl JobSize {
     }
 }
 
-/// One run's means: options, device, memory, control.
+/// What one run has to work with: options, device, memory, control.
 #[derive(Clone)]
 pub struct Job {
     /// What it may use.

@@ -310,8 +310,8 @@ pub(crate) struct EnumerateArgs {
 
 /// Write each record together with the records that follow it
 ///
-/// Record i of the output is records i to i + K - 1 of the input, one after another; the input is read K
-/// times, side by side.
+/// Record i of the output is records i to i + K - 1 of the input, one after another. The input is read
+/// once, or up to K times where K - 1 records have more than 4 KiB.
 #[derive(Debug, Args)]
 pub(crate) struct WindowsArgs {
     /// How many records in all, 2 to 8

@@ -122,7 +122,7 @@ pub(crate) struct VectorIndexArgs {
     /// Random seed of the first centroids
     #[arg(long, value_name = "N", default_value_t = 1, requires = "nlist")]
     pub(crate) seed: u64,
-    /// Type of bare numbers, such as f32x768
+    /// Type of raw numbers, such as f32x768
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
     #[command(flatten)]

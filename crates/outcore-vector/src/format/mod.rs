@@ -5,7 +5,7 @@
 //! | `.npy` | NumPy's header, then rows; f32, f16, f64, i8, u8, i32 | numpy/lib/format.py |
 //! | `.fvecs` `.bvecs` `.ivecs` | before each row its dimension, as i32 | corpus-texmex.irisa.fr |
 //! | `.fbin` `.f16bin` `.u8bin` `.i8bin` `.ibin` | two u32, rows and dimension, then rows | big-ann-benchmarks.com |
-//! | others | bare numbers, with a type such as `f32x768` | |
+//! | others | raw numbers, with a type such as `f32x768` | |
 //!
 //! Contract: [`VectorFile::open`] reads the header and checks it against the length of the file, so nothing is ever
 //! allocated for rows that are not there. Every row of `.fvecs` and its kin has the same dimension; each is checked when it is
@@ -46,7 +46,7 @@ pub enum Container {
     Vecs,
     /// Big-ann's: fbin and its kin.
     Bin,
-    /// Bare numbers.
+    /// Raw numbers.
     Raw,
     /// Rows of an index, grouped by lists ([`crate::index`]).
     Lists,
@@ -65,7 +65,7 @@ const ENDINGS: [(&str, Container, Option<Element>); 9] = [
     ("ibin", Container::Bin, Some(Element::I32)),
 ];
 
-/// Endings of files that are made of vectors elsewhere: nobody would look for bare numbers in them.
+/// Endings of files that are made of vectors elsewhere: nobody would look for raw numbers in them.
 const FOREIGN_ENDINGS: [&str; 18] = [
     "npz",
     "parquet",
@@ -152,7 +152,7 @@ pub struct VectorFile {
 }
 
 impl VectorFile {
-    /// Reads the header of the file or dataset `path`; `type_name`, such as `f32x768`, is for bare numbers.
+    /// Reads the header of the file or dataset `path`; `type_name`, such as `f32x768`, is for raw numbers.
     ///
     /// # Errors
     /// Usage: a file whose name and content tell no type, or another than the one given. Corrupt: a header that does
@@ -353,7 +353,7 @@ impl VectorFile {
         Ok(numbers)
     }
 
-    /// The file that `path` becomes for this many rows, as its name tells; of bare numbers if it tells nothing.
+    /// The file that `path` becomes for this many rows, as its name tells; of raw numbers if it tells nothing.
     ///
     /// # Errors
     /// Usage: the name tells another kind of number, or the format has no room for this many rows.
@@ -369,7 +369,7 @@ impl VectorFile {
             let cause = format!("a file that ends in .{ending} is not written");
             return Err(Error::usage("create output", cause)
                 .path(path)
-                .hint("choose .npy, or a name without a known ending for bare numbers"));
+                .hint("choose .npy, or a name without a known ending for raw numbers"));
         }
         if let Some(told) = told.filter(|told| *told != element) {
             let (told, kind) = (told.name(), element.name());

@@ -21,7 +21,7 @@ use crate::format::{Container, Element, VectorFile};
 use crate::results::{Array, Encoded, ResultFile, check_name};
 use crate::scan::{Piece, Tile, show_copy};
 
-/// Writes the number of its cluster for each row of `base`: i32 in `.npy`, `.ibin` or bare; and what is `beside`, such as centroids. All
+/// Writes the number of its cluster for each row of `base`: i32 in `.npy`, `.ibin` or raw numbers; and what is `beside`, such as centroids. All
 /// files appear together.
 ///
 /// # Errors

@@ -117,7 +117,7 @@ impl Run<'_> {
         let type_name = args.type_name.as_deref();
         let base = self.open(&args.base, type_name)?;
         let queries = match &args.queries {
-            // Only the base, or only the queries, may be bare numbers.
+            // Only the base, or only the queries, may be raw numbers.
             Some(path) => VectorFile::open_typed(&self.job, path, type_name)?,
             None => base.clone(),
         };

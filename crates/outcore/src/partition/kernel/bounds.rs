@@ -1,8 +1,8 @@
 //! The least and the greatest of many numbers.
 //!
 //! Contract: as folding `min` and `max` over them one by one; of none, the greatest number there is and
-//! zero. Compiled for the widest vectors that the machine has: of u64 in the second-level cache an AMD EPYC
-//! (Zen 4) takes 0.08 ns each with AVX-512, where instructions that every x86-64 has take 0.5.
+//! zero. Compiled for the widest vectors that the machine has.
+//! N.B. with the instructions that every x86-64 has, it takes six times as long (docs/decisions/0022).
 
 vectorised! {
     /// The least and the greatest of `numbers`.

@@ -53,7 +53,7 @@ impl FileSizes {
     }
 }
 
-/// The means by which files are read.
+/// Reads files of lines through one port.
 pub(super) struct FileReader<'a> {
     pub(super) job: &'a Job,
     pub(super) volume: &'a Volume,
