@@ -3,14 +3,20 @@
 
 Contract: makes a seeded web log and a table of its users in Parquet, and runs each case by turns, round after round; prints a
 table of medians in Markdown. Every program is told `--memory` and two threads, and runs in a control group of an eighth more,
-page cache included; one that is killed, gives up or needs more than 60 s has failed, and its time without the group stands beside. All write
-Parquet with zstd:1. The floor of the sort is the codec alone: pyarrow reads and writes the same file on both cores. Each output is
-looked at: its rows, and for the sort its order. Everything lies in one directory, which goes at the end unless
-`--keep` is given.
+page cache included; one that is killed, gives up or needs more than `--limit-s` has failed, and its time without the group
+stands beside. All write Parquet with zstd:1. The floor of a sort is the codec alone: pyarrow reads and writes the same file on
+both cores. Each output is looked at: its rows, and of sorts their order. Everything lies in one directory, which goes at the end
+unless `--keep` is given.
 
     benches/peers/bench_tables.py --outcore target/release/outcore --dir DIR [--rows 6e6] [--rounds 3] [--only sort,join]
+    benches/peers/bench_tables.py ... --only near --near-documents 1e6 --memory-mib 1024 --limit-s 600
+    benches/peers/bench_tables.py ... --only lineitem --lineitem 10 --memory-mib 1024 --limit-s 600
 
-The Python that runs it needs numpy, pyarrow, duckdb, polars, datafusion and rensa; without root there is no control group.
+`near` drops near duplicates among documents of 2 KB: a thirtieth of the rows, or `--near-documents`. `lineitem` sorts the table of
+that name of TPC-H, at the scale factor `--lineitem`, by three keys. Tables that no case of `--only` reads are not made.
+
+The Python that runs it needs numpy, pyarrow, duckdb, polars and datafusion; for `near` also rensa, and datatrove with regex,
+tokenizers and xxhash<4; for `lineitem` also tpchgen-cli. Without root there is no control group.
 """
 
 import argparse
@@ -30,9 +36,12 @@ from peerbench import groups
 THREADS = 2
 GROUP_ROWS = 1 << 17
 BATCH_ROWS = 1 << 19
-# Who needs longer has failed.
-LIMIT_S = 60
 CASES = ("sort", "dedup", "shuffle", "group-by", "join", "join-in-order", "window", "near")
+# One program compares texts, and two others; none sorts what it joins; Polars' windows do not stream.
+TOOLS_OF = {"near": ["outcore", "rensa", "datatrove"], "join-in-order": ["outcore"],
+            "window": ["outcore", "DuckDB", "DataFusion"]}
+# What a case sorts by: a text, a day and a number, or a text and a time.
+ORDERS = {"sort": ("log", ["country", "time"]), "lineitem": ("lineitem", ["l_shipmode", "l_shipdate", "l_partkey"])}
 # Of the rows, so many are documents.
 DOCUMENTS = 30
 
@@ -44,6 +53,7 @@ db.execute("SET preserve_insertion_order=false")
 db.execute("COPY ({query}) TO '{out}' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)")
 """
 DUCKDB_QUERIES = {
+    "lineitem": "SELECT * FROM '{lineitem}' ORDER BY l_shipmode, l_shipdate, l_partkey",
     "sort": "SELECT * FROM '{log}' ORDER BY country, time",
     "dedup": "SELECT DISTINCT ON (url) * FROM '{log}'",
     "shuffle": "SELECT * FROM '{log}' ORDER BY hash(id)",
@@ -54,10 +64,11 @@ DUCKDB_QUERIES = {
 }
 POLARS = """
 import polars as pl
-log, users = pl.scan_parquet('{log}'), pl.scan_parquet('{users}')
+log, users = (pl.scan_parquet(path) if path else None for path in ('{log_if_made}', '{users_if_made}'))
 ({query}).sink_parquet('{out}', compression='zstd', compression_level=1, engine='streaming')
 """
 POLARS_QUERIES = {
+    "lineitem": "pl.scan_parquet('{lineitem}').sort(['l_shipmode', 'l_shipdate', 'l_partkey'])",
     "sort": "log.sort(['country', 'time'])",
     "dedup": "log.unique(subset=['url'], keep='any')",
     "shuffle": "log.sort(pl.col('id').hash())",
@@ -65,14 +76,17 @@ POLARS_QUERIES = {
     "join": "log.join(users, on='user')",
 }
 DATAFUSION = """
+import os
 import datafusion as df
 memory = df.RuntimeEnvBuilder().with_disk_manager_specified('{scratch}').with_fair_spill_pool({memory_bytes})
 db = df.SessionContext(df.SessionConfig().with_target_partitions({threads}), memory)
-db.register_parquet('log', '{log}')
-db.register_parquet('users', '{users}')
+for name, path in [('log', '{log}'), ('users', '{users}'), ('lineitem', '{lineitem}')]:
+    if os.path.exists(path):
+        db.register_parquet(name, path)
 db.sql("COPY ({query}) TO '{out}' STORED AS PARQUET OPTIONS ('format.compression' 'zstd(1)')").collect()
 """
 DATAFUSION_QUERIES = {
+    "lineitem": "SELECT * FROM lineitem ORDER BY l_shipmode, l_shipdate, l_partkey",
     "sort": "SELECT * FROM log ORDER BY country, time",
     "dedup": "SELECT DISTINCT ON (url) * FROM log",
     "shuffle": "SELECT * FROM log ORDER BY md5(CAST(id AS VARCHAR))",
@@ -82,6 +96,7 @@ DATAFUSION_QUERIES = {
               "WINDOW w AS (PARTITION BY user ORDER BY time)",
 }
 OUTCORE = {
+    "lineitem": ["sort", "{lineitem}", "--by", "l_shipmode", "--by", "l_shipdate", "--by", "l_partkey"],
     "sort": ["sort", "{log}", "--by", "country", "--by", "time"],
     "dedup": ["dedup", "{log}", "--by", "url"],
     "shuffle": ["shuffle", "{log}"],
@@ -112,6 +127,42 @@ for row, text in enumerate(texts):
         parent[max(one, two)] = min(one, two)
     index.insert(row, signature)
 print(sum(find(row) == row for row in range(len(texts))))
+"""
+# The same again, as its stages up to the rows that go: signatures, pairs in each band, and clusters of them. Words are told apart by blanks,
+# which its own tokenizer does, too, in these texts, and slowly. CPU and peak are those of its first process, without its workers.
+DATATROVE = """
+import glob, os, struct
+import pyarrow.parquet as pq
+from datatrove.data import Document
+from datatrove.executor import LocalPipelineExecutor
+from datatrove.pipeline.base import PipelineStep
+from datatrove.pipeline.dedup import MinhashDedupBuckets, MinhashDedupCluster, MinhashDedupSignature, minhash
+from datatrove.pipeline.dedup.minhash import MinhashConfig
+from datatrove.utils.hashing import HashConfig
+
+class Blanks:
+    def word_tokenize(self, text):
+        return text.split()
+
+class Rows(PipelineStep):
+    name = type = 'rows'
+    def run(self, data=None, rank=0, world_size=1):
+        file = pq.ParquetFile('{documents}')
+        for group in range(rank, file.num_row_groups, world_size):
+            for batch in file.iter_batches(1000, row_groups=[group], columns=['text']):
+                for text in batch['text']:
+                    yield Document(text=text.as_py(), id='')
+
+def run(name, steps, tasks):
+    LocalPipelineExecutor(steps, tasks=tasks, workers=min(tasks, {threads}), logging_dir='{scratch}/log-' + name).run()
+
+if __name__ == '__main__':
+    minhash.load_word_tokenizer = lambda language: Blanks()
+    config = MinhashConfig(n_grams=5, num_buckets=9, hashes_per_bucket=13, hash_config=HashConfig(precision=64))
+    run('sign', [Rows(), MinhashDedupSignature('{scratch}/signatures', config)], {threads})
+    run('pair', [MinhashDedupBuckets('{scratch}/signatures', '{scratch}/pairs', config=config)], 9)
+    run('cluster', [MinhashDedupCluster('{scratch}/pairs', '{scratch}/removed', config=config)], 1)
+    print(sum(os.path.getsize(path) // 4 for path in glob.glob('{scratch}/removed/*.remove')), 'removed')
 """
 FLOOR = """
 import pyarrow as pa, pyarrow.parquet as pq
@@ -205,6 +256,15 @@ def make_documents(path, rows):
     writer.close()
 
 
+def make_lineitem(path, scale):
+    """The table lineitem of TPC-H, by the Python package tpchgen-cli."""
+    tool = Path(sys.executable).with_name("tpchgen-cli")
+    if not tool.exists():
+        sys.exit("lineitem is made by tpchgen-cli: install that for the Python which runs this")
+    subprocess.run([tool, "parquet", "--scale-factor", str(scale), "--tables=lineitem", "--compression=ZSTD(1)",
+                    "--output-dir", path.parent, "--row-group-bytes=16MB", "--quiet"], check=True)
+
+
 def drop_caches():
     os.sync()
     try:
@@ -213,7 +273,7 @@ def drop_caches():
         print("note: the page cache cannot be dropped without root", file=sys.stderr)
 
 
-def run(words, hierarchies, limit_bytes):
+def run(words, hierarchies, limit_bytes, limit_s):
     """Wall time, peak memory of the process in MiB, and why it failed, if it did."""
     drop_caches()
     with groups.Group(hierarchies, limit_bytes) as group:
@@ -222,7 +282,7 @@ def run(words, hierarchies, limit_bytes):
         started = time.monotonic()
         process = subprocess.Popen(groups.joined([str(word) for word in words], group.joins), env=environment,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
-        late = threading.Timer(LIMIT_S, lambda: os.killpg(process.pid, signal.SIGKILL))
+        late = threading.Timer(limit_s, lambda: os.killpg(process.pid, signal.SIGKILL))
         late.start()
         told = process.stderr.read().decode(errors="replace").strip()
         _, status, usage = os.wait4(process.pid, 0)
@@ -231,15 +291,16 @@ def run(words, hierarchies, limit_bytes):
         killed = group.oom_kills() if limit_bytes else 0
     cpu = usage.ru_utime + usage.ru_stime
     failure = None
-    if seconds >= LIMIT_S:
-        failure = f"not done after {LIMIT_S} s"
+    if seconds >= limit_s:
+        failure = f"not done after {limit_s} s"
     elif status:
         failure = "killed" if killed or os.WIFSIGNALED(status) else told.splitlines()[-1][:160] if told else str(status)
     return seconds, cpu, usage.ru_maxrss >> 10, failure
 
 
-def check(case, out, log, rows):
+def check(case, out, paths, rows):
     """Fails for an output that cannot be right."""
+    import numpy as np
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -249,17 +310,114 @@ def check(case, out, log, rows):
         # How many are near depends on hashes.
         wanted = found
     elif case == "dedup":
-        wanted = pc.count_distinct(pq.read_table(log, columns=["url"])["url"]).as_py()
+        wanted = pc.count_distinct(pq.read_table(paths["log"], columns=["url"])["url"]).as_py()
+    elif case == "lineitem":
+        wanted = pq.ParquetFile(paths["lineitem"]).metadata.num_rows
     else:
         wanted = rows
     if found != wanted:
         sys.exit(f"{case}: {out} has {found} rows, not {wanted}")
-    if case == "sort":
-        some = pq.read_table(out, columns=["country", "time"]).slice(0, 2_000_000)
-        country, at = some["country"].to_numpy(), some["time"].to_numpy()
-        in_order = (country[1:] > country[:-1]) | ((country[1:] == country[:-1]) & (at[1:] >= at[:-1]))
+    if case in ORDERS:
+        keys = ORDERS[case][1]
+        some = next(table.iter_batches(2_000_000, columns=keys))
+        in_order = np.zeros(some.num_rows - 1, bool)
+        for key in reversed(keys):
+            values = some[key].to_numpy(zero_copy_only=False)
+            in_order = (values[1:] > values[:-1]) | ((values[1:] == values[:-1]) & (in_order | (key == keys[-1])))
         if not in_order.all():
             sys.exit(f"{case}: {out} is out of order")
+
+
+class Bench:
+    """The programs on the tables in one directory."""
+
+    def __init__(self, args):
+        self.args = args
+        self.cases = args.only.split(",")
+        rows = int(args.rows)
+        self.rows = rows
+        self.paths = {name: args.dir / f"{name}.parquet" for name in ("log", "users", "documents", "lineitem")}
+        if {"near", "lineitem"}.issuperset(self.cases):
+            rows = 0
+        if rows and not self.paths["users"].exists():
+            apart(make, self.paths["log"], self.paths["users"], rows)
+        if "near" in self.cases and not self.paths["documents"].exists():
+            apart(make_documents, self.paths["documents"], int(args.near_documents or args.rows // DOCUMENTS))
+        if "lineitem" in self.cases and not self.paths["lineitem"].exists():
+            apart(make_lineitem, self.paths["lineitem"], args.lineitem)
+        self.hierarchies = groups.find()
+        if self.hierarchies.reason:
+            print(f"note: no control group: {self.hierarchies.reason}", file=sys.stderr)
+        memory_bytes = args.memory_mib << 20
+        self.limit_bytes = None if self.hierarchies.reason else memory_bytes + (memory_bytes >> 3)
+        self.scratch = args.dir / "scratch"
+        made = {f"{name}_if_made": path if path.exists() else "" for name, path in self.paths.items()}
+        self.names = {**self.paths, **made, "scratch": self.scratch, "memory": f"{args.memory_mib}MiB",
+                      "memory_bytes": memory_bytes, "threads": THREADS}
+
+    def words(self, tool, case):
+        """The command of a program, and its output."""
+        out = self.args.dir / f"out-{tool}.parquet"
+        fill = {**self.names, "out": out}
+        if tool == "outcore":
+            given = [word.format(**fill) for word in OUTCORE[case]]
+            return [self.args.outcore, *given, "-o", out, "--memory", fill["memory"], "--threads", THREADS, "--force"], out
+        if tool in ("rensa", "datatrove"):
+            code = {"rensa": RENSA, "datatrove": DATATROVE}[tool]
+            for name in ("documents", "scratch", "threads"):
+                code = code.replace("{" + name + "}", str(fill[name]))
+            # Its workers load what the main process was begun with.
+            script = self.scratch / f"run_{tool}.py"
+            script.write_text(code)
+            return [sys.executable, script], out
+        code, queries = {"DuckDB": (DUCKDB, DUCKDB_QUERIES), "Polars": (POLARS, POLARS_QUERIES),
+                         "DataFusion": (DATAFUSION, DATAFUSION_QUERIES)}[tool]
+        code = code.replace("{query}", queries[case]).format(**fill)
+        return [sys.executable, "-c", code], out
+
+    def run(self, tool, case, is_in_group, is_checked):
+        """One run, with its scratch and its output gone."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch.mkdir()
+        command, out = self.words(tool, case)
+        out.unlink(missing_ok=True)
+        result = run(command, self.hierarchies, self.limit_bytes if is_in_group else None, self.args.limit_s)
+        if is_checked and not result[3] and out.exists():
+            apart(check, case, out, self.paths, self.rows)
+        out.unlink(missing_ok=True)
+        return result
+
+    def compare(self, case):
+        """Runs the programs by turns and prints a row for each; our own time."""
+        tools = TOOLS_OF.get(case, self.args.tools.split(","))
+        results = {tool: [] for tool in tools}
+        for round_number in range(self.args.rounds):
+            for tool in tools:
+                if not results[tool] or not results[tool][-1][3]:
+                    results[tool].append(self.run(tool, case, True, round_number == 0))
+        ours = None
+        for tool in tools:
+            failure = results[tool][-1][3]
+            free = self.run(tool, case, False, False) if failure and self.limit_bytes else None
+            kept = results[tool] if not failure else [free] if free else results[tool]
+            wall, cpu, peak = (statistics.median(result[place] for result in kept) for place in range(3))
+            if tool == "outcore":
+                ours = wall
+            ratio = f"{wall / ours:.2f}" if ours and not (failure and (not free or free[3])) else "-"
+            without = "" if not free else f"{free[0]:.1f}" if not free[3] else free[3] if "not done" in free[3] else "failed"
+            print(f"| {case} | {tool} | {'-' if failure else f'{wall:.1f}'} | {cpu:.1f} | {peak:.0f} | {without} | {ratio} "
+                  f"| {failure or ''} |", flush=True)
+        return ours
+
+    def floor(self, case, ours):
+        """Prints what the codec alone takes of a sort."""
+        code = FLOOR.format(log=self.paths[ORDERS[case][0]], out=self.args.dir / "out-codec")
+        words = [sys.executable, "-c", code]
+        floors = [run(words, self.hierarchies, None, self.args.limit_s)[0] for _ in range(self.args.rounds)]
+        floor = statistics.median(floors)
+        print(f"| codec alone | pyarrow | {floor:.1f} | | | | {floor / (ours or floor):.2f} | |", flush=True)
+        for path in self.args.dir.glob("out-codec.*"):
+            path.unlink()
 
 
 def main():
@@ -267,87 +425,26 @@ def main():
     parser.add_argument("--outcore", type=Path, required=True)
     parser.add_argument("--dir", type=Path, required=True)
     parser.add_argument("--rows", type=float, default=6e6)
+    parser.add_argument("--near-documents", type=float, help="documents of `near`; a thirtieth of the rows if not given")
+    parser.add_argument("--lineitem", type=float, default=1, help="scale factor of TPC-H for `lineitem`")
     parser.add_argument("--memory-mib", type=int, default=512)
+    parser.add_argument("--limit-s", type=int, default=60, help="who needs longer has failed")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default=",".join(CASES))
     parser.add_argument("--tools", default="outcore,DuckDB,Polars,DataFusion")
     parser.add_argument("--keep", action="store_true")
     args = parser.parse_args()
     args.dir.mkdir(parents=True, exist_ok=True)
-    rows, memory_bytes = int(args.rows), args.memory_mib << 20
-    log, users = args.dir / "log.parquet", args.dir / "users.parquet"
-    if not users.exists():
-        apart(make, log, users, rows)
-    hierarchies = groups.find()
-    if hierarchies.reason:
-        print(f"note: no control group: {hierarchies.reason}", file=sys.stderr)
-    limit_bytes = None if hierarchies.reason else memory_bytes + (memory_bytes >> 3)
-    scratch = args.dir / "scratch"
-    documents = args.dir / "documents.parquet"
-    if "near" in args.only.split(",") and not documents.exists():
-        apart(make_documents, documents, rows // DOCUMENTS)
-    names = {"log": log, "users": users, "documents": documents, "scratch": scratch, "memory": f"{args.memory_mib}MiB",
-             "memory_bytes": memory_bytes, "threads": THREADS}
-
-    def words(tool, case):
-        out = args.dir / f"out-{tool}.parquet"
-        fill = {**names, "out": out}
-        if tool == "outcore":
-            given = [word.format(**fill) for word in OUTCORE[case]]
-            return [args.outcore, *given, "-o", out, "--memory", names["memory"], "--threads", THREADS, "--force"], out
-        if tool == "rensa":
-            return [sys.executable, "-c", RENSA.replace("{documents}", str(documents))], out
-        code, queries = {"DuckDB": (DUCKDB, DUCKDB_QUERIES), "Polars": (POLARS, POLARS_QUERIES),
-                         "DataFusion": (DATAFUSION, DATAFUSION_QUERIES)}[tool]
-        code = code.replace("{query}", queries[case]).format(**fill)
-        return [sys.executable, "-c", code], out
-
-    print(f"{rows:,} rows, {log.stat().st_size >> 20} MiB of Parquet, users {users.stat().st_size >> 20} MiB; told "
-          f"{names['memory']}, group {(limit_bytes or 0) >> 20} MiB; {args.rounds} rounds\n")
+    bench = Bench(args)
+    sizes = [f"{name} {path.stat().st_size >> 20} MiB" for name, path in bench.paths.items() if path.exists()]
+    print(f"{int(args.rows):,} rows; Parquet: {', '.join(sizes)}; told {bench.names['memory']}, group "
+          f"{(bench.limit_bytes or 0) >> 20} MiB; {args.rounds} rounds\n")
     print("| case | tool | wall s in the group | CPU s | peak MiB | without the group, s | outcore faster by | failed |")
     print("|---|---|---|---|---|---|---|---|")
-    for case in args.only.split(","):
-        # One program compares texts, and no other; none sorts what it joins; Polars' windows do not stream.
-        alone = {"near": ["outcore", "rensa"], "join-in-order": ["outcore"], "window": ["outcore", "DuckDB", "DataFusion"]}
-        tools = alone.get(case, args.tools.split(","))
-        results = {tool: [] for tool in tools}
-        for round_number in range(args.rounds):
-            for tool in tools:
-                if results[tool] and results[tool][-1][3]:
-                    continue
-                shutil.rmtree(scratch, ignore_errors=True)
-                scratch.mkdir()
-                command, out = words(tool, case)
-                out.unlink(missing_ok=True)
-                results[tool].append(run(command, hierarchies, limit_bytes))
-                if not results[tool][-1][3] and round_number == 0 and out.exists():
-                    apart(check, case, out, log, rows)
-                out.unlink(missing_ok=True)
-        ours = None
-        for tool in tools:
-            failure = results[tool][-1][3]
-            free = None
-            if failure and limit_bytes:
-                shutil.rmtree(scratch, ignore_errors=True)
-                scratch.mkdir()
-                command, out = words(tool, case)
-                free = run(command, hierarchies, None)
-                out.unlink(missing_ok=True)
-            kept = results[tool] if not failure else [free] if free else results[tool]
-            wall, cpu, peak = (statistics.median(result[place] for result in kept) for place in range(3))
-            if tool == "outcore":
-                ours = wall
-            ratio = f"{wall / ours:.2f}" if ours and not (failure and (not free or free[3])) else "-"
-            without = "" if not free else f"{free[0]:.1f}" if not free[3] else "failed"
-            print(f"| {case} | {tool} | {'-' if failure else f'{wall:.1f}'} | {cpu:.1f} | {peak:.0f} | {without} | {ratio} "
-                  f"| {failure or ''} |", flush=True)
-        if case == "sort":
-            code = FLOOR.format(log=log, out=args.dir / "out-codec")
-            floors = [run([sys.executable, "-c", code], hierarchies, None)[0] for _ in range(args.rounds)]
-            floor = statistics.median(floors)
-            print(f"| codec alone | pyarrow | {floor:.1f} | | | | {floor / (ours or floor):.2f} | |", flush=True)
-            for path in args.dir.glob("out-codec.*"):
-                path.unlink()
+    for case in bench.cases:
+        ours = bench.compare(case)
+        if case in ORDERS:
+            bench.floor(case, ours)
     facts = subprocess.run(["lscpu", "--json"], capture_output=True, text=True)
     if facts.returncode == 0:
         model = [entry["data"] for entry in json.loads(facts.stdout)["lscpu"] if entry["field"] == "Model name:"]
