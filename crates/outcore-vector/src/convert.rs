@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use outcore::primitives::batch::{Leaf, Yield};
-use outcore::primitives::producer::{Emit, Produced, Producer};
+use outcore::primitives::producer::{Emit, Maker, Produced, Producer};
 use outcore::primitives::write::produce;
 use outcore::primitives::{Batch, Summary};
 use outcore::{Error, Input, Job, MakeHeader, Output, Result};
@@ -74,9 +74,33 @@ impl Converted<'_> {
     }
 }
 
-impl Producer for Converted<'_> {
-    type Space = Vec<f64>;
+impl Converted<'_> {
+    fn make(&self, wide: &mut Vec<f64>, batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
+        let item_bytes = self.item_bytes();
+        if !out.reserve(batch.count * item_bytes)? {
+            return Ok(Produced::Overflow);
+        }
+        let lead = self.to.lead();
+        let rows = batch.bytes(0).chunks_exact(self.from.row_bytes());
+        let places = out.free()[..batch.count * item_bytes].chunks_exact_mut(item_bytes);
+        for (row, (bytes, place)) in (batch.first..).zip(rows.zip(places)) {
+            let numbers = self.from.numbers(row, bytes)?;
+            let (before, place) = place.split_at_mut(lead.len());
+            before.copy_from_slice(&lead);
+            self.from.element.decode_f64(numbers, wide);
+            let places = place.chunks_exact_mut(self.to.element.bytes());
+            for (value, place) in wide.iter().zip(places) {
+                if !value.is_finite() || !self.to.element.encode(*value, place) {
+                    return Err(self.refused(row, *value));
+                }
+            }
+        }
+        out.filled(batch.count * item_bytes);
+        Ok(Produced::All)
+    }
+}
 
+impl Producer for Converted<'_> {
     fn leaves(&self) -> Vec<Leaf> {
         vec![Leaf {
             inputs: vec![Input {
@@ -102,41 +126,13 @@ impl Producer for Converted<'_> {
         1
     }
 
-    fn space(&self) -> Vec<f64> {
-        vec![0.0; self.from.dimension]
+    fn maker(&self) -> Maker<'_> {
+        let mut space = vec![0.0; self.from.dimension];
+        Box::new(move |batch, out| self.make(&mut space, batch, out))
     }
 
     fn space_bytes(&self) -> usize {
         self.from.dimension * size_of::<f64>()
-    }
-
-    fn produce(
-        &self,
-        wide: &mut Vec<f64>,
-        batch: Batch<'_>,
-        out: &mut Emit<'_>,
-    ) -> Result<Produced> {
-        let item_bytes = self.item_bytes();
-        if !out.reserve(batch.count * item_bytes)? {
-            return Ok(Produced::Overflow);
-        }
-        let lead = self.to.lead();
-        let rows = batch.bytes(0).chunks_exact(self.from.row_bytes());
-        let places = out.free()[..batch.count * item_bytes].chunks_exact_mut(item_bytes);
-        for (row, (bytes, place)) in (batch.first..).zip(rows.zip(places)) {
-            let numbers = self.from.numbers(row, bytes)?;
-            let (before, place) = place.split_at_mut(lead.len());
-            before.copy_from_slice(&lead);
-            self.from.element.decode_f64(numbers, wide);
-            let places = place.chunks_exact_mut(self.to.element.bytes());
-            for (value, place) in wide.iter().zip(places) {
-                if !value.is_finite() || !self.to.element.encode(*value, place) {
-                    return Err(self.refused(row, *value));
-                }
-            }
-        }
-        out.filled(batch.count * item_bytes);
-        Ok(Produced::All)
     }
 
     fn steps(&self) -> String {

@@ -13,8 +13,8 @@
 
 use outcore::job::Job;
 use outcore::primitives::Summary;
-use outcore::primitives::batch::{Batch, Leaf, Yield};
-use outcore::primitives::producer::{Emit, Produced, Producer};
+use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::producer::{Maker, Produced, Producer};
 use outcore::primitives::write::produce;
 use outcore::{Error, Output, Result};
 
@@ -61,8 +61,6 @@ struct Numbered<'a> {
 }
 
 impl Producer for Numbered<'_> {
-    type Space = ();
-
     fn leaves(&self) -> Vec<Leaf> {
         vec![Leaf::generated(self.records)]
     }
@@ -79,17 +77,17 @@ impl Producer for Numbered<'_> {
         1
     }
 
-    fn space(&self) -> Self::Space {}
-
-    fn produce(&self, _space: &mut (), batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
-        let len_bytes = batch.count * self.item_bytes();
-        if !out.reserve(len_bytes)? {
-            return Ok(Produced::Overflow);
-        }
-        self.generator
-            .fill(batch.first, &mut out.free()[..len_bytes]);
-        out.filled(len_bytes);
-        Ok(Produced::All)
+    fn maker(&self) -> Maker<'_> {
+        Box::new(|batch, out| {
+            let len_bytes = batch.count * self.item_bytes();
+            if !out.reserve(len_bytes)? {
+                return Ok(Produced::Overflow);
+            }
+            self.generator
+                .fill(batch.first, &mut out.free()[..len_bytes]);
+            out.filled(len_bytes);
+            Ok(Produced::All)
+        })
     }
 
     fn phase(&self) -> &'static str {

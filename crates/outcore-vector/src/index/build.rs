@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use outcore::primitives::batch::{Leaf, Yield};
-use outcore::primitives::producer::{Emit, Produced, Producer};
+use outcore::primitives::producer::{Emit, Maker, Produced, Producer};
 use outcore::primitives::write::produce;
 use outcore::primitives::{Batch, Summary};
 use outcore::{Error, Job, MakeHeader, Output, Result};
@@ -99,9 +99,27 @@ struct Records<'b> {
     index: &'b IndexFile,
 }
 
-impl Producer for Records<'_> {
-    type Space = Vec<f64>;
+impl Records<'_> {
+    fn make(&self, wide: &mut Vec<f64>, batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
+        let item_bytes = self.item_bytes();
+        if !out.reserve(batch.count * item_bytes)? {
+            return Ok(Produced::Overflow);
+        }
+        let rows = batch.bytes(0).chunks_exact(self.base.row_bytes());
+        let places = out.free()[..batch.count * item_bytes].chunks_exact_mut(item_bytes);
+        for (row, (bytes, place)) in (batch.first..).zip(rows.zip(places)) {
+            let numbers = self.base.numbers(row, bytes)?;
+            if let Some(column) = record::encode(self.base.element, numbers, wide, place) {
+                return Err(strange(self.base, row, column, wide[column]));
+            }
+            record::seal(place, self.index.facts.fingerprint, row);
+        }
+        out.filled(batch.count * item_bytes);
+        Ok(Produced::All)
+    }
+}
 
+impl Producer for Records<'_> {
     fn leaves(&self) -> Vec<Leaf> {
         vec![leaf_of(self.base)]
     }
@@ -118,35 +136,13 @@ impl Producer for Records<'_> {
         1
     }
 
-    fn space(&self) -> Vec<f64> {
-        vec![0.0; self.base.dimension]
+    fn maker(&self) -> Maker<'_> {
+        let mut space = vec![0.0; self.base.dimension];
+        Box::new(move |batch, out| self.make(&mut space, batch, out))
     }
 
     fn space_bytes(&self) -> usize {
         self.base.dimension * size_of::<f64>()
-    }
-
-    fn produce(
-        &self,
-        wide: &mut Vec<f64>,
-        batch: Batch<'_>,
-        out: &mut Emit<'_>,
-    ) -> Result<Produced> {
-        let item_bytes = self.item_bytes();
-        if !out.reserve(batch.count * item_bytes)? {
-            return Ok(Produced::Overflow);
-        }
-        let rows = batch.bytes(0).chunks_exact(self.base.row_bytes());
-        let places = out.free()[..batch.count * item_bytes].chunks_exact_mut(item_bytes);
-        for (row, (bytes, place)) in (batch.first..).zip(rows.zip(places)) {
-            let numbers = self.base.numbers(row, bytes)?;
-            if let Some(column) = record::encode(self.base.element, numbers, wide, place) {
-                return Err(strange(self.base, row, column, wide[column]));
-            }
-            record::seal(place, self.index.facts.fingerprint, row);
-        }
-        out.filled(batch.count * item_bytes);
-        Ok(Produced::All)
     }
 
     fn steps(&self) -> String {

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use outcore::key::RecordFormat;
 use outcore::primitives::batch::{Leaf, Yield};
-use outcore::primitives::producer::{Emit, Produced, Producer};
+use outcore::primitives::producer::{Emit, Maker, Produced, Producer};
 use outcore::primitives::sorted::sort_made;
 use outcore::primitives::{Batch, Summary};
 use outcore::sort::SortOptions;
@@ -205,35 +205,8 @@ fn checksum((row, list): (u64, u32), numbers: &[u8], fingerprint: u64) -> u32 {
     block_checksum(place, numbers) as u32
 }
 
-impl Producer for Grouped<'_> {
-    type Space = (LabelSpace, Vec<u32>);
-
-    fn leaves(&self) -> Vec<Leaf> {
-        vec![leaf_of(self.base)]
-    }
-
-    fn yields(&self) -> Yield {
-        Yield::One
-    }
-
-    fn item_bytes(&self) -> usize {
-        LIST_HEADER_BYTES + self.base.dimension * self.base.element.bytes()
-    }
-
-    fn align_bytes(&self) -> usize {
-        1
-    }
-
-    fn space(&self) -> (LabelSpace, Vec<u32>) {
-        (self.labeller.space(), Vec::new())
-    }
-
-    fn space_bytes(&self) -> usize {
-        // Labels of a batch take less than its rows, of which there is a window.
-        self.labeller.space_bytes() + (1 << 20)
-    }
-
-    fn produce(
+impl Grouped<'_> {
+    fn make(
         &self,
         (space, labels): &mut (LabelSpace, Vec<u32>),
         batch: Batch<'_>,
@@ -259,6 +232,34 @@ impl Producer for Grouped<'_> {
             out.filled(item_bytes);
         }
         Ok(Produced::All)
+    }
+}
+
+impl Producer for Grouped<'_> {
+    fn leaves(&self) -> Vec<Leaf> {
+        vec![leaf_of(self.base)]
+    }
+
+    fn yields(&self) -> Yield {
+        Yield::One
+    }
+
+    fn item_bytes(&self) -> usize {
+        LIST_HEADER_BYTES + self.base.dimension * self.base.element.bytes()
+    }
+
+    fn align_bytes(&self) -> usize {
+        1
+    }
+
+    fn maker(&self) -> Maker<'_> {
+        let mut space = (self.labeller.space(), Vec::new());
+        Box::new(move |batch, out| self.make(&mut space, batch, out))
+    }
+
+    fn space_bytes(&self) -> usize {
+        // Labels of a batch take less than its rows, of which there is a window.
+        self.labeller.space_bytes() + (1 << 20)
     }
 
     fn steps(&self) -> String {

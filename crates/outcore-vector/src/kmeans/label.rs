@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use outcore::primitives::batch::{Leaf, Yield};
-use outcore::primitives::producer::{Emit, Produced, Producer};
+use outcore::primitives::producer::{Emit, Maker, Produced, Producer};
 use outcore::primitives::write::produce_beside;
 use outcore::primitives::{Batch, Summary};
 use outcore::{Input, Job, MakeHeader, Output, Result};
@@ -135,43 +135,8 @@ struct Labels<'a> {
     labeller: Labeller<'a>,
 }
 
-impl Producer for Labels<'_> {
-    type Space = LabelSpace;
-
-    fn leaves(&self) -> Vec<Leaf> {
-        vec![Leaf {
-            inputs: vec![Input {
-                path: self.labeller.base.path.clone(),
-                header_bytes: self.labeller.base.header_bytes,
-                data_bytes: Some(self.labeller.base.data_bytes()),
-            }],
-            element_bytes: self.labeller.base.row_bytes(),
-            align_bytes: 1,
-            count: 0,
-        }]
-    }
-
-    fn yields(&self) -> Yield {
-        Yield::One
-    }
-
-    fn item_bytes(&self) -> usize {
-        self.to.row_bytes()
-    }
-
-    fn align_bytes(&self) -> usize {
-        1
-    }
-
-    fn space(&self) -> LabelSpace {
-        self.labeller.space()
-    }
-
-    fn space_bytes(&self) -> usize {
-        self.labeller.space_bytes()
-    }
-
-    fn produce(
+impl Labels<'_> {
+    fn make(
         &self,
         space: &mut LabelSpace,
         batch: Batch<'_>,
@@ -197,6 +162,42 @@ impl Producer for Labels<'_> {
         })?;
         out.filled(batch.count * item_bytes);
         Ok(Produced::All)
+    }
+}
+
+impl Producer for Labels<'_> {
+    fn leaves(&self) -> Vec<Leaf> {
+        vec![Leaf {
+            inputs: vec![Input {
+                path: self.labeller.base.path.clone(),
+                header_bytes: self.labeller.base.header_bytes,
+                data_bytes: Some(self.labeller.base.data_bytes()),
+            }],
+            element_bytes: self.labeller.base.row_bytes(),
+            align_bytes: 1,
+            count: 0,
+        }]
+    }
+
+    fn yields(&self) -> Yield {
+        Yield::One
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.to.row_bytes()
+    }
+
+    fn align_bytes(&self) -> usize {
+        1
+    }
+
+    fn maker(&self) -> Maker<'_> {
+        let mut space = self.labeller.space();
+        Box::new(move |batch, out| self.make(&mut space, batch, out))
+    }
+
+    fn space_bytes(&self) -> usize {
+        self.labeller.space_bytes()
     }
 
     fn steps(&self) -> String {

@@ -30,7 +30,7 @@ use super::ahead::{Hold, LaneResults, Run};
 use super::batch::Yield;
 use super::pass::{BESIDE, Loaded, Pass, RESULTS, Reader, shield};
 use super::pieces::Piece;
-use super::producer::{Emit, Produced, Producer};
+use super::producer::{Emit, Maker, Produced, Producer};
 use crate::ends::MakeHeader;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil};
 use outcore_io::output::StagedOutput;
@@ -424,18 +424,18 @@ struct Pending {
 type Ready = (Loaded, bool);
 
 /// Pieces that have come, by their order, for whichever thread is free.
-struct Shared<'a, 'b, P> {
+struct Shared<'a, 'b> {
     pass: &'a Pass<'b>,
-    producer: &'a P,
+    producer: &'a dyn Producer,
     appender: &'a Appender<'a>,
     placing: &'a Placing<'a>,
     ready: Mutex<BTreeMap<(u64, usize), Ready>>,
 }
 
 /// Runs `producer` over all pieces and appends what it makes, in order.
-pub(crate) fn run<P: Producer>(
+pub(crate) fn run(
     pass: &Pass<'_>,
-    producer: &P,
+    producer: &dyn Producer,
     appender: &Appender<'_>,
     placing: &Placing<'_>,
 ) -> Result<()> {
@@ -452,7 +452,7 @@ pub(crate) fn run<P: Producer>(
         let mut worker = Worker {
             shared: &shared,
             reader: pass.reader()?,
-            space: producer.space(),
+            make: producer.maker(),
             areas,
             pending: Vec::new(),
         };
@@ -460,15 +460,15 @@ pub(crate) fn run<P: Producer>(
     })
 }
 
-struct Worker<'a, 'b, P: Producer> {
-    shared: &'a Shared<'a, 'b, P>,
+struct Worker<'a, 'b> {
+    shared: &'a Shared<'a, 'b>,
     reader: Reader<'a>,
-    space: P::Space,
+    make: Maker<'a>,
     areas: Pool,
     pending: Vec<Pending>,
 }
 
-impl<P: Producer> Worker<'_, '_, P> {
+impl Worker<'_, '_> {
     fn run(&mut self) -> Result<()> {
         loop {
             self.shared.pass.thread_group.check()?;
@@ -528,7 +528,7 @@ impl<P: Producer> Worker<'_, '_, P> {
         let Some(mut area) = self.areas.take() else {
             return Ok(());
         };
-        let (shared, reader, space) = (self.shared, &mut self.reader, &mut self.space);
+        let (shared, reader, make) = (self.shared, &mut self.reader, &mut self.make);
         let (appender, placing) = (shared.appender, shared.placing);
         let (batch, piece) = (loaded.batch(), loaded.piece);
         let mut at = At {
@@ -545,14 +545,14 @@ impl<P: Producer> Worker<'_, '_, P> {
                 appender.append_runs(reader, placing, behind, &runs)
             };
             let mut emit = Emit::streaming(front, &mut flush);
-            shield(|| shared.producer.produce(space, batch, &mut emit))?;
+            shield(|| make(batch, &mut emit))?;
             emit.finish()?;
             appender.pass_on(reader, placing, piece.lane)?;
             self.reader.done(&loaded);
             return Ok(());
         }
         let mut emit = Emit::bounded(&mut area[..placing.fill_bytes]);
-        let produced = shield(|| shared.producer.produce(space, batch, &mut emit))?;
+        let produced = shield(|| make(batch, &mut emit))?;
         let len = emit.len();
         if produced == Produced::Overflow {
             let key = (piece.order, piece.lane);

@@ -176,7 +176,7 @@ where
     let mut held: Vec<Reservation> = Vec::new();
     let sorted = read::<S::Item>(&[sorted]);
     let mut count = 0;
-    let visited = visit_in_order(job, &Typed(&sorted), "group", |items| {
+    let visited = visit_in_order(job, &Typed(&sorted), "group", &mut |items| {
         let items: &[S::Item] = bytemuck::cast_slice(items);
         for item in items {
             let is_next = group.first().is_some_and(|first| {

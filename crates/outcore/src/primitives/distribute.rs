@@ -121,9 +121,9 @@ where
 pub(crate) type BucketsOf<'a> = dyn Fn(u64, &[u8], &mut Vec<u32>) -> Result<()> + Sync + 'a;
 
 /// Distributes what `producer` makes.
-pub(crate) fn distribute_bytes<P: Producer>(
+pub(crate) fn distribute_bytes(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     buckets_of: &BucketsOf<'_>,
     files: &BucketFiles,
 ) -> Result<(Vec<u64>, Summary)> {

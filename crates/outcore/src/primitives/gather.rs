@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::batch::{Batch, Leaf, Sequence, Yield};
 use super::pass::{Demand, Pass};
 use super::pieces::Lanes;
-use super::producer::{Emit, Produced, Producer};
+use super::producer::{Maker, Produced, Producer};
 use super::reduce::fold_open_pass;
 use super::summary::Summary;
 use crate::ends::Input;
@@ -253,8 +253,6 @@ pub struct InMemory<'a> {
 }
 
 impl Producer for InMemory<'_> {
-    type Space = ();
-
     fn leaves(&self) -> Vec<Leaf> {
         let count = self.bytes.len() / self.item_bytes;
         vec![Leaf::generated(count as u64)]
@@ -272,17 +270,17 @@ impl Producer for InMemory<'_> {
         1
     }
 
-    fn space(&self) {}
-
-    fn produce(&self, _space: &mut (), batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
-        let from = batch.first as usize * self.item_bytes;
-        let items = &self.bytes[from..from + batch.count * self.item_bytes];
-        if !out.reserve(items.len())? {
-            return Ok(Produced::Overflow);
-        }
-        out.free()[..items.len()].copy_from_slice(items);
-        out.filled(items.len());
-        Ok(Produced::All)
+    fn maker(&self) -> Maker<'_> {
+        Box::new(|batch, out| {
+            let from = batch.first as usize * self.item_bytes;
+            let items = &self.bytes[from..from + batch.count * self.item_bytes];
+            if !out.reserve(items.len())? {
+                return Ok(Produced::Overflow);
+            }
+            out.free()[..items.len()].copy_from_slice(items);
+            out.filled(items.len());
+            Ok(Produced::All)
+        })
     }
 
     fn steps(&self) -> String {
@@ -298,8 +296,6 @@ pub(crate) struct FileItems {
 }
 
 impl Producer for FileItems {
-    type Space = ();
-
     fn leaves(&self) -> Vec<Leaf> {
         vec![Leaf {
             inputs: vec![self.input.clone()],
@@ -321,16 +317,16 @@ impl Producer for FileItems {
         1
     }
 
-    fn space(&self) {}
-
-    fn produce(&self, _space: &mut (), batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
-        let items = batch.bytes(0);
-        if !out.reserve(items.len())? {
-            return Ok(Produced::Overflow);
-        }
-        out.free()[..items.len()].copy_from_slice(items);
-        out.filled(items.len());
-        Ok(Produced::All)
+    fn maker(&self) -> Maker<'_> {
+        Box::new(|batch, out| {
+            let items = batch.bytes(0);
+            if !out.reserve(items.len())? {
+                return Ok(Produced::Overflow);
+            }
+            out.free()[..items.len()].copy_from_slice(items);
+            out.filled(items.len());
+            Ok(Produced::All)
+        })
     }
 
     fn steps(&self) -> String {

@@ -151,9 +151,9 @@ where
 ///
 /// # Errors
 /// As [`count_by`].
-pub fn group<P: Producer>(
+pub fn group(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     format: &RecordFormat,
     grouping: Grouping,
     (output, replace): (&Output, bool),
@@ -204,7 +204,7 @@ pub fn group<P: Producer>(
     })
 }
 
-fn written_bytes<P: Producer>(producer: &P, grouping: Grouping) -> usize {
+fn written_bytes(producer: &dyn Producer, grouping: Grouping) -> usize {
     match grouping {
         Grouping::Unique => producer.item_bytes(),
         Grouping::Counted => producer.item_bytes() + COUNT_BYTES,
@@ -228,9 +228,9 @@ fn share_bytes(job: &Job) -> u64 {
 ///
 /// # Errors
 /// As [`count_by`].
-pub fn plan_group<P: Producer>(
+pub fn plan_group(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     what: (&RecordFormat, Grouping),
     consumer: &str,
 ) -> Result<GroupPlan> {
@@ -238,9 +238,9 @@ pub fn plan_group<P: Producer>(
 }
 
 /// The same, and what the sample took.
-fn sample_and_plan<P: Producer>(
+fn sample_and_plan(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     (format, grouping): (&RecordFormat, Grouping),
     consumer: &str,
 ) -> Result<(GroupPlan, Summary)> {
@@ -319,7 +319,7 @@ struct Seen {
 }
 
 /// Items, and distinct ones, that come out of the sources; without a look where they are `few`.
-fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<(Sampled, Summary)> {
+fn sample_items(job: &Job, producer: &dyn Producer, few: u64) -> Result<(Sampled, Summary)> {
     let item_bytes = producer.item_bytes();
     let demand = Demand {
         out_bytes: item_bytes,
@@ -349,9 +349,9 @@ fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<(Sampl
         || {
             let bytes = pass.sizes.area_bytes;
             let area = Pool::new(&pass.budget, RESULTS, bytes, 1)?;
-            Ok((producer.space(), area, Vec::new()))
+            Ok((producer.maker(), area, Vec::new()))
         },
-        |(space, pool, hashes), reader, loaded| {
+        |(make, pool, hashes), reader, loaded| {
             let mut area = reader.area(pool)?;
             let mut made = 0;
             let mut add = |items: &mut [u8]| {
@@ -362,7 +362,7 @@ fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<(Sampl
                 Ok(())
             };
             let mut emit = Emit::streaming(&mut area, &mut add);
-            shield(|| producer.produce(space, loaded.batch(), &mut emit))?;
+            shield(|| make(loaded.batch(), &mut emit))?;
             emit.finish()?;
             let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
             all.positions += loaded.piece.count as u64;
@@ -392,9 +392,9 @@ fn sample_items<P: Producer>(job: &Job, producer: &P, few: u64) -> Result<(Sampl
 }
 
 /// All counts, or nothing if there are more distinct items than places; and what that took.
-fn by_hash<P: Producer>(
+fn by_hash(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     plan: &GroupPlan,
 ) -> Result<(Option<CountTable>, Summary)> {
     let item_bytes = producer.item_bytes();
@@ -434,9 +434,9 @@ fn by_hash<P: Producer>(
         || {
             let table = CountTable::new(item_bytes, places);
             let area = Pool::new(&pass.budget, RESULTS, fill_bytes, 1)?;
-            Ok((table, producer.space(), area))
+            Ok((table, producer.maker(), area))
         },
-        |(table, space, pool), reader, loaded| {
+        |(table, make, pool), reader, loaded| {
             if is_full.load(Ordering::Relaxed) {
                 reader.stop();
                 return Ok(());
@@ -453,7 +453,7 @@ fn by_hash<P: Producer>(
             };
             let mut area = reader.area(pool)?;
             let mut emit = Emit::streaming(&mut area, &mut add);
-            shield(|| producer.produce(space, loaded.batch(), &mut emit))?;
+            shield(|| make(loaded.batch(), &mut emit))?;
             emit.finish()
         },
         |(mut table, ..), _| {
@@ -494,9 +494,9 @@ pub(super) fn again(job: &Job) -> Job {
 }
 
 /// Sorts the items of `producer` into a file in `dir`; gives the file and what that took.
-pub(super) fn sort_items<P: Producer>(
+pub(super) fn sort_items(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     format: &RecordFormat,
     descending: bool,
     dir: &PrivateDir,
@@ -530,8 +530,8 @@ pub(super) fn sort_items<P: Producer>(
 
 /// The format by which a sort that keeps one record a key gives the distinct items in the order of
 /// `format`; nothing where one sort cannot do it.
-fn by_distinct_sort<P: Producer>(
-    producer: &P,
+fn by_distinct_sort(
+    producer: &dyn Producer,
     format: &RecordFormat,
     grouping: Grouping,
 ) -> Option<RecordFormat> {
@@ -549,9 +549,9 @@ fn by_distinct_sort<P: Producer>(
     RecordFormat::new(format.record_bytes(), keys.collect()).ok()
 }
 
-fn by_sort<P: Producer>(
+fn by_sort(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     format: &RecordFormat,
     grouping: Grouping,
     (output, replace): (&Output, bool),

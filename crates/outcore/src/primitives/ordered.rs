@@ -49,12 +49,12 @@ fn one_thread(job: &Job) -> Job {
 
 /// Hands the items of `producer` to `work` and appends what that makes to `output`, results of
 /// `result_bytes` each.
-pub(crate) fn append_in_order<P: Producer>(
+pub(crate) fn append_in_order(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     (output, replace): (&Output, bool),
     (phase, result_bytes): (&'static str, usize),
-    work: &mut impl InOrder,
+    work: &mut dyn InOrder,
 ) -> Result<Summary> {
     let job = &one_thread(job);
     let demand = Demand {
@@ -82,7 +82,7 @@ pub(crate) fn append_in_order<P: Producer>(
         &pass,
         (phase, most, producer),
         &mut reader,
-        |reader, items| {
+        &mut |reader, items| {
             work.visit(items, &mut results)?;
             if results.len() >= RESULTS_BYTES {
                 appender.append(reader, 0, &results)?;
@@ -108,11 +108,11 @@ pub(crate) fn append_in_order<P: Producer>(
 }
 
 /// Hands the items of `producer` to `visit`, batch by batch.
-pub(crate) fn visit_in_order<P: Producer>(
+pub(crate) fn visit_in_order(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     phase: &'static str,
-    mut visit: impl FnMut(&[u8]) -> Result<()>,
+    visit: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<Summary> {
     let job = &one_thread(job);
     let demand = Demand {
@@ -125,7 +125,7 @@ pub(crate) fn visit_in_order<P: Producer>(
     let mut reader = pass.reader()?;
     let mut count = 0;
     let what = (phase, Forecast::NOTHING, producer);
-    each_in_order(&pass, what, &mut reader, |_, items| {
+    each_in_order(&pass, what, &mut reader, &mut |_, items| {
         count += items.len() / producer.item_bytes();
         visit(items)
     })?;
@@ -135,15 +135,15 @@ pub(crate) fn visit_in_order<P: Producer>(
     Ok(pass.summary(count as u64, 0))
 }
 
-fn each_in_order<'p, P: Producer>(
+fn each_in_order<'p>(
     pass: &'p Pass<'_>,
-    (phase, written, producer): (&'static str, Forecast, &P),
+    (phase, written, producer): (&'static str, Forecast, &dyn Producer),
     reader: &mut super::pass::Reader<'p>,
-    mut visit: impl FnMut(&mut super::pass::Reader<'p>, &[u8]) -> Result<()>,
+    visit: &mut dyn FnMut(&mut super::pass::Reader<'p>, &[u8]) -> Result<()>,
 ) -> Result<()> {
     pass.begin_phase(phase, written);
     let pool = Pool::new(&pass.budget, RESULTS, pass.sizes.area_bytes, 1)?;
-    let mut space = producer.space();
+    let mut make = producer.maker();
     let mut waiting: BTreeMap<u64, Loaded> = BTreeMap::new();
     let mut next = 0;
     while let Some(loaded) = reader.next()? {
@@ -153,7 +153,7 @@ fn each_in_order<'p, P: Producer>(
             let mut visit = |items: &mut [u8]| visit(reader, items);
             let mut emit = Emit::streaming(&mut area, &mut visit);
             shield(|| {
-                producer.produce(&mut space, loaded.batch(), &mut emit)?;
+                make(loaded.batch(), &mut emit)?;
                 emit.finish()
             })?;
             reader.done(&loaded);

@@ -9,6 +9,7 @@
 //! thread, seven eighths of the job's in all; I/O is one read of the sources, with neighbours
 //! sharing border blocks.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,15 +52,18 @@ fn with_borders(bytes: u64) -> u64 {
 
 /// Calls the user's functions: a panic in them is their failure and not the engine's.
 pub(crate) fn shield<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let panic = match panic.downcast::<Error>() {
-            Ok(error) => return Err(*error),
-            Err(panic) => panic,
-        };
-        let cause = format!("it panicked: {}", panic_text(panic.as_ref()));
-        Err(Error::usage("run the given function", cause)
-            .hint("correct the function; nothing was left behind"))
-    })
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic)))
+}
+
+/// What a panic of the user's functions fails with: the error that it carries, if it does.
+fn panicked(panic: Box<dyn Any + Send>) -> Error {
+    let panic = match panic.downcast::<Error>() {
+        Ok(error) => return *error,
+        Err(panic) => panic,
+    };
+    let cause = format!("it panicked: {}", panic_text(panic.as_ref()));
+    Error::usage("run the given function", cause)
+        .hint("correct the function; nothing was left behind")
 }
 
 /// What a consumer wants beside the sources.
@@ -386,10 +390,7 @@ impl<'a> Pass<'a> {
         self.thread_group.run(|_| {
             let mut state = state()?;
             let mut reader = self.reader()?;
-            while let Some(loaded) = reader.next()? {
-                visit(&mut state, &mut reader, &loaded)?;
-                reader.done(&loaded);
-            }
+            reader.each(&mut |reader, loaded| visit(&mut state, reader, loaded))?;
             end(state, &mut reader)?;
             reader.drain()
         })
@@ -487,6 +488,15 @@ impl<'a> Reader<'a> {
             }
             self.wait()?;
         }
+    }
+
+    /// Calls `visit` with all pieces that are left.
+    fn each(&mut self, visit: &mut dyn FnMut(&mut Self, &Loaded) -> Result<()>) -> Result<()> {
+        while let Some(loaded) = self.next()? {
+            visit(self, &loaded)?;
+            self.done(&loaded);
+        }
+        Ok(())
     }
 
     /// A piece that has come, if one has.

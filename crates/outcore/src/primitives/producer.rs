@@ -99,11 +99,15 @@ impl<'a> Emit<'a> {
     }
 }
 
-/// Makes results of batches; see the module.
-pub trait Producer: Sync {
-    /// What a thread needs for it.
-    type Space;
+/// What one thread makes items with: writes those of a batch to an area, which begins at an address that items of
+/// every alignment can have. It fails with what the user's functions fail with, and handing on.
+pub type Maker<'p> = Box<dyn FnMut(Batch<'_>, &mut Emit<'_>) -> Result<Produced> + 'p>;
 
+/// Makes results of batches; see the module.
+///
+/// N.B. passes take it as `dyn`, so that they are compiled once: it is called once a piece, and its loop over items is
+/// its own.
+pub trait Producer: Sync {
     /// Its sources.
     fn leaves(&self) -> Vec<Leaf>;
 
@@ -116,25 +120,13 @@ pub trait Producer: Sync {
     /// Alignment that its items need while they are made.
     fn align_bytes(&self) -> usize;
 
-    /// Space for a thread.
-    fn space(&self) -> Self::Space;
+    /// What a thread makes items with, and all that it keeps for that.
+    fn maker(&self) -> Maker<'_>;
 
-    /// Bytes of that space.
+    /// Bytes of what a [`Maker`] keeps.
     fn space_bytes(&self) -> usize {
         0
     }
-
-    /// Writes the items of `batch` to `out`. An area begins at an address that items of every
-    /// alignment can have.
-    ///
-    /// # Errors
-    /// What the user's functions fail with, and handing on.
-    fn produce(
-        &self,
-        space: &mut Self::Space,
-        batch: Batch<'_>,
-        out: &mut Emit<'_>,
-    ) -> Result<Produced>;
 
     /// For the progress: what is being done while its items are written.
     fn phase(&self) -> &'static str {
@@ -148,34 +140,12 @@ pub trait Producer: Sync {
 /// A typed sequence whose items have bytes.
 pub(crate) struct Typed<'s, S>(pub(crate) &'s S);
 
-impl<S> Producer for Typed<'_, S>
+impl<S> Typed<'_, S>
 where
     S: Sequence,
     S::Item: Pod,
 {
-    type Space = ();
-
-    fn leaves(&self) -> Vec<Leaf> {
-        let mut leaves = Vec::new();
-        self.0.leaves(&mut leaves);
-        leaves
-    }
-
-    fn yields(&self) -> Yield {
-        S::YIELD
-    }
-
-    fn item_bytes(&self) -> usize {
-        size_of::<S::Item>()
-    }
-
-    fn align_bytes(&self) -> usize {
-        align_of::<S::Item>()
-    }
-
-    fn space(&self) -> Self::Space {}
-
-    fn produce(&self, _space: &mut (), batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
+    fn make(&self, batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
         let item_bytes = size_of::<S::Item>();
         if S::YIELD == Yield::Any {
             let mut items = self.0.iter(batch);
@@ -221,6 +191,34 @@ where
         }
         out.filled(filled * item_bytes);
         Ok(Produced::All)
+    }
+}
+
+impl<S> Producer for Typed<'_, S>
+where
+    S: Sequence,
+    S::Item: Pod,
+{
+    fn leaves(&self) -> Vec<Leaf> {
+        let mut leaves = Vec::new();
+        self.0.leaves(&mut leaves);
+        leaves
+    }
+
+    fn yields(&self) -> Yield {
+        S::YIELD
+    }
+
+    fn item_bytes(&self) -> usize {
+        size_of::<S::Item>()
+    }
+
+    fn align_bytes(&self) -> usize {
+        align_of::<S::Item>()
+    }
+
+    fn maker(&self) -> Maker<'_> {
+        Box::new(|batch, out| self.make(batch, out))
     }
 
     fn steps(&self) -> String {

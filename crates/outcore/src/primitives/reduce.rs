@@ -10,7 +10,6 @@
 //! Bounds: I/O is one read of the sources; memory beside the pass is a value a grain of the pieces
 //! in flight.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::batch::{Batch, Leaf, Sequence};
@@ -284,7 +283,8 @@ struct InOrder<R> {
 struct Folded<R> {
     next: u64,
     so_far: Option<R>,
-    waiting: BTreeMap<u64, Vec<R>>,
+    /// Pieces that came before their turn, by number: no more than are in flight.
+    waiting: Vec<(u64, Vec<R>)>,
 }
 
 impl<R> InOrder<R> {
@@ -292,7 +292,7 @@ impl<R> InOrder<R> {
         let folded = || Folded {
             next: 0,
             so_far: None,
-            waiting: BTreeMap::new(),
+            waiting: Vec::new(),
         };
         InOrder {
             segments: (0..segments).map(|_| Mutex::new(folded())).collect(),
@@ -302,12 +302,17 @@ impl<R> InOrder<R> {
     fn add(&self, piece: &Piece, grains: Vec<R>, combine: impl Fn(R, R) -> R) {
         let folded = &self.segments[piece.segment];
         let mut folded = folded.lock().unwrap_or_else(PoisonError::into_inner);
-        folded.waiting.insert(piece.number, grains);
+        folded.waiting.push((piece.number, grains));
         loop {
             let next = folded.next;
-            let Some(grains) = folded.waiting.remove(&next) else {
+            let found = folded
+                .waiting
+                .iter()
+                .position(|(number, _)| *number == next);
+            let Some(index) = found else {
                 return;
             };
+            let (_, grains) = folded.waiting.swap_remove(index);
             let so_far = folded.so_far.take();
             folded.so_far = so_far.into_iter().chain(grains).reduce(&combine);
             folded.next += 1;

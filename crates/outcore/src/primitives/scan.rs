@@ -117,7 +117,7 @@ where
 ///
 /// # Errors
 /// As [`scan`].
-pub(crate) fn plan_scan<P: Producer>(job: &Job, producer: &P, outs: usize) -> Result<PassPlan> {
+pub(crate) fn plan_scan(job: &Job, producer: &dyn Producer, outs: usize) -> Result<PassPlan> {
     let is_folded = outs > 1 && is_faster_read_twice(job, &producer.leaves())?;
     let fates = match is_folded {
         // All stretches but the last are folded before.

@@ -59,7 +59,7 @@ where
 
 /// Whether [`sort_made`] sorts what `producer` makes into a file; else it has to be written to one first: where
 /// the place of items decides between equal ones, and where a position may become any number of them.
-pub(crate) fn can_sort_made<P: Producer>(producer: &P, options: SortOptions) -> bool {
+pub(crate) fn can_sort_made(producer: &dyn Producer, options: SortOptions) -> bool {
     can_sort(producer.yields(), options, false)
 }
 
@@ -76,9 +76,9 @@ pub(crate) fn can_sort(yields: Yield, options: SortOptions, is_piped: bool) -> b
 /// # Panics
 /// For options that need a file first ([`SortOptions::stable`], [`SortOptions::delete_input`]), and for a producer that makes any number of
 /// items of a position, unless the output is a pipe.
-pub fn sort_made<P: Producer>(
+pub fn sort_made(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     output: &Output,
     format: &RecordFormat,
     options: SortOptions,
@@ -91,20 +91,20 @@ pub fn sort_made<P: Producer>(
 }
 
 /// Bytes of all that `producer` makes, at most. Opens its sources and reads nothing.
-pub(crate) fn most_bytes_of<P: Producer>(job: &Job, producer: &P) -> Result<u64> {
+pub(crate) fn most_bytes_of(job: &Job, producer: &dyn Producer) -> Result<u64> {
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let sources = Sources::open(&volume, &producer.leaves(), Lanes::Drives)?;
     Ok(sources.count * producer.item_bytes() as u64)
 }
 
 /// Items that a producer makes.
-struct Made<'p, P> {
-    producer: &'p P,
+struct Made<'p> {
+    producer: &'p dyn Producer,
     /// Some of them, and the memory that one thread needs to make all, at least.
     sample: OnceLock<(Vec<u8>, u64)>,
 }
 
-impl<P: Producer> Made<'_, P> {
+impl Made<'_> {
     /// What a pass needs for them.
     fn demand(&self) -> Demand {
         Demand {
@@ -128,11 +128,11 @@ impl<P: Producer> Made<'_, P> {
         let positions = AtomicU64::new(0);
         let state = || {
             let area = Pool::new(&pass.budget, RESULTS, pass.sizes.area_bytes, 1)?;
-            Ok((begin()?, producer.space(), area))
+            Ok((begin()?, producer.maker(), area))
         };
         pass.each_piece(
             state,
-            |(state, space, pool), reader, loaded| {
+            |(state, make, pool), reader, loaded| {
                 let mut area = reader.area(pool)?;
                 let mut position = loaded.piece.first;
                 positions.fetch_add(loaded.piece.count as u64, Ordering::Relaxed);
@@ -142,7 +142,7 @@ impl<P: Producer> Made<'_, P> {
                     Ok(())
                 };
                 let mut emit = Emit::streaming(&mut area, &mut take);
-                shield(|| producer.produce(space, loaded.batch(), &mut emit))?;
+                shield(|| make(loaded.batch(), &mut emit))?;
                 emit.finish()
             },
             |(state, ..), _| end(state),
@@ -151,7 +151,7 @@ impl<P: Producer> Made<'_, P> {
     }
 }
 
-impl<P: Producer> Source for Made<'_, P> {
+impl Source for Made<'_> {
     fn amount(&self, job: &Job, ends: &Ends<'_>) -> Result<Amount> {
         let item_bytes = self.producer.item_bytes() as u64;
         let leaves = self.producer.leaves();

@@ -17,7 +17,7 @@ use bytemuck::Pod;
 pub use super::batch::BatchStep;
 use super::batch::{Batch, LEAVES_MAX, Leaf, Sequence, Yield};
 use super::expand::{Numbered, expand};
-use super::producer::{Emit, Produced, Producer};
+use super::producer::{Emit, Maker, Produced, Producer};
 use crate::ends::Input;
 use crate::key::expr::{BATCH_ROWS, Expr, Program, Rows, Schema, Space};
 use crate::key::record::{Endian, KeyKind, Number, NumberType, RecordFormat};
@@ -545,36 +545,10 @@ fn interleave(inputs: &[&[u8]], count: usize, into: &mut Vec<u8>) {
     }
 }
 
-impl Producer for Table {
-    type Space = (TableSpace, Vec<u8>);
-
-    fn leaves(&self) -> Vec<Leaf> {
-        self.leaves.clone()
-    }
-
-    fn yields(&self) -> Yield {
-        self.yields
-    }
-
-    fn item_bytes(&self) -> usize {
-        self.format.record_bytes()
-    }
-
-    fn align_bytes(&self) -> usize {
-        1
-    }
-
-    fn space(&self) -> Self::Space {
-        (self.make_space(), Vec::new())
-    }
-
-    fn space_bytes(&self) -> usize {
-        self.space_estimate_bytes()
-    }
-
-    fn produce(
+impl Table {
+    fn make(
         &self,
-        space: &mut Self::Space,
+        space: &mut (TableSpace, Vec<u8>),
         batch: Batch<'_>,
         out: &mut Emit<'_>,
     ) -> Result<Produced> {
@@ -609,6 +583,33 @@ impl Producer for Table {
             Ok(())
         })?;
         Ok(produced)
+    }
+}
+
+impl Producer for Table {
+    fn leaves(&self) -> Vec<Leaf> {
+        self.leaves.clone()
+    }
+
+    fn yields(&self) -> Yield {
+        self.yields
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.format.record_bytes()
+    }
+
+    fn align_bytes(&self) -> usize {
+        1
+    }
+
+    fn maker(&self) -> Maker<'_> {
+        let mut space = (self.make_space(), Vec::new());
+        Box::new(move |batch, out| self.make(&mut space, batch, out))
+    }
+
+    fn space_bytes(&self) -> usize {
+        self.space_estimate_bytes()
     }
 
     fn steps(&self) -> String {

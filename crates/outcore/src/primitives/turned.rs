@@ -60,9 +60,9 @@ where
 ///
 /// # Errors
 /// As [`reverse`].
-pub(crate) fn reverse_items<P: Producer>(
+pub(crate) fn reverse_items(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     (output, replace): (&Output, bool),
 ) -> Result<Summary> {
     let is_pipe = matches!(output, Output::Pipe(_));
@@ -243,7 +243,7 @@ pub fn merge(
 ///
 /// # Errors
 /// As [`merge`].
-pub(crate) fn plan_merge<P: Producer>(job: &Job, producer: &P) -> Result<PassPlan> {
+pub(crate) fn plan_merge(job: &Job, producer: &dyn Producer) -> Result<PassPlan> {
     plan_of(
         &one_thread(job),
         producer,

@@ -54,9 +54,9 @@ where
 ///
 /// # Errors
 /// As [`write`].
-pub fn produce<P: Producer>(
+pub fn produce(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     output: &Output,
     replace: bool,
 ) -> Result<Summary> {
@@ -87,9 +87,9 @@ pub enum Fate {
 ///
 /// # Errors
 /// As [`write`].
-pub fn plan_of<P: Producer>(
+pub fn plan_of(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     consumer: &str,
     fates: &[Fate],
 ) -> Result<PassPlan> {
@@ -128,7 +128,7 @@ pub fn plan_of<P: Producer>(
 }
 
 /// What items that `producer` makes of `count` positions have together, as far as that is known before.
-pub(crate) fn written_by<P: Producer>(producer: &P, count: u64) -> Forecast {
+pub(crate) fn written_by(producer: &dyn Producer, count: u64) -> Forecast {
     let bytes = count * producer.item_bytes() as u64;
     match producer.yields() {
         Yield::One => Forecast::About(bytes),
@@ -138,8 +138,8 @@ pub(crate) fn written_by<P: Producer>(producer: &P, count: u64) -> Forecast {
 }
 
 /// Memory for the results of `producer` beside the reads.
-pub(crate) fn demand_of<P: Producer>(
-    producer: &P,
+pub(crate) fn demand_of(
+    producer: &dyn Producer,
     outs: usize,
     job: &Job,
     is_arranged: bool,
@@ -174,9 +174,9 @@ pub(crate) enum Direction {
 
 /// Writes items at their final place, by any thread; only of producers with one at each position, and to
 /// files.
-pub(crate) fn write_placed<P: Producer>(
+pub(crate) fn write_placed(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     (output, replace): (&Output, bool),
     direction: Direction,
 ) -> Result<Summary> {
@@ -222,9 +222,9 @@ pub fn write_together(job: &Job, files: &[(&Path, &[u8])], replace: bool) -> Res
 ///
 /// # Panics
 /// Where the output is not a file, or the producer has not one item at each position.
-pub fn produce_beside<P: Producer>(
+pub fn produce_beside(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     output: &Output,
     (beside, replace): (&[(&Path, &[u8])], bool),
 ) -> Result<Summary> {
@@ -264,7 +264,7 @@ pub fn produce_beside<P: Producer>(
 }
 
 /// A pass whose items are written at their final place.
-fn open_placed<'j, P: Producer>(job: &'j Job, producer: &P, output: &Output) -> Result<Pass<'j>> {
+fn open_placed<'j>(job: &'j Job, producer: &dyn Producer, output: &Output) -> Result<Pass<'j>> {
     let demand = Demand {
         out_bytes: producer.item_bytes(),
         areas: AREAS,
@@ -281,9 +281,9 @@ fn open_placed<'j, P: Producer>(job: &'j Job, producer: &P, output: &Output) -> 
 }
 
 /// Writes what `producer` makes in `pass`, and then `rest`, to files that are staged, and publishes them.
-fn write_staged<P: Producer>(
+fn write_staged(
     pass: Pass<'_>,
-    producer: &P,
+    producer: &dyn Producer,
     (staged, rest): (StagedOutput, &[&[u8]]),
     (output, direction): (&Output, Direction),
 ) -> Result<Summary> {
@@ -296,11 +296,11 @@ fn write_staged<P: Producer>(
     let state = || {
         let (bytes, areas) = (pass.sizes.area_bytes, pass.sizes.areas);
         let pool = Pool::new(&pass.budget, RESULTS, bytes, areas)?;
-        Ok((pool, producer.space()))
+        Ok((pool, producer.maker()))
     };
     pass.each_piece(
         state,
-        |(pool, space), reader, loaded| {
+        |(pool, make), reader, loaded| {
             let mut area = reader.area(pool)?;
             let len = loaded.piece.count * item_bytes;
             let at_bytes = match direction {
@@ -316,7 +316,7 @@ fn write_staged<P: Producer>(
                 false => 0,
             };
             let mut emit = Emit::bounded(&mut area[start..]);
-            shield(|| producer.produce(space, loaded.batch(), &mut emit))?;
+            shield(|| make(loaded.batch(), &mut emit))?;
             if direction == Direction::Backward {
                 turn_round(&mut area[start..start + len], item_bytes);
             }
@@ -369,9 +369,9 @@ pub(crate) fn write_header(
     }
 }
 
-fn write_appended<P: Producer>(
+fn write_appended(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     output: &Output,
     replace: bool,
 ) -> Result<Summary> {
@@ -392,9 +392,9 @@ pub(crate) fn outs_of(output: &Output) -> usize {
 
 /// Appends what `producer` makes, and `in_sequence` makes of that in order, to `output`; each of
 /// its files takes one of the stretches of `lanes`.
-pub(crate) fn append_in_lanes<P: Producer>(
+pub(crate) fn append_in_lanes(
     job: &Job,
-    producer: &P,
+    producer: &dyn Producer,
     (output, replace): (&Output, bool),
     lanes: Lanes,
     in_sequence: Option<&InSequence<'_>>,

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::batch::{Batch, Leaf, Yield, read};
 use super::super::gather::{collect, gather, gather_each};
-use super::super::producer::{Emit, Produced, Producer};
+use super::super::producer::{Emit, Maker, Produced, Producer};
 use super::super::summary::Summary;
 use super::super::write::produce;
 use super::{LOOKUP, Sorted, Stretch, Wanted, first_false};
@@ -197,33 +197,8 @@ struct Firsts<'s> {
     borders: Borders,
 }
 
-impl Producer for Firsts<'_> {
-    type Space = ();
-
-    fn leaves(&self) -> Vec<Leaf> {
-        vec![Leaf {
-            inputs: self.inputs.clone(),
-            element_bytes: self.block_bytes,
-            align_bytes: 1,
-            count: 0,
-        }]
-    }
-
-    fn yields(&self) -> Yield {
-        Yield::One
-    }
-
-    fn item_bytes(&self) -> usize {
-        self.element_bytes
-    }
-
-    fn align_bytes(&self) -> usize {
-        1
-    }
-
-    fn space(&self) {}
-
-    fn produce(&self, _space: &mut (), batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
+impl Firsts<'_> {
+    fn make(&self, batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
         let len_bytes = batch.count * self.element_bytes;
         if !out.reserve(len_bytes)? {
             return Ok(Produced::Overflow);
@@ -259,6 +234,33 @@ impl Producer for Firsts<'_> {
         self.sum.fetch_add(sum, Relaxed);
         out.filled(len_bytes);
         Ok(Produced::All)
+    }
+}
+
+impl Producer for Firsts<'_> {
+    fn leaves(&self) -> Vec<Leaf> {
+        vec![Leaf {
+            inputs: self.inputs.clone(),
+            element_bytes: self.block_bytes,
+            align_bytes: 1,
+            count: 0,
+        }]
+    }
+
+    fn yields(&self) -> Yield {
+        Yield::One
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.element_bytes
+    }
+
+    fn align_bytes(&self) -> usize {
+        1
+    }
+
+    fn maker(&self) -> Maker<'_> {
+        Box::new(|batch, out| self.make(batch, out))
     }
 
     fn steps(&self) -> String {

@@ -24,7 +24,7 @@ use super::kit::{bytes_of, file, numbers, options};
 const COUNT: usize = 40_000;
 
 /// Walks `fault` through `work`, which names the files that it writes.
-fn walk(fault: &str, outputs: &[&str], work: impl Fn(&Job, &[Input]) -> Result<Vec<u64>>) {
+fn walk(fault: &str, outputs: &[&str], work: &dyn Fn(&Job, &[Input]) -> Result<Vec<u64>>) {
     let items = numbers(COUNT, 5);
     let inputs = ["/d0/in", "/d1/in"].map(Input::raw);
     let try_with = |plan: FaultPlan| {
@@ -68,7 +68,7 @@ fn one() -> Output {
 
 #[test]
 fn a_reduce_fails_by_name() {
-    walk("eio", &[], |job, inputs| {
+    walk("eio", &[], &|job, inputs| {
         reduce(job, &read::<u64>(inputs), 0, u64::wrapping_add).map(|sum| vec![sum])
     });
 }
@@ -77,7 +77,7 @@ fn a_reduce_fails_by_name() {
 fn a_scan_into_one_file_or_several_fails_by_name_and_leaves_nothing() {
     let (kind, all) = (Inclusion::Inclusive, read::<u64>);
     for fault in ["eio", "enospc"] {
-        walk(fault, &["/d0/out"], |job, inputs| {
+        walk(fault, &["/d0/out"], &|job, inputs| {
             let output = one();
             scan(
                 job,
@@ -106,13 +106,13 @@ fn a_scan_into_one_file_or_several_fails_by_name_and_leaves_nothing() {
         )?;
         Ok(Vec::new())
     };
-    walk("eio", &paths, in_parts);
+    walk("eio", &paths, &in_parts);
 }
 
 #[test]
 fn a_partition_fails_by_name_and_leaves_none_of_its_files() {
     let paths = ["/d0/odd", "/d1/even"];
-    walk("eio", &paths, |job, inputs| {
+    walk("eio", &paths, &|job, inputs| {
         let files = BucketFiles {
             paths: paths.map(PathBuf::from).to_vec(),
             manifest: "/d0/both.outcore.json".into(),
@@ -126,15 +126,15 @@ fn a_partition_fails_by_name_and_leaves_none_of_its_files() {
 
 #[test]
 fn a_histogram_a_gather_and_the_largest_items_fail_by_name() {
-    walk("eio", &[], |job, inputs| {
+    walk("eio", &[], &|job, inputs| {
         let counts = histogram(job, &read::<u64>(inputs), 4, |x| Some((x % 4) as usize))?;
         Ok(counts.0)
     });
-    walk("eio", &[], |job, inputs| {
+    walk("eio", &[], &|job, inputs| {
         top_k(job, &read::<u64>(inputs), 100, u64::cmp).map(|(best, _)| best)
     });
     let positions: Vec<u64> = (0..100).map(|i| i * 7919 % COUNT as u64).collect();
-    walk("eio", &[], |job, inputs| {
+    walk("eio", &[], &|job, inputs| {
         let (bytes, _) = gather(job, inputs, 8, &positions)?;
         Ok(bytemuck::pod_collect_to_vec(&bytes))
     });
@@ -144,7 +144,7 @@ fn a_histogram_a_gather_and_the_largest_items_fail_by_name() {
 fn distinct_items_by_hash_and_by_sort_fail_by_name_and_leave_nothing() {
     let u64s = RecordFormat::parse_type("u64").unwrap();
     for (modulus, by) in [(100, GroupedBy::Hash), (u64::MAX, GroupedBy::Sort)] {
-        walk("eio", &["/d0/out"], |job, inputs| {
+        walk("eio", &["/d0/out"], &|job, inputs| {
             let table = Table::read(inputs, &u64s, Schema::of_format(&u64s));
             let table = table.map(&format!("x % {modulus}")).unwrap();
             let output = one();
@@ -157,7 +157,7 @@ fn distinct_items_by_hash_and_by_sort_fail_by_name_and_leave_nothing() {
 
 #[test]
 fn sequences_side_by_side_fail_by_name_and_leave_nothing() {
-    walk("eio", &["/d0/out"], |job, inputs| {
+    walk("eio", &["/d0/out"], &|job, inputs| {
         let turned: Vec<Input> = inputs.iter().rev().cloned().collect();
         let both = read::<u64>(inputs).zip(read::<u64>(&turned));
         let both = both.map(|(x, y)| x ^ (y >> 1));

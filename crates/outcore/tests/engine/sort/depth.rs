@@ -140,7 +140,7 @@ impl Depths {
 fn medians_of(
     data: &[&[u8]],
     memory_kib: u64,
-    work: impl FnOnce(&Job, &[Input]),
+    work: &mut dyn FnMut(&Job, &[Input]),
 ) -> Vec<(Reading, InFlight)> {
     let ram = RamDevice::new(RamOptions {
         short_one_in: 0,
@@ -274,7 +274,7 @@ fn a_sort_of_numbers_or_records_keeps_reads_in_flight_in_every_phase() {
         let medians = medians_of(
             &quarters(&data, format.record_bytes()),
             memory_kib,
-            |job, inputs| {
+            &mut |job, inputs| {
                 let summary = sort(job, inputs, to_file(), &format, SortOptions::default());
                 levels = summary.unwrap().plan.map_or(0, |plan| plan.distributions);
             },
@@ -291,7 +291,7 @@ fn a_sort_of_lines_keeps_reads_in_flight_in_every_phase() {
     for order in orders {
         for memory_kib in [32 << 10, 6 << 10] {
             let mut levels = 0;
-            let medians = medians_of(&quarters(&text, 100), memory_kib, |job, inputs| {
+            let medians = medians_of(&quarters(&text, 100), memory_kib, &mut |job, inputs| {
                 let options = LineSortOptions::default();
                 let summary = sort_lines(job, inputs, to_file(), order, options).unwrap();
                 levels = summary.plan.map_or(0, |plan| plan.distributions);
@@ -319,7 +319,7 @@ fn very_little_memory_shortens_reads_of_the_input_and_not_their_number() {
         .collect();
     let format = RecordFormat::parse_type("u64").unwrap();
     let mut reads_in_flight = 0;
-    let mut medians = medians_of(&quarters(&data, 8), 7 << 10, |job, inputs| {
+    let mut medians = medians_of(&quarters(&data, 8), 7 << 10, &mut |job, inputs| {
         let summary = sort(job, inputs, to_file(), &format, SortOptions::default());
         reads_in_flight = summary.unwrap().plan.unwrap().reads_in_flight;
     });
@@ -346,16 +346,20 @@ fn a_shuffle_keeps_reads_in_flight_in_every_phase() {
         (terminated, &text, 100, 32 << 10),
     ] {
         let mut distributions = 0;
-        let medians = medians_of(&quarters(data, unit_bytes), memory_kib, |job, inputs| {
-            let options = ShuffleOptions {
-                unit,
-                seed: 3,
-                epoch: 0,
-                replace: false,
-            };
-            let summary = shuffle(job, inputs, to_file(), options).unwrap();
-            distributions = summary.plan.distributions;
-        });
+        let medians = medians_of(
+            &quarters(data, unit_bytes),
+            memory_kib,
+            &mut |job, inputs| {
+                let options = ShuffleOptions {
+                    unit,
+                    seed: 3,
+                    epoch: 0,
+                    replace: false,
+                };
+                let summary = shuffle(job, inputs, to_file(), options).unwrap();
+                distributions = summary.plan.distributions;
+            },
+        );
         let what =
             format!("shuffle of {unit:?} in {memory_kib} KiB, {distributions} distributions");
         // N.B. a chunk of the input that a lane reads is one block long here, so that its reads are as many
@@ -372,15 +376,15 @@ fn passes_of_datasets_and_views_keep_reads_in_flight() {
     let format = RecordFormat::parse_type("u64").unwrap();
     let data = quarters(&numbers, 8);
     let memory_kib = 32 << 10;
-    let medians = medians_of(&data, memory_kib, |job, inputs| {
+    let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
         sum(job, &read::<u64>(inputs)).unwrap();
     });
     check("sum", &medians, &[]);
-    let medians = medians_of(&data, memory_kib, |job, inputs| {
+    let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
         write(job, &read::<u64>(inputs), &to_file(), false).unwrap();
     });
     check("write", &medians, &[]);
-    let medians = medians_of(&data, memory_kib, |job, inputs| {
+    let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
         scan(
             job,
             &read::<u64>(inputs),
@@ -392,11 +396,11 @@ fn passes_of_datasets_and_views_keep_reads_in_flight() {
         .unwrap();
     });
     check("scan", &medians, &[]);
-    let medians = medians_of(&data, memory_kib, |job, inputs| {
+    let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
         unique(job, &read::<u64>(inputs), &format, (&to_file(), false)).unwrap();
     });
     check("unique", &medians, &[]);
-    let medians = medians_of(&data, memory_kib, |job, inputs| {
+    let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
         let options = BuildOptions::default();
         build(job, inputs, Path::new("/d0/view"), &format, options).unwrap();
     });
@@ -411,17 +415,17 @@ fn further_passes_keep_reads_in_flight() {
     let format = RecordFormat::parse_type("u64").unwrap();
     let data = quarters(&numbers, 8);
     let memory_kib = 32 << 10;
-    let medians = medians_of(&data, memory_kib, |job, inputs| {
+    let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
         let pairs = windows::<u64, 2>(job, inputs).unwrap();
         let sums = pairs.map(|pair: [u64; 2]| pair[0].wrapping_add(pair[1]));
         write(job, &sums, &to_file(), false).unwrap();
     });
     check("windows", &medians, &[("write", false)]);
-    let medians = medians_of(&data, memory_kib, |job, inputs| {
+    let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
         reverse(job, &read::<u64>(inputs), (&to_file(), false)).unwrap();
     });
     check("reverse", &medians, &[]);
-    let medians = medians_of(&data, memory_kib, |job, inputs| {
+    let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
         let files = BucketFiles {
             paths: (0..8)
                 .map(|n| format!("/d{}/part-{n}", n % 4).into())
@@ -433,18 +437,18 @@ fn further_passes_keep_reads_in_flight() {
         distribute(job, &read::<u64>(inputs), |x| (x % 8) as usize, &files).unwrap();
     });
     check("distribute", &medians, &[]);
-    let medians = medians_of(&data, memory_kib, |job, inputs| {
+    let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
         count_by(job, &read::<u64>(inputs), &format, (&to_file(), false)).unwrap();
     });
     check("count-by", &medians, &[]);
-    let medians = medians_of(&data, memory_kib, |job, inputs| {
+    let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
         // A sort of what the pass makes, with no file between.
         let odd = read::<u64>(inputs).map(|x| x | 1);
         reduce_by_key(job, &odd, &format, |a, _| a, (&to_file(), false)).unwrap();
     });
     check("sort of items", &medians, &[]);
     let sorted = sorted_numbers();
-    let medians = medians_of(&quarters(&sorted, 8), memory_kib, |job, inputs| {
+    let medians = medians_of(&quarters(&sorted, 8), memory_kib, &mut |job, inputs| {
         let keys: Vec<u8> = (0..4096)
             .flat_map(|n| (random(2, n) % (8 << 20)).to_le_bytes())
             .collect();
@@ -462,7 +466,7 @@ fn sorted_numbers() -> Vec<u8> {
 fn checks_of_order_keep_reads_in_flight() {
     let numbers = sorted_numbers();
     let format = RecordFormat::parse_type("u64").unwrap();
-    let medians = medians_of(&quarters(&numbers, 8), 32 << 10, |job, inputs| {
+    let medians = medians_of(&quarters(&numbers, 8), 32 << 10, &mut |job, inputs| {
         verify(job, inputs, &format, CheckOptions::default()).unwrap();
     });
     check("verify", &medians, &[("verify", false)]);
@@ -470,7 +474,7 @@ fn checks_of_order_keep_reads_in_flight() {
     let mut rows: Vec<&[u8]> = text.chunks(100).collect();
     rows.sort_unstable();
     let sorted = rows.concat();
-    let medians = medians_of(&quarters(&sorted, 100), 32 << 10, |job, inputs| {
+    let medians = medians_of(&quarters(&sorted, 100), 32 << 10, &mut |job, inputs| {
         let options = LineSortOptions::default();
         let disorder = check_lines(job, inputs, &ByteOrder, options).unwrap();
         assert_eq!(disorder, None);
@@ -491,14 +495,14 @@ fn merges_keep_reads_in_flight() {
         })
         .collect();
     let sorted: Vec<&[u8]> = sorted.iter().map(Vec::as_slice).collect();
-    let medians = medians_of(&sorted, 32 << 10, |job, inputs| {
+    let medians = medians_of(&sorted, 32 << 10, &mut |job, inputs| {
         let options = LineSortOptions::default();
         merge_lines(job, inputs, to_file(), &ByteOrder, options).unwrap();
     });
     check("merge of lines", &medians, &[("merge", false)]);
     let numbers = sorted_numbers();
     let format = RecordFormat::parse_type("u64").unwrap();
-    let medians = medians_of(&quarters(&numbers, 8), 32 << 10, |job, inputs| {
+    let medians = medians_of(&quarters(&numbers, 8), 32 << 10, &mut |job, inputs| {
         let options = SortOptions::default();
         merge(job, inputs, &format, options, &to_file()).unwrap();
     });
@@ -512,7 +516,7 @@ fn reads_of_a_view_keep_reads_in_flight() {
         .collect();
     let format = RecordFormat::parse_type("u64").unwrap();
     let path = Path::new("/d0/view");
-    let medians = medians_of(&quarters(&numbers, 8), 8 << 10, |job, inputs| {
+    let medians = medians_of(&quarters(&numbers, 8), 8 << 10, &mut |job, inputs| {
         let options = BuildOptions {
             run_bytes: Some(2 << 20),
             ..BuildOptions::default()
@@ -534,21 +538,21 @@ fn random_reads_and_whole_files_keep_reads_in_flight() {
     let numbers = sorted_numbers();
     let data = quarters(&numbers, 8);
     let memory_kib = 32 << 10;
-    let medians = medians_of(&data, memory_kib, |job, inputs| {
+    let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
         let positions: Vec<u64> = (0..4096).map(|n| random(1, n) % (8 << 20)).collect();
         gather(job, inputs, 8, &positions).unwrap();
     });
     check("gather", &medians, &[("gather", false)]);
-    let medians = medians_of(&data, memory_kib, |job, inputs| {
+    let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
         let order = Shuffled::open(job, inputs, 8, 5, 0).unwrap();
         order.read(1000, &mut vec![0; 8 * 4096]).unwrap();
     });
     check("random order", &medians, &[]);
-    let medians = medians_of(&data, 64 << 10, |job, inputs| {
+    let medians = medians_of(&data, 64 << 10, &mut |job, inputs| {
         map_files(job, inputs, |file| Ok(file.bytes.len())).unwrap();
     });
     check("map files", &medians, &[("map files", false)]);
-    let medians = medians_of(&data, memory_kib, |job, inputs| {
+    let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
         top_k(job, &read::<u64>(inputs), 10, u64::cmp).unwrap();
     });
     check("top", &medians, &[("top", false)]);
