@@ -36,13 +36,16 @@ def lines_of(case: dict[str, Any]) -> list[bytes]:
 def put(case: dict[str, Any], name: str, further: int = 0) -> list[str]:
     """Writes the files of the input over the drives; their names."""
     names, start, files = [], 0, case["files"]
+    is_in_order = case["do"] in ("merge", "segmented_reduce")
     for number in range(files):
         end = case["count"] * (number + 1) ** 2 // files**2
         if case["type"] == "lines":
-            data = b"".join(line + b"\n" for line in lines_of(case)[start:end])
+            lines = lines_of(case)[start:end]
+            data = b"".join(line + b"\n" for line in (sorted(lines) if is_in_order else lines))
             data = data if case["ends"] else data[:-1]
         else:
-            data = items_of(case, further)[start:end].tobytes()
+            items = items_of(case, further)[start:end]
+            data = (np.sort(items) if is_in_order else items).tobytes()
         names.append(f"d{number % case['drives']}/{name}-{number}")
         Path(names[-1]).write_bytes(data)
         start = end
@@ -60,7 +63,7 @@ def digest(data: bytes) -> str:
 def written(dataset: outcore.Dataset | outcore.Lines, case: dict[str, Any]) -> bytes:
     """What a dataset writes: one file, or a shard on each drive. Iteration must give the same."""
     drives = [f"d{drive}" for drive in range(case["drives"])]
-    if case["drives"] > 1 and case["type"] != "lines":
+    if case["drives"] > 1 and case["type"] != "lines" and case["do"] != "merge":
         dataset.write("out-{drive}")
         return b"".join(Path(drive, f"out-{drive}").read_bytes() for drive in drives)
     dataset.write("out")
@@ -82,6 +85,7 @@ def run(case: dict[str, Any]) -> Any:
         lines = outcore.open(put(case, "in"), lines=True, **resources)
         steps = {
             "sort": lambda: lines.sort(descending=case["descending"], unique=case["unique"]),
+            "merge": lines.merge,
             "unique": lines.unique,
             "count": lambda: lines.unique(counts=True),
             "shuffle": lambda: lines.shuffle(case["shuffle_seed"], epoch=case["epoch"]),
@@ -98,6 +102,9 @@ def run(case: dict[str, Any]) -> Any:
         "shuffle": lambda: keys.shuffle(case["shuffle_seed"], epoch=case["epoch"]),
         "unique": keys.unique,
         "count": keys.count_by,
+        "reduce_by_key": keys.count_by,
+        "segmented_reduce": keys.count_by,
+        "merge": keys.merge,
         "zip": lambda: keys.zip(outcore.open(put(case, "other", 1), dtype=case["type"])),
         "reverse": keys.reverse,
         "enumerate": keys.enumerate,
@@ -174,7 +181,11 @@ def expected(case: dict[str, Any]) -> Any:
             [items, items * kind(case["a"]) + kind(case["b"])], axis=1
         ).tobytes(),
         "unique": lambda: values.tobytes(),
-        "count": lambda: np.stack([values, counts.astype("<u8")], axis=1).tobytes(),
+        "merge": lambda: np.sort(items).tobytes(),
+        **dict.fromkeys(
+            ("count", "reduce_by_key", "segmented_reduce"),
+            lambda: np.stack([values, counts.astype("<u8")], axis=1).tobytes(),
+        ),
     }
     return found[case["do"]]()
 

@@ -83,7 +83,7 @@ impl From<&Path> for Output {
 pub enum Forecast {
     /// This number, but for blocks on borders and what a sample cannot tell.
     About(u64),
-    /// At most this number: the data decide.
+    /// At most this number, of which phases make whole blocks: the data decide.
     AtMost(u64),
     /// It depends on what nobody knows before.
     Unknown,
@@ -104,6 +104,14 @@ impl Forecast {
     /// Whether less may be moved.
     pub fn is_bound(self) -> bool {
         matches!(self, Forecast::AtMost(_))
+    }
+
+    /// A bound in whole blocks, since drives move no parts of them; anything else as it is.
+    fn in_blocks(self) -> Forecast {
+        match self {
+            Forecast::AtMost(bytes) => Forecast::AtMost(bytes.next_multiple_of(BLOCK_BYTES as u64)),
+            forecast => forecast,
+        }
     }
 
     /// Both together.
@@ -157,8 +165,8 @@ impl PhasePlan {
         let moved = read_bytes.bytes().zip(written_bytes.bytes());
         PhasePlan {
             name,
-            read_bytes,
-            written_bytes,
+            read_bytes: read_bytes.in_blocks(),
+            written_bytes: written_bytes.in_blocks(),
             seconds: moved.map(|(read_bytes, written_bytes)| {
                 let moved_bytes = (read_bytes as f64, written_bytes as f64);
                 rates.seconds(moved_bytes, requests, drive_count)

@@ -108,8 +108,9 @@ fn words_of(case: &Case) -> Vec<String> {
             let parts = number("parts");
             words(&["partition", &format!("x % {parts}"), "--parts", &parts])
         }
+        "merge" if case.is_lines() => words(&["sort", "-m"]),
         "count" if case.is_lines() => words(&["unique", "--count"]),
-        "count" => words(&["count-by", "x"]),
+        "count" | "reduce_by_key" | "segmented_reduce" => words(&["count-by", "x"]),
         name => words(&[name]),
     }
 }

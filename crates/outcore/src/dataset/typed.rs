@@ -2,7 +2,7 @@
 //!
 //! Contract: a [`TypedDataset`] is lazy as a [`Dataset`](super::Dataset) is. `map`, `filter` and their
 //! like fuse into one loop over a batch ([`crate::primitives`]), without a call through a pointer
-//! for an item. `sort`, `shuffle`, `scan` and `reverse` need all items: they write to private scratch,
+//! for an item. `sort`, `merge`, `shuffle`, `scan` and `reverse` need all items: they write to private scratch,
 //! or, where they come last, straight to the output. A consumer takes the dataset; clone it to ask twice.
 //!
 //! Functions may be called twice for an item (a `flat_map` whose results overflow their buffer), from
@@ -21,7 +21,7 @@ use super::stages::{
     Behind, Enumerated, Filtered, FlatMapped, Mapped, Passes, Sortable, Stages, Windowed, Zipped,
 };
 use super::stream::stream;
-use super::whole::{AtRandom, Backward, InOrder, Prefixes};
+use super::whole::{AtRandom, Backward, InOrder, Merged, Prefixes};
 use crate::ends::Output;
 use crate::key::RecordFormat;
 use crate::primitives::Summary;
@@ -308,6 +308,27 @@ where
         options: SortOptions,
     ) -> TypedDataset<Behind<P, InOrder>> {
         let whole = InOrder::by(format.clone(), options);
+        self.with(|inner| Behind { inner, whole })
+    }
+
+    /// The items of files that are each in order already, in one order: one read and one write, where a sort takes two of
+    /// each. It stands before all other steps but those that need all items. The result goes to one file, and is in no
+    /// order if a file is not.
+    pub fn merge(self) -> TypedDataset<Behind<P, Merged>>
+    where
+        P::Item: Sortable,
+    {
+        let whole = Merged(InOrder::of::<P::Item>(SortOptions::default()));
+        self.with(|inner| Behind { inner, whole })
+    }
+
+    /// The same in the order of the keys of `format`, whose records are as long as the items, or with the largest first.
+    pub fn merge_by(
+        self,
+        format: &RecordFormat,
+        options: SortOptions,
+    ) -> TypedDataset<Behind<P, Merged>> {
+        let whole = Merged(InOrder::by(format.clone(), options));
         self.with(|inner| Behind { inner, whole })
     }
 

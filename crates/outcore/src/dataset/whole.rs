@@ -1,4 +1,4 @@
-//! Steps of a typed dataset that need all items: sort, shuffle, scan, reverse.
+//! Steps of a typed dataset that need all items: sort, merge, shuffle, scan, reverse.
 //!
 //! Contract: each is one job of the engine's over the files of the items; what is in files already is
 //! read where it is.
@@ -56,12 +56,7 @@ impl<T: Pod + Send> Whole<T> for InOrder {
         output: Output,
         replace: bool,
     ) -> Result<Summary> {
-        let format = self.format?;
-        if format.record_bytes() != size_of::<T>() {
-            let (here, there) = (size_of::<T>(), format.record_bytes());
-            let cause = format!("items of {here} bytes, and a key in {there}");
-            return Err(Error::usage("sort", cause).hint("give the format of the items"));
-        }
+        let format = of_items::<T>(self.format?, "sort")?;
         let options = SortOptions {
             replace,
             ..self.options
@@ -76,6 +71,52 @@ impl<T: Pod + Send> Whole<T> for InOrder {
         let files = of.files(passes)?;
         sort(&passes.job(), &files, output, &format, options).map(Summary::from)
     }
+}
+
+/// The items of files that are each in order, in one order.
+#[derive(Debug, Clone)]
+pub struct Merged(pub(super) InOrder);
+
+impl<T: Pod + Send> Whole<T> for Merged {
+    type Made = T;
+    const TEXT: &'static str = "merge";
+
+    fn can_be_sharded(&self) -> bool {
+        false
+    }
+
+    fn run<P: Stages<Item = T>>(
+        self,
+        of: P,
+        passes: &mut Passes,
+        output: Output,
+        replace: bool,
+    ) -> Result<Summary> {
+        if of.is_made() {
+            let cause = "files are merged as they are, before any other step";
+            return Err(Error::usage("merge", cause).hint("merge first, then filter or map"));
+        }
+        let InOrder { format, options } = self.0;
+        let options = SortOptions { replace, ..options };
+        let files = of.files(passes)?;
+        primitives::merge(
+            &passes.job(),
+            &files,
+            &of_items::<T>(format?, "merge")?,
+            options,
+            &output,
+        )
+    }
+}
+
+/// The format, if its records are as long as the items.
+fn of_items<T>(format: RecordFormat, what: &'static str) -> Result<RecordFormat> {
+    let (here, there) = (size_of::<T>(), format.record_bytes());
+    if here == there {
+        return Ok(format);
+    }
+    let cause = format!("items of {here} bytes, and a key in {there}");
+    Err(Error::usage(what, cause).hint("give the format of the items"))
 }
 
 /// Items in a random order.

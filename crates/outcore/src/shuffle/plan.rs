@@ -262,12 +262,16 @@ fn with_levels(
 impl fmt::Display for ShufflePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = format!("shuffle {}", units::bytes(self.size.data_bytes));
-        let draws = format!(
-            "draws: {} of {FAN_OUT}, {} of them in one distribution",
-            units::counted(u64::from(self.tree_levels), "level"),
-            self.levels,
-        );
-        self.describe(f, &what, &[draws], ("permute", &self.ledger()))
+        let levels = u64::from(self.tree_levels);
+        let draws = (levels > 0).then(|| {
+            format!(
+                "draws: {} of {FAN_OUT}, {} of them in one distribution",
+                units::counted(levels, "level"),
+                self.levels,
+            )
+        });
+        let ledger = self.ledger();
+        self.describe(f, &what, draws.as_slice(), ("permute", &ledger))
     }
 }
 

@@ -4,8 +4,9 @@
 //! command and Python, against naive oracles of their own language (this one, and
 //! `python/tests/test_conformance.py`). Inputs follow from a case alone: item i is
 //! ((i + seed) * 0x9E3779B97F4A7C15 mod 2^64 >> 1) % below, a line its hexadecimal digits so many times
-//! over. A shuffle has no naive oracle: its output is a permutation whose digest is that of the case,
-//! whoever makes it.
+//! over; each file of a merge or of a segmented reduction is in order. A shuffle has no naive oracle: its output is a
+//! permutation whose digest is that of the case, whoever makes it. `reduce_by_key` and `segmented_reduce` count equal
+//! items, which the command and Python call `count-by`.
 
 use serde_json::Value;
 
@@ -40,7 +41,12 @@ impl Case {
 
     /// Whether the output is a shard on each drive.
     pub(crate) fn is_sharded(&self) -> bool {
-        self.number("drives") > 1 && !self.is_lines()
+        self.number("drives") > 1 && !self.is_lines() && self.text("do") != "merge"
+    }
+
+    /// Whether each file of the input is in order.
+    fn is_in_order(&self) -> bool {
+        ["merge", "segmented_reduce"].contains(&self.text("do"))
     }
 
     /// The condition of a case that has one, for `x`.
@@ -97,16 +103,23 @@ impl Case {
         let ends: Vec<usize> = (1..=files)
             .map(|file| count * file * file / (files * files))
             .collect();
-        let lines = if self.is_lines() {
+        let mut lines = if self.is_lines() {
             self.lines()
         } else {
             Vec::new()
         };
-        let items = self.items(further);
+        let mut items = self.items(further);
         let mut from = 0;
         ends.iter()
             .map(|end| {
                 let range = std::mem::replace(&mut from, *end)..*end;
+                if self.is_in_order() {
+                    items[range.clone()].sort_unstable();
+                    lines
+                        .get_mut(range.clone())
+                        .unwrap_or_default()
+                        .sort_unstable();
+                }
                 if !self.is_lines() {
                     return self.encode(items[range].iter().copied());
                 }
@@ -189,6 +202,11 @@ impl Case {
                 .flat_map(|(at, x)| [at.to_le_bytes().to_vec(), self.encode([x])].concat())
                 .collect(),
             "scan" => self.encode(self.prefixes(&items)),
+            "merge" => {
+                let mut sorted = items;
+                sorted.sort_unstable();
+                self.encode(sorted)
+            }
             "sort" => {
                 let mut sorted = items;
                 sorted.sort_unstable();
@@ -225,7 +243,9 @@ impl Case {
                 self.encode(pairs.flat_map(|(a, b)| [a, b]))
             }
             "unique" => self.encode(counted(items).into_iter().map(|(item, _)| item)),
-            "count" => self.encode(counted(items).into_iter().flat_map(|(item, n)| [item, n])),
+            "count" | "reduce_by_key" | "segmented_reduce" => {
+                self.encode(counted(items).into_iter().flat_map(|(item, n)| [item, n]))
+            }
             other => panic!("{other} is not a primitive"),
         }
     }
@@ -244,10 +264,11 @@ impl Case {
             _ => {
                 let mut sorted = lines;
                 sorted.sort_unstable();
-                if self.is("unique") {
+                let is_sort = self.text("do") == "sort";
+                if is_sort && self.is("unique") {
                     sorted.dedup();
                 }
-                if self.is("descending") {
+                if is_sort && self.is("descending") {
                     sorted.reverse();
                 }
                 joined(&sorted)

@@ -19,12 +19,13 @@ use outcore::primitives::tables::{
 };
 use outcore::primitives::write::produce;
 use outcore::primitives::{
-    BucketFiles, Grouping, Inclusion, Reduction, Table, gather, reduce_table,
+    BucketFiles, Grouping, Inclusion, Reduction, Table, gather, read, reduce_by_key, reduce_table,
+    segmented_reduce,
 };
 use outcore::shuffle::{ShuffleOptions, Unit, shuffle};
-use outcore::sort::lines::{LineSortOptions, sort_lines};
+use outcore::sort::lines::{LineSortOptions, merge_lines, sort_lines};
 use outcore::sort::{SortOptions, sort};
-use outcore::{Input, Output};
+use outcore::{Input, Output, Sequence};
 
 use self::kit::{Case, cases};
 use super::kit::options;
@@ -126,6 +127,7 @@ impl Driver<'_> {
         };
         match case.text("do") {
             "shuffle" => self.shuffle(inputs, Unit::Lines { terminator: b'\n' }),
+            "merge" => drop(merge_lines(job, inputs, output, &order, options).unwrap()),
             _ => drop(sort_lines(job, inputs, output, &order, options).unwrap()),
         }
         self.written()
@@ -220,6 +222,15 @@ impl Driver<'_> {
                 produced(&Table::zip(&[table, other]).unwrap());
             }
             "reverse" => self.step(inputs, Step::Reverse),
+            "merge" if case.text("type") == "u64" => {
+                let items = Context::of_job(job).read_inputs::<u64>(inputs);
+                items.merge().write_to(self.output(), false).unwrap();
+            }
+            "merge" => {
+                let options = SortOptions::default();
+                self.step(inputs, Step::Merge { by: None, options });
+            }
+            "reduce_by_key" | "segmented_reduce" => self.count_pairs(inputs),
             "windows" => self.step(inputs, Step::Windows(case.number("length") as usize)),
             "flat_map" => {
                 let both = vec!["x".to_string(), case.expression()];
@@ -239,6 +250,22 @@ impl Driver<'_> {
             }
         }
         self.written()
+    }
+
+    /// How often each number occurs: pairs of a number and 1, added up by number or as far as they are neighbours.
+    fn count_pairs(&self, inputs: &[Input]) {
+        let pairs = read::<u64>(inputs).map(|x| [x, 1_u64]);
+        let sum = |a: [u64; 2], b: [u64; 2]| [a[0], a[1] + b[1]];
+        let (job, output) = (&self.job, self.output());
+        let to = (&output, false);
+        let done = match self.case.text("do") {
+            "segmented_reduce" => segmented_reduce(job, &pairs, |a, b| a[0] == b[0], sum, to),
+            _ => {
+                let by_first = RecordFormat::parse_record(16, &["0:8:u64"]).unwrap();
+                reduce_by_key(job, &pairs, &by_first, sum, to)
+            }
+        };
+        done.unwrap();
     }
 
     /// A dataset of one step, written.

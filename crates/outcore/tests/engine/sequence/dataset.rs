@@ -277,6 +277,51 @@ fn records_of_a_program_are_sorted_by_the_keys_of_a_format() {
 }
 
 #[test]
+fn files_that_are_in_order_are_merged_in_one_pass() {
+    let here = Here::of(30_000);
+    let put = |order: fn(&u64, &u64) -> std::cmp::Ordering| {
+        let (front, behind) = here.items.split_at(10_000);
+        for (name, part) in [("keys-0.bin", front), ("keys-1.bin", behind)] {
+            let mut part = part.to_vec();
+            part.sort_unstable_by(order);
+            std::fs::write(here.path(name), bytes_of(&part)).unwrap();
+        }
+        let mut all = here.items.clone();
+        all.sort_unstable_by(order);
+        all
+    };
+    let mut expected = put(u64::cmp);
+    let all = || here.ctx.read::<u64>(here.keys()).unwrap();
+    let done = all().merge().write(here.path("merged.bin")).unwrap();
+    assert!(u64s(&here.path("merged.bin")) == expected);
+    assert_eq!((done.records, done.passes), (30_000, 1));
+    // In the middle of other steps: what it gives lies on scratch, as that of a sort does.
+    let odd = all().merge().filter(|x| x % 2 == 1);
+    assert_eq!(odd.explain(), "read u64 -> merge\nread -> filter");
+    expected.retain(|x| x % 2 == 1);
+    assert!(odd.collect().unwrap() == expected);
+
+    // With the largest first, and by the keys of a format.
+    let falling = put(|a, b| b.cmp(a));
+    let u64s = RecordFormat::parse_type("u64").unwrap();
+    let options = SortOptions {
+        descending: true,
+        ..SortOptions::default()
+    };
+    assert!(all().merge_by(&u64s, options).collect().unwrap() == falling);
+
+    let error = all().map(|x| x + 1).merge().count().unwrap_err();
+    assert!(
+        error.to_string().contains("before any other step"),
+        "{error}"
+    );
+    let u32s = RecordFormat::parse_type("u32").unwrap();
+    let error = all().merge_by(&u32s, options).count().unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage);
+    here.check_scratch();
+}
+
+#[test]
 fn lines_are_sorted_by_fields_counted_and_read_while_they_are_made() {
     let here = Here::of(10);
     let lines: Vec<String> = (0..5000)
