@@ -318,7 +318,10 @@ pub fn is_manifest(name: &Path) -> bool {
 }
 
 fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Source> {
-    let facts = fs::metadata(path).map_err(|error| cannot_open(path, &error))?;
+    let facts = fs::metadata(path).map_err(|error| match is_stdio(path) {
+        true => refused_stream(path),
+        false => cannot_open(path, &error),
+    })?;
     let kind = facts.file_type();
     check_kind(path, kind, streams)?;
     if kind.is_file() {
@@ -343,14 +346,17 @@ fn check_kind(path: &Path, kind: FileType, streams: Streams) -> Result<()> {
             "copy the part that holds the records into a file",
         )
     } else if !kind.is_file() && streams == Streams::Refused {
-        (
-            "the input is a stream",
-            "name a file, or pipe it into the command: outcore sort -",
-        )
+        return Err(refused_stream(path));
     } else {
         return Ok(());
     };
     Err(Error::usage(OPEN, cause).path(path).hint(hint))
+}
+
+fn refused_stream(path: &Path) -> Error {
+    Error::usage(OPEN, "the input is a stream")
+        .path(path)
+        .hint("write it to a file, and name that")
 }
 
 fn standard_input() -> Result<Source> {
@@ -608,6 +614,8 @@ mod tests {
         assert_eq!(error.file_path(), Some(Path::new(STDIO)));
         assert_eq!(error.kind(), Kind::Io);
         let error = find(&[PathBuf::from("/dev/null")], Streams::Refused, &FilesOnly).unwrap_err();
+        assert_eq!(error.cause(), "the input is a stream");
+        let error = find(&[PathBuf::from("-")], Streams::Refused, &FilesOnly).unwrap_err();
         assert_eq!(error.cause(), "the input is a stream");
         let sources = find(&[PathBuf::from("/dev/null")], Streams::Taken, &FilesOnly).unwrap();
         assert!(sources[0].is_stream());

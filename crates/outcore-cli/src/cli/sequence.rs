@@ -39,7 +39,7 @@ Examples:
   outcore filter \"country in ('de', 'fr') and time >= '2024-01-01'\" logs/ -o some.parquet
   outcore filter 'price * n > 100 and url is not null' t.parquet -o large.parquet
 
-For tables, names stand for columns (put unusual names in backquotes), and row groups that cannot match are not \
+For tables, names stand for columns (put unusual names in backquotes), st.a for the field a of objects st, and row groups that cannot match are not \
 read. The operators and functions are + - * / \
 // %, comparisons, and, or, not, is null, in (...); is_null, isin, contains, starts_with, ends_with, like, ilike, \
 lower, upper, length, year, quarter, month, day, weekday, hour, minute, second, abs, round, floor, ceil, sqrt, isnan, \
@@ -164,7 +164,8 @@ impl SequenceCommand {
             SequenceCommand::Lookup(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::CountBy(args) => {
                 let output = args.output.as_deref();
-                output.is_some_and(|output| to_stdout(output, &args.input))
+                let is_named = output.is_some_and(|output| to_stdout(output, &args.input));
+                is_named || args.tables.to.is_some()
             }
             SequenceCommand::Reduce(_)
             | SequenceCommand::Histogram(_)
@@ -548,7 +549,8 @@ pub(crate) struct LookupArgs {
     #[arg(long, value_name = "SIDE", value_enum, default_value = "left")]
     pub(crate) side: SideArg,
     /// Look up through this index of the sorted files, so that a key takes one read of 4 KiB. It is
-    /// made if it is not there, by one read of the files; it belongs to them as they are
+    /// made if it is not there, by one read of the files; it belongs to them as they are. Where a
+    /// quarter of the memory does not hold it, a key takes a few reads
     #[arg(id = "lookup_index", long = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) index: Option<PathBuf>,
     /// The input and the keys are lines; those of the input are in the order of their bytes (of `LC_ALL=C sort`), which one

@@ -279,10 +279,21 @@ fn a_shard_of_another_generation_is_found_and_named() {
 fn a_limit_of_file_sizes_is_a_named_error_and_leaves_no_scratch() {
     let place = TestDir::new();
     place.write("in", &random_u64(2_000_000, 3));
-    for (output, io) in [("out", "auto"), ("out", "buffered"), ("-", "auto")] {
+    let sort = |output, io| {
         let mut words = SMALL_SORT.to_vec();
         words[3] = output;
         words.extend(["--io", io]);
+        words
+    };
+    // How many pairs there will be is not known before they are on scratch.
+    let pairs = "vector pairs in --type u8x64 --max-l2 1e9 -o out --memory 8MiB";
+    let pairs: Vec<&str> = pairs.split(' ').collect();
+    for words in [
+        sort("out", "auto"),
+        sort("out", "buffered"),
+        sort("-", "auto"),
+        pairs,
+    ] {
         let mut command = Command::new("sh");
         // In blocks of 512 bytes: a quarter of a megabyte.
         let limited = "ulimit -f 512; exec \"$@\"";
@@ -293,6 +304,6 @@ fn a_limit_of_file_sizes_is_a_named_error_and_leaves_no_scratch() {
             .env("OUTCORE_CONFIG", "");
         let answer = Answer::of(command.output().unwrap());
         answer.fails(3, &["File too large"], "ulimit -f");
-        assert_eq!(place.names(), ["in"], "{output} {io}");
+        assert_eq!(place.names(), ["in"], "{words:?}");
     }
 }

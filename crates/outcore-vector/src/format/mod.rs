@@ -468,8 +468,11 @@ fn read_npy(prefix: &[u8]) -> Result<Npy> {
     let array = NpyArray::parse(prefix)?;
     let element = Element::of_descr(&array.descr).ok_or_else(|| {
         let cause = format!("vectors of {} are not supported", array.descr);
-        Error::usage("read vectors", cause)
-            .hint("save it with a dtype of float32, float16, float64, int8, uint8 or bool")
+        let hint = match array.descr.contains('>') {
+            true => "save it in little-endian order: in NumPy, x.astype(x.dtype.newbyteorder('<'))",
+            false => "save it with a dtype of float32, float16, float64, int8, uint8 or bool",
+        };
+        Error::usage("read vectors", cause).hint(hint)
     })?;
     Ok(Npy {
         element,

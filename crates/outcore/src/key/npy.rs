@@ -30,6 +30,10 @@ const ALIGNMENT_BYTES: usize = 64;
 /// Places kept free for the number of rows: the digits of 2^64.
 const ROWS_DIGITS: usize = 20;
 
+fn cut_header() -> Error {
+    corrupt("the file ends inside its header").hint("check whether the file is complete")
+}
+
 /// An array in a `.npy` file of one or two dimensions, whatever its elements are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NpyArray {
@@ -71,7 +75,7 @@ impl NpyArray {
         let start = if bytes[6] == 1 { 10 } else { 12 };
         let raw = bytes
             .get(start..header_bytes)
-            .ok_or_else(|| corrupt("the file ends inside its header"))?;
+            .ok_or_else(cut_header)?;
         let text = match bytes[6] {
             3 => std::str::from_utf8(raw)
                 .map_err(|_| corrupt("the header is not UTF-8"))?
@@ -124,7 +128,7 @@ impl NpyHeader {
                     "format version {version} is unknown (1 to 3 are)"
                 )));
             }
-            _ => return Err(corrupt("the file ends inside its header")),
+            _ => return Err(cut_header()),
         };
         if text_bytes > HEADER_BYTES_MAX {
             return Err(corrupt(format!(

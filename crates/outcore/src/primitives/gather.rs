@@ -25,9 +25,6 @@ use outcore_io::drive::Access;
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result};
 
-/// Positions that a chunk has at least.
-const CHUNK_MIN: usize = 1 << 10;
-
 /// The elements of `element_bytes` at `positions` of `inputs`, one after another in the order asked.
 ///
 /// # Errors
@@ -116,7 +113,7 @@ impl Wanted<'_> {
         let left_bytes = job.budget.free_bytes();
         let each_bytes = GatherPlan::memory_bytes(1) + self.held_bytes as u64;
         let chunk = (left_bytes / 4 * 3 / each_bytes) as usize;
-        if chunk < CHUNK_MIN.min(positions.len()) {
+        if chunk == 0 && !positions.is_empty() {
             let cause = format!(
                 "{left_bytes} bytes are left for {} positions",
                 positions.len()

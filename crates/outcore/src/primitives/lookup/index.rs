@@ -11,8 +11,9 @@
 //! Layout: [metadata](outcore_io::metadata) with its checksum, filled up with zeros to [`HEADER_BYTES`]; then the elements. Their own
 //! checksum, in the metadata, is the sum of those of all elements, each seeded by its place, so it can be made in any order.
 //!
-//! Bounds: making it is one read of the files and one write of an element a block. A lookup holds all of the index in memory,
-//! reads it once, then each block with a key once.
+//! Bounds: making it is one read of the files and one write of an element a block. A lookup reads the index once and holds as much of
+//! it as a quarter of the memory that is free: all of it, or every second, fourth, ... element. With all of it, it reads each block
+//! with a key once; with less, it searches the few blocks between two elements as one without an index does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,10 @@ use outcore_io::{Error, Kind, Result};
 
 /// Bytes before the first element of an index.
 const HEADER_BYTES: usize = BLOCK_BYTES;
+/// The share of the memory that is free which an index may take, and a part of it while it is read.
+const INDEX_SHARE: u64 = 4;
+/// Of an index that is read at once.
+const PART_BYTES_MAX: u64 = 64 << 20;
 /// Longer elements would make an index that is hardly smaller than its files.
 const ELEMENT_BYTES_MAX: usize = BLOCK_BYTES / 4;
 const NAME: &str = "lookup index";
@@ -132,7 +137,7 @@ pub fn build_index(
         path: path.to_path_buf(),
         header: Some(make),
     };
-    check_borders(job, &sorted)?;
+    sorted.check_borders()?;
     let firsts = Firsts {
         sorted: &sorted,
         inputs,
@@ -142,23 +147,6 @@ pub fn build_index(
         sum,
     };
     produce(job, &firsts, &output, replace)
-}
-
-/// Fails unless each stretch begins with an element that may follow the last one of the stretch before.
-fn check_borders(job: &Job, sorted: &Sorted<'_>) -> Result<()> {
-    let mut before: Option<Vec<u8>> = None;
-    for stretch in sorted.stretches.iter().filter(|stretch| stretch.count > 0) {
-        let ends = [0, stretch.count - 1];
-        let input = std::slice::from_ref(&stretch.input);
-        let (ends, _) = gather(job, input, sorted.element_bytes, &ends)?;
-        let (first, last) = ends.split_at(sorted.element_bytes);
-        if let Some(before) = before {
-            let checked = sorted.check_ascending(&[&before, first].concat());
-            checked.map_err(|error| error.path(&stretch.input.path))?;
-        }
-        before = Some(last.to_vec());
-    }
-    Ok(())
 }
 
 /// Ends of neighbouring parts, of which each waits for the other: by the number of the block behind the border.
@@ -268,14 +256,16 @@ impl Producer for Firsts<'_> {
     }
 }
 
-/// An index in memory.
+/// An index in memory, or some of it.
 pub(super) struct Index {
     path: PathBuf,
+    /// The first elements of blocks: of each stretch of whole blocks, of every `step`-th one.
     firsts: Vec<u8>,
+    step: u64,
     element_bytes: usize,
     /// Blocks that are in no index: of each stretch that is one, its bytes.
     edges: Vec<Vec<u8>>,
-    /// Of each stretch, the number of its first block among all of its kind.
+    /// Of each stretch, the place of its first element in `firsts`, or of its bytes in `edges`.
     numbers: Vec<u64>,
     pub(super) read_bytes: u64,
     _held: Reservation,
@@ -285,7 +275,7 @@ impl Index {
     /// The index at `path` of the files of `sorted`.
     ///
     /// # Errors
-    /// Usage: it is not an index, or one of other files, or of these before they changed. Corrupt: damage. Memory: it does not fit.
+    /// Usage: it is not an index, or one of other files, or of these before they changed. Corrupt: damage.
     /// What reading fails with.
     pub(super) fn open(sorted: &Sorted<'_>, path: &Path, format: &RecordFormat) -> Result<Self> {
         let job = sorted.job;
@@ -324,54 +314,96 @@ impl Index {
             ));
         }
         let element_bytes = format.record_bytes();
-        let firsts_bytes = facts.blocks * element_bytes as u64;
-        let held = job.budget.reserve("index", firsts_bytes)?;
-        let firsts = collect(job, &read::<u8>(&[region(HEADER_BYTES, firsts_bytes)]))?;
-        let sum = (0..)
-            .zip(firsts.chunks_exact(element_bytes))
-            .fold(0_u64, |sum, (place, element)| {
-                sum.wrapping_add(sum_of(place, element))
-            });
-        if sum != facts.elements_sum {
+        let kept = |step| {
+            let blocks = sorted.whole_blocks().map(|stretch| stretch.blocks());
+            blocks.map(|blocks| blocks.div_ceil(step)).sum::<u64>() * element_bytes as u64
+        };
+        let room_bytes = job.budget.free_bytes() / INDEX_SHARE;
+        // Beyond the longest stretch, more steps leave nothing out.
+        let mut step = 1;
+        while kept(step) > room_bytes && step < facts.blocks {
+            step *= 2;
+        }
+        let held = job.budget.reserve("index", kept(step))?;
+        let mut index = Index {
+            path: path.to_path_buf(),
+            firsts: Vec::with_capacity(kept(step) as usize),
+            step,
+            element_bytes,
+            edges: Vec::new(),
+            numbers: Vec::new(),
+            read_bytes: HEADER_BYTES as u64 + facts.blocks * element_bytes as u64,
+            _held: held,
+        };
+        let from =
+            |at_bytes: u64, len_bytes: u64| region(HEADER_BYTES + at_bytes as usize, len_bytes);
+        if index.read_elements(sorted, from)? != facts.elements_sum {
             return Err(FORM
                 .damage("its elements are not what was written")
                 .path(path));
         }
-        let mut index = Index {
-            path: path.to_path_buf(),
-            firsts,
-            element_bytes,
-            edges: Vec::new(),
-            numbers: Vec::new(),
-            read_bytes: HEADER_BYTES as u64 + firsts_bytes,
-            _held: held,
-        };
-        let mut blocks = 0;
-        for stretch in &sorted.stretches {
-            match sorted.is_whole(stretch) {
-                true => {
-                    index.numbers.push(blocks);
-                    blocks += stretch.blocks();
-                }
-                false => {
-                    index.numbers.push(index.edges.len() as u64);
-                    let block_bytes = stretch.block_elements as usize * element_bytes;
-                    let input = std::slice::from_ref(&stretch.input);
-                    let (bytes, done) = gather(job, input, block_bytes, &[0])?;
-                    sorted
-                        .check_ascending(&bytes)
-                        .map_err(|error| error.path(&stretch.input.path))?;
-                    index.read_bytes += done.read_bytes;
-                    index.edges.push(bytes);
-                }
-            }
-        }
+        index.read_edges(sorted)?;
         Ok(index)
     }
 
-    /// The first element of a block of whole blocks.
-    fn first(&self, number: u64) -> &[u8] {
-        &self.firsts[number as usize * self.element_bytes..][..self.element_bytes]
+    /// Reads all elements, whose regions `from` names, part by part and keeps those that the index holds; their sum.
+    fn read_elements(
+        &mut self,
+        sorted: &Sorted<'_>,
+        from: impl Fn(u64, u64) -> Input,
+    ) -> Result<u64> {
+        let element_bytes = self.element_bytes as u64;
+        let part_bytes = (sorted.job.budget.free_bytes() / INDEX_SHARE).min(PART_BYTES_MAX);
+        let part_elements = (part_bytes / element_bytes).max(1);
+        let stretches = sorted.whole_blocks();
+        let mut blocks = stretches.flat_map(|stretch| 0..stretch.blocks());
+        let elements = (self.read_bytes - HEADER_BYTES as u64) / element_bytes;
+        let mut sum = 0_u64;
+        for first in (0..elements).step_by(part_elements as usize) {
+            let count = part_elements.min(elements - first);
+            let region = from(first * element_bytes, count * element_bytes);
+            let part = collect(sorted.job, &read::<u8>(&[region]))?;
+            let part = part.chunks_exact(self.element_bytes);
+            for ((number, element), block) in (first..).zip(part).zip(&mut blocks) {
+                sum = sum.wrapping_add(sum_of(number, element));
+                if block.is_multiple_of(self.step) {
+                    self.firsts.extend_from_slice(element);
+                }
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Reads what lies in no whole block of a file.
+    fn read_edges(&mut self, sorted: &Sorted<'_>) -> Result<()> {
+        let mut kept = 0;
+        for stretch in &sorted.stretches {
+            if sorted.is_whole(stretch) {
+                self.numbers.push(kept);
+                kept += self.kept(stretch);
+                continue;
+            }
+            self.numbers.push(self.edges.len() as u64);
+            let block_bytes = stretch.block_elements as usize * self.element_bytes;
+            let input = std::slice::from_ref(&stretch.input);
+            let (bytes, done) = gather(sorted.job, input, block_bytes, &[0])?;
+            sorted
+                .check_ascending(&bytes)
+                .map_err(|error| error.path(&stretch.input.path))?;
+            self.read_bytes += done.read_bytes;
+            self.edges.push(bytes);
+        }
+        Ok(())
+    }
+
+    /// An element that the index holds.
+    fn first(&self, place: u64) -> &[u8] {
+        &self.firsts[place as usize * self.element_bytes..][..self.element_bytes]
+    }
+
+    /// How many elements it holds of a stretch of whole blocks.
+    fn kept(&self, stretch: &Stretch) -> u64 {
+        stretch.blocks().div_ceil(self.step)
     }
 }
 
@@ -392,19 +424,46 @@ impl Sorted<'_> {
             .filter(|stretch| self.is_whole(stretch))
     }
 
-    /// The block with the rank of a key: the stretch, and the number of the block in it. None where nothing counts.
-    fn block_of(&self, index: &Index, key: &[u8]) -> Option<(usize, u64)> {
-        let first_of = |stretch: usize, block: u64| match self.is_whole(&self.stretches[stretch]) {
-            true => index.first(index.numbers[stretch] + block),
+    /// The last element of the index that counts for a key: the stretch, and its number among those of the stretch. None where
+    /// nothing counts.
+    fn place_of(&self, index: &Index, key: &[u8]) -> Option<(usize, u64)> {
+        let first_of = |stretch: usize, number: u64| match self.is_whole(&self.stretches[stretch]) {
+            true => index.first(index.numbers[stretch] + number),
             false => &index.edges[index.numbers[stretch] as usize][..self.element_bytes],
         };
-        let is_before = |stretch, block| self.is_before(first_of(stretch, block), key);
+        let is_before = |stretch, number| self.is_before(first_of(stretch, number), key);
         let count = self.stretches.len() as u64;
         let stretch = first_false(0..count, |stretch| is_before(stretch as usize, 0));
         let stretch = stretch.checked_sub(1)? as usize;
-        let blocks = 1..self.stretches[stretch].blocks();
-        let block = first_false(blocks, |block| is_before(stretch, block)) - 1;
-        Some((stretch, block))
+        let numbers = match self.is_whole(&self.stretches[stretch]) {
+            true => 1..index.kept(&self.stretches[stretch]),
+            false => 1..1,
+        };
+        let number = first_false(numbers, |number| is_before(stretch, number)) - 1;
+        Some((stretch, number))
+    }
+
+    /// Narrows the ranks of a key down to the blocks between two elements of an index, or to one rank in an edge; which
+    /// stretch it is in. None where nothing counts, so that the rank is known.
+    fn narrow_by(&self, index: &Index, key: &mut Wanted<'_>) -> Option<(usize, u64)> {
+        let Some((stretch, number)) = self.place_of(index, key.key) else {
+            key.ranks = 0..0;
+            return None;
+        };
+        let (place, here) = (index.numbers[stretch], &self.stretches[stretch]);
+        if !self.is_whole(here) {
+            let rank = here.first_rank + self.rank_in(&index.edges[place as usize], key.key);
+            key.ranks = rank..rank;
+            return None;
+        }
+        let each = index.step * here.block_elements;
+        let from = number * each;
+        // The element at `from` counts, and the next one of the index does not.
+        key.ranks = here.first_rank + from + 1..here.first_rank + here.count.min(from + each);
+        let word = |element: &[u8]| self.order.word(element, 0);
+        let next = (number + 1 < index.kept(here)).then(|| word(index.first(place + number + 1)));
+        key.words = (Some(word(index.first(place + number))), next);
+        Some((stretch, number))
     }
 
     /// Finds all ranks by a read for each block that has one; the bytes that were read.
@@ -413,19 +472,14 @@ impl Sorted<'_> {
         // The number of a block, its first rank, and which key it is for.
         let mut asked: Vec<(u64, u64, usize)> = Vec::new();
         for (place, key) in wanted.iter_mut().enumerate() {
-            let Some((stretch, block)) = self.block_of(index, key.key) else {
-                key.ranks = 0..0;
-                continue;
-            };
-            let (number, stretch) = (index.numbers[stretch], &self.stretches[stretch]);
-            let first_rank = stretch.first_rank + block * stretch.block_elements;
-            match self.is_whole(stretch) {
-                true => asked.push((number + block, first_rank, place)),
-                false => {
-                    let rank = first_rank + self.rank_in(&index.edges[number as usize], key.key);
-                    key.ranks = rank..rank;
-                }
+            if let Some((stretch, number)) = self.narrow_by(index, key) {
+                let here = &self.stretches[stretch];
+                let first_rank = here.first_rank + number * here.block_elements;
+                asked.push((index.numbers[stretch] + number, first_rank, place));
             }
+        }
+        if index.step > 1 {
+            return self.find(wanted);
         }
         let mut blocks: Vec<u64> = asked.iter().map(|(number, ..)| *number).collect();
         blocks.dedup();

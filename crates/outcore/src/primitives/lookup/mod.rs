@@ -3,7 +3,8 @@
 //! Contract: the rank of a key is the number of elements that are less than it, or, from the right, that are not greater.
 //! Ranks come in the order in which keys were asked for. Keys are elements of the same kind as those of the files, in the
 //! order of [`crate::key::order`]; of plain floats -0.0 and 0.0 are the same, and so are all NaNs. Files one after another are
-//! one sequence. Blocks that are read and do not ascend are an error; it is not checked that all do.
+//! one sequence. Blocks that are read and do not ascend are an error, and so are files that do not follow one another; it is not
+//! checked that all blocks ascend.
 //!
 //! With an index ([`index`]) of the first element of each block, a key takes one read. Without one,
 //! all keys are looked for at the same time, round by round: for each the block is read in which it should be if elements
@@ -22,7 +23,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::gather::gather_each;
+use super::gather::{gather, gather_each};
 use super::summary::Summary;
 use crate::ends::{Forecast, Input, PhasePlan, Phases, open_inputs};
 use crate::job::Job;
@@ -70,11 +71,12 @@ pub fn lookup(
     find_ranks(job, (inputs, format), (keys, side), None)
 }
 
-/// The same through the index at `index`, which [`build_index`] has made of the same files: one read for each block with a rank.
+/// The same through the index at `index`, which [`build_index`] has made of the same files: one read for each block with a rank, or a few
+/// where a quarter of the memory does not hold the index.
 ///
 /// # Errors
 /// As [`lookup`], and [`Kind::Usage`] for an index of other files or of files that have changed, [`Kind::Corrupt`] for a damaged
-/// one, [`Kind::Memory`] for one that does not fit.
+/// one.
 pub fn lookup_indexed(
     job: &Job,
     inputs: &[Input],
@@ -101,6 +103,9 @@ fn find_ranks(
     let index = index
         .map(|path| Index::open(&sorted, path, format))
         .transpose()?;
+    if index.is_none() && inputs.len() > 1 {
+        sorted.check_borders()?;
+    }
     let count = keys.len() / element_bytes;
     let held_bytes = (count * (size_of::<u64>() + size_of::<u32>())) as u64 + keys.len() as u64;
     let _held = job.budget.reserve("keys and their ranks", held_bytes)?;
@@ -466,6 +471,25 @@ impl Sorted<'_> {
             true => Err(not_ascending()),
             false => Ok(wanted),
         }
+    }
+
+    /// Fails unless each stretch begins with an element that may follow the last one of the stretch before.
+    fn check_borders(&self) -> Result<()> {
+        let ends = |stretch: &Stretch| {
+            let last = stretch.first_rank + stretch.count - 1;
+            [stretch.first_rank, last]
+        };
+        let inputs: Vec<Input> = self.stretches.iter().map(|s| s.input.clone()).collect();
+        let ranks: Vec<u64> = self.stretches.iter().flat_map(ends).collect();
+        let (ends, _) = gather(self.job, &inputs, self.element_bytes, &ranks)?;
+        // Between the last element of each stretch and the first one of the next.
+        let borders = ends.get(self.element_bytes..).unwrap_or_default();
+        let borders = borders.chunks_exact(2 * self.element_bytes);
+        for (border, behind) in borders.zip(self.stretches.iter().skip(1)) {
+            let checked = self.check_ascending(border);
+            checked.map_err(|error| error.path(&behind.input.path))?;
+        }
+        Ok(())
     }
 
     fn check_ascending(&self, block: &[u8]) -> Result<()> {

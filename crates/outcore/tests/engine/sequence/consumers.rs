@@ -198,6 +198,22 @@ proptest! {
 }
 
 #[test]
+fn long_elements_are_gathered_few_at_a_time_where_memory_is_short() {
+    let (device, job) = ram_job(1, 6_500, 1);
+    let record_bytes = 64 << 10;
+    let bytes: Vec<u8> = numbers(100 * record_bytes / 8, 3)
+        .iter()
+        .flat_map(|x| x.to_le_bytes())
+        .collect();
+    let inputs = put(&device, "in", &bytes, record_bytes, &[], 100);
+    let positions: Vec<u64> = (0..60).map(|number| number * 7 % 100).collect();
+    let (found, _) = gather(&job, &inputs, record_bytes, &positions).unwrap();
+    for (element, position) in found.chunks(record_bytes).zip(positions) {
+        assert!(element == &bytes[position as usize * record_bytes..][..record_bytes]);
+    }
+}
+
+#[test]
 fn buckets_keep_the_order_and_appear_together() {
     let dir = tempfile::tempdir().unwrap();
     let job = Job::new(options(3, 30_000), IoMode::Auto);

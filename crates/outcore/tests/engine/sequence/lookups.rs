@@ -132,6 +132,60 @@ fn an_index_takes_one_block_a_key_and_is_refused_where_it_does_not_fit() {
 }
 
 #[test]
+fn an_index_beyond_the_memory_is_used_as_far_as_it_is_held() {
+    let format = RecordFormat::new(256, vec!["0:8:u64".parse().unwrap()]).unwrap();
+    let (few, all) = (ram_job(2, 3_000, 1), ram_job(2, 64_000, 1));
+    let bytes = sorted(&format, 160_000, 100_000, 3);
+    let keys = [
+        &bytes[..256],
+        &bytes[256 * 99_000..256 * 99_300],
+        &sorted(&format, 300, 100_000, 4),
+        &bytes[bytes.len() - 256..],
+    ]
+    .concat();
+    let mut found = Vec::new();
+    for (device, job) in [few, all] {
+        let parts = [
+            &bytes[..256 * 50_001],
+            &bytes[256 * 50_001..256 * 50_003],
+            &bytes[256 * 50_003..],
+        ];
+        let inputs: Vec<Input> = (0..)
+            .zip(parts)
+            .flat_map(|(number, part)| put(&device, &format!("in{number}"), part, 256, &[], 20))
+            .collect();
+        let index = Path::new("/d1/index");
+        build_index(&job, &inputs, &format, (index, false)).unwrap();
+        for side in [Side::Left, Side::Right] {
+            let (ranks, _) = lookup(&job, &inputs, &format, &keys, side).unwrap();
+            let through = lookup_indexed(&job, &inputs, &format, (&keys, side), index);
+            let (through, summary) = through.unwrap();
+            assert!(through == ranks);
+            found.push(summary.read_bytes);
+        }
+        assert_eq!(job.budget.used_bytes(), 0);
+    }
+    // Less of the index takes more reads.
+    assert!(found[0] > found[2] && found[1] > found[3], "{found:?}");
+}
+
+#[test]
+fn files_in_the_wrong_order_are_seen_without_an_index() {
+    let format = RecordFormat::parse_type("u64").unwrap();
+    let bytes =
+        |items: std::ops::Range<u64>| -> Vec<u8> { items.flat_map(u64::to_le_bytes).collect() };
+    let (device, job) = ram_job(2, 64_000, 1);
+    let mut inputs = put(&device, "front", &bytes(0..30_001), 8, &[], 0);
+    inputs.extend(put(&device, "none", &[], 8, &[], 0));
+    inputs.extend(put(&device, "back", &bytes(29_999..64_000), 8, &[], 0));
+    let error = lookup(&job, &inputs, &format, &bytes(7..8), Side::Left).unwrap_err();
+    assert!(error.to_string().contains("ascending"), "{error}");
+    assert!(error.to_string().contains("back"), "{error}");
+    inputs.swap(0, 2);
+    assert!(lookup(&job, &inputs, &format, &bytes(7..8), Side::Left).is_err());
+}
+
+#[test]
 fn no_index_is_made_where_only_blocks_or_files_are_out_of_order() {
     let format = RecordFormat::parse_type("u64").unwrap();
     let bytes = |items: &[u64]| -> Vec<u8> { items.iter().flat_map(|x| x.to_le_bytes()).collect() };

@@ -146,7 +146,8 @@ impl Lookup<'_> {
             let found = (bytemuck::cast_slice(&ranks), RANK_BYTES);
             return write_found(&self.job, found, (output, self.args.input.force), done);
         }
-        let mut written = self.create(output, (self.keys.count, RANK_BYTES))?;
+        let to = (output, self.args.input.force);
+        let mut written = Parts::create(&self.job, to, (self.keys.count, RANK_BYTES))?;
         let mut all = None;
         for first in firsts {
             let keys = self.read(first, at_once)?;
@@ -176,7 +177,8 @@ impl Lookup<'_> {
             let (found, done) = ((&bytes[..], self.record_bytes), all.unwrap_or_default());
             return write_found(&self.job, found, (output, self.args.input.force), done);
         }
-        let mut written = self.create(output, (count, self.record_bytes))?;
+        let to = (output, self.args.input.force);
+        let mut written = Parts::create(&self.job, to, (count, self.record_bytes))?;
         for first in firsts {
             let found = match known.take() {
                 Some(found) => found,
@@ -217,9 +219,29 @@ impl Lookup<'_> {
     fn places_at_once(&self) -> u64 {
         self.job.budget.free_bytes() / (3 * self.record_bytes as u64 + PLACE_BYTES)
     }
+}
 
-    /// The file of `count` items that is written part by part.
-    fn create(&self, output: &Output, (count, item_bytes): (u64, usize)) -> Result<Parts> {
+/// A file that is written part by part.
+struct Parts {
+    together: Together,
+    /// Items, and bytes with the header, that it will have.
+    count: u64,
+    len_bytes: u64,
+    end_bytes: u64,
+    /// How long it waited for what is written.
+    beside_seconds: f64,
+}
+
+impl Parts {
+    /// The file of `count` items, to be written to `output`.
+    ///
+    /// # Errors
+    /// Memory: the output is no regular file. What creating it fails with.
+    fn create(
+        job: &Job,
+        (output, force): (&Output, bool),
+        (count, item_bytes): (u64, usize),
+    ) -> Result<Self> {
         let Output::File { path, header } = output else {
             let cause = format!(
                 "{} of {} each are more than the memory holds",
@@ -235,7 +257,7 @@ impl Lookup<'_> {
         let len_bytes = head.len() as u64 + count * item_bytes as u64;
         let files = [(path.as_path(), len_bytes)];
         let mut parts = Parts {
-            together: Together::create(&self.job, &files, self.args.input.force)?,
+            together: Together::create(job, &files, force)?,
             count,
             len_bytes,
             end_bytes: 0,
@@ -244,20 +266,7 @@ impl Lookup<'_> {
         parts.append(&head)?;
         Ok(parts)
     }
-}
 
-/// A file that is written part by part.
-struct Parts {
-    together: Together,
-    /// Items, and bytes with the header, that it will have.
-    count: u64,
-    len_bytes: u64,
-    end_bytes: u64,
-    /// How long it waited for what is written.
-    beside_seconds: f64,
-}
-
-impl Parts {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let at_bytes = self.end_bytes;
         self.end_bytes += bytes.len() as u64;
@@ -300,4 +309,44 @@ fn add(all: &mut Option<Done>, done: Done) {
         Some(before) => before.and(done),
         None => done,
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use outcore::IoMode;
+    use outcore::job::JobOptions;
+
+    use super::*;
+
+    #[test]
+    fn keys_that_find_more_or_fewer_records_than_before_are_an_error_and_leave_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = JobOptions {
+            memory_bytes: 8 << 20,
+            ..JobOptions::default()
+        };
+        let job = Job::new(options, IoMode::Buffered);
+        let output = Output::File {
+            path: dir.path().join("found"),
+            header: None,
+        };
+        let parts = |bytes: usize| {
+            let mut parts = Parts::create(&job, (&output, false), (3, 8)).unwrap();
+            parts.append(&vec![1; bytes]).map(|()| parts)
+        };
+        let more = parts(25).err().unwrap();
+        let fewer = parts(23)
+            .unwrap()
+            .publish(None, Instant::now())
+            .unwrap_err();
+        for error in [more, fewer] {
+            assert_eq!(error.kind(), Kind::Corrupt);
+            assert!(error.cause().contains("written to"), "{error}");
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        }
+        parts(24).unwrap().publish(None, Instant::now()).unwrap();
+        assert_eq!(fs::read(dir.path().join("found")).unwrap(), [1; 24]);
+    }
 }
