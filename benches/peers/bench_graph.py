@@ -8,12 +8,19 @@ before each run. Floors are those of peerbench/floor.py. Everything lies in one 
 `--keep` is given.
 
     benches/peers/bench_graph.py --outcore target/release/outcore --dir DIR [--scale 23] [--rounds 3]
-        [--gridgraph CHECKOUT]
+        [--gridgraph CHECKOUT] [--gstore CHECKOUT]
+    benches/peers/bench_graph.py --outcore target/release/outcore --dir DIR --soak
+
+With `--soak`, one graph of scale 26 is made and computed on in 2 GiB of memory, each job once and alone; it takes 60 GB of disk.
 
 GridGraph (thu-pacman/GridGraph) is a checkout in which `make` was run with `-include functional`, and whose programs take
 the memory in MiB: `sed -i 's/1024l\\*1024l\\*1024l:/1024l*1024l:/' examples/*.cpp`. It finds components of undirected
-graphs only, so for these it gets every edge both ways. Of G-Store (the-data-lab/gstore) the kernels did not end on a machine with two
-cores (NUM_THDS 2), so it is not among the systems.
+graphs only, so for these it gets every edge both ways. It reads pairs of numbers only: text becomes pairs by `programs/edge_text.c` first.
+
+G-Store (the-data-lab/gstore) is a checkout in which `NUM_THDS` of gstore.h is the number of cores, and then
+`make gstored CC="g++ '-DMAP_HUGE_2MB=(21<<26)'"` was run; it needs libaio.
+Its conversion is measured, which is in memory (`-c 1`; by way of disks, `-c 2` wants scale 25), whatever `--memory` says; its kernels did not
+end on a machine with two cores.
 """
 
 import argparse
@@ -29,6 +36,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from peerbench import floor
 from peerbench.measure import drop_caches
@@ -41,26 +49,40 @@ HERE = Path(__file__).resolve().parent
 BLOCK_EDGES = 1 << 20
 
 
-def run(words, cold=True):
-    """Wall time, peak memory in bytes and output of a command."""
-    if cold:
-        drop_caches()
+class Done(NamedTuple):
+    """What a command took, and what it printed; reads and writes are those of the drives."""
+
+    seconds: float
+    peak_bytes: int
+    output: str
+    read_bytes: int
+    written_bytes: int
+
+    def facts(self):
+        """The last line of JSON."""
+        return json.loads(self.output.splitlines()[-1])
+
+
+def run(words):
+    """Runs a command with nothing in the page cache."""
+    drop_caches()
     started = time.monotonic()
     process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE)
     output = process.stdout.read().decode(errors="replace")
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         sys.exit(f"{words} failed: {status}")
-    return time.monotonic() - started, usage.ru_maxrss * 1024, output
+    seconds = time.monotonic() - started
+    return Done(seconds, usage.ru_maxrss * 1024, output, usage.ru_inblock * 512, usage.ru_oublock * 512)
 
 
 def prototype_seconds(words):
-    return float(run(words)[2].split("\t")[2].split()[0])
+    return float(run(words).output.split("\t")[2].split()[0])
 
 
 def printed_seconds(words, pattern):
     """The seconds that a program prints last: the first group of the pattern."""
-    output = run(words)[2]
+    output = run(words).output
     found = re.findall(pattern, output)
     if not found:
         sys.exit(f"{words} printed no time: {output[-300:]}")
@@ -110,11 +132,33 @@ class Peers:
                 if not edges.exists():
                     write_both_ways(self.edges, edges)
             name = self.args.dir / f"{system}-{'both' if is_both else 'once'}"
-            started = time.monotonic()
-            program = self.args.gridgraph / "bin" / "preprocess"
-            run([program, "-i", edges, "-o", name, "-v", self.vertices, "-p", 16, "-t", 0])
-            self.made[key] = (name, time.monotonic() - started)
+            self.made[key] = (name, self.preprocess(edges, name))
         return self.made[key]
+
+    def preprocess(self, pairs, grid):
+        """The seconds that GridGraph takes to make a grid of pairs."""
+        program = self.args.gridgraph / "bin" / "preprocess"
+        return run([program, "-i", pairs, "-o", grid, "-v", self.vertices, "-p", 16, "-t", 0]).seconds
+
+    def text_by_gridgraph(self, text, reader):
+        pairs, grid = self.args.dir / "text.u32", self.args.dir / "gridgraph-text"
+        seconds = run([reader, "read", text, pairs]).seconds + self.preprocess(pairs, grid)
+        pairs.unlink()
+        shutil.rmtree(grid)
+        return seconds
+
+    def text_by_gstore(self, text, _reader):
+        """Its own pairs go beside the text, and its files in pieces beside these."""
+        place = self.args.dir / "gstore"
+        place.mkdir()
+        here, program = place / "text.txt", self.args.gstore / "gstored"
+        os.link(text, here)
+        seconds = run([program, "-i", here, "-c", 4]).seconds
+        here.unlink()
+        edges = here.with_name("text.txt.edge")
+        seconds += run([program, "-v", self.vertices, "-i", edges, "-c", 1, "-o", place / "tiles"]).seconds
+        shutil.rmtree(place)
+        return seconds
 
     def gridgraph(self, kernel, source):
         bins = self.args.gridgraph / "bin"
@@ -128,6 +172,10 @@ class Peers:
 
     def systems(self):
         return ["gridgraph"] if self.args.gridgraph else []
+
+    def readers_of_text(self):
+        named = {"gridgraph": self.text_by_gridgraph, "gstore": self.text_by_gstore}
+        return {system: reader for system, reader in named.items() if getattr(self.args, system)}
 
 
 def convert_row(args, edges, graph, vertices):
@@ -147,12 +195,71 @@ def convert_row(args, edges, graph, vertices):
         started = time.monotonic()
         scratch.unlink()
         floors.append(first + second + time.monotonic() - started)
-    facts = json.loads(found[-1][2].splitlines()[-1])
-    seconds = [each[0] for each in found]
+    facts = found[-1].facts()
+    seconds = [each.seconds for each in found]
     ratio = statistics.median(a / b for a, b in zip(seconds, floors))
-    peak = max(peak for _, peak, _ in found) >> 20
+    peak = max(each.peak_bytes for each in found) >> 20
     note = f"{ratio:.2f} of its floor, peak {peak} MiB, read {facts['read_bytes'] >> 20} MiB, wrote {facts['written_bytes'] >> 20} MiB"
     return ("convert", f"{statistics.median(seconds):.2f}", "-", note)
+
+
+def text_row(args, edges, peers, vertices):
+    """A conversion from text by turns with those of other systems, which make less of it: one direction, and no lists."""
+    text, graph, reader = args.dir / "edges.txt", args.dir / "text.graph", build(args.dir, "edge_text")
+    run([reader, "write", edges, text])
+    convert = [args.outcore, "graph", "convert", text, "-o", graph, "--memory", args.memory, "--vertices", vertices, "--json"]
+    found = []
+    systems = peers.readers_of_text()
+    others = {system: [] for system in systems}
+    for _ in range(args.rounds):
+        found.append(run(convert))
+        shutil.rmtree(graph)
+        for system, read in systems.items():
+            others[system].append(read(text, reader))
+    text_bytes = text.stat().st_size
+    text.unlink()
+    seconds = [each.seconds for each in found]
+    note = f"{text_bytes / 1e9:.2f} GB of text, peak {max(each.peak_bytes for each in found) >> 20} MiB, {moved(found[-1])}"
+    for system, theirs in others.items():
+        ratio = statistics.median(b / a for a, b in zip(seconds, theirs))
+        note += f"; {system} {statistics.median(theirs):.2f} s, {ratio:.2f} x"
+    return ("convert from text", f"{statistics.median(seconds):.2f}", "-", note)
+
+
+def moved(done):
+    return f"read {done.read_bytes / 1e9:.2f} GB, wrote {done.written_bytes / 1e9:.2f} GB"
+
+
+SOAK_ROOM_BYTES = 60e9
+SOAK_SCALE = 26
+
+
+def soak(args):
+    """Each job once on one large graph; prints a row when it is done."""
+    vertices = 1 << args.scale
+    edges, graph, result = args.dir / "edges.u32", args.dir / "g.graph", args.dir / "result.npy"
+    needed = SOAK_ROOM_BYTES * 2.0 ** (args.scale - SOAK_SCALE)
+    free = shutil.disk_usage(args.dir).free
+    if free < needed:
+        sys.exit(f"{args.dir} has {free / 1e9:.1f} GB free, and the soak takes {needed / 1e9:.1f} GB: name another --dir")
+    memory = ["--memory", args.memory, "--json"]
+
+    def row(name, words):
+        done = run([args.outcore, *words])
+        print(f"| {name} | {done.seconds:.1f} | {moved(done)} | {done.peak_bytes >> 20} MiB |", flush=True)
+
+    print("| job | s | drives | peak |\n|---|---|---|---|")
+    row("gen", ["gen", "u32x2", "-n", FACTOR * vertices, "-o", edges, "--dist", f"rmat:{args.scale}", "-q"])
+    row("convert", ["graph", "convert", edges, "-o", graph, "--drop-loops", "--vertices", vertices, *memory])
+    (source,) = sources_of(edges, 1)
+    kernels = {
+        "components": ["cc"],
+        "BFS": ["bfs", "--source", source],
+        "PageRank, 10 iterations": ["pagerank", "--iterations", ROUNDS_OF_PAGERANK, "--tolerance", 0],
+        "16-core": ["kcore", "-k", 16],
+    }
+    for name, (kernel, *flags) in kernels.items():
+        row(name, ["graph", kernel, graph, "-o", result, "--force", *flags, *memory])
 
 
 def sample_row(args, graph, vertices):
@@ -163,9 +270,9 @@ def sample_row(args, graph, vertices):
              "--memory", args.memory, "--json"]
     rates, reads, seconds, fio = [], [], [], []
     for _ in range(args.rounds):
-        wall, _, output = run(words)
-        facts = json.loads(output.splitlines()[-1])
-        seconds.append(wall)
+        done = run(words)
+        facts = done.facts()
+        seconds.append(done.seconds)
         reads.append(sum(phase["read_bytes"] for phase in facts["phases"]) // 4096)
         rates.append(reads[-1] / sum(phase["seconds"] for phase in facts["phases"]))
         best = max(reads[-1] / floor.random_seconds(graph / "out", reads[-1]) for _ in range(2))
@@ -185,9 +292,9 @@ def kernel_row(args, name, ours, theirs, graphs, peers, program, info, sources):
     for number, source in enumerate(many):
         words = [args.outcore, "graph", ours[0], graph, *ours[1:], "--memory", args.memory, "-q"]
         words += ["--source", source] if name in ("bfs", "sssp") else []
-        seconds, peak, _ = run(words)
-        times.append(seconds)
-        peaks.append(peak)
+        done = run(words)
+        times.append(done.seconds)
+        peaks.append(done.peak_bytes)
         if theirs is not None:
             argument = source if name == "bfs" else theirs
             others.append(prototype_seconds([program, name, graph, info["vertices"], 1, argument]))
@@ -207,24 +314,44 @@ def kernel_row(args, name, ours, theirs, graphs, peers, program, info, sources):
     return (name, f"{ours_s:.2f}", f"{statistics.median(others):.2f}" if others else "-", note)
 
 
+def build(place, name):
+    """A program of this directory, compiled."""
+    program = place / name
+    source = HERE / "programs" / f"{name}.c"
+    subprocess.run(["cc", "-O3", "-march=native", "-w", "-pthread", source, "-o", program], check=True)
+    return program
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--outcore", type=Path, required=True)
     parser.add_argument("--dir", type=Path, required=True)
-    parser.add_argument("--scale", type=int, default=23)
+    parser.add_argument("--scale", type=int, help=f"default: 23, or {SOAK_SCALE} with --soak")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sources", type=int, default=16, help="sources of BFS")
-    parser.add_argument("--memory", default="512MiB")
-    parser.add_argument("--only", default="convert,cc,bfs,pagerank,kcore,scc,sssp,sample",
+    parser.add_argument("--memory", help="default: 512MiB, or 2GiB with --soak")
+    parser.add_argument("--soak", action="store_true", help="each job once on one large graph")
+    parser.add_argument("--only", default="convert,text,cc,bfs,pagerank,kcore,scc,sssp,sample",
                         help="jobs; triangles, too, which take minutes a round at scale 23")
     parser.add_argument("--gridgraph", type=Path)
+    parser.add_argument("--gstore", type=Path)
     parser.add_argument("--keep", action="store_true")
     args = parser.parse_args()
+    args.scale = args.scale or (SOAK_SCALE if args.soak else 23)
+    args.memory = args.memory or ("2GiB" if args.soak else "512MiB")
     args.dir.mkdir(exist_ok=True)
-    edges, program = args.dir / "edges.u32", args.dir / "graph_tiles"
+    if any(args.dir.iterdir()) and not (args.dir / "edges.u32").exists():
+        sys.exit(f"{args.dir} has other files, and goes at the end: name a directory that is empty or not there yet")
+    try:
+        (soak if args.soak else compare)(args)
+    finally:
+        if not args.keep:
+            shutil.rmtree(args.dir)
+
+
+def compare(args):
+    edges, program = args.dir / "edges.u32", build(args.dir, "graph_tiles")
     graphs = {"directed": args.dir / "g.graph", "undirected": args.dir / "u.graph"}
-    source = HERE / "programs" / "graph_tiles.c"
-    subprocess.run(["cc", "-O3", "-march=native", "-w", "-pthread", source, "-o", program], check=True)
     vertices = 1 << args.scale
     if not edges.exists():
         make = ["gen", "u32x2", "-n", FACTOR * vertices, "-o", edges, "--dist", f"rmat:{args.scale}", "-q"]
@@ -237,7 +364,11 @@ def main():
         print(rows[-1], flush=True)
     elif not graphs["directed"].exists():
         run([args.outcore, "graph", "convert", edges, "-o", graphs["directed"], *to])
-    info = json.loads(run([args.outcore, "graph", "info", graphs["directed"], "--json"])[2].splitlines()[-1])
+    info = run([args.outcore, "graph", "info", graphs["directed"], "--json"]).facts()
+    peers = Peers(args, edges, vertices)
+    if "text" in wanted:
+        rows.append(text_row(args, edges, peers, vertices))
+        print(rows[-1], flush=True)
     kernels = {
         "cc": (["cc"], ""),
         "bfs": (["bfs"], ""),
@@ -250,7 +381,6 @@ def main():
     }
     if "triangles" in wanted and not graphs["undirected"].exists():
         run([args.outcore, "graph", "convert", edges, "-o", graphs["undirected"], "--undirected", "--dedup", *to])
-    peers = Peers(args, edges, vertices)
     sources = sources_of(edges, args.sources)
     for name, (ours, theirs) in kernels.items():
         if name in wanted:
@@ -263,8 +393,6 @@ def main():
     print("| job | outcore, s | C prototype, s | |\n|---|---|---|---|")
     for row in rows:
         print("| " + " | ".join(row) + " |")
-    if not args.keep:
-        shutil.rmtree(args.dir)
 
 
 if __name__ == "__main__":
