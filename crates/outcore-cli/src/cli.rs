@@ -561,7 +561,8 @@ pub(crate) struct DemoArgs {
 pub(crate) enum ScratchCommand {
     /// List scratch directories (.outcore-*) and say whether a running job owns them
     List {
-        /// Directories to search. Default: the configured drives, or the current directory
+        /// Directories to search, with those directly inside them. Default: the configured drives, or the
+        /// current directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         dirs: Vec<PathBuf>,
     },
@@ -570,7 +571,8 @@ pub(crate) enum ScratchCommand {
     /// Every job does this by itself in the directories that it uses. If a killed job was publishing several
     /// files, that is finished first.
     Clean {
-        /// Directories to search. Default: the configured drives, or the current directory
+        /// Directories to search, with those directly inside them. Default: the configured drives, or the
+        /// current directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         dirs: Vec<PathBuf>,
     },

@@ -1,10 +1,12 @@
 //! `outcore scratch list|clean`: private directories of jobs, alive or dead.
 //!
 //! Contract: looks only at the directories named (by default the configured drives, or the current
-//! directory) and only at names that the engine makes. A directory whose lock is held belongs to a
-//! running job and is never touched, nor is one that holds the only copy of something, or that only
-//! looks like one of ours (`-v` says why); see [`outcore_io::drive::private_dir`].
+//! directory), at those directly inside them, where the files of a graph or a view are made, and only at names
+//! that the engine makes. A directory whose lock is held belongs to a running job and is never touched, nor is
+//! one that holds the only copy of something, or that only looks like one of ours (`-v` says why); see
+//! [`outcore_io::drive::private_dir`].
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -39,10 +41,37 @@ fn dirs_of(resources: &Resources, named: &[PathBuf]) -> Result<Vec<PathBuf>> {
         ([], drives) => drives.iter().map(|drive| drive.dir.clone()).collect(),
         (named, _) => named.to_vec(),
     };
-    for dir in &dirs {
-        check_dir("look for scratch", dir)?;
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for dir in dirs {
+        check_dir("look for scratch", &dir)?;
+        let inside = dirs_in(&dir);
+        found.extend(std::iter::once(dir).chain(inside));
     }
-    Ok(dirs)
+    // One directory by two names is one.
+    found.retain(|dir| seen.insert(dir.canonicalize().unwrap_or_else(|_| dir.clone())));
+    Ok(found)
+}
+
+/// The directories in `dir` that may be read, in order; nothing is reached by links.
+fn dirs_in(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let is_dir = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let is_own = |entry: &std::fs::DirEntry| {
+        let name = entry.file_name();
+        name.as_encoded_bytes().starts_with(b".outcore-")
+    };
+    let dirs = entries
+        .flatten()
+        .filter(|entry| is_dir(entry) && !is_own(entry));
+    let readable = dirs
+        .map(|entry| entry.path())
+        .filter(|path| std::fs::read_dir(path).is_ok());
+    let mut dirs: Vec<PathBuf> = readable.collect();
+    dirs.sort();
+    dirs
 }
 
 fn list(context: &Context, dirs: &[PathBuf]) -> Result<usize> {

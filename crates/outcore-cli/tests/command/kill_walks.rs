@@ -29,26 +29,12 @@ fn all(place: &TestDir) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Directories below the place, itself included.
-fn directories(dir: &Path, found: &mut Vec<PathBuf>) {
-    found.push(dir.to_path_buf());
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        let is_private = path
-            .file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with(".outcore"));
-        if path.is_dir() && !is_private {
-            directories(&path, found);
-        }
-    }
-}
-
-fn clean(place: &TestDir) {
-    let mut found = Vec::new();
-    directories(&place.path(""), &mut found);
-    let names: Vec<&str> = found.iter().map(|dir| dir.to_str().unwrap()).collect();
+fn clean(place: &TestDir, command: &str) {
+    let is_split = command.starts_with("split") && place.path("by-name").exists();
+    // Its files are one directory further down.
+    let more: &[&str] = if is_split { &["by-name"] } else { &[] };
     place
-        .run(&[&["scratch", "clean"][..], &names].concat())
+        .run(&[&["scratch", "clean", "."][..], more].concat())
         .ok();
 }
 
@@ -80,7 +66,7 @@ fn walk(place: &TestDir, command: &str) {
         let answer = Answer::of(process.output().unwrap());
         let is_done = answer.code == Some(0);
         assert!(is_done || answer.code.is_none(), "{command} {answer:?}");
-        clean(place);
+        clean(place, command);
         let is_together = ["knn", "vector pairs", "kmeans"]
             .iter()
             .any(|job| command.starts_with(job));

@@ -47,6 +47,32 @@ fn left_over_scratch_is_listed_and_cleaned_and_nothing_else_is_touched() {
 }
 
 #[test]
+fn scratch_is_found_in_the_directory_of_a_graph_from_the_one_above() {
+    let place = TestDir::new();
+    let graph = place.make_dir("web.graph");
+    let left = place.make_dir("web.graph/.outcore-001122334455");
+    fs::set_permissions(&left, PermissionsExt::from_mode(0o700)).unwrap();
+    fs::write(left.join("lock"), LOCK_TEXT).unwrap();
+    fs::write(left.join("scratch-0"), [0; 10_000]).unwrap();
+    let elsewhere = TestDir::new();
+    let linked = elsewhere.make_dir(".outcore-001122334455");
+    fs::set_permissions(&linked, PermissionsExt::from_mode(0o700)).unwrap();
+    fs::write(linked.join("lock"), LOCK_TEXT).unwrap();
+    std::os::unix::fs::symlink(elsewhere.dir(), place.path("link")).unwrap();
+    let listed = place
+        .run(&["scratch", "list", ".", "web.graph"])
+        .ok()
+        .text();
+    assert_eq!(listed.matches("left over").count(), 1, "{listed}");
+    let cleaned = place.run(&["scratch", "clean", "."]).ok().text();
+    assert!(
+        cleaned.contains("web.graph/.outcore-001122334455"),
+        "{cleaned}"
+    );
+    assert!(!left.exists() && graph.exists() && linked.exists());
+}
+
+#[test]
 fn settings_come_from_flags_then_environment_then_file_then_default() {
     let place = TestDir::new();
     place.write(

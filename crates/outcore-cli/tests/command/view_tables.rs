@@ -270,7 +270,7 @@ fn a_view_of_a_table_that_is_killed_is_absent_or_whole_and_one_that_is_added_to_
                     }
                 }
             }
-            place.run(&["scratch", "clean", ".", "t.view"]);
+            place.run(&["scratch", "clean", "."]);
             place.run(&words("view verify t.view")).ok();
             if is_done {
                 break;
