@@ -107,6 +107,62 @@ impl Syntax {
         }))
     }
 
+    /// The edge of the line that `text` begins with, and the bytes of that line with its end, if the line is as most are: two
+    /// ids, and at once behind them what is looked at. Of any other line, whether it is an edge or not, [`Syntax::edge`] says what
+    /// it is.
+    ///
+    /// N.B. it takes less than half of the time of `edge`, which looks for the ends of lines and fields first: 14 ns in place of 33 for
+    /// a line of two ids of seven digits.
+    fn usual_edge(&self, text: &[u8]) -> Option<(Edge, usize)> {
+        let (source, mut at) = whole_number(text)?;
+        at += self.gap(text.get(at..)?)?;
+        let (target, digits) = whole_number(text.get(at..)?)?;
+        at += digits;
+        let mut weight = 1.0;
+        match self.weight {
+            None => {}
+            Some(2) => {
+                at += self.gap(&text[at..])?;
+                let is_end = |byte: &u8| self.is_between(*byte) || *byte == b'\n';
+                let rest = &text[at..];
+                let field = &rest[..rest.iter().position(is_end).unwrap_or(rest.len())];
+                weight = weight_of(field).ok()?;
+                at += field.len();
+            }
+            Some(_) => return None,
+        }
+        let rest = &text[at..];
+        let end_of_line =
+            |rest: &[u8]| memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+        at += match rest {
+            [] => 0,
+            [b'\n', ..] => 1,
+            [b'\r', b'\n', ..] => 2,
+            [byte, ..] if self.is_between(*byte) => end_of_line(rest),
+            _ => return None,
+        };
+        let id = |id: u64| id.checked_sub(self.first_id).filter(|id| *id < self.limit);
+        let edge = Edge {
+            source: id(source)?,
+            target: id(target)?,
+            weight,
+        };
+        Some((edge, at))
+    }
+
+    /// Bytes of what is between two fields, if there is any.
+    fn gap(&self, text: &[u8]) -> Option<usize> {
+        if !self.is_between(*text.first()?) {
+            return None;
+        }
+        let mut bytes = 1;
+        while self.delimiter.is_none() && text.get(bytes).is_some_and(|byte| self.is_between(*byte))
+        {
+            bytes += 1;
+        }
+        Some(bytes)
+    }
+
     fn id(&self, field: &[u8]) -> std::result::Result<u64, Fault> {
         let digits = match self.delimiter {
             Some(_) => unquoted(field),
@@ -138,6 +194,50 @@ impl Syntax {
             _ => format!("`{text}` is not an id: ids are whole numbers from 0 on"),
         })
     }
+}
+
+/// The number that `text` begins with, if its digits are no more than those of any id, and how many these are.
+fn whole_number(text: &[u8]) -> Option<(u64, usize)> {
+    const DIGITS_MAX: usize = 15;
+    let (mut number, mut digits) = match text.first_chunk::<8>() {
+        Some(word) => short_number(*word),
+        None => (0, 0),
+    };
+    let is_cut = digits == 0 || digits == 8;
+    while is_cut && digits < DIGITS_MAX {
+        let Some(digit) = text.get(digits).map(|byte| byte.wrapping_sub(b'0')) else {
+            break;
+        };
+        if digit > 9 {
+            break;
+        }
+        number = number * 10 + u64::from(digit);
+        digits += 1;
+    }
+    (digits > 0).then_some((number, digits))
+}
+
+/// The number that eight bytes begin with, and its digits; no digits for none.
+///
+/// Source: Lemire, "Quickly parsing eight digits" (2022): neighbouring digits, pairs of them and fours are put together all at
+/// once. Fewer than eight get zeros in front. A byte that is a digit carries nothing into the next.
+fn short_number(bytes: [u8; 8]) -> (u64, usize) {
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    // Added to a byte above 9, it sets the byte's highest bit.
+    const ABOVE_NINE: u64 = 0x7676_7676_7676_7676;
+    const HIGHEST: u64 = 0x8080_8080_8080_8080;
+    const PAIRS: u64 = 0x0000_00FF_0000_00FF;
+    let values = u64::from_le_bytes(bytes) ^ ZEROS;
+    let others = (values.wrapping_add(ABOVE_NINE) | values) & HIGHEST;
+    let digits = (others.trailing_zeros() / u8::BITS) as usize;
+    if digits == 0 {
+        return (0, 0);
+    }
+    let digits_only = values << (u64::BITS as usize - 8 * digits);
+    let pairs = digits_only.wrapping_mul(10).wrapping_add(digits_only >> 8);
+    let fours = (pairs & PAIRS).wrapping_mul(100 + (1_000_000 << 32));
+    let rest = ((pairs >> 16) & PAIRS).wrapping_mul(1 + (10_000 << 32));
+    (fours.wrapping_add(rest) >> 32, digits)
 }
 
 fn unquoted(field: &[u8]) -> &[u8] {
@@ -188,10 +288,16 @@ impl<T: Item> Lines<'_, T> {
     fn items(&self, text: &[u8], at_bytes: u64) -> Vec<T> {
         let mut items = Vec::with_capacity(text.len() / 12);
         let (mut largest, mut from) = (0, 0);
-        let ends = memchr::memchr_iter(b'\n', text).chain(Some(text.len()));
-        for end in ends {
-            let line = text.get(from..end).unwrap_or_default();
-            match self.syntax.edge(line) {
+        while from < text.len() {
+            let rest = &text[from..];
+            let (found, line_bytes) = match self.syntax.usual_edge(rest) {
+                Some((edge, line_bytes)) => (Ok(Some(edge)), line_bytes),
+                None => {
+                    let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+                    (self.syntax.edge(&rest[..end]), end + 1)
+                }
+            };
+            match found {
                 Ok(None) => {}
                 Ok(Some(edge)) => {
                     largest = edge.source.max(edge.target).max(largest);
@@ -205,7 +311,7 @@ impl<T: Item> Lines<'_, T> {
                     fail(not_an_edge(&fault, self.path, at_bytes))
                 }
             }
-            from = end + 1;
+            from += line_bytes;
         }
         if !items.is_empty() {
             self.largest.fetch_max(largest, Ordering::Relaxed);
@@ -344,6 +450,59 @@ fn parse_to<T: Item>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What is read at once is what is read field by field.
+        #[test]
+        fn a_usual_line_is_the_same_edge_as_any_other(
+            line in "[0-9]{1,16}[ \t,;]{1,2}[0-9]{1,16}([ \t,;\r][-0-9.e{\r \t,;\"]{0,8})?\r?",
+            behind in prop_oneof![Just(""), Just("\n"), Just("\n7 8\n")],
+            weight in prop_oneof![Just(None), Just(Some(2)), Just(Some(3))],
+            kind in 0..3,
+        ) {
+            let syntax = match kind {
+                0 => Syntax { weight, ..Syntax::blanks(false) },
+                1 => Syntax::delimited(b';', weight),
+                _ => Syntax { weight, ..Syntax::blanks(false) }.counted_from_one(1 << 40),
+            };
+            let text = format!("{line}{behind}");
+            if let Some((found, bytes)) = syntax.usual_edge(text.as_bytes()) {
+                let wanted = syntax.edge(line.as_bytes()).map_err(|fault| fault.0).unwrap();
+                prop_assert_eq!(Some(found), wanted);
+                prop_assert_eq!(bytes, line.len() + usize::from(!behind.is_empty()));
+            }
+        }
+    }
+
+    #[test]
+    fn most_lines_are_usual() {
+        for (syntax, line) in [
+            (Syntax::blanks(false), "3\t14\n"),
+            (Syntax::blanks(false), "3 14\r\n"),
+            (Syntax::blanks(false), "3 14 0.5 x\n"),
+            (Syntax::blanks(true), "3 14 0.5\r\n"),
+            (Syntax::delimited(b',', Some(2)), "3,14,0.5,x\n"),
+            (Syntax::blanks(false).counted_from_one(20), "20 20"),
+        ] {
+            assert!(syntax.usual_edge(line.as_bytes()).is_some(), "{line}");
+        }
+        for line in [
+            "# 3 14\n",
+            " 3 14\n",
+            "3 x\n",
+            "3\n",
+            "\n",
+            "3 14\r",
+            "3 281474976710656\n",
+        ] {
+            assert_eq!(
+                Syntax::blanks(false).usual_edge(line.as_bytes()),
+                None,
+                "{line}"
+            );
+        }
+    }
 
     fn edge(syntax: Syntax, line: &str) -> std::result::Result<Option<(u64, u64, f32)>, String> {
         let found = syntax.edge(line.as_bytes()).map_err(|fault| fault.0)?;
