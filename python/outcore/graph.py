@@ -14,7 +14,7 @@ import importlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _outcore
@@ -124,6 +124,20 @@ class Graph:
             raise usage("search", f"{number} is not a vertex", f"there are {self.vertices}")
         return number
 
+    def _starts(
+        self, source: SupportsIndex | str | Iterable[SupportsIndex | str]
+    ) -> list[tuple[int, float]]:
+        # An array of NumPy has an index, too, so that this does not tell one source from several.
+        sources: Iterable[SupportsIndex | str]
+        if isinstance(source, str) or not isinstance(source, Iterable):
+            sources = [source]
+        else:
+            sources = source
+        starts = [(self._vertex(vertex), 1.0) for vertex in sources]
+        if not starts:
+            raise usage("search", "there is no source to start from", "name a vertex, or several")
+        return starts
+
     def names(self, vertices: npt.ArrayLike | None = None) -> npt.NDArray[Any] | None:
         """The original id of each vertex, or of some `vertices`, if ids were relabelled: an array of numbers, or of
         strings (as objects), in which a vertex is found by `vertex`."""
@@ -144,7 +158,7 @@ class Graph:
 
     def bfs(
         self,
-        source: SupportsIndex | str | Sequence[SupportsIndex | str],
+        source: SupportsIndex | str | Iterable[SupportsIndex | str],
         *,
         parents: bool = False,
         progress: Watcher | bool | None = None,
@@ -152,11 +166,7 @@ class Graph:
         """The number of edges from `source`, or the nearest of several, to each vertex, or the vertex before each; -1 for
         none. Where ids are names, a source may be a name."""
         kernel = "parents" if parents else "levels"
-        sources = [source] if isinstance(source, (SupportsIndex, str)) else source
-        starts = [(self._vertex(vertex), 1.0) for vertex in sources]
-        if not starts:
-            raise usage("search", "there is no source to start from", "name a vertex, or several")
-        found = self._run(kernel, "<u4", targets=starts, progress=progress)
+        found = self._run(kernel, "<u4", targets=self._starts(source), progress=progress)
         wide: npt.NDArray[np.int64] = found.astype("i8")
         wide[wide == 0xFFFF_FFFF] = -1
         return wide
@@ -168,10 +178,12 @@ class Graph:
         tol: float = 1e-6,
         max_iter: SupportsIndex = 100,
         personalization: Mapping[int, float] | Mapping[str, float] | None = None,
+        weighted: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.float64]:
         """The rank of each vertex; they sum to 1. A `tol` of 0 runs `max_iter` iterations. Weights are not looked at, as
-        in networkx with `weight=None`.
+        in networkx with `weight=None`, unless `weighted`: then edges are followed in proportion to their weights, which must
+        be 0 or more.
 
         With `personalization`, the surfer jumps to its vertices only, each as often as its weight says.
         """
@@ -182,7 +194,7 @@ class Graph:
             if not targets:
                 raise usage("PageRank", "personalization names no vertex", "name one, or leave it out")
         return self._run(
-            "pagerank",
+            "weighted_pagerank" if weighted else "pagerank",
             "<f8",
             alpha=alpha,
             tol=tol,
@@ -241,11 +253,14 @@ class Graph:
         return self._run("triangles", "<u8", progress=progress)
 
     def shortest_path_length(
-        self, source: SupportsIndex | str, *, progress: Watcher | bool | None = None
+        self,
+        source: SupportsIndex | str | Iterable[SupportsIndex | str],
+        *,
+        progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.float64]:
-        """The least sum of weights of a path from `source` to each vertex; infinity where there is none. Edges
-        without weights count 1."""
-        return self._run("lengths", "<f8", number=self._vertex(source), progress=progress)
+        """The least sum of weights of a path from `source`, or the nearest of several, to each vertex; infinity where
+        there is none. Edges without weights count 1."""
+        return self._run("lengths", "<f8", targets=self._starts(source), progress=progress)
 
     def core_number(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint32]:
         """The largest k for which each vertex is in the k-core."""

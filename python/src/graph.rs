@@ -53,7 +53,7 @@ pub(crate) struct ConvertRequest {
 pub(crate) struct KernelRequest {
     graph: PathBuf,
     kernel: String,
-    /// The source of a search, k, or a seed.
+    /// k, or a seed.
     number: u64,
     /// That of PageRank, or the resolution of communities.
     alpha: f64,
@@ -188,7 +188,7 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
             return Ok(bytes_of(counts, u64::to_le_bytes));
         }
         "lengths" => {
-            let lengths = kernels::shortest_paths(&job, &graph, number)?;
+            let lengths = kernels::shortest_paths_from(&job, &graph, &sources)?;
             return Ok(bytes_of(lengths, f64::to_le_bytes));
         }
         "k_core" => kernels::k_core(&job, &graph, number)?,
@@ -208,6 +208,7 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
                 alpha: request.alpha,
                 tolerance: request.tolerance,
                 iterations_max: request.iterations,
+                by_weight: request.kernel == "weighted_pagerank",
             };
             let (ranks, _) = match request.targets.as_slice() {
                 [] => kernels::pagerank(&job, &graph, options)?,

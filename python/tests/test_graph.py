@@ -88,6 +88,29 @@ def test_core_numbers_and_ranks_are_those_of_networkx(tmp_path):
     assert max(abs(found[vertex] - ranks[vertex]) for vertex in range(vertices)) < 1e-9
 
 
+@pytest.mark.parametrize("undirected", [False, True])
+def test_ranks_by_weight_are_those_of_networkx(tmp_path, undirected):
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
+    matrix = sparse.random_array((400, 400), density=0.02, format="csr", dtype="f4", rng=5)
+    if undirected:
+        matrix = (matrix + matrix.T).tocsr()
+    g = outcore.graph.from_scipy(
+        matrix, tmp_path / "g", undirected=undirected, weights=True, memory="64MiB"
+    )
+    other = networkx.from_scipy_sparse_array(matrix.astype("f8"), create_using=networkx.DiGraph)
+    jumps = {3: 1.0, 70: 3.0}
+    for personalization in (None, jumps):
+        how = {"tol": 1e-13, "max_iter": 1000, "personalization": personalization}
+        ranks = networkx.pagerank(other, **how)
+        found = g.pagerank(weighted=True, **how)
+        assert max(abs(found[vertex] - ranks[vertex]) for vertex in range(400)) < 1e-9
+    assert (g.pagerank() != g.pagerank(weighted=True)).any()
+    plain = graph_of(tmp_path, np.array([[0, 1]]), 2)
+    with pytest.raises(outcore.UsageError, match="no weights"):
+        plain.pagerank(weighted=True)
+
+
 def test_strong_components_and_lengths_are_those_of_scipy(tmp_path):
     csgraph = pytest.importorskip("scipy.sparse.csgraph", reason="SciPy is not installed")
     vertices = 1 << 11
@@ -101,6 +124,13 @@ def test_strong_components_and_lengths_are_those_of_scipy(tmp_path):
     source = int(edges[0, 0])
     far = csgraph.dijkstra(matrix > 0, indices=source)
     assert (g.shortest_path_length(source) == far).all()
+    sources = np.array([source, 1, 2])
+    far = csgraph.dijkstra(matrix > 0, indices=sources, min_only=True)
+    assert (g.shortest_path_length(sources) == far).all()
+    assert (g.shortest_path_length(sources.tolist()) == far).all()
+    assert (g.bfs(sources) == g.bfs(sources.tolist())).all()
+    with pytest.raises(outcore.UsageError, match="no source"):
+        g.shortest_path_length([])
 
 
 def test_triangles_and_personal_ranks_are_those_of_networkx(tmp_path):

@@ -37,7 +37,8 @@ Examples:
   outcore graph pagerank g.graph -o ranks.npy --top 20
   outcore graph pagerank g.graph -o ranks.csv --tolerance 1e-9 --iterations 200
   outcore graph pagerank g.graph --iterations 10 --tolerance 0 --top 10
-  outcore graph pagerank g.graph --source 17 --source 42 --top 10";
+  outcore graph pagerank g.graph --source 17 --source 42 --top 10
+  outcore graph pagerank roads.graph --weighted -o ranks.npy";
 
 const SCC_EXAMPLES: &str = "\
 Examples:
@@ -155,7 +156,8 @@ pub(crate) enum GraphCommand {
     /// PageRank: how often a random surfer is at each vertex
     ///
     /// As networkx computes it with `weight=None`: each edge that leaves a vertex is as likely as any
-    /// other, and weights are not looked at. The same bytes for any memory and number of threads.
+    /// other. With --weighted, edges are followed in proportion to their weights. The same bytes for
+    /// any memory and number of threads.
     #[command(after_long_help = PAGERANK_EXAMPLES)]
     Pagerank {
         #[command(flatten)]
@@ -172,6 +174,9 @@ pub(crate) enum GraphCommand {
         /// Jump to this vertex only, or to these alike (personalized PageRank); repeat for several
         #[arg(long, value_name = "VERTEX")]
         source: Vec<String>,
+        /// Follow edges in proportion to their weights, which must be 0 or more
+        #[arg(long)]
+        weighted: bool,
     },
     /// Strongly connected components: the smallest vertex of the component of each vertex
     ///

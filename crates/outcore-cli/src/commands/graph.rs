@@ -69,11 +69,13 @@ fn start(context: &Context, command: &GraphCommand) -> Result<u8> {
             tolerance,
             iterations,
             source,
+            weighted,
         } => {
             let options = PageRankOptions {
                 alpha: *alpha,
                 tolerance: *tolerance,
                 iterations_max: *iterations,
+                by_weight: *weighted,
             };
             kernel::pagerank(context, kernel, (options, source))
         }

@@ -276,6 +276,38 @@ fn a_personal_rank_jumps_to_the_vertices_that_are_named() {
 }
 
 #[test]
+fn ranks_by_weight_follow_the_weights() {
+    let place = place();
+    place.write("w.txt", b"0 1 3\n0 2 1\n1 0 1\n2 0 1\n");
+    run(&place, "graph convert w.txt -o w.graph --weights").ok();
+    let ranks = lines(
+        &place,
+        "graph pagerank w.graph --weighted --tolerance 1e-14 --iterations 300",
+    );
+    let ranks = ranks.iter().map(|line| line.split_once(',').unwrap().1);
+    let ranks: Vec<f64> = ranks.map(|rank| rank.parse().unwrap()).collect();
+    // x = 0.05 + 0.85 (y + z), y = 0.05 + 0.85 x 3/4, z = 0.05 + 0.85 x 1/4.
+    let x = (0.05 + 0.085) / (1.0 - 0.85 * 0.85);
+    for (rank, wanted) in ranks.iter().zip([x, 0.05 + 0.6375 * x, 0.05 + 0.2125 * x]) {
+        assert!((rank - wanted).abs() < 1e-12, "{ranks:?}");
+    }
+    let plan = run(
+        &place,
+        "graph pagerank w.graph --weighted --explain --top 1",
+    )
+    .ok();
+    assert!(
+        plan.stderr.contains("2 passes; then 1 pass an iteration"),
+        "{}",
+        plan.stderr
+    );
+    run(&place, "graph pagerank d.graph --weighted").fails(2, &["no weights"], "--weights");
+    place.write("n.txt", b"a b 1\nb a -1\n");
+    run(&place, "graph convert n.txt -o n.graph --weights --relabel").ok();
+    run(&place, "graph pagerank n.graph --weighted").fails(2, &["from b to a is -1"], "0 or more");
+}
+
+#[test]
 fn communities_hubs_and_authorities_go_by_original_ids() {
     let place = place();
     // The two triangles and what hangs on them; how many communities there are is told.

@@ -32,8 +32,15 @@ pub enum EdgeReads {
     Passes(u32),
     /// A pass over the tiles, after which edges are on scratch, taken out of the graph in this many bundles of vertices.
     Bundles(u64),
-    /// This many passes an iteration, of which there are at most this many.
-    EachIteration(u32, u32),
+    /// Passes before iterations, and in each of these.
+    EachIteration {
+        /// Passes before the first.
+        before: u32,
+        /// Passes in each.
+        each: u32,
+        /// Iterations at most.
+        most: u32,
+    },
     /// A pass over the tiles a round where many vertices take part, and the lists of these where they are few.
     Frontiers,
     /// The lists of the vertices that take part in a round.
@@ -56,9 +63,12 @@ impl fmt::Display for EdgeReads {
                 let bundles = units::counted(*count, "bundle");
                 write!(f, "1 pass; then edges and labels on scratch, {bundles} of vertices in turn")
             }
-            EdgeReads::EachIteration(count, most) => {
+            EdgeReads::EachIteration { before, each, most } => {
+                if *before > 0 {
+                    write!(f, "{}; then ", passes(before))?;
+                }
                 let most = units::counted((*most).into(), "iteration");
-                write!(f, "{} an iteration, {most} at most", passes(count))
+                write!(f, "{} an iteration, {most} at most", passes(each))
             }
             EdgeReads::Frontiers => f.write_str(
                 "a pass for each round of many vertices, only the lists of the vertices in other rounds",

@@ -85,7 +85,11 @@ pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
             .hint("allow at least one with --iterations (max_iter in Python)"));
     }
     let vertices = graph.vertices();
-    let reads = EdgeReads::EachIteration(2, iterations_max);
+    let reads = EdgeReads::EachIteration {
+        before: 0,
+        each: 2,
+        most: iterations_max,
+    };
     let _state = State::planned(job, graph, (KERNEL, reads), (24, 0))?;
     let mut hubs = vec![1.0 / vertices.max(1) as f64; vertices];
     let mut flows = vec![0u64; vertices];

@@ -8,7 +8,7 @@
 //! | [`components`](fn@components) | one | 4 |
 //! | [`components_by_bundles`] | one, and what is left of them on scratch | 8 of some vertices at a time |
 //! | [`bfs`](fn@bfs) | about one a level with many vertices; else the lists of the frontier | 12 |
-//! | [`pagerank`](fn@pagerank), [`personalized_pagerank`] | one an iteration | 20 |
+//! | [`pagerank`](fn@pagerank), [`personalized_pagerank`] | one an iteration, and two before by weight | 20, or 24 by weight |
 //! | [`core_numbers`] | one a round with many vertices; else the lists of what goes | 16 |
 //! | [`shortest_paths`] | one a round with many vertices; else the lists of the frontier | 16 |
 //! | [`strong_components`] | the same | 24 |

@@ -146,6 +146,35 @@ pub(crate) fn made(
     (graph, summary)
 }
 
+/// Converts pairs with weights to `dir/w`.
+pub(crate) fn made_weighted(
+    job: &Job,
+    dir: &Path,
+    (vertices, edges, weights): (u32, &[[u32; 2]], &[f32]),
+    options: &ConvertOptions,
+) -> PathBuf {
+    let words = edges.iter().zip(weights);
+    let words = words.flat_map(|([from, to], weight)| [*from, *to, weight.to_bits()]);
+    let (input, graph) = (dir.join("weighted"), dir.join("w"));
+    std::fs::write(
+        &input,
+        words.flat_map(u32::to_le_bytes).collect::<Vec<u8>>(),
+    )
+    .unwrap();
+    let options = ConvertOptions {
+        vertices: Some(u64::from(vertices)),
+        read: ReadOptions {
+            format: Some(EdgeFormat::Pairs32),
+            is_weighted: true,
+            ..ReadOptions::default()
+        },
+        replace: true,
+        ..options.clone()
+    };
+    convert(job, &[input], &graph, &options).unwrap();
+    graph
+}
+
 /// Louvain's method with scratch beside the graph.
 pub(crate) fn louvain_beside(
     job: &Job,

@@ -17,7 +17,7 @@ use outcore_graph::kernels::{
 };
 use outcore_io::drive::testing::FaultDevice;
 
-use crate::common::{faulty_in, job, louvain_beside, made, rmat};
+use crate::common::{faulty_in, job, louvain_beside, made, made_weighted, rmat};
 
 fn faulty(plan: &str) -> (Job, Arc<FaultDevice>) {
     faulty_in(plan, 32 << 20)
@@ -97,6 +97,13 @@ const KERNELS: &[(&str, Kernel)] = &[
         let options = PageRankOptions::default();
         shown(personalized_pagerank(job, graph, options, &[(1, 1.0)]))
     }),
+    ("pagerank by weight", |job, graph| {
+        let options = PageRankOptions {
+            by_weight: true,
+            ..PageRankOptions::default()
+        };
+        shown(pagerank(job, graph, options))
+    }),
     ("core numbers", |job, graph| shown(core_numbers(job, graph))),
     ("k-core", |job, graph| shown(k_core(job, graph, 3))),
     ("shortest paths", |job, graph| {
@@ -143,9 +150,18 @@ fn each_failed_operation_of_a_kernel_is_a_named_error_and_keeps_no_memory() {
         made(&job(64 << 20, 2), &place, (1 << 9, &edges), &options).0
     };
     let (directed, undirected) = (make("directed", false), make("undirected", true));
+    let weights: Vec<f32> = (0..edges.len()).map(|number| number as f32).collect();
+    let weighted = (1 << 9, &edges[..], &weights[..]);
+    let weighted = made_weighted(
+        &job(64 << 20, 2),
+        dir.path(),
+        weighted,
+        &ConvertOptions::default(),
+    );
     for (name, kernel) in KERNELS {
         let path = match *name {
             "strong components" => &directed,
+            "pagerank by weight" => &weighted,
             _ => &undirected,
         };
         let run = |job: &Job| kernel(job, &Graph::open(job, path)?);

@@ -8,9 +8,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use outcore::Kind;
-use outcore_graph::convert::{ConvertOptions, convert};
-use outcore_graph::edges::ReadOptions;
-use outcore_graph::edges::formats::EdgeFormat;
+use outcore_graph::convert::ConvertOptions;
 use outcore_graph::graph::Graph;
 use outcore_graph::kernels::{
     HitsOptions, LouvainOptions, PageRankOptions, bfs, bfs_from, components, core_numbers, hits,
@@ -18,7 +16,7 @@ use outcore_graph::kernels::{
     triangles,
 };
 
-use crate::common::{Random, each_graph, job, louvain_beside, made, rmat};
+use crate::common::{Random, each_graph, job, louvain_beside, made, made_weighted, rmat};
 use crate::oracle;
 
 fn plain() -> ConvertOptions {
@@ -61,6 +59,7 @@ fn levels_and_parents_are_those_of_a_queue() {
 fn ranks_are_those_of_power_iteration_in_floats() {
     each_graph(&plain(), |name, job, graph, (vertices, edges)| {
         let lists = oracle::lists(vertices, edges, !graph.manifest().directed);
+        let lists = oracle::alike(&lists);
         for iterations in [1, 10] {
             let options = PageRankOptions {
                 tolerance: 0.0,
@@ -94,6 +93,7 @@ fn personalized_ranks_are_those_of_jumps_to_some_vertices() {
             return;
         }
         let lists = oracle::lists(vertices, edges, !graph.manifest().directed);
+        let lists = oracle::alike(&lists);
         let targets = [(vertices - 1, 1.0), (0, 2.0), (vertices - 1, 1.0), (1, 0.0)];
         let (found, _) = personalized_pagerank(job, graph, options, &targets).unwrap();
         let jumps = |vertex: usize| match vertex {
@@ -214,31 +214,13 @@ fn shortest_paths_are_those_of_dijkstra() {
             .map(|_| random.below(1000) as f32 / 7.0)
             .collect();
         for is_undirected in [false, true] {
-            let mut bytes = Vec::new();
-            let mut lists = vec![Vec::new(); vertices as usize];
-            for ([from, to], weight) in edges.iter().zip(&weights) {
-                bytes.extend_from_slice(&from.to_le_bytes());
-                bytes.extend_from_slice(&to.to_le_bytes());
-                bytes.extend_from_slice(&weight.to_le_bytes());
-                lists[*from as usize].push((*to, *weight));
-                if is_undirected {
-                    lists[*to as usize].push((*from, *weight));
-                }
-            }
-            let (input, path) = (dir.path().join("edges"), dir.path().join("w"));
-            std::fs::write(&input, &bytes).unwrap();
             let options = ConvertOptions {
-                vertices: Some(u64::from(vertices)),
-                read: ReadOptions {
-                    format: Some(EdgeFormat::Pairs32),
-                    is_weighted: true,
-                    ..ReadOptions::default()
-                },
                 is_undirected,
-                replace: true,
                 ..plain()
             };
-            convert(&job, &[input], &path, &options).unwrap();
+            let edges = (vertices, &edges[..], &weights[..]);
+            let path = made_weighted(&job, dir.path(), edges, &options);
+            let lists = oracle::weighted_lists(edges, is_undirected);
             let graph = Graph::open(&job, &path).unwrap();
             for source in [0, vertices / 2] {
                 let wanted = oracle::shortest_paths(&lists, source);
@@ -253,22 +235,7 @@ fn shortest_paths_are_those_of_dijkstra() {
     let (path, _) = made(&job, dir.path(), (3, &[[0, 1], [1, 2]]), &plain());
     let graph = Graph::open(&job, &path).unwrap();
     assert_eq!(shortest_paths(&job, &graph, 0).unwrap(), [0.0, 1.0, 2.0]);
-    let mut bytes = Vec::new();
-    for word in [0, 1, (-1.0_f32).to_bits()] {
-        bytes.extend_from_slice(&word.to_le_bytes());
-    }
-    let (input, path) = (dir.path().join("edges"), dir.path().join("w"));
-    std::fs::write(&input, &bytes).unwrap();
-    let options = ConvertOptions {
-        read: ReadOptions {
-            format: Some(EdgeFormat::Pairs32),
-            is_weighted: true,
-            ..ReadOptions::default()
-        },
-        replace: true,
-        ..plain()
-    };
-    convert(&job, &[input], &path, &options).unwrap();
+    let path = made_weighted(&job, dir.path(), (2, &[[0, 1]], &[-1.0]), &plain());
     let graph = Graph::open(&job, &path).unwrap();
     let error = shortest_paths(&job, &graph, 0).unwrap_err();
     assert!(error.to_string().contains("negative"), "{error}");
@@ -432,6 +399,7 @@ fn loops_have_no_cores_and_odd_options_of_pagerank_are_refused() {
             alpha,
             tolerance,
             iterations_max,
+            by_weight: false,
         };
         assert_eq!(
             pagerank(&job, &graph, options).unwrap_err().kind(),

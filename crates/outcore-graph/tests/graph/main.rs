@@ -16,4 +16,5 @@ mod kernels;
 mod matrices;
 mod names;
 mod oracle;
+mod ranks;
 mod samples;

@@ -36,6 +36,21 @@ pub(crate) fn lists(vertices: u32, edges: &[[u32; 2]], is_undirected: bool) -> V
     lists
 }
 
+/// The same with weights, in no order.
+pub(crate) fn weighted_lists(
+    (vertices, edges, weights): (u32, &[[u32; 2]], &[f32]),
+    is_undirected: bool,
+) -> Vec<Vec<(u32, f32)>> {
+    let mut lists = vec![Vec::new(); vertices as usize];
+    for ([from, to], weight) in edges.iter().zip(weights) {
+        lists[*from as usize].push((*to, *weight));
+        if is_undirected && from != to {
+            lists[*to as usize].push((*from, *weight));
+        }
+    }
+    lists
+}
+
 /// The smallest vertex that each is connected with.
 pub(crate) fn components(vertices: u32, edges: &[[u32; 2]]) -> Vec<u32> {
     let lists = lists(vertices, edges, true);
@@ -79,24 +94,33 @@ pub(crate) fn bfs(lists: &[Vec<u32>], sources: &[u32]) -> (Vec<u32>, Vec<u32>) {
     (levels, parents)
 }
 
-/// So many iterations of PageRank in floats.
+/// Lists in which all weights are 1.
+pub(crate) fn alike(lists: &[Vec<u32>]) -> Vec<Vec<(u32, f32)>> {
+    let list = |list: &Vec<u32>| list.iter().map(|to| (*to, 1.0)).collect();
+    lists.iter().map(list).collect()
+}
+
+/// So many iterations of PageRank in floats, by weight.
 pub(crate) fn pagerank(
-    lists: &[Vec<u32>],
+    lists: &[Vec<(u32, f32)>],
     alpha: f64,
     iterations: u32,
     jumps: impl Fn(usize) -> f64,
 ) -> Vec<f64> {
+    let total = |list: &Vec<(u32, f32)>| list.iter().map(|(_, weight)| f64::from(*weight)).sum();
+    let totals: Vec<f64> = lists.iter().map(total).collect();
     let share = 1.0 / lists.len() as f64;
     let mut ranks = vec![share; lists.len()];
     for _ in 0..iterations {
         let mut next = vec![0.0; lists.len()];
         let mut dangling = 0.0;
-        for (rank, list) in ranks.iter().zip(lists) {
-            match list.is_empty() {
-                true => dangling += rank,
-                false => list
-                    .iter()
-                    .for_each(|to| next[*to as usize] += rank / list.len() as f64),
+        for ((rank, list), total) in ranks.iter().zip(lists).zip(&totals) {
+            if *total == 0.0 {
+                dangling += rank;
+                continue;
+            }
+            for (to, weight) in list {
+                next[*to as usize] += rank * (f64::from(*weight) / total);
             }
         }
         let jumping = 1.0 - alpha + alpha * dangling;

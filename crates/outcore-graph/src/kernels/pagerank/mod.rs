@@ -1,14 +1,18 @@
 //! PageRank by power iteration, from all vertices alike or from some.
 //!
 //! Contract: as networkx defines it: a surfer follows an edge with probability `alpha` and jumps anywhere otherwise;
-//! from a vertex without edges it always jumps. Personalized, it jumps to some vertices only, by their weights. Iterations end when the sum of all changes is below `tolerance` times
-//! the number of vertices. Edges count once each, parallel ones too; weights are not looked at, as in networkx with `weight=None`.
+//! from a vertex without edges it always jumps. Personalized, it jumps to some vertices only, by their weights. Iterations end
+//! when the sum of all changes is below `tolerance` times the number of vertices. Edges of a vertex are all as likely, parallel
+//! ones too, as in networkx with `weight=None`; or, if that is asked for, as likely as their weights are large.
 //!
 //! Source: Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking" (Stanford, 1999). What flows along
 //! edges is summed in integers of 64 bits, as multiples of 2^-62 of all rank: sums of integers are the same in any
-//! order, so ranks are the same bytes on any threads, in any memory. What that rounds off an edge is below 10^-18.
+//! order, so ranks are the same bytes on any threads, in any memory. What that rounds off an edge is below 10^-18, or 2^-51 of
+//! what flows by weight. How rank is spread over edges is in [`spread`].
 //!
-//! Bounds: twenty bytes a vertex; one read of the tiles an iteration.
+//! Bounds: twenty bytes a vertex, twenty-four by weight; one read of the tiles an iteration, and two before by weight.
+
+mod spread;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,9 +21,10 @@ use outcore::{Error, Job, Result};
 use outcore_io::threads;
 
 use crate::format::tile::Segment;
+use crate::graph::Graph;
 use crate::graph::plan::EdgeReads;
 use crate::graph::state::{State, sums};
-use crate::graph::{Direction, Graph};
+use spread::{ByWeight, Evenly, Spread};
 
 /// All rank together, as an integer.
 const WHOLE: f64 = (1u64 << 62) as f64;
@@ -34,6 +39,8 @@ pub struct PageRankOptions {
     pub tolerance: f64,
     /// Iterations at most.
     pub iterations_max: u32,
+    /// Edges are followed in proportion to their weights, in place of all alike.
+    pub by_weight: bool,
 }
 
 impl Default for PageRankOptions {
@@ -42,6 +49,7 @@ impl Default for PageRankOptions {
             alpha: 0.85,
             tolerance: 1e-6,
             iterations_max: 100,
+            by_weight: false,
         }
     }
 }
@@ -49,8 +57,8 @@ impl Default for PageRankOptions {
 /// The rank of each vertex; they sum to 1. Also the number of iterations.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for options that make no sense, and where the changes are not below the tolerance in time;
-/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+/// [`outcore::Kind::Usage`] for options that make no sense, where the changes are not below the tolerance in time, and by
+/// weight for a graph without weights, or with one that is negative or not a number; [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
 pub fn pagerank(job: &Job, graph: &Graph, options: PageRankOptions) -> Result<(Vec<f64>, u32)> {
     ranked(job, graph, options, None)
 }
@@ -112,30 +120,69 @@ fn ranked(
         return Err(Error::usage(KERNEL, "no iteration is allowed")
             .hint("allow at least one with --iterations (max_iter in Python)"));
     }
+    if options.by_weight && !graph.manifest().weighted {
+        let hint = "convert the edges again with --weights, or leave --weighted out (weighted=True in Python)";
+        return Err(Error::usage(KERNEL, "the graph has no weights")
+            .path(graph.dir())
+            .hint(hint));
+    }
     let vertices = graph.vertices();
     if vertices == 0 {
         return Ok((Vec::new(), 0));
     }
-    let reads = EdgeReads::EachIteration(1, options.iterations_max);
-    let _state = State::planned(job, graph, (KERNEL, reads), (20, 0))?;
-    let degrees = graph.degrees(job, Direction::Out)?;
-    let share = 1.0 / vertices as f64;
+    let (before, vertex_bytes) = match options.by_weight {
+        true => (2, 24),
+        false => (0, 20),
+    };
+    let reads = EdgeReads::EachIteration {
+        before,
+        each: 1,
+        most: options.iterations_max,
+    };
+    let _state = State::planned(job, graph, (KERNEL, reads), (vertex_bytes, 0))?;
     let incoming = sums(vertices);
-    let turns = Turns::new(vertices);
-    // What flows along each edge of a vertex; the whole rank of one without edges.
-    let mut flows = vec![0u64; vertices];
-    for (flow, degree) in flows.iter_mut().zip(&degrees) {
-        *flow = (share * WHOLE) as u64 / u64::from((*degree).max(1));
+    match options.by_weight {
+        true => {
+            let spread = ByWeight::new(job, graph, &incoming)?;
+            iterate(job, graph, (&spread, incoming), (options, targets))
+        }
+        false => {
+            let spread = Evenly::new(job, graph)?;
+            iterate(job, graph, (&spread, incoming), (options, targets))
+        }
     }
-    let lost = degrees.iter().zip(&flows).filter(|(d, _)| **d == 0);
-    let mut dangling: u128 = lost.map(|(_, flow)| u128::from(*flow)).sum();
+}
+
+/// From equal ranks on, with a sum for each vertex, all 0.
+fn iterate<S: Spread>(
+    job: &Job,
+    graph: &Graph,
+    (spread, incoming): (&S, Vec<AtomicU64>),
+    (options, targets): (PageRankOptions, Option<&[(u32, f64)]>),
+) -> Result<(Vec<f64>, u32)> {
+    let PageRankOptions {
+        alpha, tolerance, ..
+    } = options;
+    let vertices = incoming.len();
+    let share = 1.0 / vertices as f64;
+    let turns = Turns::new(vertices);
+    // What flows along each edge of a vertex, or an edge of weight 1; the whole rank of one without edges.
+    let mut flows = vec![S::Flow::default(); vertices];
+    let mut dangling = 0u128;
+    for (vertex, flow) in flows.iter_mut().enumerate() {
+        let rank = (share * WHOLE) as u64;
+        *flow = spread.flow_of(vertex, rank);
+        if spread.is_dangling(vertex) {
+            dangling += u128::from(rank);
+        }
+    }
     for iteration in 1..=options.iterations_max {
         job.control.begin_phase("PageRank", graph.tile_bytes());
         let is_directed = graph.manifest().directed;
         graph.scan(job, |segment| {
             match is_directed {
-                true => turns.flow_to_targets(segment, &flows, &incoming),
-                false => flow_both_ways(segment, &flows, &incoming),
+                true => turns.flow_to_targets::<S>(segment, &flows, &incoming),
+                false => flow_both_ways::<S>(segment, &flows, &incoming),
             }
             Ok(())
         })?;
@@ -146,10 +193,10 @@ fn ranked(
             targets,
         };
         let change;
-        (change, dangling) = arrive(job, (&mut flows, &degrees), &incoming, (alpha, jumps))?;
+        (change, dangling) = arrive(job, (&mut flows, spread), &incoming, (alpha, jumps))?;
         let is_over = tolerance == 0.0 && iteration == options.iterations_max;
         if is_over || (change as f64 / WHOLE) < tolerance * vertices as f64 {
-            return Ok((ranks(flows, &degrees), iteration));
+            return Ok((ranks(flows, spread), iteration));
         }
     }
     let cause = format!(
@@ -173,9 +220,9 @@ const VERTICES_AT_ONCE: usize = 1 << 16;
 
 /// Makes flows of what has arrived, which is 0 afterwards. By how much ranks have changed in all, and the rank of vertices
 /// without edges.
-fn arrive(
+fn arrive<S: Spread>(
     job: &Job,
-    (flows, degrees): (&mut [u64], &[u32]),
+    (flows, spread): (&mut [S::Flow], &S),
     incoming: &[AtomicU64],
     (alpha, jumps): (f64, Jumps<'_>),
 ) -> Result<(u128, u128)> {
@@ -193,7 +240,6 @@ fn arrive(
                 targets[skipped..].iter().peekable()
             });
             for (vertex, flow) in (from..).zip(flows) {
-                let degree = u64::from(degrees[vertex].max(1));
                 let arrived = incoming[vertex].load(Ordering::Relaxed) as f64 / WHOLE;
                 incoming[vertex].store(0, Ordering::Relaxed);
                 let jump = match &mut targets {
@@ -204,10 +250,10 @@ fn arrive(
                     }
                 };
                 let rank = ((jump + alpha * arrived) * WHOLE) as u64;
-                change += u128::from(rank.abs_diff(flow.saturating_mul(degree)));
-                *flow = rank / degree;
-                if degrees[vertex] == 0 {
-                    dangling += u128::from(*flow);
+                change += u128::from(rank.abs_diff(spread.rank_before(vertex, *flow)));
+                *flow = spread.flow_of(vertex, rank);
+                if spread.is_dangling(vertex) {
+                    dangling += u128::from(rank);
                 }
             }
         }
@@ -215,7 +261,7 @@ fn arrive(
     let threads = job
         .options
         .threads
-        .clamp(1, degrees.len().div_ceil(VERTICES_AT_ONCE).max(1));
+        .clamp(1, incoming.len().div_ceil(VERTICES_AT_ONCE).max(1));
     let mut sums = (0, 0);
     for done in threads::together("outcore-graph", threads, work)? {
         let (change, dangling) = done?;
@@ -225,9 +271,10 @@ fn arrive(
 }
 
 /// Ranks that sum to 1.
-fn ranks(flows: Vec<u64>, degrees: &[u32]) -> Vec<f64> {
-    let rank = |(flow, degree): (u64, &u32)| flow as f64 / WHOLE * f64::from((*degree).max(1));
-    flows.into_iter().zip(degrees).map(rank).collect()
+fn ranks<S: Spread>(flows: Vec<S::Flow>, spread: &S) -> Vec<f64> {
+    let flows = flows.into_iter().enumerate();
+    let ranks = flows.map(|(vertex, flow)| spread.rank_of(vertex, flow) / WHOLE);
+    ranks.collect()
 }
 
 /// Who may add to sums, a lock for each stretch of neighbouring vertices.
@@ -253,17 +300,23 @@ impl Turns {
     ///
     /// N.B. atomic additions, one for all edges of a target, take a tenth longer: most targets have one or two edges in a
     /// tile, and the processor does not foresee how many. What is left is the wait for flows that are in no cache.
-    fn flow_to_targets(&self, segment: Segment<'_>, flows: &[u64], incoming: &[AtomicU64]) {
+    fn flow_to_targets<S: Spread>(
+        &self,
+        segment: Segment<'_>,
+        flows: &[S::Flow],
+        incoming: &[AtomicU64],
+    ) {
         let mut open = segment.row_base as usize >> Turns::STRETCH_BITS;
         let mut turn = self.take(open);
-        for (target, source) in segment.edges() {
+        for (target, source, weight) in S::edges(segment) {
             let stretch = target >> Turns::STRETCH_BITS;
             if stretch != open {
                 drop(turn);
                 turn = self.take(stretch);
                 open = stretch;
             }
-            let sum = incoming[target].load(Ordering::Relaxed) + flows[source];
+            let flow = S::along(flows[source], weight);
+            let sum = incoming[target].load(Ordering::Relaxed) + flow;
             incoming[target].store(sum, Ordering::Relaxed);
         }
         drop(turn);
@@ -271,16 +324,16 @@ impl Turns {
 }
 
 /// The same in both directions: sources do not ascend, so all additions are atomic.
-fn flow_both_ways(segment: Segment<'_>, flows: &[u64], incoming: &[AtomicU64]) {
+fn flow_both_ways<S: Spread>(segment: Segment<'_>, flows: &[S::Flow], incoming: &[AtomicU64]) {
     let (mut open, mut sum) = (segment.row_base as usize, 0);
-    for (one, other) in segment.edges() {
+    for (one, other, weight) in S::edges(segment) {
         if one != open {
             incoming[open].fetch_add(sum, Ordering::Relaxed);
             (open, sum) = (one, 0);
         }
-        sum += flows[other];
+        sum += S::along(flows[other], weight);
         if one != other {
-            incoming[other].fetch_add(flows[one], Ordering::Relaxed);
+            incoming[other].fetch_add(S::along(flows[one], weight), Ordering::Relaxed);
         }
     }
     incoming[open].fetch_add(sum, Ordering::Relaxed);

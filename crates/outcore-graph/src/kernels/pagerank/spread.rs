@@ -1,0 +1,290 @@
+//! How the rank of a vertex is spread over its edges: evenly, or in proportion to their weights.
+//!
+//! Contract: what flows along an edge is a whole number, a function of the graph and of the rank of the edge's source alone. A
+//! vertex spreads no more than its rank, but for the rounding of floats (2^-50 of it). A vertex without edges, or whose edges
+//! all have the weight 0, spreads nothing: its rank jumps.
+//!
+//! The weights of a vertex are summed exactly, so their sum does not depend on the order in which edges are met: as integers of
+//! 128 bits, whose unit is 2^-93 of the power of two at or below the vertex's largest weight. A weight that is smaller than
+//! that largest one by more than 2^69 loses bits there, which changes the sum by less than 2^-60 of it.
+//!
+//! Bounds: evenly, four bytes a vertex; by weight eight, which two passes over the tiles make, with sixteen more beside them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use outcore::{Error, Job, Result};
+
+use super::KERNEL;
+use crate::format::tile::Segment;
+use crate::graph::state::sums;
+use crate::graph::{Direction, Graph};
+
+/// How rank leaves vertices.
+pub(super) trait Spread: Sync {
+    /// What is kept of a vertex's rank: what its edges look at.
+    type Flow: Copy + Default + Send + Sync;
+    /// What is looked at of an edge.
+    type Weight: Copy;
+
+    /// Each edge as (target, source); of undirected ones the larger end first.
+    fn edges<'a>(
+        segment: Segment<'a>,
+    ) -> impl Iterator<Item = (usize, usize, Self::Weight)> + use<'a, Self>;
+
+    /// What a vertex of that rank has for its edges.
+    fn flow_of(&self, vertex: usize, rank: u64) -> Self::Flow;
+
+    /// The rank that a flow was made of, but for what dividing has rounded off.
+    fn rank_before(&self, vertex: usize, flow: Self::Flow) -> u64;
+
+    /// The same in floats.
+    fn rank_of(&self, vertex: usize, flow: Self::Flow) -> f64;
+
+    /// Whether nothing flows from a vertex.
+    fn is_dangling(&self, vertex: usize) -> bool;
+
+    /// What flows along an edge.
+    fn along(flow: Self::Flow, weight: Self::Weight) -> u64;
+}
+
+/// Each edge of a vertex gets as much as any other.
+pub(super) struct Evenly {
+    degrees: Vec<u32>,
+}
+
+impl Evenly {
+    pub(super) fn new(job: &Job, graph: &Graph) -> Result<Self> {
+        Ok(Evenly {
+            degrees: graph.degrees(job, Direction::Out)?,
+        })
+    }
+
+    /// The number of edges; 1 for none.
+    fn shares(&self, vertex: usize) -> u32 {
+        self.degrees[vertex].max(1)
+    }
+}
+
+impl Spread for Evenly {
+    type Flow = u64;
+    type Weight = ();
+
+    fn edges<'a>(segment: Segment<'a>) -> impl Iterator<Item = (usize, usize, ())> + use<'a> {
+        segment.edges().map(|(target, source)| (target, source, ()))
+    }
+
+    fn flow_of(&self, vertex: usize, rank: u64) -> u64 {
+        rank / u64::from(self.shares(vertex))
+    }
+
+    fn rank_before(&self, vertex: usize, flow: u64) -> u64 {
+        flow.saturating_mul(u64::from(self.shares(vertex)))
+    }
+
+    fn rank_of(&self, vertex: usize, flow: u64) -> f64 {
+        flow as f64 * f64::from(self.shares(vertex))
+    }
+
+    fn is_dangling(&self, vertex: usize) -> bool {
+        self.degrees[vertex] == 0
+    }
+
+    fn along(flow: u64, (): ()) -> u64 {
+        flow
+    }
+}
+
+/// Each edge of a vertex gets in proportion to its weight.
+pub(super) struct ByWeight {
+    /// The sum of the weights of each vertex's edges.
+    totals: Vec<f64>,
+}
+
+impl ByWeight {
+    /// Sums the weights. `unused` is a sum for each vertex that nobody needs before; all are 0, also afterwards.
+    ///
+    /// # Errors
+    /// [`outcore::Kind::Usage`] for a weight that is negative or not a number; what reading fails with.
+    pub(super) fn new(job: &Job, graph: &Graph, unused: &[AtomicU64]) -> Result<Self> {
+        job.control.begin_phase("weights", 2 * graph.tile_bytes());
+        let largest = largest_weights(job, graph)?;
+        let high = sums(graph.vertices());
+        each_end(job, graph, |vertex, _, weight| {
+            let largest = f64::from_bits(largest[vertex].load(Ordering::Relaxed));
+            let amount = units_of(f64::from(weight), largest);
+            let (low, carried) = (amount as u64, (amount >> u64::BITS) as u64);
+            let before = unused[vertex].fetch_add(low, Ordering::Relaxed);
+            let carried = carried + u64::from(before.checked_add(low).is_none());
+            if carried > 0 {
+                high[vertex].fetch_add(carried, Ordering::Relaxed);
+            }
+        })?;
+        let totals = largest.into_iter().enumerate().map(|(vertex, largest)| {
+            let high = u128::from(high[vertex].load(Ordering::Relaxed));
+            let low = unused[vertex].swap(0, Ordering::Relaxed);
+            let total = high << u64::BITS | u128::from(low);
+            match total {
+                0 => 0.0,
+                total => total as f64 * unit_of(f64::from_bits(largest.into_inner())),
+            }
+        });
+        Ok(ByWeight {
+            totals: totals.collect(),
+        })
+    }
+
+    /// The sum of the weights; 1 for none.
+    fn shares(&self, vertex: usize) -> f64 {
+        match self.totals[vertex] {
+            0.0 => 1.0,
+            total => total,
+        }
+    }
+}
+
+impl Spread for ByWeight {
+    type Flow = f64;
+    type Weight = f32;
+
+    fn edges<'a>(segment: Segment<'a>) -> impl Iterator<Item = (usize, usize, f32)> + use<'a> {
+        segment.weighted_edges()
+    }
+
+    fn flow_of(&self, vertex: usize, rank: u64) -> f64 {
+        rank as f64 / self.shares(vertex)
+    }
+
+    fn rank_before(&self, vertex: usize, flow: f64) -> u64 {
+        self.rank_of(vertex, flow) as u64
+    }
+
+    fn rank_of(&self, vertex: usize, flow: f64) -> f64 {
+        flow * self.shares(vertex)
+    }
+
+    fn is_dangling(&self, vertex: usize) -> bool {
+        self.totals[vertex] == 0.0
+    }
+
+    fn along(flow: f64, weight: f32) -> u64 {
+        (flow * f64::from(weight)) as u64
+    }
+}
+
+/// Bits of a largest weight that are before the point, in units.
+const UNIT_BITS: i32 = 93;
+/// Bits of a float behind the first, and what its exponent is kept with.
+const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
+const EXPONENT_BIAS: i32 = 1023;
+
+/// The power of two at or below `value`, which is above 0 and no smaller than floats of four bytes are.
+fn exponent_of(value: f64) -> i32 {
+    (value.to_bits() >> FRACTION_BITS) as i32 - EXPONENT_BIAS
+}
+
+/// What weights are counted in where the largest is this.
+fn unit_of(largest: f64) -> f64 {
+    let exponent = exponent_of(largest) - UNIT_BITS;
+    f64::from_bits(((exponent + EXPONENT_BIAS) as u64) << FRACTION_BITS)
+}
+
+/// A weight in units of its vertex, below 2^94: 2^32 of them have room.
+fn units_of(weight: f64, largest: f64) -> u128 {
+    let fraction = weight.to_bits() & ((1 << FRACTION_BITS) - 1);
+    let digits = u128::from(fraction | 1 << FRACTION_BITS);
+    let down = exponent_of(largest) - exponent_of(weight) + FRACTION_BITS as i32 - UNIT_BITS;
+    match down {
+        ..=0 => digits << -down,
+        _ => digits.checked_shr(down as u32).unwrap_or_default(),
+    }
+}
+
+/// The bits of the largest weight of each vertex's edges, as a float of eight bytes; they are in its order.
+fn largest_weights(job: &Job, graph: &Graph) -> Result<Vec<AtomicU64>> {
+    let largest = sums(graph.vertices());
+    // The first in the order of vertices, so that the error is the same for any threads.
+    let wrong: Mutex<Option<(usize, usize, u32)>> = Mutex::default();
+    each_end(job, graph, |vertex, other, weight| {
+        if !weight.is_finite() || weight < 0.0 {
+            let mut wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner);
+            let found = (vertex, other, weight.to_bits());
+            *wrong = Some(wrong.map_or(found, |before| before.min(found)));
+            return;
+        }
+        let bits = f64::from(weight).to_bits();
+        if largest[vertex].load(Ordering::Relaxed) < bits {
+            largest[vertex].fetch_max(bits, Ordering::Relaxed);
+        }
+    })?;
+    match wrong.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        None => Ok(largest),
+        Some((from, to, bits)) => {
+            let [from, to] = [from, to].map(|vertex| called(job, graph, vertex));
+            let weight = f32::from_bits(bits);
+            let cause = format!("the weight of the edge from {from} to {to} is {weight}");
+            let hint = "convert the edges again with weights of 0 or more, or rank without weights";
+            Err(Error::usage(KERNEL, cause).path(graph.dir()).hint(hint))
+        }
+    }
+}
+
+/// What a vertex is called in an error: by its name, where that can be read.
+fn called(job: &Job, graph: &Graph, vertex: usize) -> String {
+    let vertex = vertex as u32;
+    let names = graph.names(job).ok().flatten();
+    let held = names.and_then(|names| names.held(job, vec![vertex]).ok());
+    held.map_or_else(|| vertex.to_string(), |held| held.get(vertex).to_owned())
+}
+
+/// Shows each edge of a weight other than 0 to `visit`, as vertex, neighbour and weight, where it leaves a vertex: an undirected one at
+/// both ends.
+fn each_end(job: &Job, graph: &Graph, visit: impl Fn(usize, usize, f32) + Sync) -> Result<()> {
+    let is_directed = graph.manifest().directed;
+    graph.scan(job, |segment| {
+        for (target, source, weight) in segment.weighted_edges() {
+            if weight == 0.0 {
+                continue;
+            }
+            visit(source, target, weight);
+            if !is_directed && source != target {
+                visit(target, source, weight);
+            }
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Sums are those of floats, as near as floats can be, and exact where all weights are of one size.
+        #[test]
+        fn a_sum_in_units_is_that_of_the_weights(weights in prop::collection::vec(0u32..0x7F80_0000, 1..50)) {
+            let weights: Vec<f64> = weights
+                .into_iter()
+                .map(|bits| f64::from(f32::from_bits(bits)))
+                .filter(|weight| *weight > 0.0)
+                .collect();
+            prop_assume!(!weights.is_empty());
+            let largest = weights.iter().copied().fold(0.0, f64::max);
+            let units: u128 = weights.iter().map(|weight| units_of(*weight, largest)).sum();
+            let found = units as f64 * unit_of(largest);
+            let wanted: f64 = weights.iter().sum();
+            prop_assert!((found / wanted - 1.0).abs() < 1e-14, "{} {}", found, wanted);
+            prop_assert!(units_of(largest, largest) < 1 << (UNIT_BITS + 1));
+        }
+    }
+
+    #[test]
+    fn units_of_the_least_and_the_largest_floats_are_right() {
+        let (least, most) = (f64::from(f32::from_bits(1)), f64::from(f32::MAX));
+        assert_eq!(units_of(least, least) as f64 * unit_of(least), least);
+        assert_eq!(units_of(most, most) as f64 * unit_of(most), most);
+        assert_eq!(units_of(least, most), 0);
+        assert_eq!(units_of(1.5, 1.0), 3 << (UNIT_BITS - 1));
+    }
+}
