@@ -12,9 +12,17 @@ mod convert;
 mod faults;
 mod formats;
 mod fuzzed;
+mod in_flight;
 mod kernels;
 mod matrices;
 mod names;
 mod oracle;
 mod ranks;
 mod samples;
+
+#[path = "../../../outcore/tests/support/depth.rs"]
+#[allow(dead_code, unreachable_pub)] // other tests use more of it
+mod depth;
+#[path = "../../../outcore-io/tests/support/devices.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod devices;

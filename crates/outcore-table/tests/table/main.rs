@@ -17,6 +17,7 @@ mod faults;
 mod files;
 mod fuzzed;
 mod groups;
+mod in_flight;
 mod interop;
 mod jobs;
 mod joins;
@@ -32,3 +33,10 @@ mod top;
 mod verify;
 mod views;
 mod windows;
+
+#[path = "../../../outcore/tests/support/depth.rs"]
+#[allow(dead_code, unreachable_pub)] // other tests use more of it
+mod depth;
+#[path = "../../../outcore-io/tests/support/devices.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod devices;

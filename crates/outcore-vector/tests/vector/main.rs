@@ -9,8 +9,16 @@ mod common;
 mod faults;
 mod files;
 mod fuzzed;
+mod in_flight;
 mod index;
 mod kmeans;
 mod knn;
 mod lists;
 mod range;
+
+#[path = "../../../outcore/tests/support/depth.rs"]
+#[allow(dead_code, unreachable_pub)] // other tests use more of it
+mod depth;
+#[path = "../../../outcore-io/tests/support/devices.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod devices;

@@ -5,6 +5,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 pub mod cases;
+pub mod depth;
 #[path = "../../../outcore-io/tests/support/devices.rs"]
 pub mod devices;
 pub mod often;

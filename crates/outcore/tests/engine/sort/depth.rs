@@ -1,18 +1,10 @@
 //! Reads stay in flight: no phase of any job waits for one read before it asks for the next.
 //!
-//! Contract: jobs run on one thread over in-memory drives, whose virtual clock passes only while
-//! somebody waits. For each phase, and apart for its inputs and for scratch, the reads in flight
-//! are weighed by the time for which they were. The median over the time in which there were any is
-//! at least [`DEPTH_LEAST`] reads, or at least [`BYTES_LEAST`] bytes: what keeps a drive busy is
-//! the number of bytes in flight on it (its rate times its latency), and plans make reads long
-//! where memory allows it, of up to 4 MiB, since a long read costs less of the processor than many
-//! short ones. A plan with little memory has short reads, and then their number counts.
+//! Contract: as in [`crate::support::depth`], with a file of input on each drive.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
 
-use outcore::job::{Control, Job, JobOptions, ScratchDrive};
+use outcore::job::Job;
 use outcore::key::RecordFormat;
 use outcore::key::check::CheckOptions;
 use outcore::key::sort_key::{ByteOrder, NoKey, SortKey, Tie};
@@ -27,113 +19,11 @@ use outcore::sort::lines::{LineSortOptions, check_lines, merge_lines, sort_lines
 use outcore::sort::{SortOptions, sort};
 use outcore::verify::verify;
 use outcore::{Input, Output};
-use outcore_io::drive::testing::{RamDevice, RamOptions};
-use outcore_io::drive::{Device, Op};
 
-use crate::support::devices::{HookDevice, is_scratch};
+use crate::support::depth::{
+    DEPTH_LEAST, DRIVES, InFlight, Reading, check, check_for, drives, medians_on,
+};
 use crate::support::patterns::{Payload, Values, fill};
-
-/// The least median of reads in flight.
-const DEPTH_LEAST: usize = 8;
-/// The least median of bytes in flight where there are fewer reads: 256 KiB on each drive, which is
-/// what a drive of 2.5 GB/s moves in 100 us.
-const BYTES_LEAST: usize = DRIVES * (256 << 10);
-/// Phases that read for less are over before a window fills.
-const NS_LEAST: u64 = 2_000_000;
-const DRIVES: usize = 4;
-
-/// What is read of in a phase.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Reading {
-    phase: String,
-    is_scratch: bool,
-}
-
-/// Nanoseconds at each value of something that changes.
-type Times = BTreeMap<usize, u64>;
-
-/// For how long how many reads, and bytes of reads, were in flight.
-#[derive(Default)]
-struct Depths {
-    now_ns: u64,
-    /// Reads and their bytes: of inputs, and of scratch.
-    in_flight: [(usize, usize); 2],
-    times: BTreeMap<Reading, (Times, Times)>,
-}
-
-/// What was in flight in a phase for half of the time or longer.
-#[derive(Debug, Clone)]
-struct InFlight {
-    reads: usize,
-    bytes: usize,
-}
-
-impl InFlight {
-    fn keeps_drives_busy(&self, depth_least: usize) -> bool {
-        self.reads >= depth_least || self.bytes >= BYTES_LEAST
-    }
-}
-
-fn median_of(times: &Times) -> usize {
-    let all_ns: u64 = times.values().sum();
-    let mut below_ns = 0;
-    let median = times.iter().find(|(_, ns)| {
-        below_ns += **ns;
-        2 * below_ns >= all_ns
-    });
-    median.map_or(0, |(value, _)| *value)
-}
-
-impl Depths {
-    /// A transfer begins, or ends, now. Time that the end of a write ends was spent waiting for that, while
-    /// reads that had come stood ready.
-    fn turn(
-        &mut self,
-        now_ns: u64,
-        phase: &str,
-        (op, is_scratch): (Op, bool),
-        (begins, bytes): (bool, usize),
-    ) {
-        let passed_ns = now_ns.saturating_sub(std::mem::replace(&mut self.now_ns, now_ns));
-        if op == Op::Write {
-            return;
-        }
-        for is_scratch in [false, true] {
-            let (reads, bytes) = self.in_flight[usize::from(is_scratch)];
-            if reads > 0 && passed_ns > 0 {
-                let phase = phase.to_string();
-                let times = self.times.entry(Reading { phase, is_scratch });
-                let (at_reads, at_bytes) = times.or_default();
-                *at_reads.entry(reads).or_default() += passed_ns;
-                *at_bytes.entry(bytes).or_default() += passed_ns;
-            }
-        }
-        let (reads, all_bytes) = &mut self.in_flight[usize::from(is_scratch)];
-        if begins {
-            *reads += 1;
-            *all_bytes += bytes;
-        } else {
-            *reads -= 1;
-            *all_bytes -= bytes;
-        }
-    }
-
-    /// For each phase that reads for a while, the medians.
-    fn medians(&self) -> Vec<(Reading, InFlight)> {
-        let long = self.times.iter().filter(|(_, (at_reads, _))| {
-            let all_ns: u64 = at_reads.values().sum();
-            all_ns >= NS_LEAST
-        });
-        long.map(|(reading, (at_reads, at_bytes))| {
-            let in_flight = InFlight {
-                reads: median_of(at_reads),
-                bytes: median_of(at_bytes),
-            };
-            (reading.clone(), in_flight)
-        })
-        .collect()
-    }
-}
 
 /// Runs `work` on `data` in one file per drive with this much memory; returns the medians of each
 /// phase.
@@ -142,77 +32,14 @@ fn medians_of(
     memory_kib: u64,
     work: &mut dyn FnMut(&Job, &[Input]),
 ) -> Vec<(Reading, InFlight)> {
-    let ram = RamDevice::new(RamOptions {
-        short_one_in: 0,
-        ..RamOptions::default()
-    });
+    let ram = drives();
     let mut inputs = Vec::new();
     for (index, bytes) in data.iter().enumerate() {
         let path = format!("/d{index}/in");
         ram.put(&path, bytes.to_vec());
         inputs.push(Input::raw(path));
     }
-    let depths = Arc::new(Mutex::new(Depths::default()));
-    let control: Arc<OnceLock<Arc<Control>>> = Arc::default();
-    let turn = {
-        let (ram, depths, control) = (ram.clone(), Arc::clone(&depths), Arc::clone(&control));
-        move |path: &Path, op: Op, change: (bool, usize)| {
-            let phase = control.get().map_or(String::new(), |c| c.progress().phase);
-            let mut depths = depths.lock().unwrap();
-            depths.turn(ram.now_ns(), &phase, (op, is_scratch(path)), change);
-        }
-    };
-    let at_start = turn.clone();
-    let device = HookDevice::with_starts(
-        Arc::new(ram),
-        move |path, request| at_start(path, request.op, (true, request.buf.len())),
-        move |path, completion| {
-            let request = &completion.request;
-            turn(path, request.op, (false, request.buf.len()));
-        },
-    );
-    let drives = (0..DRIVES).map(|drive| ScratchDrive::new(format!("/d{drive}")));
-    let options = JobOptions {
-        memory_bytes: memory_kib << 10,
-        threads: 1,
-        drives: drives.collect(),
-        ..JobOptions::default()
-    };
-    let job = Job::on(options, Arc::new(device));
-    assert!(control.set(Arc::clone(&job.control)).is_ok());
-    work(&job, &inputs);
-    let depths = depths.lock().unwrap();
-    depths.medians()
-}
-
-/// Checks each phase, and that these were among them.
-fn check(what: &str, medians: &[(Reading, InFlight)], phases: &[(&str, bool)]) {
-    check_for(what, medians, phases, DEPTH_LEAST);
-}
-
-/// The same for another depth, where a job has too little memory for more.
-fn check_for(
-    what: &str,
-    medians: &[(Reading, InFlight)],
-    phases: &[(&str, bool)],
-    depth_least: usize,
-) {
-    eprintln!("{what}: {medians:?}");
-    for (phase, is_scratch) in phases {
-        let found = medians
-            .iter()
-            .any(|(reading, _)| reading.phase == *phase && reading.is_scratch == *is_scratch);
-        assert!(
-            found,
-            "{what}: {phase} reads of scratch {is_scratch}: {medians:?}"
-        );
-    }
-    for (reading, in_flight) in medians {
-        assert!(
-            in_flight.keeps_drives_busy(depth_least),
-            "{what}: {reading:?} has a median of {in_flight:?}: {medians:?}"
-        );
-    }
+    medians_on(&ram, memory_kib, &mut |job| work(job, &inputs))
 }
 
 fn quarters(data: &[u8], unit_bytes: usize) -> Vec<&[u8]> {
@@ -325,7 +152,6 @@ fn very_little_memory_shortens_reads_of_the_input_and_not_their_number() {
     });
     assert!(reads_in_flight > DEPTH_LEAST, "{reads_in_flight}");
     medians.retain(|(reading, _)| !reading.is_scratch);
-    // Most of the time all reads have come and wait for writes.
     // Most of the time all reads have completed and wait for writes.
     check_for(
         "32 MiB of u64 in 7 MiB",
