@@ -63,13 +63,27 @@ impl FieldPlace {
     /// What `name` stands for: the column that is called so, or else a field of objects, each name behind a point.
     ///
     /// # Errors
-    /// As [`column_index`].
+    /// As [`column_index`]; where objects have no such field, the hint is one that they have.
     pub(crate) fn of(schema: &Schema, name: &str, operation: &str) -> Result<Self> {
         let mut inside = Vec::new();
-        match place_among(schema.fields(), name, &mut inside) {
-            Some(root) => Ok(FieldPlace { root, inside }),
-            None => column_index(schema, name, operation).map(|root| FieldPlace { root, inside }),
+        if let Some(root) = place_among(schema.fields(), name, &mut inside) {
+            return Ok(FieldPlace { root, inside });
         }
+        let mut fields = Vec::new();
+        add_fields_inside(schema.fields(), "", &mut fields);
+        let mut fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+        fields.retain(|field| {
+            let mut objects = name.match_indices('.').map(|(at, _)| &name[..=at]);
+            objects.any(|objects| field.starts_with(objects))
+        });
+        if fields.is_empty() {
+            return column_index(schema, name, operation).map(|root| FieldPlace { root, inside });
+        }
+        let error = Error::usage(operation, format!("there is no field `{name}`"));
+        Err(match nearest(name, &fields) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error.hint(format!("the fields are {}", listed(&fields))),
+        })
     }
 
     /// What is there, called `name`; it may be null where what it is in may be.
@@ -130,6 +144,21 @@ fn place_among(fields: &Fields, name: &str, inside: &mut Vec<usize>) -> Option<u
         inside.insert(0, found);
         Some(place)
     })
+}
+
+/// The fields of all objects among `fields`, each with the names of those that it is in.
+fn add_fields_inside(fields: &Fields, before: &str, names: &mut Vec<String>) {
+    for field in fields {
+        let name = format!("{before}{}", field.name());
+        if let DataType::Struct(below) = field.data_type() {
+            let behind = name + ".";
+            let inside = below
+                .iter()
+                .map(|field| format!("{behind}{}", field.name()));
+            names.extend(inside);
+            add_fields_inside(below, &behind, names);
+        }
+    }
 }
 
 /// The first names, and how many more there are.
@@ -283,13 +312,23 @@ pub(crate) fn check_names(schema: &Schema) -> Result<()> {
     Ok(())
 }
 
-/// The narrowest type that has all values of both, for types of numbers, texts and bytes, and for nulls beside anything.
+/// The narrowest type that has all values of both, for types of numbers, texts and bytes, and for nulls beside anything. A
+/// dictionary beside another type is what it stands for.
 fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
     if is_same_type(one, other) || *other == DataType::Null {
         return Some(one.clone());
     }
     if *one == DataType::Null {
         return Some(other.clone());
+    }
+    match (one, other) {
+        (DataType::Dictionary(_, values), DataType::Dictionary(_, other)) => {
+            return wider(values, other);
+        }
+        (DataType::Dictionary(_, values), plain) | (plain, DataType::Dictionary(_, values)) => {
+            return wider(values, plain);
+        }
+        _ => {}
     }
     let bits = |kind: &DataType| kind.primitive_width().map(|bytes| 8 * bytes);
     let is_either = |kind: DataType| *one == kind || *other == kind;
@@ -331,13 +370,21 @@ fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
             let digits = u8::try_from(digits).ok().filter(|&digits| digits <= 38)?;
             Some(DataType::Decimal128(digits, scale_both))
         }
-        _ if is_either(DataType::LargeUtf8) && is_either(DataType::Utf8) => {
-            Some(DataType::LargeUtf8)
+        (one, other) => {
+            // Of two of one family, the one that comes first here has all values of the other.
+            let families = [
+                [DataType::LargeUtf8, DataType::Utf8View, DataType::Utf8],
+                [
+                    DataType::LargeBinary,
+                    DataType::BinaryView,
+                    DataType::Binary,
+                ],
+            ];
+            let family = families
+                .into_iter()
+                .find(|family| family.contains(one) && family.contains(other))?;
+            family.into_iter().find(|kind| kind == one || kind == other)
         }
-        _ if is_either(DataType::LargeBinary) && is_either(DataType::Binary) => {
-            Some(DataType::LargeBinary)
-        }
-        _ => None,
     }
 }
 
@@ -452,6 +499,7 @@ mod tests {
     #[test]
     fn united_columns_have_all_values_of_both_types_or_are_refused() {
         use DataType::*;
+        let dictionary = |keys, values| Dictionary(Box::new(keys), Box::new(values));
         for (one, other, both) in [
             (Int32, Int64, Some(Int64)),
             (UInt8, Int8, Some(Int16)),
@@ -466,6 +514,20 @@ mod tests {
             (Float32, Float64, Some(Float64)),
             (Null, Utf8, Some(Utf8)),
             (Utf8, LargeUtf8, Some(LargeUtf8)),
+            (Utf8, Utf8View, Some(Utf8View)),
+            (BinaryView, LargeBinary, Some(LargeBinary)),
+            (Utf8, Binary, None),
+            (dictionary(Int32, Utf8), Utf8, Some(Utf8)),
+            (dictionary(Int8, Utf8), LargeUtf8, Some(LargeUtf8)),
+            (dictionary(Int8, Utf8), dictionary(Int32, Utf8), Some(Utf8)),
+            (
+                dictionary(Int8, Utf8),
+                dictionary(Int8, Utf8),
+                Some(dictionary(Int8, Utf8)),
+            ),
+            (dictionary(Int8, Utf8), Null, Some(dictionary(Int8, Utf8))),
+            (dictionary(Int8, Int16), Int64, Some(Int64)),
+            (dictionary(Int8, Utf8), Int64, None),
             (Utf8, Int64, None),
             (Boolean, Int8, None),
             (Date32, Int32, None),

@@ -13,15 +13,15 @@ use super::functions::call;
 use super::operators::{arithmetic, compared, connected, is_in, negative, truth};
 use super::value::{Value, failed};
 use super::{COMPUTE, Node, Operator};
-use crate::schema::column_index;
+use crate::schema::FieldPlace;
 
 /// The values of `node` over `batch`.
 pub(super) fn evaluate(node: &Node, batch: &RecordBatch) -> Result<Value> {
     let of = |node: &Node| evaluate(node, batch);
     match node {
         Node::Column(name) => {
-            let place = column_index(batch.schema_ref(), name, COMPUTE)?;
-            Value::column(batch.column(place))
+            let place = FieldPlace::of(batch.schema_ref(), name, COMPUTE)?;
+            Value::column(&place.values(batch.column(place.root))?)
         }
         Node::Null => Ok(Value::null()),
         Node::Boolean(value) => Ok(Value::boolean(*value)),

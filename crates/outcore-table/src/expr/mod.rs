@@ -2,7 +2,8 @@
 //!
 //! Contract: [`Expr::parse`] reads a text; [`Expr::check`] says of what type it is for a schema, before any row is read,
 //! or what is wrong with it; [`Expr::evaluate`] gives a column for a batch. Work is done by Arrow's own kernels, a column at
-//! a time. Names are columns, whatever they are called: a column `x` is `x`; other names are written in backquotes.
+//! a time. Names are columns, whatever they are called: a column `x` is `x`; other names are written in backquotes. `st.a` is the
+//! field `a` of the objects `st`, or the column of that name if there is one.
 //!
 //! | from loose to tight | |
 //! |---|---|
@@ -33,7 +34,7 @@ use arrow_schema::{DataType, Schema, SchemaRef};
 use outcore_io::{Error, Result};
 
 use crate::input::Predicate;
-use crate::schema::column_index;
+use crate::schema::FieldPlace;
 
 /// What expressions fail with, as an operation.
 const COMPUTE: &str = "compute expression";
@@ -97,7 +98,7 @@ impl Expr {
         parse::expression(text).map(Expr)
     }
 
-    /// The columns that it reads, each once.
+    /// The columns, and fields of objects, that it reads, each once.
     pub fn columns(&self) -> Vec<&str> {
         let mut names = Vec::new();
         self.0.add_columns(&mut names);
@@ -110,7 +111,7 @@ impl Expr {
     /// Usage: a column that is not there, types that do not go together, a text that is not a date.
     pub fn check(&self, schema: &SchemaRef) -> Result<DataType> {
         for name in self.columns() {
-            column_index(schema, name, COMPUTE)?;
+            FieldPlace::of(schema, name, COMPUTE)?;
         }
         let none = RecordBatch::new_empty(SchemaRef::clone(schema));
         Ok(self.evaluate(&none)?.data_type().clone())

@@ -247,7 +247,33 @@ impl<'a> Parser<'a> {
         if !is_quoted && self.cursor.take("(") {
             return Ok(Node::Call(name, self.list(")")?));
         }
-        Ok(Node::Column(name))
+        Ok(Node::Column(name + &self.fields()?))
+    }
+
+    /// The names of fields of objects, each behind a point that follows at once.
+    fn fields(&mut self) -> Result<String> {
+        let mut path = String::new();
+        loop {
+            let rest = self.cursor.rest();
+            let Some(field) = rest.strip_prefix('.') else {
+                return Ok(path);
+            };
+            let len = field.find(|c| !is_in_name(c)).unwrap_or(field.len());
+            let name = match field.starts_with('`') {
+                true => {
+                    self.cursor.advance(1);
+                    self.name()?.unwrap_or_default()
+                }
+                false => {
+                    self.cursor.advance(1 + len);
+                    field[..len].to_owned()
+                }
+            };
+            if name.is_empty() {
+                return Err(self.cursor.wrong("the name of a field is missing"));
+            }
+            path = path + "." + &name;
+        }
     }
 
     /// A name, in backquotes if it is none of letters, digits and `_`.

@@ -23,6 +23,7 @@
 //! reader's drive waits while it decodes. Two readers or more cover this for each other.
 
 mod files;
+mod headers;
 mod hive;
 mod ipc;
 mod parquet;
@@ -141,6 +142,7 @@ impl TableInput {
     /// Usage: no file, another format, files that differ, a column that is not there. Corrupt. I/O.
     pub fn open(job: &Job, paths: &[PathBuf], options: &InputOptions) -> Result<Self> {
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+        headers::check(job, &volume, paths, options)?;
         let files = open_all(job, &volume, paths, options)?;
         let full = full_schema(&files, options.is_union)?;
         for predicate in &options.predicates {
@@ -469,7 +471,7 @@ impl TableFile {
             (head, _) if head.starts_with(&ipc::CONTINUATION) => {
                 Format::Ipc(IpcFile::open(file, true)?)
             }
-            ([_, ..], Some(text)) if text.is_of(&path) => {
+            ([_, ..], Some(text)) if text.kind_of(&path).is_some() => {
                 Format::Text(Box::new(TextFile::open(job, file, &path, text)?))
             }
             (head, _) => return Err(unknown(head).path(&path)),

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use crate::common::{self, Draw, Kinds, copy};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Float64Type, Int64Type, Time32MillisecondType, TimestampMillisecondType, TimestampSecondType,
+    Int64Type, Time32MillisecondType, TimestampMillisecondType, TimestampSecondType,
 };
 use arrow_array::{
-    ArrayRef, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
-    Time32SecondArray, TimestampSecondArray,
+    ArrayRef, Int64Array, ListArray, RecordBatch, StringArray, Time32SecondArray,
+    TimestampSecondArray,
 };
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
@@ -23,7 +23,9 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::concat::concat_batches;
 use outcore::{IoMode, Job, JobOptions};
 use outcore_io::{Kind, Result};
-use outcore_table::input::{Comparison, InputOptions, Literal, Predicate, TableInput};
+use outcore_table::input::{
+    Comparison, InputOptions, Literal, Predicate, TableInput, TextOptions, parse_types,
+};
 use outcore_table::output::{Codec, OutputOptions, TableFormat, TableOutput, WriterShape};
 use outcore_table::rows::KeyColumn;
 use parquet::arrow::ArrowWriter;
@@ -43,7 +45,7 @@ fn job(memory_bytes: u64, threads: usize) -> Job {
     Job::new(options, IoMode::Auto)
 }
 
-fn all(options: &InputOptions, paths: &[PathBuf], memory_bytes: u64) -> Result<RecordBatch> {
+pub fn all(options: &InputOptions, paths: &[PathBuf], memory_bytes: u64) -> Result<RecordBatch> {
     let input = TableInput::open(&job(ROOM_BYTES, 1), paths, options)?;
     let mut reader = input.reader(memory_bytes)?;
     let mut batches = Vec::new();
@@ -212,14 +214,14 @@ proptest! {
     }
 }
 
-fn numbers(from: i64, count: i64) -> RecordBatch {
+pub fn numbers(from: i64, count: i64) -> RecordBatch {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(from..from + count));
     let words = (from..from + count).map(|id| format!("word {}", id % 1000));
     let words: ArrayRef = Arc::new(StringArray::from_iter_values(words));
     RecordBatch::try_from_iter([("id", ids), ("word", words)]).unwrap()
 }
 
-fn by_arrow(path: &Path, batches: &[RecordBatch], group_rows: usize) {
+pub fn by_arrow(path: &Path, batches: &[RecordBatch], group_rows: usize) {
     let settings = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_max_row_group_row_count(Some(group_rows))
@@ -232,7 +234,7 @@ fn by_arrow(path: &Path, batches: &[RecordBatch], group_rows: usize) {
     writer.close().unwrap();
 }
 
-fn ids(batch: &RecordBatch) -> Vec<i64> {
+pub fn ids(batch: &RecordBatch) -> Vec<i64> {
     batch["id"].as_primitive::<Int64Type>().values().to_vec()
 }
 
@@ -396,69 +398,6 @@ fn a_row_group_above_the_memory_is_read_by_pages() {
     let error = all(&InputOptions::default(), &[input], 1 << 20).unwrap_err();
     assert_eq!(error.kind(), Kind::Memory);
     assert!(error.to_string().contains("in.parquet"), "{error}");
-}
-
-#[test]
-fn files_that_differ_are_named_and_united_where_asked() {
-    let dir = tempfile::tempdir().unwrap();
-    let paths = [dir.path().join("1.parquet"), dir.path().join("2.parquet")];
-    by_arrow(&paths[0], &[numbers(0, 10)], 10);
-    by_arrow(&paths[1], &[numbers(10, 10).project(&[0]).unwrap()], 10);
-    let error = all(&InputOptions::default(), &paths, 8 << 20)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("`word`") && error.contains("2.parquet") && error.contains("1.parquet"),
-        "{error}"
-    );
-    let union = InputOptions {
-        is_union: true,
-        ..InputOptions::default()
-    };
-    let found = all(&union, &paths, 8 << 20).unwrap();
-    assert_eq!(ids(&found), (0..20).collect::<Vec<_>>());
-    assert_eq!(found["word"].null_count(), 10);
-    let turned = dir.path().join("3.parquet");
-    by_arrow(&turned, &[numbers(20, 10).project(&[1, 0]).unwrap()], 10);
-    let found = all(
-        &InputOptions::default(),
-        &[paths[0].clone(), turned],
-        8 << 20,
-    )
-    .unwrap();
-    assert_eq!(ids(&found)[10..], (20..30).collect::<Vec<_>>());
-}
-
-#[test]
-fn united_numbers_become_those_of_the_wider_type_and_nulls_stay() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = |name: &str| dir.path().join(name);
-    let write = |name: &str, array: ArrayRef| {
-        let batch = RecordBatch::try_from_iter_with_nullable([("id", array, true)]).unwrap();
-        by_arrow(&path(name), &[batch], 10);
-    };
-    write("32", Arc::new(Int32Array::from(vec![Some(i32::MIN), None])));
-    write("64", Arc::new(Int64Array::from(vec![Some(i64::MAX), None])));
-    write("real", Arc::new(Float64Array::from(vec![Some(0.5), None])));
-    let union = InputOptions {
-        is_union: true,
-        ..InputOptions::default()
-    };
-    for names in [["32", "64"], ["64", "32"]] {
-        let found = all(&union, &names.map(path), 8 << 20).unwrap();
-        assert_eq!(*found.schema().field(0).data_type(), DataType::Int64);
-        let mut ids: Vec<_> = found["id"].as_primitive::<Int64Type>().iter().collect();
-        ids.sort();
-        assert_eq!(ids, [None, None, Some(i32::MIN.into()), Some(i64::MAX)]);
-    }
-    let found = all(&union, &["32", "real"].map(path), 8 << 20).unwrap();
-    let reals: Vec<_> = found["id"].as_primitive::<Float64Type>().iter().collect();
-    assert_eq!(reals, [Some(f64::from(i32::MIN)), None, Some(0.5), None]);
-    let error = all(&union, &["64", "real"].map(path), 8 << 20).unwrap_err();
-    for part in ["`id`", "Int64", "Float64", "no type has all values"] {
-        assert!(error.to_string().contains(part), "{error}");
-    }
-    assert!(all(&InputOptions::default(), &["32", "64"].map(path), 8 << 20).is_err());
 }
 
 #[test]
@@ -701,4 +640,39 @@ fn an_output_that_is_given_up_leaves_nothing() {
         assert_eq!(left, ["in.parquet"]);
         assert_eq!(job.budget.used_bytes(), 0);
     }
+}
+
+#[test]
+fn a_column_that_no_header_has_is_told_before_the_text_is_looked_through() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = [dir.path().join("t.csv")];
+    // Whoever looks through all of it finds a quote that does not end.
+    let text = "a,b\n".to_owned() + &"1,2\n".repeat(1 << 20) + "\"";
+    std::fs::write(&paths[0], text).unwrap();
+    let reads = |column: &str, needed: &str, schema: &str| {
+        let text = TextOptions {
+            schema: match schema {
+                "" => Vec::new(),
+                schema => parse_types(schema).unwrap(),
+            },
+            ..TextOptions::default()
+        };
+        InputOptions {
+            columns: Some(vec![column.to_owned()]),
+            text: Some(text.needing([needed.to_owned()])),
+            ..InputOptions::default()
+        }
+    };
+    for (column, needed, schema) in [
+        ("x", "a", ""),
+        ("a", "x", ""),
+        ("a", "a", "x:i64"),
+        ("a", "a.x", "a:text"),
+    ] {
+        let error = all(&reads(column, needed, schema), &paths, 8 << 20).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage, "{error}");
+        assert!(error.cause().contains('x'), "{error}");
+    }
+    let error = all(&reads("a", "b", "a:text"), &paths, 8 << 20).unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
 }

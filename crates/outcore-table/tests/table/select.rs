@@ -409,13 +409,13 @@ fn what_means_nothing_is_named_before_a_row_is_read() {
     assert!(error.to_string().contains("verflow"), "{error}");
 }
 
-struct Place {
+pub struct Place {
     dir: tempfile::TempDir,
     inputs: Vec<std::path::PathBuf>,
 }
 
 impl Place {
-    fn with(batches: &[RecordBatch], group_rows: usize) -> Self {
+    pub fn with(batches: &[RecordBatch], group_rows: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = |number: usize| dir.path().join(format!("in-{number}.parquet"));
         let inputs: Vec<_> = (0..batches.len()).map(path).collect();
@@ -425,7 +425,7 @@ impl Place {
         Place { dir, inputs }
     }
 
-    fn run(
+    pub fn run(
         &self,
         columns: Option<&[&str]>,
         work: impl Fn(&outcore::Job, &TableEnds<'_>) -> Result<TableSummary>,
@@ -455,7 +455,7 @@ impl Place {
     }
 }
 
-fn selection(conditions: &[&str], computed: &str) -> Selection {
+pub fn selection(conditions: &[&str], computed: &str) -> Selection {
     let conditions = conditions.iter().map(|text| Expr::parse(text).unwrap());
     Selection {
         conditions: conditions.collect(),
@@ -558,59 +558,6 @@ fn a_row_at_fault_is_named_by_its_number_in_its_file() {
             "{error}"
         );
         assert!(error.next_step().is_some(), "{error}");
-    }
-}
-
-#[test]
-fn fields_of_objects_are_columns_where_they_are_chosen() {
-    let inner: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3), Some(4)]));
-    let word: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c", "d"]));
-    let field = |name: &str, array: &ArrayRef, is_nullable| {
-        Arc::new(arrow_schema::Field::new(
-            name,
-            array.data_type().clone(),
-            is_nullable,
-        ))
-    };
-    let deep: ArrayRef = Arc::new(arrow_array::StructArray::from(vec![(
-        field("w.x", &word, false),
-        Arc::clone(&word),
-    )]));
-    let fields = vec![field("a", &inner, true), field("deep", &deep, false)];
-    let nulls = arrow_buffer::NullBuffer::from(vec![true, true, false, true]);
-    let objects = arrow_array::StructArray::new(fields.into(), vec![inner, deep], Some(nulls));
-    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..4));
-    let columns = [
-        ("st", Arc::new(objects) as ArrayRef, true),
-        ("id", ids, false),
-    ];
-    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
-    let place = Place::with(&[batch], 3);
-    let names = ["st.deep.w.x", "id", "st.a", "st"];
-    let wanted = selection(&["id >= 1"], "");
-    let every = selection(&[], "");
-    for (wanted, from) in [(Some(&wanted), 1), (Some(&every), 0), (None, 0)] {
-        let (_, out) = place
-            .run(Some(&names), |job, ends| match wanted {
-                Some(wanted) => select(job, ends, wanted),
-                None => copy(job, ends),
-            })
-            .unwrap();
-        let schema = out.schema();
-        let found = schema.fields().iter().map(|field| field.name().as_str());
-        assert_eq!(found.collect::<Vec<_>>(), names);
-        let words: Vec<_> = out["st.deep.w.x"].as_string::<i32>().iter().collect();
-        assert_eq!(words, [Some("a"), Some("b"), None, Some("d")][from..]);
-        let inner: Vec<_> = out["st.a"].as_primitive::<Int64Type>().iter().collect();
-        assert_eq!(inner, [Some(1), None, None, Some(4)][from..]);
-    }
-    for (names, cause) in [
-        (&["st.b"][..], "no column `st.b`"),
-        (&["id.a"], "no column `id.a`"),
-        (&["st.a", "st.a"], "two columns"),
-    ] {
-        let error = place.run(Some(names), copy).unwrap_err().to_string();
-        assert!(error.contains(cause), "{error}");
     }
 }
 

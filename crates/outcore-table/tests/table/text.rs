@@ -627,3 +627,65 @@ fn files_of_one_table_have_types_in_common_and_say_what_told_them() {
     assert!(error.cause().contains("column `a` is"), "{error}");
     assert!(!lists.exists());
 }
+
+#[test]
+fn days_and_times_are_told_alike_in_csv_and_json_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let rows = [
+        [
+            "2024-02-29",
+            "2024-02-29T10:00:00",
+            "2024-02-29T10:00:00+02:00",
+            "23:59:59.5",
+            "2024",
+        ],
+        [
+            "1969-12-31",
+            "1969-12-31",
+            "1970-01-01T00:00:00Z",
+            "00:00:00",
+            "x",
+        ],
+    ];
+    let names = ["day", "at", "zoned", "time", "word"];
+    let mut csv = names.join(",") + "\n";
+    let mut json = String::new();
+    for row in rows {
+        csv += &(row.join(",") + "\n");
+        let fields = names.iter().zip(row);
+        let fields = fields.map(|(name, text)| format!("\"{name}\":\"{text}\""));
+        writeln!(json, "{{{}}}", fields.collect::<Vec<_>>().join(",")).unwrap();
+    }
+    std::fs::write(path("t.csv"), csv).unwrap();
+    std::fs::write(path("t.jsonl"), json).unwrap();
+    let read = |name: &str, schema: &str| {
+        let out = path(&format!("{name}.parquet"));
+        converted((&[path(name)], &reads(schema)), &out, (64 << 20, 2)).unwrap();
+        read_parquet(&out)
+    };
+    let told = read("t.jsonl", "");
+    assert_eq!(told, read("t.csv", ""));
+    let schema = told.schema();
+    let types: Vec<_> = schema
+        .fields()
+        .iter()
+        .map(|field| field.data_type())
+        .collect();
+    let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    let wanted = [
+        DataType::Date32,
+        DataType::Timestamp(TimeUnit::Microsecond, None),
+        utc,
+        DataType::Time64(TimeUnit::Microsecond),
+        DataType::Utf8,
+    ];
+    assert_eq!(types, wanted.iter().collect::<Vec<_>>());
+    // Texts stay texts where that is said.
+    let told = read("t.jsonl", "day:text,zoned:text");
+    assert_eq!(told, read("t.csv", "day:text,zoned:text"));
+    let zoned: Vec<_> = cast::AsArray::as_string::<i32>(&told["zoned"])
+        .iter()
+        .collect();
+    assert_eq!(zoned, [Some(rows[0][2]), Some(rows[1][2])]);
+}

@@ -268,6 +268,8 @@ const MICROSECONDS: Kinds = 16;
 const NANOSECONDS: Kinds = 32;
 const ZONED: Kinds = 64;
 const TIME: Kinds = 128;
+/// Kinds of days and times, which JSON, too, writes as texts.
+pub(super) const TIMES: Kinds = DATE | MICROSECONDS | NANOSECONDS | ZONED | TIME;
 /// Before anything was seen.
 pub(super) const ANY: Kinds = Kinds::MAX;
 /// Whole numbers up to here are floats, too.

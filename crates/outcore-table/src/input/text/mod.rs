@@ -84,6 +84,9 @@ pub struct TextOptions {
     pub is_without_header: bool,
     /// Types of columns, by name.
     pub schema: Vec<(String, DataType)>,
+    /// Columns that the job asks for beside those that it reads. That the files have them is told by the headers of CSV, before
+    /// the text is looked through.
+    pub needs: Vec<String>,
     /// No more rows than these are wanted, so that no more is looked through.
     pub rows_max: Option<u64>,
     /// What was told by a sample.
@@ -103,9 +106,15 @@ impl TextOptions {
         self
     }
 
-    /// Whether a file of this name is text, as far as anybody has said.
-    pub(super) fn is_of(&self, name: &Path) -> bool {
-        self.kind.is_some() || TextKind::of_name(name).is_some()
+    /// The same with columns that the job asks for.
+    pub fn needing(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.needs.extend(names);
+        self
+    }
+
+    /// What text a file of this name is, as far as anybody has said.
+    pub(super) fn kind_of(&self, name: &Path) -> Option<TextKind> {
+        self.kind.or_else(|| TextKind::of_name(name))
     }
 }
 
@@ -155,8 +164,7 @@ impl TextFile {
         name: &Path,
         options: &TextOptions,
     ) -> Result<Self> {
-        let kind = options.kind.or_else(|| TextKind::of_name(name));
-        let kind = kind.ok_or_else(|| {
+        let kind = options.kind_of(name).ok_or_else(|| {
             Error::usage(
                 PARSE,
                 "its name does not say whether it is CSV or JSON lines",

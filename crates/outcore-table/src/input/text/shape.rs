@@ -1,7 +1,8 @@
 //! What JSON values look like, and the type of a column that all of them have.
 //!
 //! Contract: a [`Shape`] is read from JSON text, and [`Shape::merge`]d with others into one that all of them have: whole
-//! numbers and others are numbers, scalars of different kinds are texts, objects have the fields of all. Fields keep the
+//! numbers and others are numbers, texts all of which say a day or a time are such, as in CSV, scalars of different kinds are texts,
+//! objects have the fields of all. Fields keep the
 //! order in which they are first met. A value that is an object or a list where another is something else has no common
 //! shape. Pure.
 //!
@@ -10,7 +11,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::column::FLOAT_WHOLE_MAX;
+use super::column::{FLOAT_WHOLE_MAX, Kinds, TIMES, kinds_of, type_of};
 use arrow_schema::{DataType, Field, Fields};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -28,7 +29,8 @@ pub(super) enum Shape {
         is_large: bool,
     },
     Float,
-    Text,
+    /// Texts, and which days and times all of them say.
+    Text(Kinds),
     List(Box<Shape>),
     Object(Vec<(String, Shape)>),
     /// Values that have no shape in common.
@@ -64,6 +66,7 @@ impl Shape {
                 is_no_float: is_no_float || other_no_float,
                 is_large: is_large || other_large,
             },
+            (Shape::Text(one), Shape::Text(other)) => Shape::Text(one & other),
             (one, other) if one == other => one,
             (
                 Shape::Integer {
@@ -77,7 +80,7 @@ impl Shape {
                     is_no_float: false, ..
                 },
             ) => Shape::Float,
-            (one, other) if one.is_scalar() && other.is_scalar() => Shape::Text,
+            (one, other) if one.is_scalar() && other.is_scalar() => Shape::Text(0),
             _ => Shape::Mixed,
         };
     }
@@ -97,7 +100,8 @@ impl Shape {
                 is_negative: false, ..
             } => DataType::UInt64,
             Shape::Float => DataType::Float64,
-            Shape::Null | Shape::Text | Shape::Integer { .. } => DataType::Utf8,
+            Shape::Text(kinds) => type_of(*kinds),
+            Shape::Null | Shape::Integer { .. } => DataType::Utf8,
             Shape::List(item) => {
                 DataType::List(Arc::new(Field::new_list_field(item.data_type()?, true)))
             }
@@ -171,8 +175,8 @@ impl<'de> Visitor<'de> for Seen {
         Ok(Shape::Float)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Shape, E> {
-        Ok(Shape::Text)
+    fn visit_str<E>(self, text: &str) -> Result<Shape, E> {
+        Ok(Shape::Text(kinds_of(text) & TIMES))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Shape, A::Error> {
@@ -229,6 +233,17 @@ mod tests {
             (&["9007199254740992", "0.5"], "f64"),
             (&["9007199254740993", "0.5"], "text"),
             (&["1", r#""x""#], "text"),
+            (&[r#""7""#], "text"),
+            (&[r#""2024-01-31""#, "null"], "date"),
+            (
+                &[r#""2024-01-31""#, r#""2024-01-31T10:00:00""#],
+                "timestamp",
+            ),
+            (&[r#"["2024-01-31T10:00:00Z"]"#], "list<timestamp[us,UTC]>"),
+            (&[r#"{"at":"10:00:00"}"#], "struct<at:time>"),
+            (&[r#""2024-01-31""#, r#""10:00:00""#], "text"),
+            (&[r#""2024-01-31""#, r#""""#], "text"),
+            (&[r#""2024-01-31""#, "20240131"], "text"),
             (&["[]", "[1]", "[null,2.5]"], "list<f64>"),
             (
                 &[r#"[{"x":1}]"#, r#"[{"y":"z"}]"#],

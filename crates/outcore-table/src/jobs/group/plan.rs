@@ -1,4 +1,5 @@
-//! What a job on groups is about: columns of the key, aggregates, and the columns that these are made of.
+//! What a job on groups is about: columns of the key, aggregates, and the columns that these are made of; all of them may be
+//! fields of objects, as `st.a`.
 //!
 //! Contract: everything that can be wrong with a request (a column that is not there, an aggregate that its type does not have)
 //! is an error here, before a row is read. No I/O; memory for names and types alone.
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, Rows, SortField};
-use arrow_schema::{DataType, FieldRef, Schema, SchemaRef, SortOptions};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, SortOptions};
 use outcore_io::{Error, Result};
 
 use super::aggregate::{Aggregate, AggregateKind, GROUP};
@@ -15,7 +16,7 @@ use super::states::{States, Values};
 use crate::equal::{plain_type, with_one_zero};
 use crate::fault;
 use crate::rows::KeyColumn;
-use crate::schema::{check_names, column_index};
+use crate::schema::{FieldPlace, check_names};
 
 /// See the module.
 pub(super) struct Plan {
@@ -73,7 +74,7 @@ impl Plan {
         let mut fields: Vec<FieldRef> = Vec::new();
         let (mut key_places, mut sort_fields) = (Vec::new(), Vec::new());
         for key in keys {
-            let field = schema.field(column_index(schema, &key.name, GROUP)?);
+            let field = FieldPlace::of(schema, &key.name, GROUP)?.field(schema, &key.name);
             let options = SortOptions {
                 descending: key.is_descending,
                 nulls_first: key.is_nulls_first,
@@ -83,9 +84,8 @@ impl Plan {
                 options,
             ));
             key_places.push(place_of(&key.name));
-            fields.push(Arc::new(
-                field.clone().with_data_type(plain_type(field.data_type())),
-            ));
+            let plain = plain_type(field.data_type());
+            fields.push(Arc::new(Field::clone(&field).with_data_type(plain)));
         }
         let (mut values, mut value_of) = (Vec::<ValueColumn>::new(), Vec::new());
         for aggregate in aggregates {
@@ -94,7 +94,7 @@ impl Plan {
                 fields.push(Arc::new(aggregate.field(None)?));
                 continue;
             };
-            let field = schema.field(column_index(schema, name, GROUP)?);
+            let field = FieldPlace::of(schema, name, GROUP)?.field(schema, name);
             let data_type = plain_type(field.data_type());
             fields.push(Arc::new(aggregate.field(Some(&data_type))?));
             let place = place_of(name);

@@ -1,0 +1,68 @@
+//! Columns that a job asks for, looked for in the headers of CSV before the files are looked through.
+//!
+//! Contract: [`check`] fails for a name that no header and no directory has, as the job would once all of the text was read. It
+//! says nothing where there is no CSV, and where there are JSON lines, whose columns no header tells. It reads no more than the
+//! beginning of each file of text.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Schema};
+use outcore::Job;
+use outcore_io::Result;
+use outcore_io::port::Volume;
+
+use super::text::{Notes, TextKind, TextOptions};
+use super::{InputOptions, READ, files_of, open_all};
+use crate::schema::FieldPlace;
+
+/// See the module.
+///
+/// # Errors
+/// Usage: a column that is not there. What opening the files fails with.
+pub(super) fn check(
+    job: &Job,
+    volume: &Arc<Volume>,
+    paths: &[PathBuf],
+    options: &InputOptions,
+) -> Result<()> {
+    let whole = options.text.as_ref();
+    let Some(text) = whole.filter(|text| text.rows_max.is_none()) else {
+        return Ok(());
+    };
+    let asked = options.columns.iter().flatten().chain(&text.needs);
+    let asked: Vec<&String> = asked.collect();
+    if asked.is_empty() && text.schema.is_empty() {
+        return Ok(());
+    }
+    let files = files_of(paths, true)?;
+    let is_there = |kind| files.iter().any(|name| text.kind_of(name) == Some(kind));
+    if !is_there(TextKind::Csv) || is_there(TextKind::JsonLines) {
+        return Ok(());
+    }
+    let beginnings = InputOptions {
+        text: Some(TextOptions {
+            rows_max: Some(1),
+            notes: Notes::default(),
+            ..text.clone()
+        }),
+        ..options.clone()
+    };
+    let mut fields: Vec<FieldRef> = Vec::new();
+    for file in open_all(job, volume, &files, &beginnings)? {
+        let own = file.schema().fields().iter().cloned();
+        let directories = file.hive.iter();
+        let directories =
+            directories.map(|(name, _)| Arc::new(Field::new(name, DataType::Utf8, true)));
+        for field in own.chain(directories) {
+            if !fields.iter().any(|known| known.name() == field.name()) {
+                fields.push(field);
+            }
+        }
+    }
+    let schema = Schema::new(fields);
+    for name in asked {
+        FieldPlace::of(&schema, name, READ)?;
+    }
+    Ok(())
+}
