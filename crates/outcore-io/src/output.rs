@@ -169,6 +169,11 @@ fn sweep(volume: &Volume, parent: &Path) -> Result<()> {
                 .path(parent)
                 .hint("make the directory first, or check the path")
         }
+        Some(errno) if errno == rustix::io::Errno::NOTDIR.raw_os_error() => {
+            Error::usage("create output", "its directory is a file")
+                .path(parent)
+                .hint("give another name")
+        }
         _ => error,
     })
 }
@@ -402,12 +407,10 @@ impl StagedOutput {
             let again = |first| device.rename(from, to, self.replace).map_err(|_| first);
             device.rename(from, to, self.replace).or_else(again)
         };
-        // One that fails does not hold up the others.
-        let failures: Vec<Error> = renames
-            .iter()
-            .filter_map(|pair| rename(pair).err())
-            .collect();
-        if let Some(error) = failures.into_iter().next() {
+        // One that fails does not hold up the others. The manifest is renamed last.
+        let (files, manifest) = renames.split_at(self.shards.len());
+        let done = [files, manifest].map(|pairs| threads::each("outcore-publish", pairs, rename));
+        if let Some(error) = done.into_iter().find_map(Result::err) {
             self.dirs.into_iter().for_each(PrivateDir::leave);
             return Err(error.hint(
                 "the output is whole: a run of outcore with the same output directories, or \

@@ -6,11 +6,15 @@
 
 use std::io;
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 use crate::error::{Error, Kind, Result};
 
+/// Items that [`each`] works on at once: beyond that, syncs of one drive gain nothing.
+const EACH_MAX: usize = 64;
 /// What to try where a thread is refused.
 const HINT: &str = "use fewer --threads, or raise the limit on processes (ulimit -u, or pids.max of \
                     the control group)";
@@ -89,8 +93,8 @@ pub fn together<T: Send>(
     })
 }
 
-/// Calls `work` for all of `items` at once, each in a thread of its own; in this one where the system
-/// refuses more. All are done when it returns.
+/// Calls `work` for all of `items`, [`EACH_MAX`] of them at once; for fewer where the system refuses threads. All are done when
+/// it returns.
 ///
 /// # Errors
 /// That of the first item whose `work` fails.
@@ -102,23 +106,38 @@ pub fn each<T: Sync>(
     items: &[T],
     work: impl Fn(&T) -> Result<()> + Sync,
 ) -> Result<()> {
-    let work = &work;
     if let [only] = items {
         return work(only);
     }
+    let next = AtomicUsize::new(0);
+    let failure: Mutex<Option<(usize, Error)>> = Mutex::new(None);
+    let run = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(number) else {
+                return;
+            };
+            if let Err(error) = work(item) {
+                let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_first = failure.as_ref().is_none_or(|(known, _)| number < *known);
+                if is_first {
+                    *failure = Some((number, error));
+                }
+            }
+        }
+    };
     std::thread::scope(|scope| {
-        let start = |item| {
-            let started = spawn_scoped(scope, name, move || work(item));
-            started.map_err(|_| work(item))
-        };
-        let started: Vec<_> = items.iter().map(start).collect();
-        let done = started.into_iter().map(|started| match started {
-            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-            Err(done) => done,
-        });
-        // All of them are waited for.
-        done.collect::<Vec<_>>().into_iter().collect()
-    })
+        let others = 1..items.len().min(EACH_MAX);
+        let started = others.map_while(|_| spawn_scoped(scope, name, run).ok());
+        let started: Vec<_> = started.collect();
+        run();
+        for thread in started {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        }
+    });
+    let failure = failure.into_inner();
+    let failure = failure.unwrap_or_else(PoisonError::into_inner);
+    failure.map_or(Ok(()), |(_, error)| Err(error))
 }
 
 #[cfg(test)]
@@ -149,6 +168,23 @@ mod tests {
         assert_eq!(each("t", &[0, 1, 2, 3], count).unwrap_err().cause(), "1");
         assert_eq!(done.into_inner(), 15);
         assert!(each("t", &[0_u32], |_| Ok(())).is_ok());
+        assert!(each("t", &[], |_: &u32| Ok(())).is_ok());
+        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let many: Vec<usize> = (0..10 * EACH_MAX).collect();
+        let failed = each("t", &many, |item| {
+            most.fetch_max(
+                running.fetch_add(1, Ordering::Relaxed) + 1,
+                Ordering::Relaxed,
+            );
+            std::thread::yield_now();
+            running.fetch_sub(1, Ordering::Relaxed);
+            match item {
+                0..100 => Ok(()),
+                item => Err(Error::usage("test", item.to_string())),
+            }
+        });
+        assert_eq!(failed.unwrap_err().cause(), "100");
+        assert!((1..=EACH_MAX).contains(&most.into_inner()));
     }
 
     #[test]

@@ -280,15 +280,13 @@ impl PrivateDir {
         renames: &[(PathBuf, PathBuf)],
         replace: bool,
     ) -> Result<()> {
-        let mut all_held: Vec<&Held> = Vec::with_capacity(dirs.len());
+        let mut all_held: Vec<(&File, &Held)> = Vec::with_capacity(dirs.len());
         for dir in dirs {
             let Owner::Lock(lock, held) = &dir.owner else {
                 // A device without directories does not outlive the job.
                 return Ok(());
             };
-            lock.sync_all()
-                .map_err(|error| Error::io("write commit record", &error).path(&dir.path))?;
-            all_held.push(held);
+            all_held.push((lock, held));
         }
         commit::decide(&all_held, renames, replace)
     }

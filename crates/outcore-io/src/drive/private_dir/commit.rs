@@ -34,6 +34,7 @@ use super::contents::is_file;
 use super::{absolute, is_private, is_private_name, lock_of};
 use crate::checksum::bytes_checksum;
 use crate::error::{Error, Result};
+use crate::threads;
 
 const RECORD: &str = "record";
 const COMMIT: &str = "commit";
@@ -199,15 +200,20 @@ fn sum_of(name: &str, text: &str) -> u64 {
     bytes_checksum(format!("{name}\n{text}").as_bytes())
 }
 
-/// Decides that `renames` are to be done whatever happens next: out of the directories, or into one of
+/// Decides that `renames` are to be done whatever happens next: out of the directories, each with its lock, or into one of
 /// them for what is to be removed. With `replace`, files that are there now may be overwritten.
-pub(super) fn decide(dirs: &[&Held], renames: &[(PathBuf, PathBuf)], replace: bool) -> Result<()> {
+pub(super) fn decide(
+    locked: &[(&File, &Held)],
+    renames: &[(PathBuf, PathBuf)],
+    replace: bool,
+) -> Result<()> {
+    let dirs: Vec<&Held> = locked.iter().map(|(_, held)| *held).collect();
     let Some(first) = dirs.first() else {
         return Ok(());
     };
     let failed = |errno: Errno| Error::errno("write commit record", errno.raw_os_error());
     let mut members = Vec::new();
-    for held in dirs {
+    for held in &dirs {
         let name = held.path.file_name().unwrap_or_default();
         let place = DirIdentity::of(name, &held.dir, &held.parent).map_err(failed)?;
         let parent = absolute(&held.parent_path);
@@ -228,7 +234,8 @@ pub(super) fn decide(dirs: &[&Held], renames: &[(PathBuf, PathBuf)], replace: bo
         entries[index].push(entry);
     }
     let set = super::random_number();
-    for ((held, member), entries) in dirs.iter().zip(&members).zip(entries) {
+    let mut records = Vec::with_capacity(dirs.len());
+    for ((place, member), entries) in locked.iter().zip(&members).zip(entries) {
         let record = Record {
             set,
             place: member.place.clone(),
@@ -238,9 +245,15 @@ pub(super) fn decide(dirs: &[&Held], renames: &[(PathBuf, PathBuf)], replace: bo
             },
             entries,
         };
-        write_whole(&held.dir, RECORD, &seal(RECORD, &record)?)
-            .map_err(|error| Error::io("write commit record", &error).path(&held.path))?;
+        records.push((place, seal(RECORD, &record)?));
     }
+    // Several at once: a sync waits for the drive, and one of its journal does for many.
+    threads::each("outcore-sync", &records, |((lock, held), record)| {
+        let written = lock
+            .sync_all()
+            .and_then(|()| write_whole(&held.dir, RECORD, record));
+        written.map_err(|error| Error::io("write commit record", &error).path(&held.path))
+    })?;
     let commit = Commit {
         set,
         place: members[0].place.clone(),
