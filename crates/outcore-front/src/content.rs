@@ -21,7 +21,7 @@ pub(crate) const HEAD_BYTES: usize = 64 << 10;
 const CONVERT: &str =
     "convert it first, for example with DuckDB or pyarrow: columns of numbers to .npy, rows to CSV";
 const TABLE: &str = "sort, shuffle, unique, dedup, group-by, count-by, window, join, merge, diff, filter, map, head, sample, split, \
-                     verify, convert and info read tables, as files that are named alone; for other commands write columns of numbers to .npy or \
+                     verify, convert and info read tables, as files that are named alone, or from a pipe with --from arrow; for other commands write columns of numbers to .npy or \
                      rows to CSV, for example with DuckDB or pyarrow";
 const UNPACK: &str = "unpack it first";
 const NO_DATA: &str = "name a file of lines or records";

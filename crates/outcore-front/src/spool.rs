@@ -107,6 +107,28 @@ impl Spool {
         })
     }
 
+    /// Copies a stream that holds a table, an Arrow stream or text, unpacked where it is compressed; gives the copy as a source.
+    ///
+    /// # Errors
+    /// As [`Spool::copy_lines`]; usage for Parquet, which is not read from its beginning to its end.
+    pub fn copy_table(&mut self, job: &Job, source: &Source) -> Result<Source> {
+        self.fill(job, source, |writer| {
+            let mut stream = StreamReader::open(source, &job.control)?;
+            let head = read_head(job, &mut stream)?;
+            if head.starts_with(b"PAR1") || head.starts_with(b"PARE") {
+                return Err(Error::usage("read input", "Parquet is not read from a pipe")
+                    .hint("name the file, or write an Arrow stream into the pipe, as `outcore convert t.parquet -o - --to arrow` does"));
+            }
+            let recognition = Recognition::default();
+            let packed = recognition.packed(&source.name, Content::of(&head));
+            let mut all = Cursor::new(head).chain(stream);
+            match packed {
+                Some(compression) => unpack(job, source, (compression, recognition), all, writer),
+                None => copy_all(job, &mut all, writer),
+            }
+        })
+    }
+
     /// Unpacks a compressed file of lines; gives the copy as a source.
     ///
     /// # Errors

@@ -26,7 +26,8 @@ and JSON lines.
 that have a band in common belong together. Whether two texts share one rises steeply around the \
 similarity --jaccard: the share of the shingles of both that both have. Shingles are 5 words, in \
 lower case and without punctuation. The result depends on the rows, the options and --seed alone. \
-The removed rows get a column duplicate_of: the number of the row that was kept, from 0.
+The removed rows get a column duplicate_of: the number of the row that was kept, from 0. Without --near they are as they were in \
+the input and in its order; the row that was kept in place of one is the row of OUT that has the same values in the columns of --by.
 
 --substring cuts passages of texts instead of rows: text that occurs before, in an earlier row or earlier \
 in its own, is cut where it has at least so many bytes, or with --tokens so many tokens: what white space \

@@ -410,7 +410,7 @@ impl FormatArgs {
         }
         if !self.by.is_empty() && !self.csv && !self.jsonl {
             return Err(Error::usage(READ, "--by without --csv or --jsonl").hint(
-                "say what the input is; a table is read from a file, not from standard input",
+                "say what the input is; --from arrow says that standard input is a table",
             ));
         }
         Ok(())

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use outcore::Result;
 
 use super::lines::{TextFlags, separator_of};
@@ -17,12 +17,25 @@ Examples:
   outcore convert t.csv.gz -o t.parquet --schema 'id:i64,price:decimal(12,2)'
   outcore convert logs/ -o logs.parquet --columns time,country,url
   outcore convert t.parquet -o small.parquet --codec zstd:9
-  outcore convert t.parquet -o parts/ --parts 8";
+  outcore convert t.parquet -o parts/ --parts 8
+  producer | outcore convert - -o t.parquet                 # an Arrow stream, or text with --csv or --jsonl
+  outcore convert t.parquet -o - --to arrow | consumer";
 
 const INFO_EXAMPLES: &str = "\
 Examples:
   outcore info t.parquet
   outcore info logs/ --json";
+
+/// What a table is in a pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PipeFormat {
+    /// An Arrow IPC stream
+    Arrow,
+    /// CSV
+    Csv,
+    /// JSON lines
+    Jsonl,
+}
 
 /// How tables are read and written.
 #[derive(Debug, Clone, Default, Args)]
@@ -32,7 +45,7 @@ pub(crate) struct TableArgs {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) columns: Vec<String>,
     /// Let files of one table lack columns, which are null there, and have numbers of different widths,
-    /// which become those of the wider type
+    /// which become those of the wider type, or dictionaries beside plain texts, which become texts
     #[arg(long)]
     pub(crate) union: bool,
     /// Compression of OUT: zstd, snappy, lz4, gzip, brotli or none, with a level as in zstd:9.
@@ -57,12 +70,20 @@ pub(crate) struct TableArgs {
     /// Write N Parquet files of equal numbers of rows to the directory OUT
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) parts: Option<u64>,
+    /// Standard input, for which IN is -, is a table in this format. It is copied to scratch first
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) from: Option<PipeFormat>,
+    /// Write a table in this format to standard output, for which OUT is -
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) to: Option<PipeFormat>,
 }
 
 impl TableArgs {
     /// Whether any of them is given.
     pub(crate) fn is_given(&self) -> bool {
         !self.columns.is_empty()
+            || self.from.is_some()
+            || self.to.is_some()
             || !self.bloom_filters.is_empty()
             || self.union
             || self.codec.is_some()
@@ -81,7 +102,7 @@ pub(crate) struct ReadTableArgs {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     columns: Vec<String>,
     /// Let files of one table lack columns, which are null there, and have numbers of different widths,
-    /// which become those of the wider type
+    /// which become those of the wider type, or dictionaries beside plain texts, which become texts
     #[arg(long)]
     union: bool,
     /// Read CSV or JSON lines as a table with these types (see `outcore convert`); types of other

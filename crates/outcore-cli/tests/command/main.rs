@@ -36,6 +36,7 @@ mod streams;
 mod support;
 mod table_answers;
 mod table_keys;
+mod table_pipes;
 mod tables;
 mod threads;
 mod traces;

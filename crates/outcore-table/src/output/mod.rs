@@ -6,7 +6,8 @@
 //! the numbers ([`sequencer`](Sequencer)). A thread whose turn has not come waits when its first
 //! row group is full. Threads take the numbers in order and one at a time, so the lowest that is
 //! open always gets on. [`TableOutput::publish`] writes the footers and makes the files appear, by
-//! the engine's staged output; dropped before, nothing is left.
+//! the engine's staged output; dropped before, nothing is left. A [`TableStream`] gets a table while it is made, and is cut short
+//! where that fails.
 //!
 //! Row groups end after this many rows, this many encoded bytes, with their section, and with their file. Output
 //! depends on the rows, on where sections begin and on options alone, not on threads or time; the memory of a
@@ -24,11 +25,12 @@
 mod options;
 mod schema;
 mod sink;
+mod staging;
 pub(crate) mod text;
 pub(crate) mod vectors;
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{Array, RecordBatch};
@@ -36,7 +38,7 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, SchemaRef};
 use outcore::Job;
 use outcore_io::memory::Reservation;
-use outcore_io::output::{Room, ShardPlan, StagedOutput};
+use outcore_io::output::{Shard, StagedOutput};
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result, units};
 use parquet::arrow::ArrowWriter;
@@ -51,8 +53,9 @@ pub(crate) use schema::in_utc;
 use schema::{hydrated, written_schema};
 pub(crate) use sink::SINK_BYTES;
 use sink::Sink;
+use staging::{file_rows, stage};
 
-pub use options::{Codec, FileRows, OutputOptions, TableFormat, VectorLayout};
+pub use options::{Codec, FileRows, OutputOptions, TableFormat, TableStream, VectorLayout};
 
 const WRITE: &str = "write table";
 /// What row groups that are being encoded reserve, by name in a ledger.
@@ -85,7 +88,8 @@ pub struct TableOutput {
     sequencer: Sequencer,
     /// Makes the columns of row groups, of all files.
     factory: Option<Arc<ArrowRowGroupWriterFactory>>,
-    staged: StagedOutput,
+    /// Nothing where a stream takes the table.
+    staged: Option<StagedOutput>,
     /// What files end in front of which rows.
     files: FileRows,
     group_bytes: u64,
@@ -179,7 +183,10 @@ impl TableOutput {
         }
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
         let listed = (paths, options.manifest.as_ref());
-        let staged = stage(job, &volume, listed, options.is_replacing)?;
+        let staged = match &options.stream {
+            Some(_) => None,
+            None => Some(stage(job, &volume, listed, options.is_replacing)?),
+        };
         let mut output = TableOutput {
             schema,
             options: options.clone(),
@@ -244,18 +251,30 @@ impl TableOutput {
                 .finish()
                 .map_err(|error| self.located(next - 1, error))?;
             state.lens_bytes.push(len_bytes);
-            if next < self.staged.shards().len() {
+            if next < self.files_count() {
                 state.file = Some(self.open_file(next)?.0);
             }
         }
         let lens_bytes = std::mem::take(&mut state.lens_bytes);
         drop(state);
-        self.staged.publish_each(&self.volume, &lens_bytes)?;
+        if let Some(staged) = self.staged {
+            staged.publish_each(&self.volume, &lens_bytes)?;
+        }
         Ok(lens_bytes)
     }
 
+    /// The files that are staged.
+    fn shards(&self) -> &[Shard] {
+        self.staged.as_ref().map_or(&[], StagedOutput::shards)
+    }
+
+    /// Files, or the one stream.
+    fn files_count(&self) -> usize {
+        self.shards().len().max(1)
+    }
+
     fn located(&self, index: usize, error: Error) -> Error {
-        match self.staged.shards().get(index) {
+        match self.shards().get(index) {
             Some(shard) if error.file_path().is_none() => error.path(&shard.plan.path),
             _ => error,
         }
@@ -265,8 +284,14 @@ impl TableOutput {
         &self,
         index: usize,
     ) -> Result<(OpenFile, Option<Arc<ArrowRowGroupWriterFactory>>)> {
-        let shard = &self.staged.shards()[index];
-        let sink = Sink::new(&self.job.budget, BUFFERS, &self.volume, &shard.file)?;
+        let stream = self.options.stream.as_ref().and_then(TableStream::take);
+        let sink = match (stream, self.shards().get(index)) {
+            (Some(stream), _) => Sink::to_stream(stream),
+            (None, Some(shard)) => {
+                Sink::to_file(&self.job.budget, BUFFERS, &self.volume, &shard.file)?
+            }
+            (None, None) => return Err(given_up()),
+        };
         let (writer, factory) = match self.options.format {
             TableFormat::Parquet => {
                 let settings = self.options.parquet(&self.schema, self.group_bytes)?;
@@ -304,7 +329,7 @@ impl TableOutput {
 
     /// The number of the file that holds `row`.
     fn file_of(&self, row: u64) -> usize {
-        let last = self.staged.shards().len() - 1;
+        let last = self.files_count() - 1;
         let file = match &self.files {
             FileRows::Equal => 0,
             FileRows::Each(rows) => usize::try_from(row / rows).unwrap_or(last),
@@ -316,7 +341,7 @@ impl TableOutput {
     /// The row in front of which a file ends, if it is not the last.
     fn end_of(&self, file: usize) -> Option<u64> {
         match &self.files {
-            _ if file + 1 >= self.staged.shards().len() => None,
+            _ if file + 1 >= self.files_count() => None,
             FileRows::Equal => None,
             FileRows::Each(rows) => Some((file as u64 + 1) * rows),
             FileRows::Ends(ends) => ends.get(file).copied(),
@@ -648,53 +673,4 @@ fn no_damage(told: Error, hint: &str) -> Error {
         return told;
     }
     Error::usage(WRITE, told.cause().to_owned()).hint(hint)
-}
-
-/// Rows of each file but the last.
-fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u64> {
-    match (paths.len(), rows_count) {
-        (0, _) => Err(Error::usage(WRITE, "no output given").hint("name a file")),
-        (1, _) => Ok(u64::MAX),
-        (count, Some(rows_count)) => Ok(rows_count.div_ceil(count as u64).max(1)),
-        (_, None) => Err(
-            Error::usage(WRITE, "several files need the number of rows before")
-                .hint("write one file"),
-        ),
-    }
-}
-
-fn stage(
-    job: &Job,
-    volume: &Volume,
-    (paths, manifest): (&[PathBuf], Option<&PathBuf>),
-    is_replacing: bool,
-) -> Result<StagedOutput> {
-    for path in paths {
-        let exists = std::fs::symlink_metadata(path).is_ok();
-        if exists && !is_replacing {
-            return Err(Error::usage(WRITE, "the file exists")
-                .path(path)
-                .hint("name another file, or replace this one with --force"));
-        }
-    }
-    job.control.check()?;
-    let plan = |path: &PathBuf| ShardPlan {
-        path: path.clone(),
-        header: Vec::new(),
-        start_bytes: 0,
-        len_bytes: 0,
-    };
-    let plans = paths.iter().map(plan).collect();
-    let manifest = match paths {
-        [first, _, ..] => Some(manifest.cloned().unwrap_or_else(|| manifest_of(first))),
-        _ => None,
-    };
-    StagedOutput::stage(volume, plans, manifest, is_replacing, Room::AtMost)
-}
-
-/// The list of several files, by which they appear together. Readers of tables pass over names that begin with `_`.
-fn manifest_of(first: &Path) -> PathBuf {
-    let stem = first.file_stem().unwrap_or_default().to_string_lossy();
-    let suffix = outcore_io::output::MANIFEST_SUFFIX;
-    first.with_file_name(format!("_{stem}{suffix}"))
 }

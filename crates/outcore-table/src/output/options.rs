@@ -3,7 +3,10 @@
 //! Contract: values with defaults that other programs would choose, turned into the libraries' own settings here
 //! and nowhere else. The schema's metadata are kept, as Arrow's schema and as the file's own keys and values.
 
+use std::fmt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::IpcWriteOptions;
@@ -163,6 +166,34 @@ pub enum FileRows {
     Ends(Vec<u64>),
 }
 
+/// A stream that takes a table in place of a file. Clones are the same stream, which one table gets.
+#[derive(Clone)]
+pub struct TableStream(Arc<Mutex<Option<Box<dyn Write + Send>>>>);
+
+impl TableStream {
+    /// What is written goes to `writer`, in order and in large pieces.
+    pub fn new(writer: Box<dyn Write + Send>) -> Self {
+        TableStream(Arc::new(Mutex::new(Some(writer))))
+    }
+
+    /// The stream, once.
+    pub(super) fn take(&self) -> Option<Box<dyn Write + Send>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl fmt::Debug for TableStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableStream").finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for TableStream {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// What is written. See the fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputOptions {
@@ -188,6 +219,8 @@ pub struct OutputOptions {
     pub is_replacing: bool,
     /// What a file of vectors looks like.
     pub vectors: VectorLayout,
+    /// What takes the table in place of the one file, whose directory then is that of scratch alone.
+    pub stream: Option<TableStream>,
 }
 
 impl OutputOptions {
@@ -233,6 +266,7 @@ impl OutputOptions {
             manifest: None,
             is_replacing: false,
             vectors: VectorLayout::default(),
+            stream: None,
         }
     }
 

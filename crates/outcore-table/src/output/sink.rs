@@ -1,13 +1,14 @@
-//! Bytes of one file, in order, to its drive: what the writers of Parquet and Arrow write into.
+//! Bytes of one file, in order, to its drive, or to a stream: what the writers of Parquet and Arrow write into.
 //!
-//! Contract: a [`Sink`] fills buffers and hands them to a thread of its own, which writes them behind through
+//! Contract: a [`Sink`] of a file fills buffers and hands them to a thread of its own, which writes them behind through
 //! [`Transfers`], in whole blocks, with many in flight. The libraries want a writer that may move between
 //! threads, which a thread's queue may not: hence the thread. What a drive refuses is the error of the next
-//! write, and of [`Sink::finish`], with drive, file and offset.
+//! write, and of [`Sink::finish`], with drive, file and offset. One of a stream writes there itself, in large pieces, and waits
+//! for whoever reads.
 //!
-//! Bounds: [`SINK_BYTES`], reserved when it is made.
+//! Bounds: of a file [`SINK_BYTES`], reserved when it is made; of a stream [`STREAM_BYTES`].
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -24,8 +25,17 @@ const BUFFERS_COUNT: usize = 4;
 /// What a sink reserves.
 pub(crate) const SINK_BYTES: u64 = (BUFFER_BYTES * BUFFERS_COUNT) as u64;
 
+/// What is written to a stream at once.
+const STREAM_BYTES: usize = 256 << 10;
+
 /// See the module.
-pub(super) struct Sink {
+pub(super) enum Sink {
+    File(FileSink),
+    Stream(StreamSink),
+}
+
+/// What takes the bytes of a file.
+pub(super) struct FileSink {
     /// Nothing once all has been handed over.
     to_drive: Option<Sender<(u64, Buf)>>,
     free: Receiver<Buf>,
@@ -39,12 +49,74 @@ pub(super) struct Sink {
     at_bytes: u64,
 }
 
+/// What takes the bytes of a stream.
+pub(super) struct StreamSink {
+    writer: BufWriter<Box<dyn Write + Send>>,
+    len_bytes: u64,
+}
+
 impl Sink {
     /// A sink for `file`, from its beginning.
     ///
     /// # Errors
     /// Memory: no room for the buffers under the name `purpose`. I/O: no thread, no queue.
-    pub(super) fn new(
+    pub(super) fn to_file(
+        budget: &Budget,
+        purpose: &str,
+        volume: &Arc<Volume>,
+        file: &VolumeFile,
+    ) -> Result<Self> {
+        FileSink::new(budget, purpose, volume, file).map(Sink::File)
+    }
+
+    /// A sink for a stream.
+    pub(super) fn to_stream(writer: Box<dyn Write + Send>) -> Self {
+        Sink::Stream(StreamSink {
+            writer: BufWriter::with_capacity(STREAM_BYTES, writer),
+            len_bytes: 0,
+        })
+    }
+
+    /// Writes what is left and waits until all is written. The length of the file.
+    ///
+    /// # Errors
+    /// What the drive, or the stream, has refused.
+    pub(super) fn finish(self) -> Result<u64> {
+        match self {
+            Sink::File(file) => file.finish(),
+            Sink::Stream(mut stream) => match stream.writer.flush() {
+                Ok(()) => Ok(stream.len_bytes),
+                Err(error) => Err(refused_by_stream(&error)),
+            },
+        }
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::File(file) => file.write(bytes),
+            Sink::Stream(stream) => {
+                let written = stream.writer.write(bytes);
+                let written =
+                    written.map_err(|error| io::Error::other(refused_by_stream(&error)))?;
+                stream.len_bytes += written as u64;
+                Ok(written)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn refused_by_stream(error: &io::Error) -> Error {
+    Error::io("write table", error).path("standard output")
+}
+
+impl FileSink {
+    fn new(
         budget: &Budget,
         purpose: &str,
         volume: &Arc<Volume>,
@@ -64,7 +136,7 @@ impl Sink {
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
         })?;
-        Ok(Sink {
+        Ok(FileSink {
             to_drive: Some(to_drive),
             free,
             thread: Some(thread),
@@ -76,10 +148,7 @@ impl Sink {
     }
 
     /// Writes what is left and waits for the drive. The length of the file.
-    ///
-    /// # Errors
-    /// What the drive has refused.
-    pub(super) fn finish(mut self) -> Result<u64> {
+    fn finish(mut self) -> Result<u64> {
         let len_bytes = self.at_bytes + self.filled_bytes as u64;
         if let Some(mut buf) = self.current.take().filter(|_| self.filled_bytes > 0) {
             let whole_bytes = self.filled_bytes.next_multiple_of(BLOCK_BYTES);
@@ -116,9 +185,8 @@ impl Sink {
             None => io::Error::other("the writing thread has ended"),
         }
     }
-}
 
-impl Write for Sink {
+    /// As [`Write::write`].
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut buf = match self.current.take() {
             Some(buf) => buf,
@@ -138,14 +206,10 @@ impl Write for Sink {
         }
         Ok(now_bytes)
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// An output that is given up: the thread ends before the file goes.
-impl Drop for Sink {
+impl Drop for FileSink {
     fn drop(&mut self) {
         self.join();
     }

@@ -40,14 +40,16 @@ const JSON_BYTES: u64 = 160;
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
     match command {
-        SequenceCommand::Map(args) if is_table(context, &args.input)? => table::map(context, args),
-        SequenceCommand::Filter(args) if is_table(context, &args.input)? => {
+        SequenceCommand::Map(args) if is_table(context, (&args.input, &args.tables))? => {
+            table::map(context, args)
+        }
+        SequenceCommand::Filter(args) if is_table(context, (&args.input, &args.tables))? => {
             table::filter(context, args)
         }
-        SequenceCommand::Merge(args) if is_table(context, &args.input)? => {
+        SequenceCommand::Merge(args) if is_table(context, (&args.input, &args.tables))? => {
             table::merge(context, args)
         }
-        SequenceCommand::CountBy(args) if is_table(context, &args.input)? => {
+        SequenceCommand::CountBy(args) if is_table(context, (&args.input, &args.tables))? => {
             table::count_by(context, args)
         }
         SequenceCommand::Map(args) => {
@@ -116,11 +118,12 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
 }
 
 /// Whether the input is a table, and nothing says that it is records.
-fn is_table(context: &Context, input: &InputArgs) -> Result<bool> {
+fn is_table(context: &Context, (input, tables): (&InputArgs, &TableArgs)) -> Result<bool> {
     let is_typed = input.record.format.is_some() || input.record.record_bytes.is_some();
     // Records have no names that end like those of text.
     let tables = TableArgs {
         infer: true,
+        from: tables.from,
         ..TableArgs::default()
     };
     let is_text = table::is_text_meant(&tables, &TextFlags::default(), &input.inputs, None);

@@ -10,7 +10,7 @@ use outcore_table::rows::KeyColumn;
 use serde_json::json;
 
 use super::outputs::further_output;
-use super::{Done, READ, Request, check_tables, keys_of, run, text};
+use super::{Done, READ, Request, check_tables, keys_of, names_of, run, text};
 use crate::cli::dedup::DedupArgs;
 use crate::context::Context;
 use crate::resources;
@@ -33,6 +33,12 @@ pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
         "last" => Keep::Last,
         column => Keep::Best(vec![KeyColumn::parse(column)?]),
     };
+    let best = match &keep {
+        Keep::Best(columns) => &columns[..],
+        Keep::First | Keep::Last => &[],
+    };
+    let texts = args.near.iter().chain(&args.of).cloned();
+    let text = text.needing(names_of(&keys).chain(names_of(best)).chain(texts));
     let near = near_of(args, &keep)?;
     let substring = match (&args.substring, &args.of) {
         (Some(count), Some(column)) => Some(Substring {

@@ -6,7 +6,7 @@ use outcore::Result;
 use outcore_io::units;
 use outcore_table::jobs::{self, Aggregate};
 
-use super::{Done, Request, check_tables, keys_of, refuse, run, text};
+use super::{Done, Request, check_tables, keys_of, names_of, refuse, run, text};
 use crate::cli::group::GroupByArgs;
 use crate::cli::lines::TextFlags;
 use crate::cli::sequence::CountByArgs;
@@ -33,6 +33,8 @@ pub(crate) fn group_by(context: &Context, args: &GroupByArgs) -> Result<u8> {
     if aggregates.is_empty() {
         aggregates.push(Aggregate::count());
     }
+    let of_aggregates = aggregates.iter().filter_map(|one| one.column.clone());
+    let text = text.needing(names_of(&keys).chain(of_aggregates));
     run(
         context,
         &Request::of(files, &text),
@@ -60,6 +62,7 @@ pub(crate) fn count_by(context: &Context, args: &CountByArgs) -> Result<u8> {
     let columns: Vec<String> = args.expression.split(',').map(str::to_owned).collect();
     let keys = keys_of(&columns, false)?;
     let text = text::options(context, &args.tables, &TextFlags::default(), &input.inputs)?;
+    let text = text.needing(names_of(&keys));
     let request = Request {
         inputs: &input.inputs,
         output: args.output.as_deref(),

@@ -23,6 +23,7 @@ pub(crate) fn join(context: &Context, args: &JoinArgs) -> Result<u8> {
         let input = std::slice::from_ref(input);
         check_tables(context, (input, &flags_of_text), no_table)?;
     }
+    text::check_from(&args.tables, &inputs)?;
     let text = text::options(context, &args.tables, &flags_of_text, &[])?;
     let limit_bytes = args.scratch.limit_bytes;
     let (flags, drives) = (&args.resources, &args.drives);

@@ -4,8 +4,8 @@
 //! that becomes one ([`text`]); neither
 //! `--lines` nor a type of records may say otherwise. Each command turns its flags into a [`Request`] and calls
 //! [`run`], in this order: flags that mean nothing for tables refused; the output's names and format settled; a job
-//! made; the job of [`outcore_table::jobs`]; the summary, which is that of other commands. Streams are not taken, since
-//! a table is read from its end.
+//! made; the job of [`outcore_table::jobs`]; the summary, which is that of other commands. Standard input is copied to
+//! scratch, where it can be read in parts and more than once; standard output gets a table while it is made ([`outputs`]).
 
 mod convert;
 mod dedup;
@@ -68,11 +68,12 @@ pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
         return Ok(false);
     };
     check_local(first)?;
+    let is_stdin = is_stdin(first);
     if first.is_dir() {
         return Ok(is_directory_of_tables(first));
     }
     let is_named = TableFormat::of_name(first).is_some_and(|format| !format.is_text());
-    if !first.is_file() {
+    if !first.is_file() && !is_stdin {
         // A stream or a dataset; what is not there is what its name says, and reported when it is read.
         return Ok(is_named && !first.exists() && !Named::is_mark(first));
     }
@@ -98,6 +99,11 @@ fn reads(tables: &TableArgs, text: &TextOptions) -> InputOptions {
     }
 }
 
+/// Whether `name` means standard input.
+fn is_stdin(name: &Path) -> bool {
+    name.as_os_str() == "-"
+}
+
 /// Fails for an address of an object store.
 fn check_local(name: &Path) -> Result<()> {
     let scheme = name.to_str().and_then(|name| name.split_once("://"));
@@ -120,7 +126,7 @@ pub(crate) fn check_no_table(tables: &TableArgs) -> Result<()> {
             READ,
             "options that are for tables, and the input is not one",
         )
-        .hint("leave --columns, --union, --codec, --group-rows, --bloom, --parts, --schema and --infer out, or say with --csv or --jsonl what the input is")),
+        .hint("leave --columns, --union, --codec, --group-rows, --bloom, --parts, --schema, --infer and --to out, or say with --csv, --jsonl or --from what the input is")),
     }
 }
 
@@ -153,6 +159,11 @@ fn refuse(is_given: bool, flag: &str) -> Result<()> {
             Err(Error::usage(READ, format!("{flag} cannot be used with tables")).hint(hint))
         }
     }
+}
+
+/// The columns of keys.
+fn names_of(keys: &[KeyColumn]) -> impl Iterator<Item = String> {
+    keys.iter().map(|key| key.name.clone())
 }
 
 /// The columns of `--by`; all others descend if the whole order does.

@@ -8,7 +8,7 @@ use outcore_table::jobs::{self, TableOrder};
 use serde_json::json;
 
 use super::text::is_text;
-use super::{Done, Request, keys_of, refuse, run, text};
+use super::{Done, Request, keys_of, names_of, refuse, run, text};
 use crate::cli::SortArgs;
 use crate::cli::commands::{ShuffleArgs, UniqueArgs};
 use crate::cli::lines::TextFlags;
@@ -28,6 +28,7 @@ pub(crate) fn sort(context: &Context, args: &SortArgs, resources: Resources) -> 
     no(args.dry_run, "--dry-run")?;
     no(args.delete_input, "--delete-input")?;
     let keys = keys_of(&args.text.by, args.descending)?;
+    let text = text.needing(names_of(&keys));
     let in_place = match args.inputs.as_slice() {
         [one] if args.replace && one.is_file() => Some(one.as_path()),
         _ => None,
@@ -69,6 +70,8 @@ pub(crate) fn unique(context: &Context, args: &UniqueArgs) -> Result<u8> {
     refuse(is_of_lines, "options for lines")?;
     let text = text::options(context, &args.tables, &flags, &args.files.inputs)?;
     refuse(args.count, "--count")?;
+    let keys = keys_of(&args.text.by, args.descending)?;
+    let text = text.needing(names_of(&keys));
     let request = Request {
         text: &text,
         inputs: &args.files.inputs,
@@ -80,7 +83,7 @@ pub(crate) fn unique(context: &Context, args: &UniqueArgs) -> Result<u8> {
         is_explained: args.explain,
     };
     let order = TableOrder {
-        keys: keys_of(&args.text.by, args.descending)?,
+        keys,
         is_stable: true,
         is_descending: args.descending,
     };
@@ -100,6 +103,8 @@ pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
     let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
     let flags = TextFlags::default();
     let text = text::options(context, &args.tables, &flags, &input.inputs)?;
+    let keys = keys_of(&args.by, args.descending)?;
+    let text = text.needing(names_of(&keys));
     let request = Request {
         inputs: &input.inputs,
         output: Some(&args.output.output),
@@ -111,7 +116,7 @@ pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
         text: &text,
     };
     let order = TableOrder {
-        keys: keys_of(&args.by, args.descending)?,
+        keys,
         is_stable: true,
         is_descending: args.descending,
     };
@@ -124,7 +129,9 @@ pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
 pub(crate) fn shuffle(context: &Context, args: &ShuffleArgs, resources: Resources) -> Result<u8> {
     let flags = args.rows.text_flags()?;
     refuse(!args.record.keys.is_empty(), "--key")?;
+    let groups = keys_of(&args.by, false)?;
     let text = text::options(context, &args.tables, &flags, &args.files.inputs)?;
+    let text = text.needing(names_of(&groups));
     let request = Request {
         text: &text,
         inputs: &args.files.inputs,
@@ -135,7 +142,6 @@ pub(crate) fn shuffle(context: &Context, args: &ShuffleArgs, resources: Resource
         record_io: &args.record_io,
         is_explained: args.explain,
     };
-    let groups = keys_of(&args.by, false)?;
     run(context, &request, resources, |job, ends| {
         let done = jobs::shuffle(job, ends, (args.seed, args.epoch), &groups)?;
         Ok(Done::new("shuffled", done)

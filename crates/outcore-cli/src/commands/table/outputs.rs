@@ -1,6 +1,7 @@
 //! Where tables go: names of files, formats, directories of parts.
 //!
-//! Contract: the format follows from the name's ending. Nothing is made here but a directory for parts.
+//! Contract: the format follows from the name's ending, on standard output from `--to`. Nothing is made here but a directory for
+//! parts.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +12,8 @@ use outcore_table::input::matching;
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 
 use super::request::Request;
-use super::{READ, check_local};
-use crate::cli::tables::TableArgs;
+use super::{READ, check_local, is_stdin};
+use crate::cli::tables::{PipeFormat, TableArgs};
 use crate::context::Context;
 
 /// The names of the output's files, and what they will look like.
@@ -20,13 +21,15 @@ pub(super) fn outputs_of(
     context: &Context,
     request: &Request<'_>,
 ) -> Result<(Vec<PathBuf>, OutputOptions)> {
-    let name = request
-        .output
-        .filter(|name| !is_stdout(name))
-        .ok_or_else(|| {
-            Error::usage(READ, "a table is not written to standard output")
-                .hint("name a file with -o, for example -o out.parquet")
-        })?;
+    let Some(name) = request.output.filter(|name| !is_stdout(name)) else {
+        return to_stdout(request);
+    };
+    if request.tables.to.is_some() {
+        let cause = "--to says what standard output gets, and the output is a file";
+        return Err(Error::usage(READ, cause)
+            .path(name)
+            .hint("leave --to out, since the name says it, or write -o -"));
+    }
     check_local(name)?;
     let name = context.files.output(name, request.force)?;
     let format = match (TableFormat::of_name(&name), request.tables.parts) {
@@ -64,14 +67,48 @@ pub(super) fn outputs_of(
     Ok((outputs, writes))
 }
 
+/// What standard output gets.
+fn to_stdout(request: &Request<'_>) -> Result<(Vec<PathBuf>, OutputOptions)> {
+    let format = match request.tables.to {
+        Some(PipeFormat::Arrow) => TableFormat::ArrowStream,
+        Some(PipeFormat::Csv) => TableFormat::Csv,
+        Some(PipeFormat::Jsonl) => TableFormat::JsonLines,
+        None => {
+            let cause = "nothing says which format a table gets on standard output";
+            return Err(Error::usage(READ, cause).hint(
+                "say so with -o - --to arrow, csv or jsonl (Parquet is not written to a pipe), or name a file, \
+                 for example -o out.parquet",
+            ));
+        }
+    };
+    if request.tables.parts.is_some() {
+        return Err(
+            Error::usage(READ, "--parts writes a directory, not standard output")
+                .hint("name a directory with -o, or leave --parts out"),
+        );
+    }
+    let codec = request.tables.codec.as_deref().map(Codec::parse);
+    let name = PathBuf::from("-");
+    let mut writes = OutputOptions::new(format).named(&name, codec.transpose()?)?;
+    if let Some(rows) = request.tables.group_rows {
+        writes.group_rows_max = usize::try_from(rows).unwrap_or(usize::MAX);
+    }
+    Ok((vec![name], writes))
+}
+
 /// One more table that a job of `request` writes, in the format of its name.
 pub(super) fn further_output(
     context: &Context,
     request: &Request<'_>,
     name: &Path,
 ) -> Result<(PathBuf, OutputOptions)> {
+    if is_stdout(name) {
+        let cause = "of two tables, the second is not written to standard output";
+        return Err(Error::usage(READ, cause).hint("name a file for it"));
+    }
     let tables = TableArgs {
         parts: None,
+        to: None,
         ..request.tables.clone()
     };
     let further = Request {
@@ -101,14 +138,14 @@ pub(super) fn further_output(
 
 /// The files that are named, for what must not be written over.
 pub(super) fn sources_of(context: &Context, names: &[PathBuf]) -> Result<Vec<Source>> {
-    if names.iter().any(|name| is_stdout(name)) {
+    if names.iter().filter(|name| is_stdin(name)).count() > 1 {
         return Err(
-            Error::usage(READ, "a table is not read from standard input")
-                .hint("write it to a file first, and name that"),
+            Error::usage(READ, "standard input (-) is named more than once")
+                .hint("it can be read once only"),
         );
     }
     let mut files = matching(names)?;
-    files.retain(|name| !name.is_dir());
+    files.retain(|name| !name.is_dir() && !is_stdin(name));
     match files.is_empty() {
         true => Ok(Vec::new()),
         false => inputs::find(&files, Streams::Refused, &context.files),

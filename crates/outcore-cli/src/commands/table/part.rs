@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::{Error, Job, Result};
 use outcore_front::resources::Resources;
-use outcore_front::split::PLACEHOLDER;
+use outcore_front::split::{PLACEHOLDER, has_placeholder, replace_in_name};
 use outcore_io::units;
 use outcore_table::input::{InputOptions, TableInput, TextOptions};
 use outcore_table::jobs;
@@ -57,7 +57,7 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
         memory_bytes: args.memory_bytes,
         ..ResourceArgs::default()
     })?;
-    if !args.files.is_to_stdout() {
+    if !args.files.is_to_stdout() || args.tables.to.is_some() {
         let request = request_of(
             &args.files,
             &args.tables,
@@ -146,15 +146,16 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
     };
     let text = text::options(context, &tables, &args.rows.text_flags()?, &args.inputs)?;
     if !args.by.is_empty() {
+        let text = text.needing(args.by.iter().cloned());
         return partition(context, args, resources, (tables, &text));
     }
-    if !args.output.contains(PLACEHOLDER) {
+    if !has_placeholder(&args.output) {
         let cause = format!("the name of the parts has no {PLACEHOLDER}");
         return Err(Error::usage("create output", cause)
             .path(&args.output)
             .hint("write for example -o 'part-{part}.parquet'"));
     }
-    let name = |part: &str| PathBuf::from(args.output.replace(PLACEHOLDER, part));
+    let name = |part: &str| replace_in_name(&args.output, PLACEHOLDER, part);
     let request = Request {
         text: &text,
         inputs: &args.inputs,
@@ -211,8 +212,8 @@ fn partition(
     resources: Resources,
     (tables, text): (TableArgs, &TextOptions),
 ) -> Result<u8> {
-    let dir = PathBuf::from(&args.output);
-    if args.output.contains(PLACEHOLDER) {
+    let dir = args.output.clone();
+    if has_placeholder(&dir) {
         let cause = format!("with --by, the output is a directory, and its name has {PLACEHOLDER}");
         return Err(Error::usage("create output", cause)
             .path(&dir)
@@ -265,7 +266,7 @@ fn rows_of(
     (resources, tables, text): (&Resources, &TableArgs, &TextOptions),
 ) -> Result<(u64, u64)> {
     let job = Job::new(outcore::JobOptions::default(), outcore::IoMode::Auto);
-    let beside = Path::new(&args.output).parent().unwrap_or(Path::new("."));
+    let beside = args.output.parent().unwrap_or(Path::new("."));
     let (copies, _spool) = text::unpacked(context, (&job, resources), &args.inputs, beside)?;
     let reads = InputOptions {
         copies,

@@ -1,24 +1,27 @@
 //! From what a command on tables is asked for to a job that is done.
 //!
 //! Contract: as the folder's. The output is never an input unless that was asked for; a directory that was made for
-//! parts goes again if they are not written.
+//! parts goes again if they are not written. A reader of standard output that has seen enough ends the job quietly.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use outcore::{Job, Result};
-use outcore_front::output::Target;
-use outcore_front::resources::Resources;
+use outcore_front::inputs::is_stdout;
+use outcore_front::output::{Consent, Holds, Target, check_terminal};
+use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_table::jobs::TableEnds;
-use outcore_table::output::{FileRows, OutputOptions};
+use outcore_table::output::{FileRows, OutputOptions, TableStream};
 use serde_json::json;
 
+use super::is_stdin;
 use super::outputs::{Directory, check_inputs_kept, outputs_of, sources_of};
 use super::report::Done;
 use super::request::Request;
 use super::text::unpacked;
 use crate::context::Context;
 use crate::lines::scratch_drives;
+use crate::pipe::{self, CLOSED_PIPE};
 use crate::progress::watch;
 use crate::recorder::Kept;
 
@@ -59,7 +62,7 @@ pub(super) fn run_with(
     context: &Context,
     request: &Request<'_>,
     resources: Resources,
-    (outputs, mut writes): (Vec<PathBuf>, OutputOptions),
+    (mut outputs, mut writes): (Vec<PathBuf>, OutputOptions),
     work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<Done>,
 ) -> Result<u8> {
     let started = Instant::now();
@@ -69,6 +72,19 @@ pub(super) fn run_with(
     let target = match outputs.as_slice() {
         // Scratch has to be somewhere, even if nothing is written.
         [] => Target::File(PathBuf::from("differences")),
+        [path] if is_stdout(path) => {
+            let consent = Consent {
+                force: request.force,
+                ..Consent::default()
+            };
+            let holds = match writes.format.is_text() {
+                true => Holds::Lines,
+                false => Holds::Records,
+            };
+            check_terminal(&Target::Pipe(None), holds, consent)?;
+            outputs = vec![default_scratch_dir(Path::new("."))?.join("standard output")];
+            Target::Pipe(None)
+        }
         [path] => Target::File(path.clone()),
         paths => Target::Shards {
             paths: paths.to_vec(),
@@ -85,7 +101,12 @@ pub(super) fn run_with(
     };
     let resources = context.start(resources, request.record_io, kept)?;
     let stored_bytes = stored_bytes(request.inputs);
-    let drives = scratch_drives(&resources, &target, stored_bytes)?;
+    let is_unknown = request.inputs.iter().any(|name| is_stdin(name));
+    let scratch_bytes = match is_unknown {
+        true => stored_bytes.max(resources.config.memory_bytes.value),
+        false => stored_bytes,
+    };
+    let drives = scratch_drives(&resources, &target, scratch_bytes)?;
     let job = resources.planned_job(drives, &target.dir());
     context.note_scratch(&resources, &target, &job);
     if request.is_explained {
@@ -111,6 +132,9 @@ pub(super) fn run_with(
     let mut reads = super::reads(request.tables, request.text);
     let (copies, _spool) = unpacked(context, (&job, &resources), request.inputs, &target.dir())?;
     reads.copies = copies;
+    if let Target::Pipe(_) = &target {
+        writes.stream = Some(TableStream::new(pipe::open(None, &job.control)?));
+    }
     let ends = TableEnds {
         inputs: request.inputs,
         reads: &reads,
@@ -119,7 +143,10 @@ pub(super) fn run_with(
     };
     let made = Directory::make(request, &outputs)?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-    let done = watch(reporter, interrupt, &job.control, &[], || work(&job, &ends))?;
+    let done = match watch(reporter, interrupt, &job.control, &[], || work(&job, &ends)) {
+        Err(error) if pipe::is_closed(&target, &error) => return Ok(CLOSED_PIPE),
+        done => done?,
+    };
     made.keep();
     let notes = request.text.notes.take().into_iter();
     let done = notes.fold(done, Done::note);

@@ -47,6 +47,9 @@ fn select(
     }
     let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
     let text = text::options(context, tables, &TextFlags::default(), &input.inputs)?;
+    let computed = selection.computed.iter().map(|made| &made.value);
+    let read = selection.conditions.iter().chain(computed);
+    let text = text.needing(read.flat_map(Expr::columns).map(str::to_owned));
     let request = Request {
         text: &text,
         inputs: &input.inputs,

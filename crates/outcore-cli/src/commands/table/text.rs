@@ -7,14 +7,15 @@
 use std::path::{Path, PathBuf};
 
 use outcore::{Error, Job, Result};
+use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::Resources;
 use outcore_front::spool::{Copies, Spool, unpack_files};
 use outcore_table::input::{TextKind, TextOptions, files_of, parse_types};
 use outcore_table::output::TableFormat;
 
-use super::{READ, refuse};
+use super::{READ, is_stdin, refuse};
 use crate::cli::lines::TextFlags;
-use crate::cli::tables::TableArgs;
+use crate::cli::tables::{PipeFormat, TableArgs};
 use crate::context::Context;
 
 /// Whether the flags or the first name say that the input is text.
@@ -34,7 +35,21 @@ pub(crate) fn is_text_meant(
         .and_then(TableFormat::of_name)
         .is_some_and(|format| !format.is_text());
     let is_typed = tables.infer || tables.schema.is_some() || tables.parts.is_some();
-    is_text(flags, inputs) && (is_typed || is_typed_output)
+    let is_asked = is_typed || is_typed_output || tables.to.is_some();
+    tables.from.is_some() || (is_text(flags, inputs) && is_asked)
+}
+
+/// Fails for `--from` where standard input is none of the inputs.
+///
+/// # Errors
+/// Usage.
+pub(super) fn check_from(tables: &TableArgs, inputs: &[PathBuf]) -> Result<()> {
+    if tables.from.is_some() && !inputs.iter().any(|name| is_stdin(name)) {
+        let cause = "--from says what standard input is, and that is no input here";
+        return Err(Error::usage(READ, cause)
+            .hint("name - as an input, or leave --from out: files say what they are"));
+    }
+    Ok(())
 }
 
 /// How text is read.
@@ -47,6 +62,9 @@ pub(super) fn options(
     flags: &TextFlags,
     inputs: &[PathBuf],
 ) -> Result<TextOptions> {
+    if !inputs.is_empty() {
+        check_from(tables, inputs)?;
+    }
     let is_given = flags.csv || flags.jsonl;
     refuse(
         is_given && super::is_meant(context, inputs)?,
@@ -60,9 +78,9 @@ pub(super) fn options(
             .hint("leave them out; `outcore map` casts columns to other types"));
     }
     Ok(TextOptions {
-        kind: match (flags.csv, flags.jsonl) {
-            (true, _) => Some(TextKind::Csv),
-            (_, true) => Some(TextKind::JsonLines),
+        kind: match (flags.csv, flags.jsonl, tables.from) {
+            (true, ..) | (_, _, Some(PipeFormat::Csv)) => Some(TextKind::Csv),
+            (_, true, _) | (_, _, Some(PipeFormat::Jsonl)) => Some(TextKind::JsonLines),
             _ => None,
         },
         separator: flags.separator,
@@ -75,7 +93,8 @@ pub(super) fn options(
     })
 }
 
-/// Unpacks those files of text that are compressed; each with its copy. They live as long as what comes with them.
+/// Unpacks those files of text that are compressed, and copies standard input; each with its copy. They live as long as what
+/// comes with them.
 pub(super) fn unpacked(
     context: &Context,
     (job, resources): (&Job, &Resources),
@@ -83,6 +102,29 @@ pub(super) fn unpacked(
     beside: &Path,
 ) -> Result<(Copies, Option<Spool>)> {
     let mut files = files_of(inputs, true)?;
+    let stdin = files.iter().position(|file| is_stdin(file));
+    let stdin = stdin.map(|place| files.swap_remove(place));
     files.retain(|file| TextKind::of_name(file).is_some());
-    unpack_files((job, resources), beside, &files, &context.files)
+    let (mut copies, mut spool) = unpack_files((job, resources), beside, &files, &context.files)?;
+    let Some(stdin) = stdin else {
+        return Ok((copies, spool));
+    };
+    for source in inputs::find(std::slice::from_ref(&stdin), Streams::Taken, &context.files)? {
+        if source.start_bytes > 0 {
+            let cause = "a part of standard input was read by somebody else";
+            return Err(Error::usage(READ, cause).hint("name the file, or pipe what is left of it"));
+        }
+        let copy = match source.is_stream() {
+            false => source.path,
+            true => {
+                let spool = match &mut spool {
+                    Some(spool) => spool,
+                    none => none.insert(Spool::beside(job, resources, beside)?),
+                };
+                spool.copy_table(job, &source)?.path
+            }
+        };
+        copies.push((stdin.clone(), copy));
+    }
+    Ok((copies, spool))
 }

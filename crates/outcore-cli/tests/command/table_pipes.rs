@@ -1,0 +1,174 @@
+//! Tables from standard input and to standard output.
+//!
+//! Contract: as [`crate::tables`]; what a pipe carries is what a file would hold.
+
+use std::io::Read;
+
+use serde_json::json;
+
+use crate::support::{TestDir, wait_for};
+use crate::tables::{batch, read, rows_of, write};
+
+#[test]
+fn a_table_goes_through_pipes_as_an_arrow_stream() {
+    let place = TestDir::new();
+    let all = batch(5_000);
+    write(&place.path("t.parquet"), &all);
+    let run = |line: &str, input: &[u8]| {
+        let words: Vec<&str> = line.split(' ').collect();
+        place.run_with_input(&words, input)
+    };
+    let stream = run("convert t.parquet -o - --to arrow", b"").ok().stdout;
+    run("convert t.parquet -o t.arrows", b"").ok();
+    assert_eq!(stream, place.read("t.arrows"));
+    // A command that takes nothing but tables needs no --from.
+    run("convert - -o c.parquet", &stream).ok();
+    assert_eq!(read(&place.path("c.parquet")), rows_of(&all));
+    run("sort t.parquet -o s.parquet --by number", b"").ok();
+    for line in [
+        "sort - --from arrow -o p.parquet --by number",
+        "sort - --from arrow -o p.parquet --by number --memory 64MiB --threads 1",
+    ] {
+        run(&format!("{line} --force"), &stream).ok();
+        assert_eq!(
+            read(&place.path("p.parquet")),
+            read(&place.path("s.parquet"))
+        );
+    }
+    // From end to end without a file.
+    let sorted = run("sort - --from arrow -o - --to arrow --by number", &stream).ok();
+    let few = run(
+        "filter number<10 - --from arrow -o - --to arrow",
+        &sorted.stdout,
+    )
+    .ok();
+    let answer = run(
+        "head - --from arrow -n 3 -o - --to jsonl --json",
+        &few.stdout,
+    )
+    .ok();
+    let numbers: Vec<_> = answer
+        .events()
+        .iter()
+        .map(|row| row["number"].clone())
+        .collect();
+    assert_eq!(numbers, [json!(0), json!(1), json!(2)]);
+    assert!(
+        answer.stderr.contains("\"event\":\"summary\""),
+        "{answer:?}"
+    );
+    // Standard input that is a file is read in place, whatever its format.
+    let mut command = place.command(&["sort", "-", "-o", "q.parquet", "--by", "number"]);
+    command.stdin(std::fs::File::open(place.path("t.parquet")).unwrap());
+    assert!(command.output().unwrap().status.success());
+    assert_eq!(
+        read(&place.path("q.parquet")),
+        read(&place.path("s.parquet"))
+    );
+    let names = place.names();
+    assert!(names.iter().all(|name| !name.starts_with('.')), "{names:?}");
+}
+
+#[test]
+fn text_goes_through_pipes_with_its_types() {
+    let place = TestDir::new();
+    let run = |line: &str, input: &[u8]| {
+        let words: Vec<&str> = line.split(' ').collect();
+        place.run_with_input(&words, input)
+    };
+    let csv = b"day,n\n2024-01-02,5\n2024-01-01,7\n2024-01-01,1\n";
+    let line = "group-by - --csv --by day --agg sum(n) -o - --to jsonl";
+    let wanted = "{\"day\":\"2024-01-01\",\"sum(n)\":8}\n{\"day\":\"2024-01-02\",\"sum(n)\":5}\n";
+    assert_eq!(run(line, csv).ok().text(), wanted);
+    let json = run("map n=n*2 - --from csv -o - --to jsonl", csv).ok();
+    let back = run(
+        "sample - --from jsonl -n 9 --to csv --schema day:text",
+        &json.stdout,
+    )
+    .ok();
+    assert_eq!(
+        back.text(),
+        "day,n\n2024-01-02,10\n2024-01-01,14\n2024-01-01,2\n"
+    );
+    run("convert - --csv -o t.csv.gz", csv).ok();
+    let unpacked = run(
+        "unique - --from csv --by day -o - --to csv",
+        &place.read("t.csv.gz"),
+    );
+    assert_eq!(unpacked.ok().text(), "day,n\n2024-01-01,7\n2024-01-02,5\n");
+    let error = run("convert - --csv -o x.parquet", b"a,b\n1,2\n3\n");
+    error.fails(4, &["line 3", "-"], "quotes");
+    assert_eq!(place.names(), ["t.csv.gz"]);
+}
+
+#[test]
+fn what_pipes_cannot_have_is_named() {
+    let place = TestDir::new();
+    write(&place.path("t.parquet"), &batch(100));
+    place.write("t.csv", b"a\n1\n");
+    let parquet = place.read("t.parquet");
+    for (line, cause, hint) in [
+        ("convert t.parquet -o -", "which format", "--to"),
+        ("sort t.parquet --by number", "which format", "--to"),
+        (
+            "convert t.parquet -o x.csv --to csv",
+            "the output is a file",
+            "--to",
+        ),
+        ("convert t.parquet -o - --to parquet", "parquet", ""),
+        (
+            "convert t.parquet -o - --to arrow --parts 2",
+            "--parts",
+            "directory",
+        ),
+        ("dedup t.parquet -o x.csv --removed -", "the second", "file"),
+        ("sort t.parquet --from arrow -o x.csv", "--from", "name -"),
+        (
+            "convert - -o x.csv",
+            "Parquet is not read from a pipe",
+            "--to arrow",
+        ),
+        (
+            "sort - --from arrow -o x.csv",
+            "Parquet is not read from a pipe",
+            "file",
+        ),
+        ("convert - - -o x.csv", "more than once", "once"),
+        ("convert - -o - --to csv --codec zstd", "codec", "--codec"),
+        ("head t.csv --to arrow --lines", "", ""),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let answer = place.run_with_input(&words, &parquet);
+        match hint {
+            "" => assert_eq!(answer.code, Some(2), "{line}: {answer:?}"),
+            hint => drop(answer.fails(2, &[cause], hint)),
+        }
+    }
+    assert_eq!(place.names(), ["t.csv", "t.parquet"]);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_a_job_quietly() {
+    let place = TestDir::new();
+    write(&place.path("t.parquet"), &batch(400_000));
+    let mut child = place.spawn(&["sort", "t.parquet", "--by", "number", "--to", "csv"]);
+    let mut some = [0; 100];
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut some).unwrap();
+    drop(stdout);
+    assert!(
+        some.starts_with(b"name,number\n"),
+        "{}",
+        String::from_utf8_lossy(&some)
+    );
+    assert_eq!(wait_for(&mut child).code(), Some(141));
+    let mut told = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut told)
+        .unwrap();
+    assert!(!told.contains("error"), "{told}");
+    assert_eq!(place.names(), ["t.parquet"]);
+}

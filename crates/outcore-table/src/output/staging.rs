@@ -1,0 +1,62 @@
+//! The files of an output before they are written: how many rows each gets, and where they are staged.
+//!
+//! Contract: as the folder's. A file that exists is refused unless it may be replaced; several files have a list beside them.
+
+use std::path::{Path, PathBuf};
+
+use outcore::Job;
+use outcore_io::output::{Room, ShardPlan, StagedOutput};
+use outcore_io::port::Volume;
+use outcore_io::{Error, Result};
+
+use super::WRITE;
+
+/// Rows of each file but the last.
+pub(super) fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u64> {
+    match (paths.len(), rows_count) {
+        (0, _) => Err(Error::usage(WRITE, "no output given").hint("name a file")),
+        (1, _) => Ok(u64::MAX),
+        (count, Some(rows_count)) => Ok(rows_count.div_ceil(count as u64).max(1)),
+        (_, None) => Err(
+            Error::usage(WRITE, "several files need the number of rows before")
+                .hint("write one file"),
+        ),
+    }
+}
+
+/// Stages the files `paths`.
+pub(super) fn stage(
+    job: &Job,
+    volume: &Volume,
+    (paths, manifest): (&[PathBuf], Option<&PathBuf>),
+    is_replacing: bool,
+) -> Result<StagedOutput> {
+    for path in paths {
+        let exists = std::fs::symlink_metadata(path).is_ok();
+        if exists && !is_replacing {
+            return Err(Error::usage(WRITE, "the file exists")
+                .path(path)
+                .hint("name another file, or replace this one with --force"));
+        }
+    }
+    job.control.check()?;
+    let plan = |path: &PathBuf| ShardPlan {
+        path: path.clone(),
+        header: Vec::new(),
+        start_bytes: 0,
+        len_bytes: 0,
+    };
+    let plans = paths.iter().map(plan).collect();
+    let manifest = match paths {
+        [first, _, ..] => Some(manifest.cloned().unwrap_or_else(|| manifest_of(first))),
+        _ => None,
+    };
+    StagedOutput::stage(volume, plans, manifest, is_replacing, Room::AtMost)
+}
+
+/// The list of several files, by which they appear together. Readers of tables pass over names that begin with `_`.
+fn manifest_of(first: &Path) -> PathBuf {
+    let stem = first.file_stem().unwrap_or_default().to_string_lossy();
+    let suffix = outcore_io::output::MANIFEST_SUFFIX;
+    first.with_file_name(format!("_{stem}{suffix}"))
+}
