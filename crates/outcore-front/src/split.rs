@@ -7,7 +7,9 @@
 //! with its own number of rows; parts of CSV have its header; parts of lines are compressed if they are named so.
 //! Names sort as the parts do. Memory: a few blocks of 1 MiB.
 
+use std::ffi::OsString;
 use std::io::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use outcore::job::Job;
@@ -19,7 +21,7 @@ use outcore_store::dataset::Named;
 
 use crate::blocks::BlockWriter;
 use crate::inputs::{FileKey, key_of};
-use crate::output::{Holds, check_placeholders};
+use crate::output::{Holds, check_dir_of, check_placeholders};
 use crate::text::compress::{Compression, Encoder};
 use crate::text::reader::{Frame, RecordReader};
 
@@ -45,7 +47,7 @@ pub enum PartSize {
 #[derive(Debug)]
 pub struct SplitRequest<'a> {
     /// Their names, with [`PLACEHOLDER`] for the number.
-    pub pattern: &'a str,
+    pub pattern: &'a Path,
     /// Where one ends.
     pub cut: PartSize,
     /// Whether they may take the place of files that are none of the inputs.
@@ -63,14 +65,14 @@ impl SplitRequest<'_> {
     /// Usage for names that are all the same or promise other contents, and for no parts or too many.
     pub fn check(&self, holds: Holds) -> Result<()> {
         let refuse = |cause: &str, hint: &str| Err(Error::usage(SPLIT, cause).hint(hint));
-        if !self.pattern.contains(PLACEHOLDER) {
+        if !has_placeholder(self.pattern) {
             return refuse(
                 "the names of the parts would all be the same",
                 "put {part} into the name, as in part-{part}.txt",
             );
         }
-        check_parts_name(Path::new(self.pattern))?;
-        holds.check_name(Path::new(self.pattern))?;
+        check_parts_name(self.pattern)?;
+        holds.check_name(self.pattern)?;
         match self.cut {
             PartSize::Parts(0) | PartSize::Records(0) => {
                 refuse("there is nothing to split into 0", "give at least 1")
@@ -100,8 +102,34 @@ pub fn check_parts_name(name: &Path) -> Result<()> {
 }
 
 /// Whether parts of lines that are named by `pattern` are compressed.
-pub fn is_compressed(pattern: &str) -> bool {
-    Compression::of(Path::new(pattern)).is_some()
+pub fn is_compressed(pattern: &Path) -> bool {
+    Compression::of(pattern).is_some()
+}
+
+/// Whether [`PLACEHOLDER`] is in `name`.
+pub fn has_placeholder(name: &Path) -> bool {
+    let bytes = name.as_os_str().as_bytes();
+    let placeholder = PLACEHOLDER.as_bytes();
+    bytes
+        .windows(placeholder.len())
+        .any(|part| part == placeholder)
+}
+
+/// `name` with `by` wherever `what` is in it. Names are bytes: they need not be UTF-8.
+pub fn replace_in_name(name: &Path, what: &str, by: &str) -> PathBuf {
+    let mut rest = name.as_os_str().as_bytes();
+    let mut replaced = Vec::with_capacity(rest.len());
+    let next = |rest: &[u8]| {
+        rest.windows(what.len())
+            .position(|part| part == what.as_bytes())
+    };
+    while let Some(at) = next(rest) {
+        replaced.extend_from_slice(&rest[..at]);
+        replaced.extend_from_slice(by.as_bytes());
+        rest = &rest[at + what.len()..];
+    }
+    replaced.extend_from_slice(rest);
+    PathBuf::from(OsString::from_vec(replaced))
 }
 
 /// Cuts what `reader` has to read, which is of `files` files of `data_bytes` together, into parts; gives the
@@ -235,7 +263,7 @@ fn changed(how: &str) -> Error {
 /// Parts that do not yet appear.
 struct Parts<'a> {
     job: &'a Job,
-    pattern: &'a str,
+    pattern: &'a Path,
     /// Whether parts may take the place of files that are none of the inputs.
     replace: bool,
     inputs: Vec<FileKey>,
@@ -258,14 +286,15 @@ impl<'a> Parts<'a> {
             inputs,
             header,
         } = request;
-        let parent = parent_of(Path::new(pattern));
-        if parent.to_string_lossy().contains(PLACEHOLDER) {
+        let parent = parent_of(pattern);
+        if has_placeholder(parent) {
             return Err(Error::usage(SPLIT, "all parts go into one directory")
                 .path(parent)
                 .hint("put {part} into the last part of the name"));
         }
+        check_dir_of("create output", pattern)?;
         job.device.sweep_private_dirs(parent)?;
-        let set = Path::new(pattern).file_name().unwrap_or_default();
+        let set = pattern.file_name().unwrap_or_default();
         let known = match cut {
             PartSize::Parts(count) => count,
             PartSize::Records(_) => 0,
@@ -312,7 +341,7 @@ impl<'a> Parts<'a> {
         let parts = self.known.max(self.staged.len() as u64).max(PARTS_MIN);
         let digits = (parts - 1).to_string().len();
         let number = format!("{part:0digits$}");
-        PathBuf::from(self.pattern.replace(PLACEHOLDER, &number))
+        replace_in_name(self.pattern, PLACEHOLDER, &number)
     }
 
     /// Ends the part that is being written and begins the next, with a header that tells of `rows` records
@@ -325,7 +354,7 @@ impl<'a> Parts<'a> {
         if let Some(header) = &self.header {
             writer.put(&header.encode(rows))?;
         }
-        let compression = Compression::of(Path::new(self.pattern));
+        let compression = Compression::of(self.pattern);
         self.current = Some(Encoder::new(compression, writer)?);
         self.staged.push(path);
         let front = std::mem::take(&mut self.front);

@@ -391,7 +391,7 @@ pub(crate) fn split_lines(
 ) -> PyResult<(Vec<PathBuf>, u64)> {
     watched(py, (request, Mode::Run), tell, move |mut opened, _| {
         let what = SplitRequest {
-            pattern: &pattern,
+            pattern: Path::new(&pattern),
             cut,
             replace: force,
             inputs: opened

@@ -165,8 +165,8 @@ pub(crate) struct SplitArgs {
     pub(crate) inputs: Vec<PathBuf>,
     /// File name pattern, with {part} for the part number, from 0, or the directory of --by. Parts of lines are compressed
     /// if it ends in .gz, .zst, .bz2 or .xz; parts of records get a header if it ends in .npy
-    #[arg(short, long, value_name = "PATTERN")]
-    pub(crate) output: String,
+    #[arg(short, long, value_name = "PATTERN", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
     /// Number of parts
     #[arg(short = 'n', long = "parts", value_name = "K", value_parser = parse_count, required_unless_present_any = ["part_lines", "part_bytes", "train", "by"], conflicts_with_all = ["part_lines", "part_bytes", "train", "by"])]
     pub(crate) parts: Option<u64>,

@@ -3,7 +3,7 @@
 //! Contract: that of [`outcore_front::split`]. Compressed lines are unpacked. Streams are copied
 //! to scratch for `-n`, since their length must be known. Every part of CSV begins with the header.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use outcore::{Error, Forecast, Result};
@@ -37,7 +37,7 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
         infer: args.infer,
         ..TableArgs::default()
     };
-    let (flags, output) = (args.rows.text_flags()?, Path::new(&args.output));
+    let (flags, output) = (args.rows.text_flags()?, args.output.as_path());
     // A directory for each value is one of Parquet.
     let is_by = !args.by.is_empty()
         && table::is_text_meant(
@@ -98,10 +98,10 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
         let inputs: Result<Vec<ResolvedInput>> = job.files.iter().cloned().map(look).collect();
         let inputs = inputs?;
         let decided = records::decide(&types, &inputs)?;
-        what.header = header_for(&Target::File(PathBuf::from(&args.output)), &[], &decided)?;
+        what.header = header_for(&Target::File(args.output.clone()), &[], &decided)?;
         data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
     }
-    job.begin(context, json!({"output": args.output}));
+    job.begin(context, json!({"output": args.output.display().to_string()}));
     let pass = match args.explain {
         true => plan(context, &job, frame, recognition, args)?,
         false => FilePass::unplanned(PASS),
@@ -175,7 +175,7 @@ fn check_trace(args: &SplitArgs) -> Result<()> {
     let Some(trace) = args.record_io.path() else {
         return Ok(());
     };
-    let pattern = Path::new(&args.output);
+    let pattern = args.output.as_path();
     let name = |path: &Path| {
         path.file_name()
             .unwrap_or_default()

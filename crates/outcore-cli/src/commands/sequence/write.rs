@@ -18,7 +18,9 @@ use outcore::{Input, Output};
 use outcore_front::inputs::{self, ResolvedInput, Streams};
 use outcore_front::output::{self, Holds, Target};
 use outcore_front::records::{self, TypeRequest};
-use outcore_front::split::{PLACEHOLDER as PART, check_parts_name};
+use outcore_front::split::{
+    PLACEHOLDER as PART, check_parts_name, has_placeholder, replace_in_name,
+};
 use outcore_io::output::MANIFEST_SUFFIX;
 use outcore_io::units;
 use serde_json::json;
@@ -247,21 +249,21 @@ fn positions_of(
 pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
     let input = &args.input;
     let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
-    let pattern = args.output.to_string_lossy().into_owned();
-    if !pattern.contains(PART) {
+    let pattern = &args.output;
+    if !has_placeholder(pattern) {
         return Err(
             Error::usage("create output", "its name has no {part} in it")
-                .path(&args.output)
+                .path(pattern)
                 .hint("write for example 'part-{part}.bin'"),
         );
     }
-    check_parts_name(&args.output)?;
+    check_parts_name(pattern)?;
     // As many digits as the last has, so that names sort as the parts do.
     let digits = (args.parts - 1).to_string().len();
-    let path = |part: u32| PathBuf::from(pattern.replace(PART, &format!("{part:0digits$}")));
+    let path = |part: u32| replace_in_name(pattern, PART, &format!("{part:0digits$}"));
     let mut files = BucketFiles {
         paths: (0..args.parts).map(path).collect(),
-        manifest: PathBuf::from(manifest_name(&pattern)),
+        manifest: manifest_name(pattern),
         replace: input.force,
         header: None,
     };
@@ -277,7 +279,7 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
     )?;
     let mut prepared = input::prepare(context, input, resources, Some(&target))?;
     let decided = prepared.execution.item()?;
-    files.header = output::header_for(&Target::File(pattern.into()), &[], &decided)?;
+    files.header = output::header_for(&Target::File(pattern.clone()), &[], &decided)?;
     let fates = &[Fate::Distributed("distribute")];
     if explain(context, input, &prepared, ("partition", fates), 1)? {
         return Ok(0);
@@ -302,10 +304,11 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
 }
 
 /// The pattern's name without the placeholder and what ties it to the rest.
-fn manifest_name(pattern: &str) -> String {
-    let mut name = pattern.to_string();
+fn manifest_name(pattern: &Path) -> PathBuf {
+    let mut name = pattern.to_path_buf();
     for tie in ["-", "_", ".", ""] {
-        name = name.replace(&format!("{tie}{PART}"), "");
+        name = replace_in_name(&name, &format!("{tie}{PART}"), "");
     }
-    format!("{name}{MANIFEST_SUFFIX}")
+    name.as_mut_os_string().push(MANIFEST_SUFFIX);
+    name
 }
