@@ -1,8 +1,9 @@
 //! `--explain` of commands that read files once, from front to back, and have no other plan of the engine's.
 //!
-//! Contract: [`FilePass::plan`] shows how many bytes will be read and written and how long the drives take for that, at
-//! their measured rates, before anything is read; [`FilePass::end`] gives the phase that was done, beside what was
-//! planned of it. The amount that streams and compressed files bring is not known in advance, and the plan says so.
+//! Contract: [`FilePass::plan`] says how many bytes will be read and written and how long the drives take for that, at
+//! their rates, before anything is read; `--explain` shows it ([`FilePass::show`]), and [`FilePass::end`] gives the phase
+//! that was done, beside what was planned of it. The amount that streams and compressed files bring is not known in
+//! advance, and the plan says so.
 
 use std::path::Path;
 use std::time::Instant;
@@ -18,46 +19,71 @@ use crate::context::Context;
 /// One pass over files, planned and timed.
 pub(crate) struct FilePass {
     name: &'static str,
+    steps: String,
     plan: Option<PassPlan>,
     started: Instant,
 }
 
 impl FilePass {
-    /// Of a command that nobody asked for a plan.
-    pub(crate) fn unplanned(name: &'static str) -> Self {
-        FilePass {
-            name,
-            plan: None,
-            started: Instant::now(),
-        }
-    }
-
-    /// Shows what a pass over `files` of elements of `element_bytes` will take: the steps for people, the name of its
+    /// What a pass over `files` of elements of `element_bytes` will take: the steps for people, the name of its
     /// phase, and what `moved` says of reads and writes where the files have this many bytes. There are no `files` where some are
     /// streams or compressed.
     pub(crate) fn plan(
-        context: &Context,
         job: &Job,
-        files: (Option<&[Input]>, usize),
+        (files, element_bytes): (Option<&[Input]>, usize),
         (steps, name): (&str, &'static str),
         moved: impl Fn(u64) -> (Forecast, Forecast),
     ) -> Result<Self> {
         let plan = match files {
-            (Some(files), element_bytes) => {
-                let plan = plan_files(job, (files, element_bytes), (steps, name), moved)?;
-                context.reporter.plan(&plan);
-                Some(plan)
-            }
-            (None, _) => {
-                let unknown = "the amount of input is not known in advance";
-                context.reporter.plan(&format!("{steps}\n  {unknown}"));
-                None
-            }
+            Some(files) => Some(plan_files(
+                job,
+                (files, element_bytes),
+                (steps, name),
+                moved,
+            )?),
+            None => None,
         };
         Ok(FilePass {
+            name,
+            steps: steps.to_string(),
             plan,
-            ..Self::unplanned(name)
+            started: Instant::now(),
         })
+    }
+
+    /// Shows it.
+    pub(crate) fn show(&self, context: &Context) {
+        match &self.plan {
+            Some(plan) => context.reporter.plan(plan),
+            None => {
+                let unknown = "the amount of input is not known in advance";
+                context
+                    .reporter
+                    .plan(&format!("{}\n  {unknown}", self.steps));
+            }
+        }
+    }
+
+    /// Goes on with a pass that has been planned, and shows it if that was asked for. If it was not, files that cannot be
+    /// planned are read as far as they are whole, without a plan.
+    pub(crate) fn begin(
+        planned: Result<Self>,
+        name: &'static str,
+        (context, is_explained): (&Context, bool),
+    ) -> Result<Self> {
+        match planned {
+            Ok(pass) if is_explained => {
+                pass.show(context);
+                Ok(pass)
+            }
+            Err(error) if is_explained => Err(error),
+            planned => Ok(planned.unwrap_or_else(|_| FilePass {
+                name,
+                steps: String::new(),
+                plan: None,
+                started: Instant::now(),
+            })),
+        }
     }
 
     /// The pass is over and moved this many bytes.

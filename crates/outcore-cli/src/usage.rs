@@ -55,7 +55,7 @@ fn wrong(error: &clap::Error) -> Error {
             None => wrong,
         };
     }
-    if let Some(wrong) = not_a_number(error) {
+    if let Some(wrong) = not_a_number(error).or_else(|| replaces_nothing(error)) {
         return wrong;
     }
     let text = error.render().to_string();
@@ -119,4 +119,21 @@ fn not_a_number(error: &clap::Error) -> Option<Error> {
     let value = text(ContextKind::InvalidValue)?;
     let cause = format!("`{value}` is not {wanted}, which {flag} needs");
     Some(Error::usage("read arguments", cause).hint("see --help for the arguments and their order"))
+}
+
+/// What to say of `--force` where there is nothing to replace but the trace of `--record-io`, which is not asked for.
+fn replaces_nothing(error: &clap::Error) -> Option<Error> {
+    let missing = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing,
+        _ => return None,
+    };
+    let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
+    if !is_missing || !matches!(&missing[..], [flag] if flag.starts_with("--record-io")) {
+        return None;
+    }
+    let cause = "--force has nothing to replace: this command writes no files but a trace";
+    Some(
+        Error::usage("read arguments", cause)
+            .hint("leave --force out, or name a trace with --record-io"),
+    )
 }

@@ -4,11 +4,12 @@
 //! defines. The first page lists every command in one group ([`GROUPS`]). The page of a command
 //! begins with one sentence, then its examples (the paragraphs of its closing text that begin with
 //! a heading and have nothing but indented lines after it, or those of [`EXAMPLES`]), then details,
-//! then flags in groups, then the rest of the closing text. Pure.
+//! then flags in groups, then the rest of the closing text. That of a command with others below it
+//! lists those as the first page does, in groups where they are many ([`GROUPS_BELOW`]). Pure.
 
 use clap::Command;
 
-/// Columns of the first page.
+/// Columns of pages that list commands.
 const WIDTH: usize = 100;
 
 /// The commands, in groups.
@@ -59,8 +60,80 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ),
 ];
 
+/// The commands below one that has many, in groups, by its name.
+const GROUPS_BELOW: [(&str, &[(&str, &[&str])]); 1] = [(
+    "graph",
+    &[
+        (
+            "Making and checking graphs",
+            &["convert", "info", "degrees", "verify", "export"],
+        ),
+        ("Components and paths", &["cc", "scc", "bfs", "sssp"]),
+        ("Ranks", &["pagerank", "hits"]),
+        (
+            "Communities and dense parts",
+            &["lp", "louvain", "triangles", "kcore"],
+        ),
+        ("Samples for training", &["sample", "walk"]),
+    ],
+)];
+
 /// Examples of commands whose definition has none, by their names below the root.
-const EXAMPLES: [(&str, &str); 36] = [
+const EXAMPLES: [(&str, &str); 45] = [
+    (
+        "graph",
+        "outcore graph convert edges.txt -o web.graph --relabel\n\
+         outcore graph info web.graph\n\
+         outcore graph cc web.graph -o components.npy\n\
+         outcore graph pagerank web.graph -o ranks.npy --top 20",
+    ),
+    (
+        "view",
+        "outcore view build keys.bin -o keys.view --type u64 --memory 2GiB\n\
+         outcore view cat keys.view --from-key 5000 --to-key 6000 | od -t u8\n\
+         outcore view append keys.view more.bin\n\
+         outcore view materialize keys.view -o sorted.bin",
+    ),
+    (
+        "vector",
+        "outcore vector convert sift_base.fvecs -o sift.fbin\n\
+         outcore vector index sift.fbin -o sift.vindex\n\
+         outcore vector pairs sift.fbin --max-l2 0 -o equal.npy",
+    ),
+    (
+        "volume",
+        "outcore volume create --volume drives.toml\n\
+         outcore volume status --volume drives.toml\n\
+         outcore volume scrub --volume drives.toml",
+    ),
+    (
+        "drives",
+        "outcore drives probe /mnt/nvme0 /mnt/nvme1 -o drives.toml\n\
+         outcore sort keys.bin -o sorted.bin --type u64 --drives drives.toml",
+    ),
+    (
+        "scratch",
+        "outcore scratch list /mnt/nvme0\n\
+         outcore scratch clean /mnt/nvme0",
+    ),
+    (
+        "bench",
+        "outcore bench io /mnt/nvme0 /mnt/nvme1 -o report.html\n\
+         outcore bench sort /mnt/nvme0 --size 8GiB --memory 2GiB -o sort.html\n\
+         outcore bench graph /mnt/nvme0 --scale 24 --memory 2GiB",
+    ),
+    (
+        "sim",
+        "outcore sim presets\n\
+         outcore sim run --preset pm9a3\n\
+         outcore sim plan --size 1TiB --memory 16GiB\n\
+         outcore sim gpu --workload bert",
+    ),
+    (
+        "config",
+        "outcore config show\n\
+         OUTCORE_MEMORY=2GiB outcore config show",
+    ),
     ("zip", "outcore zip a.npy --zip b.npy -o pairs.bin"),
     (
         "enumerate",
@@ -155,23 +228,33 @@ pub(crate) fn arranged(root: Command) -> Command {
         let path = command.get_name().to_string();
         arrange(command, &path)
     });
-    let page = first_page(&root);
+    let page = page_of_groups(&root, "outcore", &GROUPS);
+    // Flags of all commands stand on the pages of those below once the definition is built.
+    let mut built = root.clone();
+    built.build();
+    let root = root.mut_subcommands(|command| {
+        let whole = built.find_subcommand(command.get_name());
+        match whole.filter(|_| command.has_subcommands()) {
+            Some(whole) => {
+                let page = page_below(whole, command.get_name());
+                command.override_help(page)
+            }
+            None => command,
+        }
+    });
     root.override_help(page)
 }
 
 /// The page of a command, and those of the commands below it.
 fn arrange(command: Command, path: &str) -> Command {
-    if command.has_subcommands() {
-        return command.mut_subcommands(|below| {
-            let path = format!("{path} {}", below.get_name());
-            arrange(below, &path)
-        });
-    }
-    let text = |text: Option<&clap::builder::StyledStr>| text.map(ToString::to_string);
-    let about = text(command.get_about()).unwrap_or_default();
-    let long = text(command.get_long_about()).unwrap_or_default();
+    let command = command.mut_subcommands(|below| {
+        let path = format!("{path} {}", below.get_name());
+        arrange(below, &path)
+    });
+    let about = text_of(command.get_about());
+    let long = text_of(command.get_long_about());
     let details = long.strip_prefix(about.as_str()).unwrap_or(&long).trim();
-    let closing = text(command.get_after_long_help()).unwrap_or_default();
+    let closing = text_of(command.get_after_long_help());
     let (mut examples, rest): (Vec<&str>, Vec<&str>) = closing
         .split("\n\n")
         .filter(|paragraph| !paragraph.is_empty())
@@ -188,6 +271,10 @@ fn arrange(command: Command, path: &str) -> Command {
     command.long_about(page).after_long_help(rest.join("\n\n"))
 }
 
+fn text_of(text: Option<&clap::builder::StyledStr>) -> String {
+    text.map(ToString::to_string).unwrap_or_default()
+}
+
 /// Whether a paragraph is a heading followed by indented lines only.
 fn is_examples(paragraph: &str) -> bool {
     let mut lines = paragraph.lines();
@@ -195,41 +282,62 @@ fn is_examples(paragraph: &str) -> bool {
     is_heading && lines.clone().next().is_some() && lines.all(|line| line.starts_with("  "))
 }
 
-/// What `outcore --help` prints.
-fn first_page(root: &Command) -> String {
+/// The page of a command that has others below it, which are in one group if nothing else is said.
+fn page_below(command: &Command, name: &str) -> String {
+    if let Some((_, groups)) = GROUPS_BELOW.iter().find(|(known, _)| *known == name) {
+        return page_of_groups(command, &format!("outcore {name}"), groups);
+    }
+    let shown = command
+        .get_subcommands()
+        .filter(|below| !below.is_hide_set());
+    let names = shown.map(Command::get_name);
+    let names: Vec<&str> = names.filter(|name| *name != "help").collect();
+    page_of_groups(command, &format!("outcore {name}"), &[("Commands", &names)])
+}
+
+/// What is printed for a command whose own name is `path`: what it is for, examples, the commands below it in groups, flags.
+fn page_of_groups(command: &Command, path: &str, groups: &[(&str, &[&str])]) -> String {
     // Its flags, without the list of commands, which has no groups.
-    let flags = root
+    let flags = command
         .clone()
         .mut_subcommands(|command| command.hide(true))
         .help_template("{all-args}")
         .render_long_help()
         .to_string();
-    let text = |text: Option<&clap::builder::StyledStr>| text.map(ToString::to_string);
-    let about = text(root.get_about()).unwrap_or_default();
-    let closing = text(root.get_after_long_help()).unwrap_or_default();
-    let (examples, rest): (Vec<&str>, Vec<&str>) = closing
+    let about = text_of(command.get_long_about().or(command.get_about()));
+    let closing = text_of(command.get_after_long_help());
+    let (examples, closing): (Vec<&str>, Vec<&str>) = closing
         .split("\n\n")
+        .filter(|paragraph| !paragraph.is_empty())
         .partition(|paragraph| is_examples(paragraph));
-    let mut page = format!(
-        "{about}\n\n{}\n\nUsage: outcore [OPTIONS] <COMMAND>\n       outcore <COMMAND> --help\n",
-        examples.join("\n\n")
-    );
-    for (group, names) in GROUPS {
+    let head: Vec<String> = about.split("\n\n").chain(examples).map(wrapped).collect();
+    let head = head.join("\n\n");
+    let mut page =
+        format!("{head}\n\nUsage: {path} [OPTIONS] <COMMAND>\n       {path} <COMMAND> --help\n");
+    let names = groups.iter().flat_map(|(_, names)| *names);
+    let width = names.map(|name| name.len()).max().unwrap_or(0);
+    for (group, names) in groups {
         page.push_str(&format!("\n{group}:\n"));
-        for name in names {
-            let about = match root.find_subcommand(name) {
-                Some(command) => text(command.get_about()).unwrap_or_default(),
+        for name in *names {
+            let about = match command.find_subcommand(name) {
+                Some(command) => text_of(command.get_about()),
                 None => "Print the help of a command".to_string(),
             };
-            page.push_str(&format!("  {name:<12} {about}\n"));
+            page.push_str(&format!("  {name:<width$}  {about}\n"));
         }
     }
-    let rest: Vec<String> = rest.into_iter().map(wrapped).collect();
-    format!("{page}\n{}\n\n{}\n", flags.trim_end(), rest.join("\n\n"))
+    page.push_str(&format!("\n{}\n", flags.trim_end()));
+    for paragraph in closing.into_iter().map(wrapped) {
+        page.push_str(&format!("\n{paragraph}\n"));
+    }
+    page
 }
 
-/// A paragraph in lines of at most [`WIDTH`] characters.
+/// A paragraph in lines of at most [`WIDTH`] characters; examples as they are.
 fn wrapped(paragraph: &str) -> String {
+    if is_examples(paragraph) {
+        return paragraph.to_string();
+    }
     let mut lines: Vec<String> = Vec::new();
     for word in paragraph.split_whitespace() {
         match lines.last_mut() {
@@ -278,6 +386,47 @@ mod tests {
         grouped.sort_unstable();
         defined.sort_unstable();
         assert_eq!(grouped, defined);
+    }
+
+    #[test]
+    fn commands_below_others_are_in_one_group_and_their_page_begins_with_examples() {
+        let root = arranged(whole(Cli::command));
+        let mut pages = 0;
+        for command in root
+            .get_subcommands()
+            .filter(|command| command.has_subcommands())
+        {
+            let name = command.get_name();
+            let page = command.clone().render_long_help().to_string();
+            let (examples, listed) = page.split_once("\nUsage: outcore ").unwrap();
+            let examples: Vec<&str> = examples
+                .split("\n\n")
+                .filter(|text| is_examples(text))
+                .collect();
+            let lines = examples.iter().flat_map(|text| text.lines().skip(1));
+            let lines: Vec<&str> = lines.collect();
+            assert!((2..=4).contains(&lines.len()), "{name}: {lines:?}");
+            lines.into_iter().for_each(check_line);
+            for below in command.get_subcommands() {
+                let (below, is_hidden) = (below.get_name(), below.is_hide_set());
+                let entries = listed.lines().filter(|line| {
+                    line.starts_with("  ") && line.split_whitespace().next() == Some(below)
+                });
+                assert_eq!(entries.count(), usize::from(!is_hidden), "{name} {below}");
+            }
+            assert!(listed.contains("--quiet"), "{name} has the flags of all");
+            pages += 1;
+        }
+        assert_eq!(pages, 9);
+        for (name, groups) in GROUPS_BELOW {
+            let below = root.find_subcommand(name).unwrap();
+            let names = groups.iter().flat_map(|(_, names)| *names);
+            assert!(
+                names
+                    .into_iter()
+                    .all(|name| below.find_subcommand(name).is_some())
+            );
+        }
     }
 
     #[test]

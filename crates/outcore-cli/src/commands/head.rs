@@ -150,8 +150,8 @@ struct Wanted {
     is_explained: bool,
 }
 
-/// Shows what reading and writing will take.
-fn plan(context: &Context, job: &Job, stream: &Stream, wanted: &Wanted) -> Result<FilePass> {
+/// What reading and writing will take.
+fn plan(job: &Job, stream: &Stream, wanted: &Wanted) -> Result<FilePass> {
     let frame = stream.frame;
     let files = plain_files(&stream.sources, frame, stream.recognition)?;
     let element_bytes = match frame {
@@ -160,7 +160,7 @@ fn plan(context: &Context, job: &Job, stream: &Stream, wanted: &Wanted) -> Resul
     };
     let steps = format!("read {} -> {}", stream.what, wanted.name);
     let files = (files.as_deref(), element_bytes);
-    FilePass::plan(context, job, files, (&steps, wanted.name), |bytes| {
+    FilePass::plan(job, files, (&steps, wanted.name), |bytes| {
         let kept = match frame {
             Frame::Bytes(record_bytes) => {
                 Forecast::About(bytes.min(wanted.records.saturating_mul(record_bytes as u64)))
@@ -195,10 +195,8 @@ fn run(
         "begin",
         json!({"inputs": names, "output": output, "type": stream.what}),
     );
-    let pass = match wanted.is_explained {
-        true => plan(context, &job, stream, &wanted)?,
-        false => FilePass::unplanned(wanted.name),
-    };
+    let planned = plan(&job, stream, &wanted);
+    let pass = FilePass::begin(planned, wanted.name, (context, wanted.is_explained))?;
     job.control.begin_phase(wanted.name, 0);
     let done = watch(
         &context.reporter,

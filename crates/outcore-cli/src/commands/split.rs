@@ -101,11 +101,12 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
         what.header = header_for(&Target::File(args.output.clone()), &[], &decided)?;
         data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
     }
-    job.begin(context, json!({"output": args.output.display().to_string()}));
-    let pass = match args.explain {
-        true => plan(context, &job, frame, recognition, args)?,
-        false => FilePass::unplanned(PASS),
-    };
+    job.begin(
+        context,
+        json!({"output": args.output.display().to_string()}),
+    );
+    let planned = plan(&job, frame, recognition, args);
+    let pass = FilePass::begin(planned, PASS, (context, args.explain))?;
     let (records, parts) = job.watch(context, || {
         what.inputs = job.sources.iter().filter_map(|source| source.key).collect();
         let files = job.files.clone();
@@ -133,9 +134,8 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// Shows what reading and writing will take.
+/// What reading and writing will take.
 fn plan(
-    context: &Context,
     job: &LineJob,
     frame: Frame,
     recognition: Recognition,
@@ -150,7 +150,7 @@ fn plan(
         (files.as_deref(), element_bytes),
         format!("read {what} -> split"),
     );
-    FilePass::plan(context, &job.job, files, (&steps, PASS), |bytes| {
+    FilePass::plan(&job.job, files, (&steps, PASS), |bytes| {
         let written = match is_compressed(&args.output) {
             true => Forecast::Unknown,
             false => Forecast::About(bytes),

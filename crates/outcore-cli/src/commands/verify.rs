@@ -189,9 +189,8 @@ fn show_plan(
         };
         let steps = format!("read {format} -> verify");
         let files = (files.as_deref(), format.record_bytes());
-        FilePass::plan(context, job, files, (&steps, "verify"), |bytes| {
-            (bytes.into(), Forecast::NOTHING)
-        })?;
+        let moved = |bytes: u64| (bytes.into(), Forecast::NOTHING);
+        FilePass::plan(job, files, (&steps, "verify"), moved)?.show(context);
     }
     Ok(())
 }

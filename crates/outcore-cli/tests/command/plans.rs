@@ -46,7 +46,10 @@ fn a_table_of_phases_beside_their_plans_stands_behind_every_job() {
     };
     run(&["map", "x * 2", "in", "-o", "map"], &["write", "publish"]);
     let said = run(&["filter", "x % 2", "in", "-o", "filter"], &["write"]);
-    assert!(said.contains("<=391 KiB"), "a bound is one: {said}");
+    assert!(
+        said.contains("<=392 KiB"),
+        "a bound of whole blocks: {said}"
+    );
     run(&["scan", "sum", "in", "-o", "scan"], &["write"]);
     run(&["reverse", "in", "-o", "reverse"], &["write"]);
     run(
@@ -86,6 +89,9 @@ fn a_table_of_phases_beside_their_plans_stands_behind_every_job() {
         &["merge", "publish"],
     );
     plain(&["view", "verify", "view"], &["verify"]);
+    plain(&["head", "words", "-o", "first"], &["head"]);
+    plain(&["sample", "-n", "9", "words", "-o", "drawn"], &["sample"]);
+    plain(&["split", "words", "-n", "2", "-o", "{part}"], &["split"]);
     place.run(&["sort", "words", "-o", "in-order"]).ok();
     plain(&["sort", "-c", "in-order"], &["check"]);
     plain(
@@ -113,7 +119,7 @@ fn every_pass_is_planned_with_the_rates_of_the_drives() {
         ),
         (
             &["filter", "x", "in", "-o", "a"][..],
-            "writes at most 391 KiB, at most ",
+            "writes at most 392 KiB, at most ",
         ),
         (
             &["flat-map", "x,x", "in", "-o", "a"][..],
@@ -121,7 +127,7 @@ fn every_pass_is_planned_with_the_rates_of_the_drives() {
         ),
         (&["reduce", "sum", "in"][..], "reads 391 KiB, writes 0 B, "),
         (&["histogram", "in"][..], "reads 781 KiB, writes 0 B, "),
-        (&["find", "x == 1", "in"][..], "reads at most 391 KiB"),
+        (&["find", "x == 1", "in"][..], "reads at most 392 KiB"),
         (
             &["merge", "sorted", "sorted", "-o", "a"][..],
             "reads 781 KiB, writes 781 KiB",
@@ -160,6 +166,11 @@ fn every_pass_is_planned_with_the_rates_of_the_drives() {
         .run(&["sort", "-m", "words", "words", "-o", "out", "--dry-run"])
         .ok();
     assert!(merge.text().contains("read lines -> merge"), "{merge:?}");
+    let shuffle = place
+        .run(&["shuffle", "words", "-o", "mixed", "--explain"])
+        .ok();
+    let said = shuffle.stderr;
+    assert!(!said.contains("draws"), "nothing is drawn: {said}");
     for arguments in [
         &["verify", "sorted", "--type", "u64", "--explain"][..],
         &["gen", "u64", "-n", "10", "-o", "made", "--explain"],
@@ -182,7 +193,7 @@ fn every_pass_is_planned_with_the_rates_of_the_drives() {
     assert_eq!(
         place.names(),
         [
-            "00", "drawn", "first", "in", "made", "sorted", "view", "whole", "words"
+            "00", "drawn", "first", "in", "made", "mixed", "sorted", "view", "whole", "words"
         ]
     );
 }

@@ -233,7 +233,7 @@ fn the_trace_of_every_command_on_views_replays() {
     }
     place
         .run(&["view", "cat", "keys.view", "--force"])
-        .fails(2, &["--record-io"], "");
+        .fails(2, &["--force has nothing to replace"], "--record-io");
     assert!(place.run(&["view", "cat", "keys.view"]).ok().stdout == before);
 }
 
@@ -311,7 +311,7 @@ fn a_trace_overwrites_nothing_unasked_and_never_what_the_run_reads_or_writes() {
     place.run(&verify).fails(2, &["exists already"], "--force");
     place
         .run(&["verify", "in", "--type", "u64", "--force"])
-        .fails(2, &["--record-io"], "");
+        .fails(2, &["--force has nothing to replace"], "--record-io");
     assert_eq!(place.names(), ["dir", "in", "link", "there"]);
     assert_eq!(place.read("there"), b"mine");
     sort("there", &["--force"]).ok();
