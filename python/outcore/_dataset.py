@@ -476,8 +476,9 @@ class Dataset(Lazy):
     def sample(self, k: SupportsIndex, seed: SupportsIndex = api._SEED) -> _Array:
         """`k` items, every choice being equally likely, in the order of the dataset; all of them where
         there are fewer. What filters have left is counted first."""
+        number, draw = whole("k", k), random.Random(whole("seed", seed))
         count = self.count()
-        chosen = random.Random(whole("seed", seed)).sample(range(count), min(whole("k", k), count))
+        chosen = draw.sample(range(count), min(number, count))
         return self.gather(sorted(chosen))
 
     def partition(

@@ -224,6 +224,13 @@ def test_some_items_are_taken_in_the_order_of_all(keys: outcore.Dataset) -> None
     assert np.array_equal(keys.sample(10**9), ITEMS)
     odd = keys.filter("x % 2 == 1").sample(50)
     assert len(odd) == 50 and (odd % 2 == 1).all()
+    # What cannot be is told before a pass that counts.
+    unread = keys.filter(lambda batch: batch > 1 // 0)
+    for arguments in ({"k": -1}, {"k": 2.5}, {"k": 5, "seed": -1}):
+        with pytest.raises(outcore.UsageError, match="k|seed"):
+            unread.sample(**arguments)
+    with pytest.raises(ZeroDivisionError):
+        unread.sample(5)
 
 
 def test_items_are_written_to_the_file_that_an_expression_numbers(

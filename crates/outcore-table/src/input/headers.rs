@@ -12,8 +12,9 @@ use outcore::Job;
 use outcore_io::Result;
 use outcore_io::port::Volume;
 
+use super::opening::open_all;
 use super::text::{Notes, TextKind, TextOptions};
-use super::{InputOptions, READ, files_of, open_all};
+use super::{InputOptions, READ, files_of};
 use crate::schema::FieldPlace;
 
 /// See the module.

@@ -79,8 +79,7 @@ fn expressions_reach_into_objects() {
             .run(None, |job, ends| select(job, ends, &wanted))
             .unwrap();
         assert_eq!(out.num_columns(), 2, "objects stay as they are");
-        let ids = out["id"].as_primitive::<Int64Type>().values().to_vec();
-        ids
+        out["id"].as_primitive::<Int64Type>().values().to_vec()
     };
     assert_eq!(ids(&["st.a > 3"]), [3]);
     assert_eq!(ids(&["st.a >= 1 and id < 3"]), [0]);

@@ -1,0 +1,112 @@
+//! The files of a table opened, and the columns that they have together.
+//!
+//! Contract: [`open_all`] keeps the order of the files; those of text are looked through, on several threads. [`full_schema`]
+//! has the columns of the files, and after them those of their directories.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_schema::{FieldRef, Schema, SchemaRef};
+use outcore::Job;
+use outcore_io::port::Volume;
+use outcore_io::{Error, Result, threads};
+
+use super::text::{TextFile, settle};
+use super::{Format, InputOptions, READ, TableFile, files_of, hive, source};
+use crate::schema::{agree, united};
+
+/// Opens all files, those of text on several threads, since they are looked through.
+pub(super) fn open_all(
+    job: &Job,
+    volume: &Arc<Volume>,
+    paths: &[PathBuf],
+    options: &InputOptions,
+) -> Result<Vec<TableFile>> {
+    let paths = files_of(paths, options.text.is_some())?;
+    let Some(text) = &options.text else {
+        let opened = paths.into_iter().map(|path| {
+            job.control.check()?;
+            TableFile::open(job, volume, path, options)
+        });
+        return opened.collect();
+    };
+    let lens = paths
+        .iter()
+        .map(|path| path.metadata().map_or(0, |facts| facts.len()));
+    job.control.begin_phase("scan", lens.sum());
+    let next = AtomicUsize::new(0);
+    let opened: Mutex<Vec<Option<TableFile>>> = Mutex::new(paths.iter().map(|_| None).collect());
+    let by_memory = job.budget.free_bytes() / source::STREAMED_BYTES;
+    let by_memory = usize::try_from(by_memory).unwrap_or(usize::MAX);
+    let threads_count = job.options.threads.min(paths.len()).min(by_memory).max(1);
+    let work = |_thread: usize| {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = paths.get(number) else {
+                return Ok(());
+            };
+            job.control.check()?;
+            let file = TableFile::open(job, volume, path.clone(), options);
+            if file.is_err() {
+                // The others need not begin with what is left.
+                next.store(paths.len(), Ordering::Relaxed);
+            }
+            let file = file?;
+            opened.lock().unwrap_or_else(PoisonError::into_inner)[number] = Some(file);
+        }
+    };
+    let done = threads::together("outcore-table-scan", threads_count, work)?;
+    done.into_iter().collect::<Result<()>>()?;
+    let opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut files: Vec<TableFile> = opened.into_iter().flatten().collect();
+    let mut texts: Vec<(&Path, &mut TextFile)> = Vec::new();
+    for file in &mut files {
+        if let Some(Format::Text(text)) = Arc::get_mut(&mut file.format) {
+            texts.push((&file.path, text));
+        }
+    }
+    if !texts.is_empty() {
+        settle(&mut texts, text)?;
+    }
+    Ok(files)
+}
+
+/// The columns of all files, and after them those that directories name.
+pub(super) fn full_schema(files: &[TableFile], is_union: bool) -> Result<SchemaRef> {
+    let Some(first) = files.first() else {
+        return Err(
+            Error::usage(READ, "no file is named").hint("name a file or a directory of tables")
+        );
+    };
+    if !is_union {
+        for file in files {
+            agree(first.schema(), &first.path, file.schema(), &file.path)?;
+        }
+    }
+    let schemas: Vec<(SchemaRef, &Path)> = files
+        .iter()
+        .map(|file| (Arc::clone(file.schema()), file.path.as_path()))
+        .collect();
+    let own = united(&schemas)?;
+    let mut fields: Vec<FieldRef> = own.fields().iter().cloned().collect();
+    for file in files {
+        for (name, _) in &file.hive {
+            if fields.iter().any(|field| field.name() == name) {
+                continue;
+            }
+            let value_of = |file: &'_ TableFile| {
+                let mut values = file.hive.iter();
+                values
+                    .find(|(known, _)| known == name)
+                    .and_then(|(_, value)| value.clone())
+            };
+            let values: Vec<Option<String>> = files.iter().map(value_of).collect();
+            fields.push(hive::field_of(name, values.iter().map(Option::as_deref)));
+        }
+    }
+    Ok(Arc::new(Schema::new_with_metadata(
+        fields,
+        own.metadata().clone(),
+    )))
+}
