@@ -115,21 +115,22 @@ pub fn has_placeholder(name: &Path) -> bool {
         .any(|part| part == placeholder)
 }
 
-/// `name` with `by` wherever `what` is in it. Names are bytes: they need not be UTF-8.
-pub fn replace_in_name(name: &Path, what: &str, by: &str) -> PathBuf {
-    let mut rest = name.as_os_str().as_bytes();
-    let mut replaced = Vec::with_capacity(rest.len());
+/// The name of a part: `pattern` with `part` for each [`PLACEHOLDER`]. Names are bytes: they need not be UTF-8.
+pub fn name_of_part(pattern: &Path, part: &str) -> PathBuf {
+    let placeholder = PLACEHOLDER.as_bytes();
     let next = |rest: &[u8]| {
-        rest.windows(what.len())
-            .position(|part| part == what.as_bytes())
+        let mut windows = rest.windows(placeholder.len());
+        windows.position(|window| window == placeholder)
     };
+    let mut rest = pattern.as_os_str().as_bytes();
+    let mut name = Vec::with_capacity(rest.len());
     while let Some(at) = next(rest) {
-        replaced.extend_from_slice(&rest[..at]);
-        replaced.extend_from_slice(by.as_bytes());
-        rest = &rest[at + what.len()..];
+        name.extend_from_slice(&rest[..at]);
+        name.extend_from_slice(part.as_bytes());
+        rest = &rest[at + placeholder.len()..];
     }
-    replaced.extend_from_slice(rest);
-    PathBuf::from(OsString::from_vec(replaced))
+    name.extend_from_slice(rest);
+    PathBuf::from(OsString::from_vec(name))
 }
 
 /// Cuts what `reader` has to read, which is of `files` files of `data_bytes` together, into parts; gives the
@@ -341,7 +342,7 @@ impl<'a> Parts<'a> {
         let parts = self.known.max(self.staged.len() as u64).max(PARTS_MIN);
         let digits = (parts - 1).to_string().len();
         let number = format!("{part:0digits$}");
-        replace_in_name(self.pattern, PLACEHOLDER, &number)
+        name_of_part(self.pattern, &number)
     }
 
     /// Ends the part that is being written and begins the next, with a header that tells of `rows` records

@@ -484,6 +484,33 @@ fn a_file_that_is_no_whole_copy_of_its_manifest() {
 }
 
 #[test]
+fn a_directory_of_an_output_has_to_be_one() {
+    let place = place_with_input();
+    place.write("t.csv", b"a\n1\n");
+    for line in [
+        "split in --type u64 -n 2 -o no/{part}",
+        "convert t.csv -o no/t.parquet",
+    ] {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let cause = ["create output", "(no)"];
+        refused(&place, &arguments, 3, &cause, "make the directory first");
+    }
+    for line in [
+        "split in --type u64 -n 2 -o in/{part}",
+        "convert t.csv -o in/t.parquet",
+    ] {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        refused(
+            &place,
+            &arguments,
+            2,
+            &["create output: its directory is a file"],
+            "",
+        );
+    }
+}
+
+#[test]
 fn parts_are_not_written_as_datasets() {
     let place = place_with_input();
     for line in [

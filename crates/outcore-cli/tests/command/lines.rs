@@ -605,6 +605,26 @@ fn names_of_inputs_are_bytes() {
 }
 
 #[test]
+fn names_of_parts_are_bytes() {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+    let place = TestDir::new();
+    place.write("in", b"one\ntwo\n");
+    let name = |name: &[u8]| OsString::from_vec(name.to_vec());
+    let run = |line: &str| {
+        let words = line.split(' ').map(OsString::from);
+        let arguments: Vec<OsString> = words.chain([name(b"\xff-{part}")]).collect();
+        place.run(&arguments)
+    };
+    run("split in -n 2 -o").ok();
+    let read = |part: &[u8]| std::fs::read(place.dir().join(name(part))).unwrap();
+    assert_eq!(read(b"\xff-00"), b"one\n");
+    assert_eq!(read(b"\xff-01"), b"two\n");
+    let refused = run("partition x%2 in --type u8 -o");
+    refused.fails(2, &["create output", "not UTF-8"], "another name");
+}
+
+#[test]
 fn a_pipe_is_sorted_where_nothing_may_be_written() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;

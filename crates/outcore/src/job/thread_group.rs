@@ -108,18 +108,19 @@ impl<'a> ThreadGroup<'a> {
         &self,
         work: impl Fn(usize) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
-        let results = Mutex::new(Vec::new());
+        let results: Vec<Mutex<Option<T>>> = (0..self.threads).map(|_| Mutex::new(None)).collect();
         self.run(|index| {
             let result = work(index)?;
-            results
+            let mut place = results[index]
                 .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push((index, result));
+                .unwrap_or_else(PoisonError::into_inner);
+            *place = Some(result);
             Ok(())
         })?;
-        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        results.sort_by_key(|(index, _)| *index);
-        Ok(results.into_iter().map(|(_, result)| result).collect())
+        let results = results.into_iter();
+        let results = results
+            .filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
+        Ok(results.collect())
     }
 
     fn stop(&self, error: Error) {

@@ -134,13 +134,14 @@ pub(super) fn each_file<T, R: Send>(
         Ok(results)
     })?;
     check_unchanged(volume, &parts, false)?;
-    let mut results: Vec<(usize, R)> = results.into_iter().flatten().collect();
-    results.sort_by_key(|(index, _)| *index);
+    let mut by_file: Vec<Option<R>> = parts.iter().map(|_| None).collect();
+    for (index, result) in results.into_iter().flatten() {
+        by_file[index] = Some(result);
+    }
     let moves = (data_bytes.into(), written);
     let on = (&job.options.rates, volume.drives().len());
     let plan = PhasePlan::of_drives(PHASE, moves, parts.len() as f64, on);
-    let results = results.into_iter().map(|(_, result)| result).collect();
-    Ok((results, plan))
+    Ok((by_file.into_iter().flatten().collect(), plan))
 }
 
 /// The files of a job, each handed out once.

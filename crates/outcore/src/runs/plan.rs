@@ -226,14 +226,16 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
         + buffers_bytes
         + threads * least_space_bytes;
     let usable_bytes = size.memory_bytes.saturating_sub(fixed_bytes);
-    // Areas and sort space for bytes of a run: both grow with it in proportion.
-    let mib_bytes = areas * (1 << 20) + threads * space(1 << 20).max(1);
-    let mut area_bytes = u128::from(usable_bytes) * (1 << 20) / u128::from(mib_bytes);
-    area_bytes = area_bytes.min(u128::from(AREA_BYTES_MAX));
-    let area_bytes = area_bytes as u64 / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
-    let index_share = size.entry_bytes() * (area_bytes / block_bytes + 1);
-    let room_bytes = area_bytes.saturating_sub(AREA_SLACK_BYTES + index_share);
-    if room_bytes < record_bytes.max(AREA_BYTES_MIN) {
+    // Areas, their index and sort space for bytes of a run: all grow with it in proportion.
+    let index_of = |run_bytes: u64| size.entry_bytes() * (run_bytes / block_bytes + 1);
+    let beside_bytes = AREA_SLACK_BYTES + size.entry_bytes() + BLOCK_BYTES as u64;
+    let mib_bytes = areas * ((1 << 20) + index_of(1 << 20)) + threads * space(1 << 20);
+    let rest_bytes = u128::from(usable_bytes.saturating_sub(areas * beside_bytes));
+    let room_bytes = (rest_bytes * (1 << 20) / u128::from(mib_bytes)) as u64;
+    let longest_bytes = AREA_BYTES_MAX - beside_bytes;
+    let longest_bytes = longest_bytes - index_of(longest_bytes);
+    let room_bytes = room_bytes.min(longest_bytes);
+    if room_bytes < record_bytes.max(AREA_BYTES_MIN.min(size.data_bytes)) {
         return None;
     }
     let mut run_records = room_bytes / record_bytes;
@@ -254,6 +256,12 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
         false => records.div_ceil(run_records),
     };
     let merges = merges(size, slot_bytes, runs)?;
+    // Lines and rows may be longer than those that were looked at.
+    let longest_bytes = match size.lines.is_some() || is_made {
+        true => room_bytes,
+        false => run_records * record_bytes,
+    };
+    let area_bytes = block_ceil(longest_bytes + AREA_SLACK_BYTES + index_of(longest_bytes));
     let mut plan = ViewPlan {
         size,
         block_records,
@@ -557,7 +565,7 @@ mod tests {
             record_bytes: 1,
             is_scalar: false,
             keeps_runs: true,
-            ..size(4000, 64 << 20)
+            ..size(4 << 20, 16 << 20)
         };
         let on_eight = |memory_bytes| {
             let job = JobSize {
@@ -571,13 +579,38 @@ mod tests {
             })
             .unwrap()
         };
-        let plan = on_eight(64 << 20);
+        let plan = on_eight(16 << 20);
         assert!((1..8).contains(&plan.sort_threads), "{plan:?}");
         let areas_bytes = plan.areas as u64 * plan.area_bytes as u64;
         let space_bytes = tiny_records.sort_space_bytes(plan.run_bytes());
         let used_bytes = areas_bytes + plan.sort_threads as u64 * space_bytes;
         assert!(used_bytes <= tiny_records.memory_bytes, "{plan:?}");
         assert_eq!(on_eight(1 << 30).sort_threads, 8);
+    }
+
+    #[test]
+    fn areas_are_no_larger_than_runs_of_few_records() {
+        for (record_bytes, is_scalar) in [(1, false), (8, true)] {
+            let few = ViewSize {
+                record_bytes,
+                is_scalar,
+                ..size(96, 4 << 20)
+            };
+            let plan = plan_view(few).unwrap();
+            let area_bytes = plan.area_bytes as u64;
+            assert!(area_bytes < AREA_SLACK_BYTES + (16 << 10), "{plan:?}");
+            let in_more_memory = ViewSize {
+                job: JobSize {
+                    memory_bytes: 8 << 30,
+                    ..few.job
+                },
+                ..few
+            };
+            assert_eq!(
+                plan_view(in_more_memory).unwrap().area_bytes as u64,
+                area_bytes
+            );
+        }
     }
 
     #[test]

@@ -18,9 +18,7 @@ use outcore::{Input, Output};
 use outcore_front::inputs::{self, ResolvedInput, Streams};
 use outcore_front::output::{self, Holds, Target};
 use outcore_front::records::{self, TypeRequest};
-use outcore_front::split::{
-    PLACEHOLDER as PART, check_parts_name, has_placeholder, replace_in_name,
-};
+use outcore_front::split::{PLACEHOLDER as PART, check_parts_name};
 use outcore_io::output::MANIFEST_SUFFIX;
 use outcore_io::units;
 use serde_json::json;
@@ -249,21 +247,27 @@ fn positions_of(
 pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
     let input = &args.input;
     let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
-    let pattern = &args.output;
-    if !has_placeholder(pattern) {
-        return Err(
-            Error::usage("create output", "its name has no {part} in it")
-                .path(pattern)
-                .hint("write for example 'part-{part}.bin'"),
+    let refuse = |cause: &str, hint: &str| {
+        let error = Error::usage("create output", cause).path(&args.output);
+        Err(error.hint(hint))
+    };
+    let Some(pattern) = args.output.to_str() else {
+        let cause = "its name is not UTF-8, and the manifest of the parts is";
+        return refuse(cause, "give another name");
+    };
+    if !pattern.contains(PART) {
+        return refuse(
+            "its name has no {part} in it",
+            "write for example 'part-{part}.bin'",
         );
     }
-    check_parts_name(pattern)?;
+    check_parts_name(&args.output)?;
     // As many digits as the last has, so that names sort as the parts do.
     let digits = (args.parts - 1).to_string().len();
-    let path = |part: u32| replace_in_name(pattern, PART, &format!("{part:0digits$}"));
+    let path = |part: u32| PathBuf::from(pattern.replace(PART, &format!("{part:0digits$}")));
     let mut files = BucketFiles {
         paths: (0..args.parts).map(path).collect(),
-        manifest: manifest_name(pattern),
+        manifest: PathBuf::from(manifest_name(pattern)),
         replace: input.force,
         header: None,
     };
@@ -279,7 +283,7 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
     )?;
     let mut prepared = input::prepare(context, input, resources, Some(&target))?;
     let decided = prepared.execution.item()?;
-    files.header = output::header_for(&Target::File(pattern.clone()), &[], &decided)?;
+    files.header = output::header_for(&Target::File(pattern.into()), &[], &decided)?;
     let fates = &[Fate::Distributed("distribute")];
     if explain(context, input, &prepared, ("partition", fates), 1)? {
         return Ok(0);
@@ -304,11 +308,10 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
 }
 
 /// The pattern's name without the placeholder and what ties it to the rest.
-fn manifest_name(pattern: &Path) -> PathBuf {
-    let mut name = pattern.to_path_buf();
+fn manifest_name(pattern: &str) -> String {
+    let mut name = pattern.to_string();
     for tie in ["-", "_", ".", ""] {
-        name = replace_in_name(&name, &format!("{tie}{PART}"), "");
+        name = name.replace(&format!("{tie}{PART}"), "");
     }
-    name.as_mut_os_string().push(MANIFEST_SUFFIX);
-    name
+    format!("{name}{MANIFEST_SUFFIX}")
 }

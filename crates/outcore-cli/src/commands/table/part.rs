@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::{Error, Job, Result};
 use outcore_front::resources::Resources;
-use outcore_front::split::{PLACEHOLDER, has_placeholder, replace_in_name};
+use outcore_front::split::{PLACEHOLDER, has_placeholder, name_of_part};
 use outcore_io::units;
 use outcore_table::input::{InputOptions, TableInput, TextOptions};
 use outcore_table::jobs;
@@ -155,7 +155,7 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
             .path(&args.output)
             .hint("write for example -o 'part-{part}.parquet'"));
     }
-    let name = |part: &str| replace_in_name(&args.output, PLACEHOLDER, part);
+    let name = |part: &str| name_of_part(&args.output, part);
     let request = Request {
         text: &text,
         inputs: &args.inputs,

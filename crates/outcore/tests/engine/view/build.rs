@@ -173,7 +173,7 @@ fn more_runs_than_memory_can_merge_are_merged_beforehand() {
 #[test]
 fn merges_beforehand_do_with_as_little_memory_as_the_plan() {
     let case = Case {
-        memory_bytes: 4 << 20,
+        memory_bytes: 3 << 20,
         ..Case::of("u64", 2 << 20, 64)
     };
     let ram = case.ram();
