@@ -4,9 +4,10 @@
 
 use std::io::Read;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::support::{TestDir, wait_for};
+use crate::support::{Answer, TestDir, wait_for, wait_until};
 use crate::tables::{batch, read, rows_of, write};
 
 #[test]
@@ -144,11 +145,14 @@ fn what_pipes_cannot_have_is_named() {
             hint => drop(answer.fails(2, &[cause], hint)),
         }
     }
+    let mut onto_itself = place.command(&["convert", "-", "-o", "t.parquet", "--force"]);
+    onto_itself.stdin(std::fs::File::open(place.path("t.parquet")).unwrap());
+    Answer::of(onto_itself.output().unwrap()).fails(2, &["it is an input"], "another file");
     assert_eq!(place.names(), ["t.csv", "t.parquet"]);
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_ends_a_job_quietly() {
+fn a_reader_that_has_seen_enough_ends_a_job_quietly_and_a_signal_one_that_waits() {
     let place = TestDir::new();
     write(&place.path("t.parquet"), &batch(400_000));
     let mut child = place.spawn(&["sort", "t.parquet", "--by", "number", "--to", "csv"]);
@@ -162,6 +166,16 @@ fn a_reader_that_has_seen_enough_ends_a_job_quietly() {
         String::from_utf8_lossy(&some)
     );
     assert_eq!(wait_for(&mut child).code(), Some(141));
+    // One that waits for a table is stopped as well.
+    let mut waiting = place.spawn(&["convert", "-", "-o", "x.parquet"]);
+    wait_until("a copy of standard input", || {
+        place
+            .names()
+            .iter()
+            .any(|name| name.starts_with(".outcore-"))
+    });
+    kill_process(Pid::from_child(&waiting), Signal::INT).unwrap();
+    assert_eq!(wait_for(&mut waiting).code(), Some(130));
     let mut told = String::new();
     child
         .stderr

@@ -145,11 +145,15 @@ pub(super) fn sources_of(context: &Context, names: &[PathBuf]) -> Result<Vec<Sou
         );
     }
     let mut files = matching(names)?;
-    files.retain(|name| !name.is_dir() && !is_stdin(name));
-    match files.is_empty() {
+    files.retain(|name| !name.is_dir());
+    let find = |names: Vec<PathBuf>, streams| match names.is_empty() {
         true => Ok(Vec::new()),
-        false => inputs::find(&files, Streams::Refused, &context.files),
-    }
+        false => inputs::find(&names, streams, &context.files),
+    };
+    let (stdin, files) = files.into_iter().partition(|name| is_stdin(name));
+    let mut sources = find(files, Streams::Refused)?;
+    sources.extend(find(stdin, Streams::Taken)?);
+    Ok(sources)
 }
 
 /// Fails if an output is an input, or a file in a directory that is one, unless it may be.

@@ -82,7 +82,9 @@ pub(super) fn run_with(
                 false => Holds::Records,
             };
             check_terminal(&Target::Pipe(None), holds, consent)?;
-            outputs = vec![default_scratch_dir(Path::new("."))?.join("standard output")];
+            // Who needs no scratch needs no place for it.
+            let dir = default_scratch_dir(Path::new(".")).unwrap_or_else(|_| PathBuf::from("."));
+            outputs = vec![dir.join("standard output")];
             Target::Pipe(None)
         }
         [path] => Target::File(path.clone()),

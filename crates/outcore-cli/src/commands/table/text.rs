@@ -17,6 +17,7 @@ use super::{READ, is_stdin, refuse};
 use crate::cli::lines::TextFlags;
 use crate::cli::tables::{PipeFormat, TableArgs};
 use crate::context::Context;
+use crate::progress::watch;
 
 /// Whether the flags or the first name say that the input is text.
 pub(super) fn is_text(flags: &TextFlags, inputs: &[PathBuf]) -> bool {
@@ -105,6 +106,20 @@ pub(super) fn unpacked(
     let stdin = files.iter().position(|file| is_stdin(file));
     let stdin = stdin.map(|place| files.swap_remove(place));
     files.retain(|file| TextKind::of_name(file).is_some());
+    // A stream may be silent for long, and much may be to be unpacked.
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    watch(reporter, interrupt, &job.control, &[], || {
+        copies_of(context, (job, resources), (files, stdin), beside)
+    })
+}
+
+/// The copies of `files`, and of standard input.
+fn copies_of(
+    context: &Context,
+    (job, resources): (&Job, &Resources),
+    (files, stdin): (Vec<PathBuf>, Option<PathBuf>),
+    beside: &Path,
+) -> Result<(Copies, Option<Spool>)> {
     let (mut copies, mut spool) = unpack_files((job, resources), beside, &files, &context.files)?;
     let Some(stdin) = stdin else {
         return Ok((copies, spool));
