@@ -38,7 +38,7 @@ use outcore_io::port::{Transfer, TransferFault};
 use outcore_io::transfers::Queues;
 
 /// Lengths and offsets are multiples of it; direct I/O may ask for more (4 KiB always do).
-pub const SECTOR_BYTES: u64 = 512;
+const SECTOR_BYTES: u64 = 512;
 
 /// One read or write of a volume.
 #[derive(Debug)]
@@ -49,9 +49,9 @@ pub struct VolumeRequest {
     pub op: Op,
     /// Who goes first.
     pub class: Class,
-    /// Where in the volume; a multiple of [`SECTOR_BYTES`].
+    /// Where in the volume; a multiple of 512.
     pub offset_bytes: u64,
-    /// The memory, whole; its length is that of the request, a multiple of [`SECTOR_BYTES`].
+    /// The memory, whole; its length is that of the request, a multiple of 512.
     pub buf: Buf,
 }
 

@@ -170,6 +170,7 @@ fn every_pass_is_planned_with_the_rates_of_the_drives() {
         .run(&["shuffle", "words", "-o", "mixed", "--explain"])
         .ok();
     let said = shuffle.stderr;
+    assert!(said.contains("distribute: 1 bucket, "), "{said}");
     assert!(!said.contains("draws"), "nothing is drawn: {said}");
     for arguments in [
         &["verify", "sorted", "--type", "u64", "--explain"][..],

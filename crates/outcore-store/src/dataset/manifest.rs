@@ -151,7 +151,7 @@ impl Manifest {
     }
 
     /// Data, index and checksums: what the shares hold, to the next block.
-    pub fn full_bytes(&self) -> u64 {
+    pub(crate) fn full_bytes(&self) -> u64 {
         self.sums_at_bytes() + block_ceil(self.checksum_blocks() * 8)
     }
 

@@ -469,8 +469,8 @@ impl PartitionPlan {
         }
         writeln!(
             f,
-            "  distribute: {} buckets, segments of {}, reads of {} ({} in flight a thread)",
-            self.bucket_count,
+            "  distribute: {}, segments of {}, reads of {} ({} in flight a thread)",
+            units::counted(self.bucket_count as u64, "bucket"),
             bytes(self.segment_bytes),
             bytes(self.read_block_bytes),
             self.reads_in_flight
@@ -480,9 +480,9 @@ impl PartitionPlan {
         }
         writeln!(
             f,
-            "  {last_phase}: buckets up to {}, {} areas a thread; {} may stay in memory",
+            "  {last_phase}: buckets up to {}, {} a thread; {} may stay in memory",
             bytes(self.bucket_bytes_max),
-            self.areas,
+            units::counted(self.areas as u64, "area"),
             bytes(self.resident_segments * self.segment_bytes)
         )?;
         let scratch_bytes = Some(self.scratch_bytes);

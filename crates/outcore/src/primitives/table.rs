@@ -395,7 +395,7 @@ impl Table {
 }
 
 /// Space of one thread.
-pub struct TableSpace {
+pub(crate) struct TableSpace {
     steps: Vec<StepSpace>,
 }
 
