@@ -138,8 +138,8 @@ fn name_of(command: &Command) -> (&'static str, bool) {
             let to_stdout = args.output.as_deref().map_or(!args.is_check(), is_stdout);
             ("sort", to_stdout && !args.replace && !args.dry_run)
         }
-        Command::Shuffle(args) => ("shuffle", args.files.is_to_stdout()),
-        Command::Unique(args) => ("unique", args.files.is_to_stdout()),
+        Command::Shuffle(args) => ("shuffle", args.files.is_to_stdout() && !args.dry_run),
+        Command::Unique(args) => ("unique", args.files.is_to_stdout() && !args.dry_run),
         Command::Dedup(args) => ("dedup", is_stdout(&args.files.output)),
         Command::GroupBy(args) => ("group-by", is_stdout(&args.files.output)),
         Command::Window(args) => ("window", is_stdout(&args.files.output)),

@@ -102,6 +102,9 @@ pub(crate) struct ShuffleArgs {
     /// Print the plan (passes, buffers, predicted traffic and time), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
+    /// Print the plan and stop
+    #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
 }
@@ -144,6 +147,9 @@ pub(crate) struct UniqueArgs {
     /// Print the plan (passes and buffers; by hashing or by sorting), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
+    /// Print the plan and stop
+    #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordArgs,
     /// Print help

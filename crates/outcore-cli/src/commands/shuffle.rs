@@ -8,7 +8,7 @@ use outcore::job::JobSize;
 use outcore::shuffle::{ShuffleOptions, ShuffleSize, ShuffleSummary, Unit, plan_shuffle, shuffle};
 use outcore::{Error, Result};
 use outcore::{Input, Output};
-use outcore_front::inputs::{ResolvedInput, look};
+use outcore_front::inputs::{ResolvedInput, look, refuse_streams};
 use outcore_front::output::{check_room, header_for, loses_header};
 use outcore_front::records;
 use outcore_front::text::output::{Dress, Pending};
@@ -40,7 +40,7 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
         args.scratch.limit_bytes,
         args.seed,
     )?
-    .measuring(args.explain);
+    .measuring(args.explain || args.dry_run);
     let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
     let may_be_table = !is_typed && !args.lines.is_lines;
     let (flags, files) = (args.rows.text_flags()?, &args.files);
@@ -58,6 +58,9 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
     let (rows, types) = (args.rows.to_rows()?, args.record.to_request());
     let recognition = args.lines.recognition(rows.separator());
     let sources = find(context, &args.files.inputs)?;
+    if args.dry_run {
+        refuse_streams(&sources, "plan shuffle")?;
+    }
     let has_type = format_beside(&rows, &types, &sources, recognition)?.is_some();
     let request = LineRequest {
         inputs: &args.files.inputs,
@@ -73,9 +76,13 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
         true => prepare_records(context, args, &job)?,
         false => prepare_lines(context, args, &rows, &mut job)?,
     };
-    if args.explain {
-        let plan = plan_shuffle(size_of(&job, prepared.unit))?;
-        context.reporter.human(&plan.to_string());
+    if args.explain || args.dry_run {
+        let plan = plan_shuffle(size_of(&job, prepared.unit))?.to_string();
+        if args.dry_run {
+            job.finish_planned(context, &plan, name_of(prepared.unit));
+            return Ok(0);
+        }
+        context.reporter.human(&plan);
     }
     let options = ShuffleOptions {
         unit: prepared.unit,
@@ -164,14 +171,19 @@ fn size_of(job: &LineJob, unit: Unit) -> ShuffleSize {
     }
 }
 
+/// What is shuffled, in a word.
+fn name_of(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Lines { .. } => "line",
+        Unit::Records { .. } => "record",
+    }
+}
+
 fn told(summary: ShuffleSummary, unit: Unit) -> Done {
     Done {
         what: "shuffled",
         lines: summary.records,
-        unit: match unit {
-            Unit::Lines { .. } => "line",
-            Unit::Records { .. } => "record",
-        },
+        unit: name_of(unit),
         read_bytes: summary.read_bytes,
         written_bytes: summary.written_bytes,
         scratch_bytes: summary.scratch_bytes,

@@ -104,15 +104,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, resources: Resources) -> R
             }
         };
         if args.dry_run {
-            context.reporter.data(&format!("{plan}\n"));
-            lines.finish(
-                context,
-                Done {
-                    what: "planned",
-                    unit: "line",
-                    ..Done::default()
-                },
-            );
+            lines.finish_planned(context, &plan, "line");
             return Ok(0);
         }
         context.reporter.human(&plan);

@@ -11,6 +11,7 @@ use outcore::key::sort_key::SortKey;
 use outcore::primitives::Grouping;
 use outcore::sort::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
 use outcore::{Error, Result};
+use outcore_front::inputs::refuse_streams;
 use outcore_front::text::csv_files::CsvSort;
 use outcore_front::text::gnu::GnuOrder;
 use outcore_front::text::json::JsonFields;
@@ -57,13 +58,16 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
         }
         return of_records(context, args, &format);
     }
+    if args.dry_run {
+        refuse_streams(&sources, "plan unique")?;
+    }
     let resources = resources::load(
         &args.resources,
         &args.drives,
         args.scratch.limit_bytes,
         resources::SEED,
     )?
-    .measuring(args.explain);
+    .measuring(args.explain || args.dry_run);
     let request = LineRequest {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
@@ -86,12 +90,18 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
     };
     let (order, dress, options) = settle(context, args, order, &mut lines, options)?;
     let order = order.as_ref();
-    if args.explain {
-        let _output = lines.set_aside(&Dress::default())?;
+    if args.explain || args.dry_run {
+        let output = lines.set_aside(&Dress::default())?;
         let size = lines.watch(context, || {
             sample_lines(&lines.job, &lines.inputs(), order, options)
         })?;
-        context.reporter.human(&plan_lines(size)?.to_string());
+        let plan = plan_lines(size)?.to_string();
+        drop(output);
+        if args.dry_run {
+            lines.finish_planned(context, &plan, "line");
+            return Ok(0);
+        }
+        context.reporter.human(&plan);
     }
     lines.begin(context, json!({}));
     let (output, pending) = lines.open_output(&dress)?;
@@ -190,6 +200,7 @@ fn of_records(context: &Context, args: &UniqueArgs, format: &RecordFormat) -> Re
         resources: args.resources.clone(),
         drives: args.drives.clone(),
         explain: args.explain,
+        dry_run: args.dry_run,
         record_io: args.record_io.clone(),
         force: args.files.force,
         ..InputArgs::default()
@@ -214,6 +225,7 @@ fn to_sort(args: &UniqueArgs) -> SortArgs {
         // As the other ways, which write to standard output without a name.
         output: Some(args.files.output.clone().unwrap_or(STDIO.into())),
         explain: args.explain,
+        dry_run: args.dry_run,
         record: args.record.clone(),
         descending: args.descending,
         unique: true,

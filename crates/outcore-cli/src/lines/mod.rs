@@ -248,6 +248,17 @@ impl LineJob {
         context.reporter.event("begin", fields);
     }
 
+    /// Prints the plan of a job that was only to be planned.
+    pub(crate) fn finish_planned(self, context: &Context, plan: &str, unit: &'static str) {
+        context.reporter.data(&format!("{plan}\n"));
+        let done = Done {
+            what: "planned",
+            unit,
+            ..Done::default()
+        };
+        self.finish(context, done);
+    }
+
     /// Tells what was done.
     pub(crate) fn finish(self, context: &Context, done: Done) {
         let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();

@@ -605,6 +605,32 @@ fn names_of_inputs_are_bytes() {
 }
 
 #[test]
+fn a_dry_run_of_a_shuffle_or_of_unique_prints_the_plan_and_makes_nothing() {
+    let place = TestDir::new();
+    place.write("in", b"12345678ABCDEFGH");
+    let before = place.names();
+    for line in [
+        "shuffle in -o out",
+        "shuffle in --type u64",
+        "unique in -o out",
+        "unique in --type u64 -o out",
+        "unique in --record 8 --key 0:4 -o out",
+    ] {
+        let words = line.split(' ').chain(["--dry-run"]);
+        let planned = place.run(&words.collect::<Vec<_>>()).ok();
+        assert!(
+            planned.text().contains("predicted: "),
+            "{line}: {planned:?}"
+        );
+        assert_eq!(place.names(), before, "{line}");
+    }
+    for command in ["shuffle", "unique"] {
+        let refused = place.run_with_input(&[command, "--dry-run"], b"a\n");
+        refused.fails(2, &["plan"], "");
+    }
+}
+
+#[test]
 fn names_of_parts_are_bytes() {
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;

@@ -70,6 +70,7 @@ pub(crate) fn unique(context: &Context, args: &UniqueArgs) -> Result<u8> {
     refuse(is_of_lines, "options for lines")?;
     let text = text::options(context, &args.tables, &flags, &args.files.inputs)?;
     refuse(args.count, "--count")?;
+    refuse(args.dry_run, "--dry-run")?;
     let keys = keys_of(&args.text.by, args.descending)?;
     let text = text.needing(names_of(&keys));
     let request = Request {
@@ -129,6 +130,7 @@ pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
 pub(crate) fn shuffle(context: &Context, args: &ShuffleArgs, resources: Resources) -> Result<u8> {
     let flags = args.rows.text_flags()?;
     refuse(!args.record.keys.is_empty(), "--key")?;
+    refuse(args.dry_run, "--dry-run")?;
     let groups = keys_of(&args.by, false)?;
     let text = text::options(context, &args.tables, &flags, &args.files.inputs)?;
     let text = text.needing(names_of(&groups));
