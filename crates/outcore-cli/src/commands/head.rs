@@ -12,7 +12,7 @@ use outcore::job::Job;
 use outcore::{Error, Forecast, Result};
 use outcore_front::inputs::Source;
 use outcore_front::text::output::{Dress, LineWriter};
-use outcore_front::text::reader::{Frame, RecordReader, plain_files};
+use outcore_front::text::reader::{BLOCK_BYTES, Frame, RecordReader, plain_files};
 use outcore_front::text::sample::choose;
 use serde_json::json;
 
@@ -161,15 +161,19 @@ fn plan(job: &Job, stream: &Stream, wanted: &Wanted) -> Result<FilePass> {
     let steps = format!("read {} -> {}", stream.what, wanted.name);
     let files = (files.as_deref(), element_bytes);
     FilePass::plan(job, files, (&steps, wanted.name), |bytes| {
-        let kept = match frame {
+        let (read, kept) = match frame {
             Frame::Bytes(record_bytes) => {
-                Forecast::About(bytes.min(wanted.records.saturating_mul(record_bytes as u64)))
+                let kept_bytes = bytes.min(wanted.records.saturating_mul(record_bytes as u64));
+                let read_bytes = kept_bytes.next_multiple_of(BLOCK_BYTES as u64).min(bytes);
+                (read_bytes.into(), kept_bytes.into())
             }
-            Frame::Terminator(_) | Frame::Csv { .. } => Forecast::AtMost(bytes),
+            Frame::Terminator(_) | Frame::Csv { .. } => {
+                (Forecast::AtMost(bytes), Forecast::AtMost(bytes))
+            }
         };
         match wanted.reads_all {
             true => (bytes.into(), kept),
-            false => (kept, kept),
+            false => (read, kept),
         }
     })
 }

@@ -90,6 +90,9 @@ fn a_table_of_phases_beside_their_plans_stands_behind_every_job() {
     );
     plain(&["view", "verify", "view"], &["verify"]);
     plain(&["head", "words", "-o", "first"], &["head"]);
+    let said = run(&["head", "-n", "1", "in", "-o", "one"], &["head"]);
+    let is_read = |line: &str| line.starts_with("  head          391 KiB    391 KiB        8 B ");
+    assert!(said.lines().any(is_read), "as far as it is read: {said}");
     plain(&["sample", "-n", "9", "words", "-o", "drawn"], &["sample"]);
     plain(&["split", "words", "-n", "2", "-o", "{part}"], &["split"]);
     place.run(&["sort", "words", "-o", "in-order"]).ok();

@@ -26,7 +26,8 @@ use crate::text::compress::{Compression, Decoder};
 use crate::text::csv::{BYTE_ORDER_MARK, Framer};
 use crate::text::csv_files::{HEADER_BYTES_MAX, names_of, other_header, too_long_a_header};
 
-const BLOCK_BYTES: usize = 1 << 20;
+/// What is read at a time.
+pub const BLOCK_BYTES: usize = 1 << 20;
 
 /// Where a record ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
