@@ -98,7 +98,10 @@ fn text_goes_through_pipes_with_its_types() {
     );
     assert_eq!(unpacked.ok().text(), "day,n\n2024-01-01,7\n2024-01-02,5\n");
     let error = run("convert - --csv -o x.parquet", b"a,b\n1,2\n3\n");
-    error.fails(4, &["line 3", "-"], "quotes");
+    error.fails(4, &["line 3", "(-"], "quotes");
+    let stream = run("convert - --csv -o - --to arrow", csv).ok().stdout;
+    let cut = run("convert - -o x.parquet", &stream[..stream.len() - 100]);
+    cut.fails(4, &["(-"], "cut short");
     assert_eq!(place.names(), ["t.csv.gz"]);
 }
 

@@ -370,12 +370,13 @@ impl TableReader<'_> {
         let memory_bytes = self.reservation.bytes();
         let found = match &*file.format {
             Format::Parquet(parquet) => {
-                let reader =
-                    parquet.read(piece.part, &file.read, memory_bytes, transfers, check)?;
+                let reader = parquet.read(piece.part, &file.read, memory_bytes, transfers, check);
+                let reader = reader.map_err(|error| by_name(error, &file.path))?;
                 Found::Parquet(Box::new(reader))
             }
             Format::Ipc(ipc) => {
-                let batch = ipc.read(piece.part, &file.read, memory_bytes, transfers, check)?;
+                let batch = ipc.read(piece.part, &file.read, memory_bytes, transfers, check);
+                let batch = batch.map_err(|error| by_name(error, &file.path))?;
                 Found::Ipc { batch, next_row: 0 }
             }
             Format::Text(text) => {
@@ -462,9 +463,27 @@ impl TableFile {
         options: &InputOptions,
     ) -> Result<Self> {
         let copy = options.copies.iter().find(|(name, _)| *name == path);
-        let file = DriveFile::open(volume, copy.map_or(&path, |(_, copy)| copy))?;
+        let from = copy.map_or(&path, |(_, copy)| copy);
+        let format = Self::format_of(job, volume, (&path, from), options);
+        Ok(TableFile {
+            hive: hive::values_of(&path),
+            format: Arc::new(format.map_err(|error| by_name(error, &path))?),
+            path,
+            origins: Vec::new(),
+            read: Vec::new(),
+        })
+    }
+
+    /// What the file `from` says of itself, which is called `path`.
+    fn format_of(
+        job: &Job,
+        volume: &Arc<Volume>,
+        (path, from): (&Path, &Path),
+        options: &InputOptions,
+    ) -> Result<Format> {
+        let file = DriveFile::open(volume, from)?;
         let head = file.read(0, HEAD_BYTES.min(file.len_bytes()))?;
-        let format = match (&head[..], &options.text) {
+        Ok(match (&head[..], &options.text) {
             (head, _) if head.starts_with(b"PAR1") || head.starts_with(b"PARE") => {
                 Format::Parquet(ParquetFile::open(file)?)
             }
@@ -472,17 +491,10 @@ impl TableFile {
             (head, _) if head.starts_with(&ipc::CONTINUATION) => {
                 Format::Ipc(IpcFile::open(file, true)?)
             }
-            ([_, ..], Some(text)) if text.kind_of(&path).is_some() => {
-                Format::Text(Box::new(TextFile::open(job, file, &path, text)?))
+            ([_, ..], Some(text)) if text.kind_of(path).is_some() => {
+                Format::Text(Box::new(TextFile::open(job, file, path, text)?))
             }
-            (head, _) => return Err(unknown(head).path(&path)),
-        };
-        Ok(TableFile {
-            hive: hive::values_of(&path),
-            path,
-            format: Arc::new(format),
-            origins: Vec::new(),
-            read: Vec::new(),
+            (head, _) => return Err(unknown(head).path(path)),
         })
     }
 
@@ -594,6 +606,14 @@ impl TableFile {
         let options = RecordBatchOptions::new().with_row_count(Some(rows_count));
         let shaped = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
         shaped.map_err(|error| fault::arrow(READ, &error))
+    }
+}
+
+/// An error about a file, with the name that it was given: what is read may be a copy of it.
+fn by_name(error: Error, name: &Path) -> Error {
+    match error.file_path() {
+        Some(_) => error.path(name),
+        None => error,
     }
 }
 
