@@ -12,6 +12,9 @@ use clap::Command;
 /// Columns of pages that list commands.
 const WIDTH: usize = 100;
 
+/// Commands in groups: what they are for, and their names.
+type Groups<'a> = [(&'a str, &'a [&'a str])];
+
 /// The commands, in groups.
 const GROUPS: [(&str, &[&str]); 8] = [
     (
@@ -61,7 +64,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
 ];
 
 /// The commands below one that has many, in groups, by its name.
-const GROUPS_BELOW: [(&str, &[(&str, &[&str])]); 1] = [(
+const GROUPS_BELOW: [(&str, &Groups<'_>); 1] = [(
     "graph",
     &[
         (
@@ -296,7 +299,7 @@ fn page_below(command: &Command, name: &str) -> String {
 }
 
 /// What is printed for a command whose own name is `path`: what it is for, examples, the commands below it in groups, flags.
-fn page_of_groups(command: &Command, path: &str, groups: &[(&str, &[&str])]) -> String {
+fn page_of_groups(command: &Command, path: &str, groups: &Groups<'_>) -> String {
     // Its flags, without the list of commands, which has no groups.
     let flags = command
         .clone()

@@ -105,8 +105,7 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
         context,
         json!({"output": args.output.display().to_string()}),
     );
-    let planned = plan(&job, frame, recognition, args);
-    let pass = FilePass::begin(planned, PASS, (context, args.explain))?;
+    let pass = begin_pass(context, &job, frame, recognition, args)?;
     let (records, parts) = job.watch(context, || {
         what.inputs = job.sources.iter().filter_map(|source| source.key).collect();
         let files = job.files.clone();
@@ -134,8 +133,9 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// What reading and writing will take.
-fn plan(
+/// The pass, with what reading and writing will take.
+fn begin_pass(
+    context: &Context,
     job: &LineJob,
     frame: Frame,
     recognition: Recognition,
@@ -150,13 +150,14 @@ fn plan(
         (files.as_deref(), element_bytes),
         format!("read {what} -> split"),
     );
-    FilePass::plan(&job.job, files, (&steps, PASS), |bytes| {
+    let planned = FilePass::plan(&job.job, files, (&steps, PASS), |bytes| {
         let written = match is_compressed(&args.output) {
             true => Forecast::Unknown,
             false => Forecast::About(bytes),
         };
         (bytes.into(), written)
-    })
+    });
+    FilePass::begin(planned, PASS, (context, args.explain))
 }
 
 /// Refuses what only tables have.

@@ -222,14 +222,7 @@ impl Driver<'_> {
                 produced(&Table::zip(&[table, other]).unwrap());
             }
             "reverse" => self.step(inputs, Step::Reverse),
-            "merge" if case.text("type") == "u64" => {
-                let items = Context::of_job(job).read_inputs::<u64>(inputs);
-                items.merge().write_to(self.output(), false).unwrap();
-            }
-            "merge" => {
-                let options = SortOptions::default();
-                self.step(inputs, Step::Merge { by: None, options });
-            }
+            "merge" => self.merge(inputs),
             "reduce_by_key" | "segmented_reduce" => self.count_pairs(inputs),
             "windows" => self.step(inputs, Step::Windows(case.number("length") as usize)),
             "flat_map" => {
@@ -250,6 +243,17 @@ impl Driver<'_> {
             }
         }
         self.written()
+    }
+
+    /// As a dataset whose type the compiler knows, or as one that learns it when it runs.
+    fn merge(&self, inputs: &[Input]) {
+        if self.case.text("type") == "u64" {
+            let items = Context::of_job(&self.job).read_inputs::<u64>(inputs);
+            items.merge().write_to(self.output(), false).unwrap();
+            return;
+        }
+        let options = SortOptions::default();
+        self.step(inputs, Step::Merge { by: None, options });
     }
 
     /// How often each number occurs: pairs of a number and 1, added up by number or as far as they are neighbours.
