@@ -23,8 +23,11 @@ use super::kit::{bytes_of, file, numbers, options};
 /// Elements of the input, on two drives.
 const COUNT: usize = 40_000;
 
+/// What is done with the files: gives elements.
+type Work<'a> = &'a dyn Fn(&Job, &[Input]) -> Result<Vec<u64>>;
+
 /// Walks `fault` through `work`, which names the files that it writes.
-fn walk(fault: &str, outputs: &[&str], work: &dyn Fn(&Job, &[Input]) -> Result<Vec<u64>>) {
+fn walk(fault: &str, outputs: &[&str], work: Work<'_>) {
     let items = numbers(COUNT, 5);
     let inputs = ["/d0/in", "/d1/in"].map(Input::raw);
     let try_with = |plan: FaultPlan| {
