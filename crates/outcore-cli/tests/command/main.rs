@@ -19,6 +19,7 @@ mod json;
 mod kill_walks;
 mod kills;
 mod lines;
+mod lookups;
 mod npy;
 mod odd_text;
 mod other;

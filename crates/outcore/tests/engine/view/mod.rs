@@ -6,6 +6,7 @@
 mod build;
 mod faults;
 mod kit;
+mod line_case;
 mod lines;
 mod metadata;
 mod properties;

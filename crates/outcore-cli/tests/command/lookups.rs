@@ -1,0 +1,229 @@
+//! Lookups of keys in sorted files and views, and gathers of what stands at positions.
+//!
+//! Contract: expected ranks and records come from searches over the whole data.
+
+use crate::sequence::{bytes, place_with_keys};
+use crate::support::*;
+
+#[test]
+fn ranks_of_keys_are_found_and_gather_the_records() {
+    let (place, keys) = place_with_keys();
+    let mut sorted = keys.clone();
+    sorted.sort_unstable();
+    place.write("sorted", &bytes(sorted.clone()));
+    let wanted: Vec<u64> = keys.iter().copied().step_by(97).collect();
+    place.write("wanted", &bytes(wanted.clone()));
+    for (side, is_right) in [("left", false), ("right", true)] {
+        let lookup = [
+            "lookup", "sorted", "--keys", "wanted", "-o", "ranks", "--side", side,
+        ];
+        place
+            .run(&[&lookup[..], &["--type", "u64", "--force"]].concat())
+            .ok();
+        let rank = |key: &u64| sorted.partition_point(|x| x < key || is_right && x == key) as u64;
+        assert!(
+            place.read("ranks") == bytes(wanted.iter().map(rank)),
+            "{side}"
+        );
+        let index = [
+            "--type",
+            "u64",
+            "--force",
+            "--index",
+            "sorted.index",
+            "--json",
+        ];
+        let done = place
+            .run(&[&lookup[..], &index].concat())
+            .ok()
+            .event("summary");
+        assert!(
+            place.read("ranks") == bytes(wanted.iter().map(rank)),
+            "{side}"
+        );
+        // Made by the first, read by the second: one block a key at most, and the index.
+        let read = done["read_bytes"].as_u64().unwrap();
+        let most = (wanted.len() as u64 + 2) * 4096 + place.read("sorted.index").len() as u64;
+        assert!(!is_right || read <= most, "{read} of {most}");
+    }
+    let lookup = [
+        "lookup",
+        "sorted",
+        "--keys",
+        "wanted",
+        "-o",
+        "ranks.npy",
+        "--type",
+        "u64",
+    ];
+    place.run(&lookup).ok();
+    let gather = [
+        "gather",
+        "sorted",
+        "--at",
+        "ranks.npy",
+        "-o",
+        "found",
+        "--type",
+        "u64",
+    ];
+    place.run(&gather).ok();
+    assert!(place.read("found") == bytes(wanted));
+    let turned = [
+        "lookup", "in", "--keys", "wanted", "-o", "x", "--type", "u64",
+    ];
+    place
+        .run(&turned)
+        .fails(2, &["ascending", "in"], "sort the file");
+    let other = [
+        "lookup",
+        "sorted",
+        "--keys",
+        "ranks.npy",
+        "-o",
+        "x",
+        "--type",
+        "f32",
+    ];
+    place.run(&other).fails(2, &["ranks.npy"], "");
+    let some = [
+        "lookup", "sorted", "--keys", "wanted", "-o", "x", "--where", "x > 1",
+    ];
+    place
+        .run(&[&some[..], &["--type", "u64"]].concat())
+        .fails(2, &["--where"], "filter");
+    assert!(!place.path("x").exists());
+}
+
+#[test]
+fn keys_and_what_they_find_may_exceed_the_memory() {
+    const KEYS: u64 = 200_000;
+    let place = TestDir::new();
+    // Each of these thrice; every other key is not there.
+    let sorted: Vec<u64> = (0..3 * KEYS).map(|at| at / 3 * 2).collect();
+    place.write("sorted", &bytes(sorted.clone()));
+    let wanted: Vec<u64> = (0..KEYS).map(|at| at * 7919 % KEYS * 2 + at % 2).collect();
+    place.write("wanted", &bytes(wanted.clone()));
+    let run = |words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        place.run(
+            &[
+                &words[..],
+                &["--type", "u64", "--memory", "4MiB", "--threads", "2"],
+            ]
+            .concat(),
+        )
+    };
+    let told = run("lookup sorted --keys wanted -o ranks.npy --json").ok();
+    assert!(told.event("summary")["passes"].as_u64().unwrap() > 1);
+    assert_eq!(told.event("summary")["records"], KEYS);
+    let ranks = wanted.iter().map(|key| key.div_ceil(2) * 3);
+    let made = place.read("ranks.npy");
+    assert!(String::from_utf8_lossy(&made).contains("(200000,)"));
+    assert!(made[made.len() % 64..].ends_with(&bytes(ranks)));
+    let found = wanted.iter().filter(|key| **key % 2 == 0);
+    let found = bytes(found.flat_map(|key| [*key; 3]));
+    run("lookup sorted --keys wanted -o found --values").ok();
+    assert!(place.read("found") == found);
+    run("lookup sorted --keys wanted -o by-index --values --index i").ok();
+    assert!(place.read("by-index") == found);
+    // Few keys may find much, too.
+    place.write("equal", &bytes(vec![5; 600_000]));
+    place.write("one", &bytes([5]));
+    run("lookup equal --keys one -o all --values").ok();
+    assert!(place.read("all") == place.read("equal"));
+    // Of large records, few are gathered at a time.
+    place.write("large", &vec![7; 2_000 * 4_096]);
+    place.write("its-key", &vec![7; 4_096]);
+    let large =
+        "lookup large --keys its-key -o larges --values --record 4096 --key 0:4 --memory 8MiB";
+    place.run(&large.split(' ').collect::<Vec<_>>()).ok();
+    assert!(place.read("larges") == place.read("large"));
+    let cause = "600,000 results of 8 B each are more than the memory holds";
+    run("lookup equal --keys one -o - --values").fails(6, &[cause], "one regular file");
+}
+
+#[test]
+fn positions_that_exceed_the_memory_are_refused_before_they_are_read() {
+    let (place, _) = place_with_keys();
+    let at = std::fs::File::create(place.path("at")).unwrap();
+    at.set_len(5_000_000 * 8).unwrap();
+    let gather = ["gather", "--at", "at", "in", "-o", "out", "--type", "u64"];
+    place
+        .run(&[&gather[..], &["--memory", "64MiB"]].concat())
+        .fails(
+            6,
+            &["5,000,000 positions and their records take 76.3 MiB", "at"],
+            "--memory",
+        );
+    assert!(!place.path("out").exists());
+}
+
+#[test]
+fn lines_and_views_are_looked_up_and_what_is_found_may_be_written() {
+    let place = TestDir::new();
+    let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
+    let mut words: Vec<String> = (0..9_000u32)
+        .map(|n| format!("{:x}", n * 7919 % 6007))
+        .collect();
+    words.sort();
+    place.write("sorted.txt", words.join("\n").as_bytes());
+    let keys = ["0", "zzz", "1a", "", "1a", "9ff", "1776"];
+    place.write("keys.txt", keys.join("\n").as_bytes());
+    let ranks = |is_before: &dyn Fn(&str, &str) -> bool| {
+        let rank = |key: &&str| words.iter().filter(|word| is_before(word, key)).count() as u64;
+        keys.iter()
+            .map(rank)
+            .flat_map(u64::to_le_bytes)
+            .collect::<Vec<u8>>()
+    };
+    run("lookup --lines sorted.txt --keys keys.txt -o left.bin").ok();
+    assert_eq!(place.read("left.bin"), ranks(&|word, key| word < key));
+    run("lookup --lines sorted.txt --keys keys.txt -o right.bin --side right").ok();
+    assert_eq!(place.read("right.bin"), ranks(&|word, key| word <= key));
+    let found = run("lookup --lines sorted.txt --keys keys.txt --values -o -").ok();
+    let wanted = keys
+        .iter()
+        .flat_map(|key| words.iter().filter(move |word| word == key));
+    let wanted: String = wanted.map(|word| format!("{word}\n")).collect();
+    assert_eq!(found.text(), wanted);
+    run("view build --lines sorted.txt -o words.view").ok();
+    let told = run("lookup words.view --keys keys.txt -o of-view.npy --json").ok();
+    assert_eq!(told.event("summary")["records"], keys.len());
+    assert!(place.read("of-view.npy").ends_with(&place.read("left.bin")));
+    let found = run("lookup words.view --keys keys.txt --values -o -").ok();
+    assert_eq!(found.text(), wanted);
+    run("lookup words.view --keys keys.txt --values -o x.npy").fails(2, &["NumPy"], "name");
+    run("lookup words.view --keys keys.txt -o x --type u64").fails(2, &["--type"], "view");
+    run("lookup --lines sorted.txt --keys keys.txt -o x --index i").fails(2, &["--index"], "view");
+    place.write(
+        "wild.txt",
+        &[b"b\n".repeat(20_000), b"a\n".repeat(20_000)].concat(),
+    );
+    run("lookup --lines wild.txt --keys keys.txt -o x").fails(
+        2,
+        &["wild.txt", "ascending"],
+        "sort",
+    );
+    // Records by key: all that have it.
+    let records: Vec<[u8; 8]> = (0..5_000u32)
+        .map(|n| (u64::from(n / 3) << 32 | u64::from(n)).to_le_bytes())
+        .collect();
+    place.write("r.bin", &records.concat());
+    let wanted = [7_u32, 9_999, 0].map(|key| (u64::from(key) << 32).to_le_bytes());
+    place.write("wanted.bin", &wanted.concat());
+    run("lookup r.bin --keys wanted.bin --values -o found.bin --record 8 --key 4:4:u32").ok();
+    assert_eq!(
+        place.read("found.bin"),
+        [&records[21..24], &records[0..3]].concat().concat()
+    );
+    // Of a view of several runs, too, and as an array.
+    run("view build r.bin -o r.view --record 8 --key 4:4:u32").ok();
+    place.write("more.bin", &[records[22], records[4]].concat());
+    run("view append r.view more.bin").ok();
+    run("lookup r.view --keys wanted.bin --values -o of-view.bin").ok();
+    let twice = [21, 22, 22, 23, 0, 1, 2].map(|at: usize| records[at]);
+    assert_eq!(place.read("of-view.bin"), twice.concat());
+    run("lookup r.view --keys wanted.bin --values -o x.csv").fails(2, &[".csv"], ".bin");
+    assert!(!place.path("x").exists() && !place.path("x.npy").exists());
+}
