@@ -100,7 +100,7 @@ struct Records<'b> {
 }
 
 impl Records<'_> {
-    fn make(&self, wide: &mut Vec<f64>, batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
+    fn make(&self, wide: &mut [f64], batch: Batch<'_>, out: &mut Emit<'_>) -> Result<Produced> {
         let item_bytes = self.item_bytes();
         if !out.reserve(batch.count * item_bytes)? {
             return Ok(Produced::Overflow);
