@@ -12,6 +12,23 @@ use super::{READ, TextKind};
 /// How names of files end that are looked for in directories.
 const ENDINGS: [&str; 7] = ["parquet", "pq", "parq", "arrow", "arrows", "feather", "ipc"];
 
+/// Fails for the address of an object store, unless there is a file of that name.
+///
+/// # Errors
+/// Usage, named as `operation`.
+pub fn check_local(operation: &'static str, path: &Path) -> Result<()> {
+    let scheme = path.to_str().and_then(|name| name.split_once("://"));
+    match scheme {
+        Some((scheme, _)) if path.symlink_metadata().is_err() => {
+            let cause = format!("`{scheme}://` is not supported yet");
+            Err(Error::usage(operation, cause)
+                .path(path)
+                .hint("copy the files to a local drive, or mount the store as a directory"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What patterns such as `logs/*/day-?.parquet` match, in the order of names, in their places among the other paths. A path that is
 /// there is no pattern.
 ///
@@ -20,13 +37,8 @@ const ENDINGS: [&str; 7] = ["parquet", "pq", "parq", "arrow", "arrows", "feather
 pub fn matching(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
+        check_local(READ, path)?;
         let text = path.to_str().filter(|_| path.symlink_metadata().is_err());
-        if let Some((scheme, _)) = text.and_then(|path| path.split_once("://")) {
-            let cause = format!("`{scheme}://` is not supported yet");
-            return Err(Error::usage(READ, cause)
-                .path(path)
-                .hint("copy the files to a local drive, or mount the store as a directory"));
-        }
         let Some(pattern) = text.filter(|text| text.contains(['*', '?', '['])) else {
             all.push(path.clone());
             continue;

@@ -52,7 +52,7 @@ use ipc::IpcFile;
 use opening::{full_schema, open_all};
 use source::DriveFile;
 
-pub use files::{files_of, is_directory_of_tables, matching};
+pub use files::{check_local, files_of, is_directory_of_tables, matching};
 pub(crate) use hive::MISSING as MISSING_PARTITION;
 pub(crate) use predicate::literal_of;
 pub use predicate::{Comparison, Literal, Predicate};

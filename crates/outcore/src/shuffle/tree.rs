@@ -15,7 +15,7 @@
 //!
 //! Complexity: one hash an element and level. Memory: a word a node above the buckets.
 
-use crate::partition::kernel::{choose_below, mix, mix_all, mix_onto, mix_row};
+use crate::partition::kernel::mixing::{choose_below, mix, mix_all, mix_onto, mix_row};
 
 /// Children of a node.
 pub(crate) const FAN_OUT: usize = 16;

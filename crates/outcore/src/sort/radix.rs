@@ -380,6 +380,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::partition::kernel::mixing::mix;
 
     /// A word and where it stood.
     type Placed = (u64, u32);
@@ -396,11 +397,11 @@ mod tests {
     fn any_words() -> impl Strategy<Value = Vec<u64>> {
         let words = |count: usize, kind: u8, seed: u64, spread: u32| {
             let word = move |index: u64| {
-                let mixed = crate::partition::kernel::mix(index ^ seed);
+                let mixed = mix(index ^ seed);
                 match kind {
                     0 => mixed >> spread,
                     // As many of each length.
-                    1 => mixed >> (crate::partition::kernel::mix(mixed) % 64),
+                    1 => mixed >> (mix(mixed) % 64),
                     2 => (mixed % 7) << spread,
                     3 => index >> (spread % 5),
                     4 => (count as u64 - index) << (spread % 40),
@@ -429,7 +430,7 @@ mod tests {
     #[test]
     fn what_is_larger_than_the_caches_is_split_finely() {
         for spread in [0, 20] {
-            let word = |index: u32| (crate::partition::kernel::mix(index.into()) >> spread) as u32;
+            let word = |index: u32| (mix(index.into()) >> spread) as u32;
             let words: Vec<u32> = (0..2_200_000).map(word).collect();
             let mut expected = words.clone();
             expected.sort_unstable();

@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Streams};
 use outcore_store::dataset::Named;
-use outcore_table::input::{InputOptions, TextOptions, is_directory_of_tables};
+use outcore_table::input::{InputOptions, TextOptions, check_local, is_directory_of_tables};
 use outcore_table::output::TableFormat;
 use outcore_table::rows::KeyColumn;
 
@@ -61,13 +61,14 @@ pub(crate) use view::{view_append, view_build, view_cat, view_materialize, view_
 pub(crate) use window::window;
 
 const READ: &str = "read arguments";
+const OPEN: &str = "open input";
 
 /// Whether `inputs` are tables: told by the first of them.
 pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
     let Some(first) = inputs.first() else {
         return Ok(false);
     };
-    check_local(first)?;
+    check_local(OPEN, first)?;
     let is_stdin = is_stdin(first);
     if first.is_dir() {
         return Ok(is_directory_of_tables(first));
@@ -102,20 +103,6 @@ fn reads(tables: &TableArgs, text: &TextOptions) -> InputOptions {
 /// Whether `name` means standard input.
 fn is_stdin(name: &Path) -> bool {
     name.as_os_str() == "-"
-}
-
-/// Fails for an address of an object store.
-fn check_local(name: &Path) -> Result<()> {
-    let scheme = name.to_str().and_then(|name| name.split_once("://"));
-    match scheme {
-        Some((scheme, _)) if !name.exists() => {
-            let cause = format!("`{scheme}://` is not supported yet");
-            Err(Error::usage("open input", cause)
-                .path(name)
-                .hint("copy the files to a local drive, or mount the store as a directory"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Fails for flags of tables, where the input is none.

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Source, Streams, is_stdout};
 use outcore_front::output::check_is_file_name;
-use outcore_table::input::matching;
+use outcore_table::input::{check_local, matching};
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 
 use super::request::Request;
-use super::{READ, check_local, is_stdin};
+use super::{READ, is_stdin};
 use crate::cli::tables::{PipeFormat, TableArgs};
 use crate::context::Context;
 
@@ -30,7 +30,7 @@ pub(super) fn outputs_of(
             .path(name)
             .hint("leave --to out, since the name says it, or write -o -"));
     }
-    check_local(name)?;
+    check_local("create output", name)?;
     let name = context.files.output(name, request.force)?;
     let format = match (TableFormat::of_name(&name), request.tables.parts) {
         (Some(format), None) => {

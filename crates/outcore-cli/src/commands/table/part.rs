@@ -8,7 +8,7 @@ use outcore::{Error, Job, Result};
 use outcore_front::resources::Resources;
 use outcore_front::split::{PLACEHOLDER, has_placeholder, name_of_part};
 use outcore_io::units;
-use outcore_table::input::{InputOptions, TableInput, TextOptions};
+use outcore_table::input::{InputOptions, TableInput, TextOptions, check_local};
 use outcore_table::jobs;
 use outcore_table::output::{FileRows, TableFormat};
 use outcore_table::text::print;
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::outputs::further_output;
 use super::run::run_to;
-use super::{Done, READ, Request, check_local, keys_of, run, text};
+use super::{Done, OPEN, READ, Request, keys_of, run, text};
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs, SplitArgs};
 use crate::cli::tables::TableArgs;
 use crate::cli::{RecordArgs, ResourceArgs};
@@ -135,7 +135,7 @@ pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
 pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
     args.inputs
         .first()
-        .map_or(Ok(()), |first| check_local(first))?;
+        .map_or(Ok(()), |first| check_local(OPEN, first))?;
     let resources = resources::load(&args.resources, &args.drives, None, resources::SEED)?;
     let tables = TableArgs {
         columns: args.columns.clone(),

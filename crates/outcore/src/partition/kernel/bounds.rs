@@ -24,7 +24,7 @@ vectorised! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::mix;
+    use super::super::mixing::mix;
     use super::*;
 
     #[test]
