@@ -409,9 +409,8 @@ impl FormatArgs {
             );
         }
         if !self.by.is_empty() && !self.csv && !self.jsonl {
-            return Err(Error::usage(READ, "--by without --csv or --jsonl").hint(
-                "say what the input is; --from arrow says that standard input is a table",
-            ));
+            return Err(Error::usage(READ, "--by without --csv or --jsonl")
+                .hint("say what the input is; --from arrow says that standard input is a table"));
         }
         Ok(())
     }

@@ -231,9 +231,11 @@ fn the_trace_of_every_command_on_views_replays() {
                 .fails(2, &["record I/O", "one of the inputs"], "another name");
         }
     }
-    place
-        .run(&["view", "cat", "keys.view", "--force"])
-        .fails(2, &["--force has nothing to replace"], "--record-io");
+    place.run(&["view", "cat", "keys.view", "--force"]).fails(
+        2,
+        &["--force has nothing to replace"],
+        "--record-io",
+    );
     assert!(place.run(&["view", "cat", "keys.view"]).ok().stdout == before);
 }
 

@@ -73,9 +73,7 @@ impl NpyArray {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let header_bytes = NpyHeader::len_bytes(bytes)?;
         let start = if bytes[6] == 1 { 10 } else { 12 };
-        let raw = bytes
-            .get(start..header_bytes)
-            .ok_or_else(cut_header)?;
+        let raw = bytes.get(start..header_bytes).ok_or_else(cut_header)?;
         let text = match bytes[6] {
             3 => std::str::from_utf8(raw)
                 .map_err(|_| corrupt("the header is not UTF-8"))?
