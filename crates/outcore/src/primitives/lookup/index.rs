@@ -38,7 +38,7 @@ use outcore_io::{Error, Kind, Result};
 
 /// Bytes before the first element of an index.
 const HEADER_BYTES: usize = BLOCK_BYTES;
-/// The share of the memory that is free which an index may take, and a part of it while it is read.
+/// An index takes at most the free memory divided by this, and so does the part of it that is being read.
 const INDEX_SHARE: u64 = 4;
 /// Of an index that is read at once.
 const PART_BYTES_MAX: u64 = 64 << 20;

@@ -98,17 +98,7 @@ impl Case {
 
     /// A job on a device.
     pub(crate) fn job(&self, device: Arc<dyn Device>) -> Job {
-        let drives = (0..self.drives).map(|drive| match drive {
-            0 => ScratchDrive::new(DIR),
-            drive => ScratchDrive::new(format!("/d{drive}")),
-        });
-        let options = JobOptions {
-            memory_bytes: self.memory_bytes,
-            threads: self.threads,
-            drives: drives.collect(),
-            ..JobOptions::default()
-        };
-        Job::on(options, device)
+        job_on(device, self.drives, self.threads, self.memory_bytes)
     }
 
     /// Builds the view of `/d0/in`.
@@ -136,4 +126,24 @@ pub(crate) fn read_all(view: &SortedView) -> Vec<u8> {
     }
     assert_eq!(reader.read(&mut [0; 100]).unwrap(), 0);
     all
+}
+
+/// A job on a device, which has its scratch beside the view on the first drive.
+pub(super) fn job_on(
+    device: Arc<dyn Device>,
+    drives: usize,
+    threads: usize,
+    memory_bytes: u64,
+) -> Job {
+    let drives = (0..drives).map(|drive| match drive {
+        0 => ScratchDrive::new(DIR),
+        drive => ScratchDrive::new(format!("/d{drive}")),
+    });
+    let options = JobOptions {
+        memory_bytes,
+        threads,
+        drives: drives.collect(),
+        ..JobOptions::default()
+    };
+    Job::on(options, device)
 }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use outcore::Input;
-use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::job::Job;
 use outcore::key::sort_key::{NoKey, SharedKey, SortKey, Tie, compare_items};
 use outcore::runs::{BuildOptions, BuildSummary, LineType, SortedView, ViewReader, build};
 use outcore::{Error, Result};
 use outcore_io::drive::Device;
 use outcore_io::drive::testing::{RamDevice, RamOptions};
 
-use super::kit::DIR;
+use super::kit::{DIR, job_on};
 use crate::lines::texts::{TEXTS, Text, text};
 
 /// An order for tests.
@@ -158,17 +158,7 @@ impl LineCase {
     }
 
     pub(super) fn job(&self, device: Arc<dyn Device>) -> Job {
-        let drives = (0..self.drives).map(|drive| match drive {
-            0 => ScratchDrive::new(DIR),
-            drive => ScratchDrive::new(format!("/d{drive}")),
-        });
-        let options = JobOptions {
-            memory_bytes: self.memory_bytes,
-            threads: self.threads,
-            drives: drives.collect(),
-            ..JobOptions::default()
-        };
-        Job::on(options, device)
+        job_on(device, self.drives, self.threads, self.memory_bytes)
     }
 
     pub(super) fn ram(&self) -> (RamDevice, Vec<Input>) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use outcore::job::{Job, JobOptions, ScratchDrive};
+use outcore::job::Job;
 use outcore::key::sort_key::{SharedKey, Tie};
 use outcore::runs::{BuildOptions, BuildSummary, RowType, SortedView, append_rows, build_rows};
 use outcore::sort::lines::rows::RowBatch;
@@ -15,7 +15,7 @@ use outcore_io::drive::Device;
 use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 use proptest::prelude::*;
 
-use super::kit::DIR;
+use super::kit::{DIR, job_on};
 use super::metadata::{manifest_path, resealed};
 use crate::lines::rows::{Batches, Front, key_of};
 use crate::support::patterns::random;
@@ -75,17 +75,7 @@ impl RowCase {
     }
 
     fn job(&self, device: Arc<dyn Device>) -> Job {
-        let drives = (0..self.drives).map(|drive| match drive {
-            0 => ScratchDrive::new(DIR),
-            drive => ScratchDrive::new(format!("/d{drive}")),
-        });
-        let options = JobOptions {
-            memory_bytes: self.memory_bytes,
-            threads: self.threads,
-            drives: drives.collect(),
-            ..JobOptions::default()
-        };
-        Job::on(options, device)
+        job_on(device, self.drives, self.threads, self.memory_bytes)
     }
 
     fn options(&self) -> BuildOptions {
