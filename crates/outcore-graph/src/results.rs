@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use outcore::key::{Endian, Number, NumberType};
-use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::{self, Batch, Sequence, Summary, tabulate};
 use outcore::{Error, Input, Job, MakeHeader, NpyHeader, Output, RecordFormat, Result};
 
@@ -205,8 +205,8 @@ impl Sequence for StoredLines {
     type Item = u8;
     const YIELD: Yield = Yield::Any;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        into.push(Leaf {
+    fn sources(&self, into: &mut Vec<Source>) {
+        into.push(Source {
             inputs: vec![self.0.clone()],
             element_bytes: size_of::<u32>(),
             align_bytes: align_of::<u32>(),
@@ -214,7 +214,7 @@ impl Sequence for StoredLines {
         });
     }
 
-    fn leaf_count(&self) -> usize {
+    fn source_count(&self) -> usize {
         1
     }
 
@@ -363,11 +363,11 @@ impl<F: Fn(usize) -> Vec<u8> + Sync> Sequence for Lines<F> {
     type Item = u8;
     const YIELD: Yield = Yield::Any;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        into.push(Leaf::generated(self.count as u64));
+    fn sources(&self, into: &mut Vec<Source>) {
+        into.push(Source::generated(self.count as u64));
     }
 
-    fn leaf_count(&self) -> usize {
+    fn source_count(&self) -> usize {
         1
     }
 

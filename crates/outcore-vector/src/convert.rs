@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::producer::{Emit, Maker, Produced, Producer};
 use outcore::primitives::write::produce;
 use outcore::primitives::{Batch, Summary};
@@ -101,8 +101,8 @@ impl Converted<'_> {
 }
 
 impl Producer for Converted<'_> {
-    fn leaves(&self) -> Vec<Leaf> {
-        vec![Leaf {
+    fn sources(&self) -> Vec<Source> {
+        vec![Source {
             inputs: vec![Input {
                 path: self.from.path.clone(),
                 header_bytes: self.from.header_bytes,

@@ -13,7 +13,7 @@
 
 use outcore::job::Job;
 use outcore::primitives::Summary;
-use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::producer::{Maker, Produced, Producer};
 use outcore::primitives::write::produce;
 use outcore::{Error, Output, Result};
@@ -61,8 +61,8 @@ struct Numbered<'a> {
 }
 
 impl Producer for Numbered<'_> {
-    fn leaves(&self) -> Vec<Leaf> {
-        vec![Leaf::generated(self.records)]
+    fn sources(&self) -> Vec<Source> {
+        vec![Source::generated(self.records)]
     }
 
     fn yields(&self) -> Yield {

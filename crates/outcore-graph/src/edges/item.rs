@@ -4,7 +4,7 @@
 //! (padded to eight after ids of eight); or Graph500's twelve bytes. [`Edges`] is what a pass reads of such files.
 
 use bytemuck::Pod;
-use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::{Batch, Sequence};
 use outcore::{Error, Input, Job, Result, primitives};
 
@@ -125,8 +125,8 @@ impl ItemShape {
     }
 
     /// What a pass over files of such items reads.
-    pub(crate) fn leaf(self, inputs: &[Input]) -> Leaf {
-        Leaf {
+    pub(crate) fn source(self, inputs: &[Input]) -> Source {
+        Source {
             inputs: inputs.to_vec(),
             element_bytes: self.bytes(),
             align_bytes: if self.is_wide { 8 } else { 4 },
@@ -179,11 +179,11 @@ impl<T: Send, F: Fn(&[u8], u64) -> Vec<T> + Sync> Sequence for Edges<'_, F> {
     type Item = T;
     const YIELD: Yield = Yield::Any;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        into.push(self.shape.leaf(self.inputs));
+    fn sources(&self, into: &mut Vec<Source>) {
+        into.push(self.shape.source(self.inputs));
     }
 
-    fn leaf_count(&self) -> usize {
+    fn source_count(&self) -> usize {
         1
     }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::{self, Batch, Sequence};
 use outcore::{Context, Error, Input, Job, Output, Result};
 use outcore_io::checksum::bytes_checksum;
@@ -191,8 +191,8 @@ impl<T: Item> Sequence for Lists<'_, T> {
     type Item = T;
     const YIELD: Yield = Yield::Any;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        into.push(Leaf {
+    fn sources(&self, into: &mut Vec<Source>) {
+        into.push(Source {
             inputs: vec![self.input.clone()],
             element_bytes: self.serial.item_bytes() as usize,
             align_bytes: 4,
@@ -200,7 +200,7 @@ impl<T: Item> Sequence for Lists<'_, T> {
         });
     }
 
-    fn leaf_count(&self) -> usize {
+    fn source_count(&self) -> usize {
         1
     }
 

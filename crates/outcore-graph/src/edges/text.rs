@@ -13,7 +13,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::{self, Batch, Sequence, tabulate};
 use outcore::{Error, Input, Job, Output, Result};
 
@@ -335,8 +335,8 @@ impl<T: Item> Sequence for Lines<'_, T> {
     type Item = T;
     const YIELD: Yield = Yield::Any;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        into.push(Leaf {
+    fn sources(&self, into: &mut Vec<Source>) {
+        into.push(Source {
             inputs: vec![self.input.clone()],
             element_bytes: 1,
             align_bytes: 1,
@@ -344,7 +344,7 @@ impl<T: Item> Sequence for Lines<'_, T> {
         });
     }
 
-    fn leaf_count(&self) -> usize {
+    fn source_count(&self) -> usize {
         1
     }
 

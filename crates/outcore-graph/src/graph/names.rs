@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::{self, Batch, Sequence};
 use outcore::{Input, Job, Result};
 use outcore_io::checksum::bytes_checksum;
@@ -300,8 +300,8 @@ impl<W: Fn(u32, &[u8], &mut Vec<u8>) + Sync> Sequence for NameLines<'_, W> {
     type Item = u8;
     const YIELD: Yield = Yield::Any;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        into.push(Leaf {
+    fn sources(&self, into: &mut Vec<Source>) {
+        into.push(Source {
             inputs: vec![self.names.input.clone()],
             element_bytes: NAME_BLOCK_BYTES,
             align_bytes: 1,
@@ -309,7 +309,7 @@ impl<W: Fn(u32, &[u8], &mut Vec<u8>) + Sync> Sequence for NameLines<'_, W> {
         });
     }
 
-    fn leaf_count(&self) -> usize {
+    fn source_count(&self) -> usize {
         1
     }
 

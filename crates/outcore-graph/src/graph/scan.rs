@@ -9,7 +9,7 @@
 //!
 //! Bounds: one read of the tiles, or lists; memory is the engine's window of pieces.
 
-use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::{self, Batch, Sequence};
 use outcore::{Job, Result};
 
@@ -42,8 +42,8 @@ impl<F: Fn(Segment<'_>) -> Result<()> + Sync> Sequence for Chunks<'_, F> {
     type Item = u64;
     const YIELD: Yield = Yield::One;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        into.push(Leaf {
+    fn sources(&self, into: &mut Vec<Source>) {
+        into.push(Source {
             inputs: vec![self.graph.part_input(Part::Tiles)],
             element_bytes: CHUNK_BYTES,
             align_bytes: align_of::<u32>(),
@@ -51,7 +51,7 @@ impl<F: Fn(Segment<'_>) -> Result<()> + Sync> Sequence for Chunks<'_, F> {
         });
     }
 
-    fn leaf_count(&self) -> usize {
+    fn source_count(&self) -> usize {
         1
     }
 
@@ -95,8 +95,8 @@ impl<F: Fn(List<'_>) -> Result<()> + Sync> Sequence for Blocks<'_, F> {
     type Item = u64;
     const YIELD: Yield = Yield::One;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        into.push(Leaf {
+    fn sources(&self, into: &mut Vec<Source>) {
+        into.push(Source {
             inputs: vec![self.graph.part_input(self.part)],
             element_bytes: LIST_BLOCK_BYTES,
             align_bytes: align_of::<u32>(),
@@ -104,7 +104,7 @@ impl<F: Fn(List<'_>) -> Result<()> + Sync> Sequence for Blocks<'_, F> {
         });
     }
 
-    fn leaf_count(&self) -> usize {
+    fn source_count(&self) -> usize {
         1
     }
 

@@ -8,14 +8,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::producer::{Emit, Maker, Produced, Producer};
 use outcore::primitives::write::produce;
 use outcore::primitives::{Batch, Summary};
 use outcore::{Error, Job, MakeHeader, Output, Result};
 use outcore_io::metadata::Owner;
 
-use super::{BaseFacts, FORM, HEADER_BYTES, IndexFile, NAME, Noted, leaf_of, record};
+use super::{BaseFacts, FORM, HEADER_BYTES, IndexFile, NAME, Noted, record, source_of};
 use crate::format::{Element, VectorFile, refuse_vector_name};
 use crate::scan::{show_copy, strange};
 
@@ -120,8 +120,8 @@ impl Records<'_> {
 }
 
 impl Producer for Records<'_> {
-    fn leaves(&self) -> Vec<Leaf> {
-        vec![leaf_of(self.base)]
+    fn sources(&self) -> Vec<Source> {
+        vec![source_of(self.base)]
     }
 
     fn yields(&self) -> Yield {

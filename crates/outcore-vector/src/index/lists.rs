@@ -22,7 +22,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use outcore::key::RecordFormat;
-use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::producer::{Emit, Maker, Produced, Producer};
 use outcore::primitives::sorted::sort_made;
 use outcore::primitives::{Batch, Summary};
@@ -33,7 +33,7 @@ use outcore_io::memory::Reservation;
 use outcore_io::metadata::Owner;
 use outcore_io::units;
 
-use super::{BaseFacts, Built, FORM, HEADER_BYTES, NAME, Noted, leaf_of, modified_ns};
+use super::{BaseFacts, Built, FORM, HEADER_BYTES, NAME, Noted, modified_ns, source_of};
 use crate::format::{Container, Element, LIST_HEADER_BYTES, VectorFile, start};
 use crate::kmeans::{Batches, KmeansOptions, LabelSpace, Labeller, kmeans};
 
@@ -236,8 +236,8 @@ impl Grouped<'_> {
 }
 
 impl Producer for Grouped<'_> {
-    fn leaves(&self) -> Vec<Leaf> {
-        vec![leaf_of(self.base)]
+    fn sources(&self) -> Vec<Source> {
+        vec![source_of(self.base)]
     }
 
     fn yields(&self) -> Yield {

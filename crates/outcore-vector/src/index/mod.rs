@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use outcore::primitives::batch::Leaf;
+use outcore::primitives::batch::Source;
 use outcore::{Error, Job, Result};
 use outcore_io::metadata::{Form, Owner};
 use outcore_io::units;
@@ -64,8 +64,8 @@ fn changed(base: &Path) -> Error {
 }
 
 /// The rows of a file as the source of a pass.
-fn leaf_of(file: &VectorFile) -> Leaf {
-    Leaf {
+fn source_of(file: &VectorFile) -> Source {
+    Source {
         inputs: vec![input_of(file)],
         element_bytes: file.row_bytes(),
         align_bytes: 1,

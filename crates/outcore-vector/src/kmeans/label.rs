@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use outcore::primitives::batch::{Leaf, Yield};
+use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::producer::{Emit, Maker, Produced, Producer};
 use outcore::primitives::write::produce_beside;
 use outcore::primitives::{Batch, Summary};
@@ -166,8 +166,8 @@ impl Labels<'_> {
 }
 
 impl Producer for Labels<'_> {
-    fn leaves(&self) -> Vec<Leaf> {
-        vec![Leaf {
+    fn sources(&self) -> Vec<Source> {
+        vec![Source {
             inputs: vec![Input {
                 path: self.labeller.base.path.clone(),
                 header_bytes: self.labeller.base.header_bytes,

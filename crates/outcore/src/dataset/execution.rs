@@ -20,7 +20,7 @@ use crate::job::{Job, JobSize};
 use crate::key::RecordFormat;
 use crate::key::expr::Schema;
 use crate::primitives::Summary;
-use crate::primitives::batch::{LEAVES_MAX, Yield};
+use crate::primitives::batch::{SOURCES_MAX, Yield};
 use crate::primitives::group::group;
 use crate::primitives::producer::Producer;
 use crate::primitives::sorted::{can_sort_made, most_bytes_of, sort_made};
@@ -168,7 +168,7 @@ impl Execution {
 
     /// Windows are the same files side by side, each shifted by a record; what they share is read once.
     fn take_windows(&mut self, count: usize) -> Result<()> {
-        if !(2..=LEAVES_MAX).contains(&count) {
+        if !(2..=SOURCES_MAX).contains(&count) {
             let cause = format!("windows of {count} records");
             return Err(Error::usage("windows", cause).hint("give a length from 2 to 8"));
         }

@@ -16,11 +16,11 @@ use crate::ends::Input;
 use outcore_io::Result;
 
 /// Most files-and-generators that one sequence may be zipped of.
-pub(crate) const LEAVES_MAX: usize = 8;
+pub(crate) const SOURCES_MAX: usize = 8;
 
 /// One source below a sequence, before it is opened.
 #[derive(Debug, Clone)]
-pub struct Leaf {
+pub struct Source {
     /// Files in order; none for a generated sequence.
     pub inputs: Vec<Input>,
     /// Bytes of an element in the files; 0 for a generated sequence.
@@ -31,10 +31,10 @@ pub struct Leaf {
     pub count: u64,
 }
 
-impl Leaf {
+impl Source {
     /// A source of `count` positions that is generated: nothing is read for it.
     pub fn generated(count: u64) -> Self {
-        Leaf {
+        Source {
             inputs: Vec::new(),
             element_bytes: 0,
             align_bytes: 1,
@@ -61,13 +61,13 @@ pub struct Batch<'b> {
     pub first: u64,
     /// Number of positions.
     pub count: usize,
-    slices: [&'b [u8]; LEAVES_MAX],
+    slices: [&'b [u8]; SOURCES_MAX],
 }
 
 impl<'b> Batch<'b> {
     /// A batch of `count` positions from `first` on; `slices` are the elements of each source.
     pub fn new(first: u64, count: usize, slices: &[&'b [u8]]) -> Self {
-        let mut all: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
+        let mut all: [&[u8]; SOURCES_MAX] = [&[]; SOURCES_MAX];
         for (place, slice) in all.iter_mut().zip(slices) {
             *place = slice;
         }
@@ -78,14 +78,14 @@ impl<'b> Batch<'b> {
         }
     }
 
-    /// The bytes of source `leaf`.
-    pub fn bytes(&self, leaf: usize) -> &'b [u8] {
-        self.slices[leaf]
+    /// The bytes of the source with this index.
+    pub fn bytes(&self, source: usize) -> &'b [u8] {
+        self.slices[source]
     }
 
-    /// The same without its first `leaves` sources.
-    fn skip_leaves(mut self, leaves: usize) -> Self {
-        self.slices.rotate_left(leaves);
+    /// The same without its first `count` sources.
+    fn skip_sources(mut self, count: usize) -> Self {
+        self.slices.rotate_left(count);
         self
     }
 
@@ -126,10 +126,10 @@ pub trait Sequence: Sync + Sized {
     const YIELD: Yield;
 
     /// Appends its sources, in order.
-    fn leaves(&self, into: &mut Vec<Leaf>);
+    fn sources(&self, into: &mut Vec<Source>);
 
     /// Number of its sources.
-    fn leaf_count(&self) -> usize;
+    fn source_count(&self) -> usize;
 
     /// The items of a batch, in order.
     fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = Self::Item>;
@@ -199,8 +199,8 @@ impl<T: Pod + Send> Sequence for Files<T> {
     type Item = T;
     const YIELD: Yield = Yield::One;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        into.push(Leaf {
+    fn sources(&self, into: &mut Vec<Source>) {
+        into.push(Source {
             inputs: self.inputs.clone(),
             element_bytes: size_of::<T>(),
             align_bytes: align_of::<T>(),
@@ -208,7 +208,7 @@ impl<T: Pod + Send> Sequence for Files<T> {
         });
     }
 
-    fn leaf_count(&self) -> usize {
+    fn source_count(&self) -> usize {
         1
     }
 
@@ -235,11 +235,11 @@ impl<T: Send, F: Fn(u64) -> T + Sync> Sequence for Tabulate<F> {
     type Item = T;
     const YIELD: Yield = Yield::One;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        into.push(Leaf::generated(self.count));
+    fn sources(&self, into: &mut Vec<Source>) {
+        into.push(Source::generated(self.count));
     }
 
-    fn leaf_count(&self) -> usize {
+    fn source_count(&self) -> usize {
         1
     }
 
@@ -259,12 +259,12 @@ impl<S: Sequence, U: Send, F: Fn(S::Item) -> U + Sync> Sequence for Map<S, F> {
     type Item = U;
     const YIELD: Yield = S::YIELD;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        self.inner.leaves(into);
+    fn sources(&self, into: &mut Vec<Source>) {
+        self.inner.sources(into);
     }
 
-    fn leaf_count(&self) -> usize {
-        self.inner.leaf_count()
+    fn source_count(&self) -> usize {
+        self.inner.source_count()
     }
 
     fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = U> {
@@ -286,12 +286,12 @@ impl<S: Sequence, F: Fn(&S::Item) -> bool + Sync> Sequence for Filter<S, F> {
         _ => Yield::AtMostOne,
     };
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        self.inner.leaves(into);
+    fn sources(&self, into: &mut Vec<Source>) {
+        self.inner.sources(into);
     }
 
-    fn leaf_count(&self) -> usize {
-        self.inner.leaf_count()
+    fn source_count(&self) -> usize {
+        self.inner.source_count()
     }
 
     fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = S::Item> {
@@ -316,12 +316,12 @@ where
     type Item = I::Item;
     const YIELD: Yield = Yield::Any;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        self.inner.leaves(into);
+    fn sources(&self, into: &mut Vec<Source>) {
+        self.inner.sources(into);
     }
 
-    fn leaf_count(&self) -> usize {
-        self.inner.leaf_count()
+    fn source_count(&self) -> usize {
+        self.inner.source_count()
     }
 
     fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = I::Item> {
@@ -340,17 +340,17 @@ impl<A: Sequence, B: Sequence> Sequence for Zip<A, B> {
     type Item = (A::Item, B::Item);
     const YIELD: Yield = Yield::One;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        self.a.leaves(into);
-        self.b.leaves(into);
+    fn sources(&self, into: &mut Vec<Source>) {
+        self.a.sources(into);
+        self.b.sources(into);
     }
 
-    fn leaf_count(&self) -> usize {
-        self.a.leaf_count() + self.b.leaf_count()
+    fn source_count(&self) -> usize {
+        self.a.source_count() + self.b.source_count()
     }
 
     fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = Self::Item> {
-        let behind = batch.skip_leaves(self.a.leaf_count());
+        let behind = batch.skip_sources(self.a.source_count());
         self.a.iter(batch).zip(self.b.iter(behind))
     }
 }
@@ -365,12 +365,12 @@ impl<S: Sequence> Sequence for Enumerate<S> {
     type Item = (u64, S::Item);
     const YIELD: Yield = S::YIELD;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        self.inner.leaves(into);
+    fn sources(&self, into: &mut Vec<Source>) {
+        self.inner.sources(into);
     }
 
-    fn leaf_count(&self) -> usize {
-        self.inner.leaf_count()
+    fn source_count(&self) -> usize {
+        self.inner.source_count()
     }
 
     fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = Self::Item> {

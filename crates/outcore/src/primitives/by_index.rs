@@ -10,7 +10,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::batch::{Leaf, Sequence};
+use super::batch::{Sequence, Source};
 use super::pass::{Demand, Pass, shield};
 use super::pieces::Lanes;
 use super::select::no_bin;
@@ -25,10 +25,10 @@ const BATCH_ITEMS: usize = 1024;
 const STRIPES: usize = 64;
 const STRIPE_VALUES: usize = 1024;
 
-fn leaves_of<S: Sequence>(sequence: &S) -> Vec<Leaf> {
-    let mut leaves = Vec::new();
-    sequence.leaves(&mut leaves);
-    leaves
+fn sources_of<S: Sequence>(sequence: &S) -> Vec<Source> {
+    let mut sources = Vec::new();
+    sequence.sources(&mut sources);
+    sources
 }
 
 /// Hands all items, some at a time, to `visit`, with the state that `make` made for the thread and the
@@ -79,7 +79,7 @@ fn run<S: Sequence, T: Send>(
     make: impl Fn() -> T + Sync,
     visit: impl Fn(&mut T, u64, &[S::Item]) -> Result<()> + Sync,
 ) -> Result<(Vec<T>, Summary)> {
-    let pass = Pass::open(job, &leaves_of(sequence), Lanes::Drives, demand)?;
+    let pass = Pass::open(job, &sources_of(sequence), Lanes::Drives, demand)?;
     pass.begin_phase("visit", Forecast::NOTHING);
     let states = Mutex::new(Vec::new());
     pass.each_piece(
@@ -200,7 +200,7 @@ where
     };
     // Refused before the table is made.
     drop(
-        Pass::open(job, &leaves_of(sequence), Lanes::Drives, demand).map_err(
+        Pass::open(job, &sources_of(sequence), Lanes::Drives, demand).map_err(
             |error| match error.kind() {
                 Kind::Memory => error.hint("allow more memory, or use reduce_by_key"),
                 _ => error,

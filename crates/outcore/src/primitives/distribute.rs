@@ -130,7 +130,7 @@ pub(crate) fn distribute_bytes(
     let item_bytes = producer.item_bytes();
     let outs = files.paths.len();
     let demand = demand_of(producer, outs, job, true);
-    let pass = Pass::open(job, &producer.leaves(), Lanes::InOrder(1), demand)?;
+    let pass = Pass::open(job, &producer.sources(), Lanes::InOrder(1), demand)?;
     let make_header = files
         .header
         .clone()

@@ -3,7 +3,7 @@
 //! Contract: [`expand`] hands on the numbers that all programs make of a row, row by row, in batches no
 //! longer than those that came; [`Numbered`] puts positions before items.
 
-use super::batch::{BatchStep, LEAVES_MAX};
+use super::batch::{BatchStep, SOURCES_MAX};
 use crate::key::expr::{BATCH_ROWS, Program, Rows, Space};
 use outcore_io::Result;
 
@@ -19,7 +19,7 @@ pub(super) fn expand(
     let rows_max = widest.unwrap_or(1).min(BATCH_ROWS / times).max(1);
     for from in (0..rows.count).step_by(rows_max) {
         let count = rows_max.min(rows.count - from);
-        let mut inputs: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
+        let mut inputs: [&[u8]; SOURCES_MAX] = [&[]; SOURCES_MAX];
         for (part, input) in inputs.iter_mut().zip(rows.inputs) {
             let record_bytes = input.len() / rows.count;
             *part = &input[from * record_bytes..(from + count) * record_bytes];

@@ -10,7 +10,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::batch::{Batch, Leaf, Sequence, Yield};
+use super::batch::{Batch, Sequence, Source, Yield};
 use super::pass::{Demand, Pass};
 use super::pieces::Lanes;
 use super::producer::{Maker, Produced, Producer};
@@ -211,8 +211,8 @@ where
     S::Item: Clone + Sync,
 {
     let reservations = Mutex::new(Vec::new());
-    let mut leaves = Vec::new();
-    sequence.leaves(&mut leaves);
+    let mut sources = Vec::new();
+    sequence.sources(&mut sources);
     let grain = |_: &mut (), batch: Batch<'_>| {
         let items: Vec<S::Item> = sequence.iter(batch).collect();
         let bytes = items.len() * size_of::<S::Item>();
@@ -231,7 +231,7 @@ where
     let for_items = job
         .budget
         .reserve("room for items", job.budget.free_bytes() / 2)?;
-    let pass = Pass::open(job, &leaves, Lanes::Drives, Demand::default())?;
+    let pass = Pass::open(job, &sources, Lanes::Drives, Demand::default())?;
     drop(for_items);
     let (found, _) = fold_open_pass(pass, || (), grain, &combine)?;
     let grains = found.unwrap_or_default();
@@ -250,9 +250,9 @@ pub struct InMemory<'a> {
 }
 
 impl Producer for InMemory<'_> {
-    fn leaves(&self) -> Vec<Leaf> {
+    fn sources(&self) -> Vec<Source> {
         let count = self.bytes.len() / self.item_bytes;
-        vec![Leaf::generated(count as u64)]
+        vec![Source::generated(count as u64)]
     }
 
     fn yields(&self) -> Yield {
@@ -293,8 +293,8 @@ pub(crate) struct FileItems {
 }
 
 impl Producer for FileItems {
-    fn leaves(&self) -> Vec<Leaf> {
-        vec![Leaf {
+    fn sources(&self) -> Vec<Source> {
+        vec![Source {
             inputs: vec![self.input.clone()],
             element_bytes: self.item_bytes,
             align_bytes: 1,

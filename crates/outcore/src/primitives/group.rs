@@ -327,13 +327,16 @@ fn sample_items(job: &Job, producer: &dyn Producer, few: u64) -> Result<(Sampled
         thread_bytes: producer.space_bytes() as u64,
         fixed_bytes: job.budget.free_bytes() / 8,
     };
-    let leaves = producer.leaves();
-    let position_bytes: u64 = leaves.iter().map(|leaf| leaf.element_bytes as u64).sum();
+    let sources = producer.sources();
+    let position_bytes: u64 = sources
+        .iter()
+        .map(|source| source.element_bytes as u64)
+        .sum();
     let positions = (SAMPLE_BYTES / position_bytes.max(1)).clamp(1, SAMPLE_POSITIONS);
     let room = demand.fixed_bytes / (SAMPLE_POSITIONS * size_of::<u64>() as u64);
     let pieces = room.clamp(1, SAMPLE_PIECES);
     let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
-    let pass = Pass::open_sample(volume, job, &leaves, demand, (pieces, positions))?;
+    let pass = Pass::open_sample(volume, job, &sources, demand, (pieces, positions))?;
     let count = pass.count();
     if producer.yields() != Yield::Any && count <= few {
         let all = Sampled {
@@ -416,7 +419,7 @@ fn by_hash(
         thread_bytes: share_bytes + producer.space_bytes() as u64,
         fixed_bytes: 3 * share_bytes,
     };
-    let pass = Pass::open(job, &producer.leaves(), Lanes::Drives, demand)?;
+    let pass = Pass::open(job, &producer.sources(), Lanes::Drives, demand)?;
     let tables_bytes = share_bytes * (threads + 3);
     let _tables = pass.budget.reserve(BESIDE, tables_bytes)?;
     pass.begin_phase(COUNT, Forecast::NOTHING);

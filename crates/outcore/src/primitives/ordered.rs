@@ -64,7 +64,7 @@ pub(crate) fn append_in_order(
             + producer.space_bytes() as u64,
         ..Demand::default()
     };
-    let pass = Pass::open(job, &producer.leaves(), Lanes::Stretches(1), demand)?;
+    let pass = Pass::open(job, &producer.sources(), Lanes::Stretches(1), demand)?;
     let staged = stage_output(&pass.volume, output, replace, Room::AtMost, 0, result_bytes)?;
     let appender = match (&staged, output) {
         (Some(staged), _) => Appender::to_files(&pass, staged, chunk_bytes(job, 1))?,
@@ -121,7 +121,7 @@ pub(crate) fn visit_in_order(
         thread_bytes: producer.space_bytes() as u64,
         ..Demand::default()
     };
-    let pass = Pass::open(job, &producer.leaves(), Lanes::Stretches(1), demand)?;
+    let pass = Pass::open(job, &producer.sources(), Lanes::Stretches(1), demand)?;
     let mut reader = pass.reader()?;
     let mut count = 0;
     let what = (phase, Forecast::NOTHING, producer);

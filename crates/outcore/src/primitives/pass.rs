@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::batch::{Batch, LEAVES_MAX, Leaf};
-use super::pieces::{Lanes, Piece, Pieces, Sources, grain_of};
+use super::batch::{Batch, SOURCES_MAX, Source};
+use super::pieces::{Lanes, OpenSources, Piece, Pieces, grain_of};
 use super::summary::{Summary, plan_phase};
 use crate::ends::{Forecast, PhasePlan, Phases, check_unchanged};
 use crate::job::Job;
@@ -119,24 +119,27 @@ fn enough_bytes(needed_bytes: u64, demand: Demand, budget: &Budget) -> u64 {
 
 impl Geometry {
     /// Large pieces, many in flight, as far as the memory goes; then smaller ones, then fewer.
-    pub(crate) fn new(job: &Job, sources: &Sources, demand: Demand) -> Result<Self> {
+    pub(crate) fn new(job: &Job, sources: &OpenSources, demand: Demand) -> Result<Self> {
         let is_generated = sources.position_bytes() == 0 && demand.out_bytes > 0;
         let grain = match is_generated {
             true => grain_of(demand.out_bytes as u64),
             false => sources.grain(),
         };
-        let leaf_bytes: Vec<u64> = sources
-            .leaves
+        let source_bytes: Vec<u64> = sources
+            .open
             .iter()
-            .map(|leaf| leaf.element_bytes as u64)
+            .map(|source| source.element_bytes as u64)
             .filter(|bytes| *bytes > 0)
             .collect();
-        let position_bytes = leaf_bytes.iter().sum::<u64>().max(demand.out_bytes as u64);
+        let position_bytes = source_bytes
+            .iter()
+            .sum::<u64>()
+            .max(demand.out_bytes as u64);
         let wanted_bytes = match sources.is_in_memory() && !is_generated {
             true => RAM_PIECE_BYTES,
             false => PIECE_BYTES,
         };
-        let files = sources.leaves.iter().flat_map(|leaf| &leaf.parts);
+        let files = sources.open.iter().flat_map(|source| &source.parts);
         let mut drives: Vec<usize> = files.map(|part| part.file.drive_index).collect();
         drives.sort_unstable();
         drives.dedup();
@@ -191,7 +194,7 @@ impl Geometry {
     }
 
     /// The least memory that one thread needs.
-    pub(crate) fn least_bytes(sources: &Sources, demand: Demand) -> u64 {
+    pub(crate) fn least_bytes(sources: &OpenSources, demand: Demand) -> u64 {
         let is_generated = sources.position_bytes() == 0 && demand.out_bytes > 0;
         let smallest = Geometry {
             items: match is_generated {
@@ -208,10 +211,10 @@ impl Geometry {
     }
 
     /// What a pass reserves, on all threads together.
-    fn ledger(&self, sources: &Sources, demand: Demand) -> Ledger {
-        let leaves = sources.leaves.iter();
-        let leaves = leaves.filter(|leaf| leaf.element_bytes > 0);
-        let slots = leaves.map(|leaf| with_borders(self.items * leaf.element_bytes as u64));
+    fn ledger(&self, sources: &OpenSources, demand: Demand) -> Ledger {
+        let sources = sources.open.iter();
+        let sources = sources.filter(|source| source.element_bytes > 0);
+        let slots = sources.map(|source| with_borders(self.items * source.element_bytes as u64));
         let area_bytes = with_borders(self.items * demand.out_bytes as u64);
         let threads = self.threads as u64;
         Ledger::new("pass")
@@ -244,48 +247,48 @@ struct PassPhases {
 }
 
 impl<'a> Pass<'a> {
-    /// Opens `leaves` and chooses sizes. Outputs are opened before threads have their ports.
+    /// Opens `sources` and chooses sizes. Outputs are opened before threads have their ports.
     pub(crate) fn open(
         job: &'a Job,
-        leaves: &[Leaf],
+        sources: &[Source],
         lanes: Lanes,
         demand: Demand,
     ) -> Result<Self> {
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
-        Self::open_on(volume, job, leaves, lanes, demand)
+        Self::open_on(volume, job, sources, lanes, demand)
     }
 
     /// The same on a volume that others count their traffic on, too.
     pub(crate) fn open_on(
         volume: Arc<Volume>,
         job: &'a Job,
-        leaves: &[Leaf],
+        sources: &[Source],
         lanes: Lanes,
         demand: Demand,
     ) -> Result<Self> {
-        Self::open_part(volume, job, (leaves, lanes), demand, None)
+        Self::open_part(volume, job, (sources, lanes), demand, None)
     }
 
     /// A pass over a sample: about `pieces` pieces of `positions` positions, evenly spread.
     pub(crate) fn open_sample(
         volume: Arc<Volume>,
         job: &'a Job,
-        leaves: &[Leaf],
+        sources: &[Source],
         demand: Demand,
         sample: (u64, u64),
     ) -> Result<Self> {
-        Self::open_part(volume, job, (leaves, Lanes::Drives), demand, Some(sample))
+        Self::open_part(volume, job, (sources, Lanes::Drives), demand, Some(sample))
     }
 
     fn open_part(
         volume: Arc<Volume>,
         job: &'a Job,
-        (leaves, lanes): (&[Leaf], Lanes),
+        (sources, lanes): (&[Source], Lanes),
         demand: Demand,
         sample: Option<(u64, u64)>,
     ) -> Result<Self> {
         let ended = Phases::start();
-        let sources = Sources::open(&volume, leaves, lanes)?;
+        let sources = OpenSources::open(&volume, sources, lanes)?;
         let mut sizes = Geometry::new(job, &sources, demand)?;
         let budget = sizes.ledger(&sources, demand).open(&job.budget)?;
         let pieces = match sample {
@@ -363,10 +366,10 @@ impl<'a> Pass<'a> {
 
     /// The end: fails if a source changed meanwhile.
     pub(crate) fn check_sources(&self) -> Result<()> {
-        let leaves = &self.pieces.sources.leaves;
-        leaves
+        let sources = &self.pieces.sources.open;
+        sources
             .iter()
-            .try_for_each(|leaf| check_unchanged(&self.volume, &leaf.parts, false))
+            .try_for_each(|source| check_unchanged(&self.volume, &source.parts, false))
     }
 
     /// What was done: the number of results, and how many of their bytes went to a pipe.
@@ -402,18 +405,18 @@ impl<'a> Pass<'a> {
 pub(crate) struct Loaded {
     pub(crate) piece: Piece,
     /// What each source has read.
-    bufs: [Option<Buf>; LEAVES_MAX],
+    bufs: [Option<Buf>; SOURCES_MAX],
     /// Where its elements are: who read them, where they begin, and their length.
-    places: [Option<(usize, usize, usize)>; LEAVES_MAX],
+    places: [Option<(usize, usize, usize)>; SOURCES_MAX],
 }
 
 impl Loaded {
     /// Its elements.
     pub(crate) fn batch(&self) -> Batch<'_> {
-        let mut slices: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
+        let mut slices: [&[u8]; SOURCES_MAX] = [&[]; SOURCES_MAX];
         for (slice, place) in slices.iter_mut().zip(self.places) {
-            if let Some((leaf, skip, len)) = place
-                && let Some(buf) = &self.bufs[leaf]
+            if let Some((source, skip, len)) = place
+                && let Some(buf) = &self.bufs[source]
             {
                 *slice = &buf[skip..skip + len];
             }
@@ -445,8 +448,8 @@ impl<'a> Reader<'a> {
             let slot_bytes = with_borders(pass.sizes.items * bytes as u64) as usize;
             Pool::new(&pass.budget, INPUT, slot_bytes, pass.sizes.window).map(Some)
         };
-        let pools = pass.pieces.sources.leaves.iter();
-        let pools = pools.map(|leaf| match leaf.element_bytes {
+        let pools = pass.pieces.sources.open.iter();
+        let pools = pools.map(|source| match source.element_bytes {
             0 => Ok(None),
             bytes => pool(bytes),
         });
@@ -537,7 +540,7 @@ impl<'a> Reader<'a> {
         if is_generated && !self.ready.is_empty() {
             return Ok(false);
         }
-        let mut bufs = [const { None }; LEAVES_MAX];
+        let mut bufs = [const { None }; SOURCES_MAX];
         for (buf, pool) in bufs.iter_mut().zip(&self.pools) {
             if let Some(pool) = pool {
                 *buf = pool.take();
@@ -554,21 +557,21 @@ impl<'a> Reader<'a> {
         let mut loading = Loading {
             loaded: Loaded {
                 piece,
-                bufs: [const { None }; LEAVES_MAX],
-                places: [None; LEAVES_MAX],
+                bufs: [const { None }; SOURCES_MAX],
+                places: [None; SOURCES_MAX],
             },
             missing: 0,
         };
         let reads = sources.reads_of(&piece);
-        for (leaf, (buf, read)) in bufs.into_iter().zip(reads).enumerate() {
-            let read = read.filter(|read| read.reader == leaf);
+        for (source, (buf, read)) in bufs.into_iter().zip(reads).enumerate() {
+            let read = read.filter(|read| read.reader == source);
             let Some((mut buf, read)) = buf.zip(read) else {
                 continue;
             };
             let at_bytes = block_floor(read.from_bytes);
             let front = buf.split_to((block_ceil(read.end_bytes) - at_bytes) as usize);
-            let file = &sources.part_of(&piece, leaf).file;
-            self.transfers.read(file, at_bytes, front, (slot, leaf));
+            let file = &sources.part_of(&piece, source).file;
+            self.transfers.read(file, at_bytes, front, (slot, source));
             loading.missing += 1;
         }
         if loading.missing == 0 {
@@ -602,14 +605,14 @@ impl<'a> Reader<'a> {
     }
 
     fn arrived(&mut self, arrival: Arrival<(usize, usize)>) -> Result<()> {
-        let (slot, leaf) = arrival.what;
+        let (slot, source) = arrival.what;
         let Some(loading) = &mut self.loading[slot] else {
             return Ok(());
         };
         let piece = &loading.loaded.piece;
         let sources = &self.pass.pieces.sources;
         let reads = sources.reads_of(piece);
-        let Some(read) = reads[leaf] else {
+        let Some(read) = reads[source] else {
             return Ok(());
         };
         let at_bytes = block_floor(read.from_bytes);
@@ -617,19 +620,19 @@ impl<'a> Reader<'a> {
         let span_bytes = (read.end_bytes - read.from_bytes) as usize;
         if arrival.len_bytes < skip_bytes + span_bytes {
             let end_bytes = at_bytes + arrival.len_bytes as u64;
-            return Err(became_shorter(sources.part_of(piece, leaf), end_bytes));
+            return Err(became_shorter(sources.part_of(piece, source), end_bytes));
         }
         let mut buf = arrival.buf;
-        let align_bytes = sources.leaves[leaf].align_bytes;
+        let align_bytes = sources.open[source].align_bytes;
         if !skip_bytes.is_multiple_of(align_bytes) {
             buf.copy_within(skip_bytes..skip_bytes + span_bytes, 0);
             skip_bytes = 0;
         }
-        loading.loaded.bufs[leaf] = Some(buf);
+        loading.loaded.bufs[source] = Some(buf);
         for (place, shared) in loading.loaded.places.iter_mut().zip(reads) {
-            if let Some(shared) = shared.filter(|shared| shared.reader == leaf) {
+            if let Some(shared) = shared.filter(|shared| shared.reader == source) {
                 let from = skip_bytes + (shared.from_bytes - read.from_bytes) as usize;
-                *place = Some((leaf, from, shared.payload_bytes));
+                *place = Some((source, from, shared.payload_bytes));
             }
         }
         loading.missing -= 1;

@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::batch::{LEAVES_MAX, Leaf};
+use super::batch::{SOURCES_MAX, Source};
 use crate::ends::open_inputs;
 use crate::read::source::InputPart;
 use outcore_io::drive::Access;
@@ -35,7 +35,7 @@ const GENERATED_BYTES: u64 = 8;
 
 /// A source that is open.
 #[derive(Debug)]
-pub(crate) struct OpenLeaf {
+pub(crate) struct OpenSource {
     /// Its files; none for a generated one.
     pub(crate) parts: Vec<InputPart>,
     pub(crate) element_bytes: usize,
@@ -48,7 +48,7 @@ struct Segment {
     first: u64,
     count: u64,
     /// The file of each source.
-    parts: [usize; LEAVES_MAX],
+    parts: [usize; SOURCES_MAX],
     drive_index: Option<usize>,
     stretch: usize,
 }
@@ -107,12 +107,12 @@ pub(crate) struct PieceRead {
 }
 
 /// What a piece takes of all sources; none of generated ones.
-pub(crate) type PieceReads = [Option<PieceRead>; LEAVES_MAX];
+pub(crate) type PieceReads = [Option<PieceRead>; SOURCES_MAX];
 
 /// Open sources.
 #[derive(Debug)]
-pub(crate) struct Sources {
-    pub(crate) leaves: Vec<OpenLeaf>,
+pub(crate) struct OpenSources {
+    pub(crate) open: Vec<OpenSource>,
     segments: Vec<Segment>,
     /// Number of positions.
     pub(crate) count: u64,
@@ -122,29 +122,30 @@ pub(crate) struct Sources {
     is_in_order: bool,
 }
 
-impl Sources {
-    /// Opens `leaves`.
-    pub(crate) fn open(volume: &Volume, leaves: &[Leaf], lanes: Lanes) -> Result<Self> {
-        if leaves.len() > LEAVES_MAX {
-            let cause = format!("{} sequences are zipped", leaves.len());
-            return Err(Error::usage("open sequence", cause)
-                .hint(format!("zip at most {LEAVES_MAX}, or write some to a file")));
+impl OpenSources {
+    /// Opens `sources`.
+    pub(crate) fn open(volume: &Volume, sources: &[Source], lanes: Lanes) -> Result<Self> {
+        if sources.len() > SOURCES_MAX {
+            let cause = format!("{} sequences are zipped", sources.len());
+            return Err(Error::usage("open sequence", cause).hint(format!(
+                "zip at most {SOURCES_MAX}, or write some to a file"
+            )));
         }
-        let mut open = Vec::with_capacity(leaves.len());
-        let mut counts = Vec::with_capacity(leaves.len());
-        for leaf in leaves {
-            let parts = match leaf.element_bytes {
+        let mut open = Vec::with_capacity(sources.len());
+        let mut counts = Vec::with_capacity(sources.len());
+        for source in sources {
+            let parts = match source.element_bytes {
                 0 => Vec::new(),
-                bytes => open_inputs(volume, &leaf.inputs, bytes, Access::Read)?,
+                bytes => open_inputs(volume, &source.inputs, bytes, Access::Read)?,
             };
-            counts.push(match leaf.element_bytes {
-                0 => leaf.count,
+            counts.push(match source.element_bytes {
+                0 => source.count,
                 bytes => parts.iter().map(|part| part.data_len_bytes).sum::<u64>() / bytes as u64,
             });
-            open.push(OpenLeaf {
+            open.push(OpenSource {
                 parts,
-                element_bytes: leaf.element_bytes,
-                align_bytes: leaf.align_bytes,
+                element_bytes: source.element_bytes,
+                align_bytes: source.align_bytes,
             });
         }
         let count = counts.first().copied().unwrap_or(0);
@@ -153,8 +154,8 @@ impl Sources {
             return Err(Error::usage("zip sequences", cause).hint("zip sequences of one length"));
         }
         let segments = cut(&open, count, lanes);
-        Ok(Sources {
-            leaves: open,
+        Ok(OpenSources {
+            open,
             lanes: match lanes {
                 Lanes::Drives => by_drive(&segments),
                 Lanes::Stretches(lanes) => by_stretch(&segments, lanes),
@@ -169,7 +170,7 @@ impl Sources {
 
     /// Bytes of all sources.
     pub(crate) fn data_bytes(&self) -> u64 {
-        let parts = self.leaves.iter().flat_map(|leaf| &leaf.parts);
+        let parts = self.open.iter().flat_map(|source| &source.parts);
         parts.map(|part| part.data_len_bytes).sum()
     }
 
@@ -180,7 +181,7 @@ impl Sources {
         let reads = segments.flat_map(|(index, segment)| {
             let reads = self.reads_at(index, segment.first, segment.count);
             let own = reads.into_iter().enumerate();
-            own.filter_map(|(leaf, read)| read.filter(|read| read.reader == leaf))
+            own.filter_map(|(source, read)| read.filter(|read| read.reader == source))
         });
         reads.map(|read| read.end_bytes - read.from_bytes).sum()
     }
@@ -193,10 +194,11 @@ impl Sources {
     /// The same of `count` positions from `first` on. Sources that are one file, shifted by no more than a block (the
     /// neighbours of windows), are read together: the block fits what is left at the borders of a slot.
     fn reads_at(&self, segment: usize, first: u64, count: u64) -> PieceReads {
-        let mut reads: PieceReads = [None; LEAVES_MAX];
-        let part_of = |leaf: usize| &self.leaves[leaf].parts[self.segments[segment].parts[leaf]];
-        for (index, leaf) in self.leaves.iter().enumerate() {
-            let element_bytes = leaf.element_bytes as u64;
+        let mut reads: PieceReads = [None; SOURCES_MAX];
+        let part_of =
+            |source: usize| &self.open[source].parts[self.segments[segment].parts[source]];
+        for (index, source) in self.open.iter().enumerate() {
+            let element_bytes = source.element_bytes as u64;
             if element_bytes == 0 {
                 continue;
             }
@@ -208,7 +210,7 @@ impl Sources {
                 let is_own = |read: &PieceRead| read.reader == *reader;
                 let shift_bytes = reads[*reader].filter(is_own).and_then(shift);
                 shift_bytes.is_some_and(|bytes| bytes <= BLOCK_BYTES as u64)
-                    && self.leaves[*reader].element_bytes == leaf.element_bytes
+                    && self.open[*reader].element_bytes == source.element_bytes
                     && part_of(*reader).file.path == part.file.path
             };
             let reader = (0..index).find(is_near).unwrap_or(index);
@@ -227,12 +229,12 @@ impl Sources {
 
     /// Bytes of one position in all sources.
     pub(crate) fn position_bytes(&self) -> usize {
-        self.leaves.iter().map(|leaf| leaf.element_bytes).sum()
+        self.open.iter().map(|source| source.element_bytes).sum()
     }
 
     /// Whether all files lie in memory (tmpfs), so that a read is a copy and never waits.
     pub(crate) fn is_in_memory(&self) -> bool {
-        let mut parts = self.leaves.iter().flat_map(|leaf| &leaf.parts);
+        let mut parts = self.open.iter().flat_map(|source| &source.parts);
         parts.all(|part| part.file.facts.is_in_memory)
     }
 
@@ -249,7 +251,7 @@ impl Sources {
     /// Bytes of the drive with the most of them.
     pub(crate) fn fullest_drive_bytes(&self) -> u64 {
         let mut drives: BTreeMap<usize, u64> = BTreeMap::new();
-        for part in self.leaves.iter().flat_map(|leaf| &leaf.parts) {
+        for part in self.open.iter().flat_map(|source| &source.parts) {
             *drives.entry(part.file.drive_index).or_default() += part.data_len_bytes;
         }
         drives.into_values().max().unwrap_or(0)
@@ -263,9 +265,9 @@ impl Sources {
         }
     }
 
-    /// The file of source `leaf` that holds `piece`.
-    pub(crate) fn part_of(&self, piece: &Piece, leaf: usize) -> &InputPart {
-        &self.leaves[leaf].parts[self.segments[piece.segment].parts[leaf]]
+    /// The file of the source with this index that holds `piece`.
+    pub(crate) fn part_of(&self, piece: &Piece, source: usize) -> &InputPart {
+        &self.open[source].parts[self.segments[piece.segment].parts[source]]
     }
 }
 
@@ -281,10 +283,10 @@ pub(crate) fn grain_of(bytes: u64) -> u64 {
     unit * (GRAIN_BYTES / (unit * bytes)).max(1)
 }
 
-fn cut(leaves: &[OpenLeaf], count: u64, lanes: Lanes) -> Vec<Segment> {
+fn cut(sources: &[OpenSource], count: u64, lanes: Lanes) -> Vec<Segment> {
     let mut borders: BTreeSet<u64> = [0, count].into();
-    for leaf in leaves {
-        borders.extend(leaf.parts.iter().map(|part| part.first_position));
+    for source in sources {
+        borders.extend(source.parts.iter().map(|part| part.first_position));
     }
     let stretches = match lanes {
         Lanes::Drives => 1,
@@ -295,16 +297,16 @@ fn cut(leaves: &[OpenLeaf], count: u64, lanes: Lanes) -> Vec<Segment> {
     borders.extend(&starts);
     let borders: Vec<u64> = borders.into_iter().collect();
     let segment = |pair: &[u64]| {
-        let mut parts = [0; LEAVES_MAX];
+        let mut parts = [0; SOURCES_MAX];
         let mut drive_index = None;
-        for (place, leaf) in parts.iter_mut().zip(leaves) {
+        for (place, source) in parts.iter_mut().zip(sources) {
             // Of parts that begin here, only the last has elements.
-            let after = leaf
+            let after = source
                 .parts
                 .partition_point(|part| part.first_position <= pair[0]);
             *place = after.saturating_sub(1);
             if drive_index.is_none() {
-                drive_index = leaf.parts.get(*place).map(|part| part.file.drive_index);
+                drive_index = source.parts.get(*place).map(|part| part.file.drive_index);
             }
         }
         Segment {
@@ -375,7 +377,7 @@ struct Claims {
 /// The pieces of a pass, each handed out once.
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    pub(crate) sources: Sources,
+    pub(crate) sources: OpenSources,
     /// Positions in a piece.
     pub(crate) items: u64,
     /// One of this many pieces of a segment is handed out.
@@ -385,7 +387,7 @@ pub(crate) struct Pieces {
 
 impl Pieces {
     /// Pieces of `items` positions.
-    pub(crate) fn new(sources: Sources, items: u64) -> Self {
+    pub(crate) fn new(sources: OpenSources, items: u64) -> Self {
         let lanes = sources
             .lanes
             .iter()
@@ -593,13 +595,13 @@ mod tests {
             device.put(path, vec![0; 2 * BLOCK_BYTES]);
         }
         let volume = Volume::new(Arc::new(device), &[]).unwrap();
-        let leaf = Leaf {
+        let source = Source {
             inputs: paths.map(Input::raw).to_vec(),
             element_bytes: 1,
             align_bytes: 1,
             count: 0,
         };
-        let sources = Sources::open(&volume, &[leaf], Lanes::InOrder(1)).unwrap();
+        let sources = OpenSources::open(&volume, &[source], Lanes::InOrder(1)).unwrap();
         let pieces = Pieces::new(sources, BLOCK_BYTES as u64);
         assert_eq!((pieces.lanes(), pieces.len(), pieces.len_of(3)), (4, 8, 2));
         pieces.read_ahead(Ahead {
@@ -643,13 +645,13 @@ mod tests {
         device.put("/d0/small", vec![0; 100]);
         device.put("/d0/large", vec![0; 1_000_000]);
         let volume = Volume::new(Arc::new(device), &[]).unwrap();
-        let leaf = Leaf {
+        let source = Source {
             inputs: ["/d0/small", "/d0/large"].map(Input::raw).to_vec(),
             element_bytes: 1,
             align_bytes: 1,
             count: 0,
         };
-        let sources = Sources::open(&volume, &[leaf], Lanes::Drives).unwrap();
+        let sources = OpenSources::open(&volume, &[source], Lanes::Drives).unwrap();
         let pieces = Pieces::new(sources, 1000).sampled(100);
         let port = volume.port().unwrap();
         let all: Vec<Piece> = std::iter::from_fn(|| pieces.next(&port)).collect();

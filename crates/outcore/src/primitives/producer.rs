@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use bytemuck::Pod;
 
-use super::batch::{Batch, Leaf, Sequence, Yield};
+use super::batch::{Batch, Sequence, Source, Yield};
 use outcore_io::Result;
 
 /// How a call ended.
@@ -109,7 +109,7 @@ pub type Maker<'p> = Box<dyn FnMut(Batch<'_>, &mut Emit<'_>) -> Result<Produced>
 /// its own.
 pub trait Producer: Sync {
     /// Its sources.
-    fn leaves(&self) -> Vec<Leaf>;
+    fn sources(&self) -> Vec<Source>;
 
     /// How many items a position yields.
     fn yields(&self) -> Yield;
@@ -199,10 +199,10 @@ where
     S: Sequence,
     S::Item: Pod,
 {
-    fn leaves(&self) -> Vec<Leaf> {
-        let mut leaves = Vec::new();
-        self.0.leaves(&mut leaves);
-        leaves
+    fn sources(&self) -> Vec<Source> {
+        let mut sources = Vec::new();
+        self.0.sources(&mut sources);
+        sources
     }
 
     fn yields(&self) -> Yield {

@@ -12,7 +12,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::batch::{Batch, Leaf, Sequence};
+use super::batch::{Batch, Sequence, Source};
 use super::pass::{Demand, Pass, shield};
 use super::pieces::{Lanes, Piece};
 use super::summary::Summary;
@@ -102,11 +102,11 @@ pub fn fold_with_summary<S: Sequence, R: Clone + Send + Sync>(
     step: impl Fn(R, S::Item) -> R + Sync,
     combine: impl Fn(R, R) -> R + Sync,
 ) -> Result<(R, Summary)> {
-    let mut leaves = Vec::new();
-    sequence.leaves(&mut leaves);
+    let mut sources = Vec::new();
+    sequence.sources(&mut sources);
     let grain =
         |_: &mut (), batch: Batch<'_>| Ok(sequence.iter(batch).fold(identity.clone(), &step));
-    let (found, done) = fold_grains(job, &leaves, 0, || (), grain, &combine)?;
+    let (found, done) = fold_grains(job, &sources, 0, || (), grain, &combine)?;
     Ok((found.unwrap_or_else(|| identity.clone()), done))
 }
 
@@ -333,12 +333,12 @@ impl<R> InOrder<R> {
 /// empty one.
 pub(crate) fn fold_stretches<R: Send>(
     job: &Job,
-    leaves: &[Leaf],
+    sources: &[Source],
     stretches: usize,
     grain: impl Fn(Batch<'_>) -> Result<R> + Sync,
     combine: &(impl Fn(R, R) -> R + Sync),
 ) -> Result<(Vec<Option<R>>, Summary)> {
-    let pass = Pass::open(job, leaves, Lanes::Stretches(stretches), Demand::default())?;
+    let pass = Pass::open(job, sources, Lanes::Stretches(stretches), Demand::default())?;
     pass.pieces.leave_out_last();
     let share_bytes = pass.pieces.sources.read_bytes() / stretches as u64;
     let read_bytes = share_bytes * (stretches as u64 - 1);
@@ -358,7 +358,7 @@ pub(crate) fn fold_stretches<R: Send>(
 /// for an empty sequence. `space` makes what a thread needs, of `space_bytes`.
 pub(crate) fn fold_grains<R: Send, T>(
     job: &Job,
-    leaves: &[Leaf],
+    sources: &[Source],
     space_bytes: usize,
     space: impl Fn() -> T + Sync,
     grain: impl Fn(&mut T, Batch<'_>) -> Result<R> + Sync,
@@ -368,7 +368,7 @@ pub(crate) fn fold_grains<R: Send, T>(
         thread_bytes: space_bytes as u64,
         ..Demand::default()
     };
-    let pass = Pass::open(job, leaves, Lanes::Drives, demand)?;
+    let pass = Pass::open(job, sources, Lanes::Drives, demand)?;
     fold_open_pass(pass, space, grain, combine)
 }
 

@@ -22,9 +22,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
 
-use super::batch::{Batch, Leaf, Sequence};
+use super::batch::{Batch, Sequence, Source};
 use super::pass::shield;
-use super::pieces::{Lanes, Sources};
+use super::pieces::{Lanes, OpenSources};
 use super::producer::{Producer, Typed};
 use super::reduce::fold_stretches;
 use super::summary::{PassPlan, Summary};
@@ -60,14 +60,14 @@ where
     S::Item: Pod + Sync,
 {
     let outs = outs_of(output);
-    let mut leaves = Vec::new();
-    sequence.leaves(&mut leaves);
-    let is_folded = outs > 1 && is_faster_read_twice(job, &leaves)?;
+    let mut sources = Vec::new();
+    sequence.sources(&mut sources);
+    let is_folded = outs > 1 && is_faster_read_twice(job, &sources)?;
     let mut starts = vec![identity];
     let mut before = Summary::default();
     if is_folded {
         let grain = |batch: Batch<'_>| Ok(sequence.iter(batch).fold(identity, &op));
-        let (folds, done) = fold_stretches(job, &leaves, outs, grain, &op)?;
+        let (folds, done) = fold_stretches(job, &sources, outs, grain, &op)?;
         before = done;
         starts = shield(|| {
             let mut before = identity;
@@ -118,7 +118,7 @@ where
 /// # Errors
 /// As [`scan`].
 pub(crate) fn plan_scan(job: &Job, producer: &dyn Producer, outs: usize) -> Result<PassPlan> {
-    let is_folded = outs > 1 && is_faster_read_twice(job, &producer.leaves())?;
+    let is_folded = outs > 1 && is_faster_read_twice(job, &producer.sources())?;
     let fates = match is_folded {
         // All stretches but the last are folded before.
         true => &[Fate::Folded("reduce"), Fate::Written][..],
@@ -129,9 +129,9 @@ pub(crate) fn plan_scan(job: &Job, producer: &dyn Producer, outs: usize) -> Resu
 
 /// Whether the data lie on enough drives that reading all at once, twice, takes less time than one
 /// after another: what memory can hold need not wait.
-fn is_faster_read_twice(job: &Job, leaves: &[Leaf]) -> Result<bool> {
+fn is_faster_read_twice(job: &Job, sources: &[Source]) -> Result<bool> {
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
-    let sources = Sources::open(&volume, leaves, Lanes::Drives)?;
+    let sources = OpenSources::open(&volume, sources, Lanes::Drives)?;
     let data_bytes = sources.data_bytes();
     let is_held = data_bytes <= job.budget.free_bytes() / 2;
     Ok(!is_held && 2 * sources.fullest_drive_bytes() < data_bytes)

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering as Atomic};
 use std::sync::{Mutex, PoisonError};
 
-use super::batch::{Batch, Leaf, Sequence, Yield, tabulate};
+use super::batch::{Batch, Sequence, Source, Yield, tabulate};
 use super::pass::{Demand, Pass, shield};
 use super::pieces::Lanes;
 use super::summary::Summary;
@@ -26,9 +26,9 @@ use outcore_io::{Error, Kind, Result};
 /// # Errors
 /// As [`reduce`](super::reduce()).
 pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<(Option<S::Item>, Summary)> {
-    let mut leaves = Vec::new();
-    sequence.leaves(&mut leaves);
-    let pass = Pass::open(job, &leaves, Lanes::Stretches(1), Demand::default())?;
+    let mut sources = Vec::new();
+    sequence.sources(&mut sources);
+    let pass = Pass::open(job, &sources, Lanes::Stretches(1), Demand::default())?;
     // It ends where one is found.
     let most = Forecast::AtMost(pass.pieces.sources.data_bytes());
     pass.begin_reading("find", (most, Forecast::NOTHING));
@@ -70,10 +70,10 @@ pub fn find_if<S: Sequence>(
     sequence: S,
     wanted: impl Fn(&S::Item) -> bool + Sync,
 ) -> Result<Option<(u64, S::Item)>> {
-    let mut leaves = Vec::new();
-    sequence.leaves(&mut leaves);
+    let mut sources = Vec::new();
+    sequence.sources(&mut sources);
     let volume = outcore_io::port::Volume::new(std::sync::Arc::clone(&job.device), &[])?;
-    let count = super::pieces::Sources::open(&volume, &leaves, Lanes::Drives)?.count;
+    let count = super::pieces::OpenSources::open(&volume, &sources, Lanes::Drives)?.count;
     let numbered = tabulate(count, |position| position).zip(sequence);
     let (found, _) = first(job, &numbered.filter(|(_, item)| wanted(item)))?;
     Ok(found)
@@ -181,7 +181,7 @@ struct Best<T> {
 struct Selection<'a, S, C> {
     job: &'a Job,
     sequence: &'a S,
-    leaves: Vec<Leaf>,
+    sources: Vec<Source>,
     compare: &'a C,
 }
 
@@ -194,12 +194,12 @@ where
     const KEPT_BYTES: u64 = size_of::<Placed<S::Item>>() as u64;
 
     fn new(job: &'a Job, sequence: &'a S, compare: &'a C) -> Self {
-        let mut leaves = Vec::new();
-        sequence.leaves(&mut leaves);
+        let mut sources = Vec::new();
+        sequence.sources(&mut sources);
         Selection {
             job,
             sequence,
-            leaves,
+            sources,
             compare,
         }
     }
@@ -222,7 +222,7 @@ where
             fixed_bytes: kept_bytes + most(held_bytes),
             ..Demand::default()
         };
-        Pass::open(self.job, &self.leaves, Lanes::Drives, demand)
+        Pass::open(self.job, &self.sources, Lanes::Drives, demand)
     }
 
     /// How many of `k` items to select in one pass, with `held_bytes` of memory for others.
@@ -376,9 +376,9 @@ pub fn histogram<S: Sequence>(
         fixed_bytes: bins as u64 * 8,
         ..Demand::default()
     };
-    let mut leaves = Vec::new();
-    sequence.leaves(&mut leaves);
-    let pass = Pass::open(job, &leaves, Lanes::Drives, demand)?;
+    let mut sources = Vec::new();
+    sequence.sources(&mut sources);
+    let pass = Pass::open(job, &sources, Lanes::Drives, demand)?;
     pass.begin_phase("histogram", Forecast::NOTHING);
     let all = Mutex::new(vec![0_u64; bins]);
     pass.each_piece(

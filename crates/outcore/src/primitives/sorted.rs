@@ -16,7 +16,7 @@ use bytemuck::Pod;
 
 use super::batch::{Sequence, Yield};
 use super::pass::{Demand, Geometry, Pass, RESULTS, shield};
-use super::pieces::{Lanes, Sources};
+use super::pieces::{Lanes, OpenSources};
 use super::producer::{Emit, Producer, Typed};
 use crate::ends::{Forecast, Output};
 use crate::job::Job;
@@ -93,7 +93,7 @@ pub fn sort_made(
 /// Bytes of all that `producer` makes, at most. Opens its sources and reads nothing.
 pub(crate) fn most_bytes_of(job: &Job, producer: &dyn Producer) -> Result<u64> {
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
-    let sources = Sources::open(&volume, &producer.leaves(), Lanes::Drives)?;
+    let sources = OpenSources::open(&volume, &producer.sources(), Lanes::Drives)?;
     Ok(sources.count * producer.item_bytes() as u64)
 }
 
@@ -154,12 +154,12 @@ impl Made<'_> {
 impl Source for Made<'_> {
     fn amount(&self, job: &Job, ends: &Ends<'_>) -> Result<Amount> {
         let item_bytes = self.producer.item_bytes() as u64;
-        let leaves = self.producer.leaves();
-        let position_bytes: u64 = leaves.iter().map(|leaf| leaf.element_bytes as u64).sum();
+        let sources = self.producer.sources();
+        let position_bytes: u64 = sources.iter().map(|source| source.element_bytes as u64).sum();
         let positions = (SAMPLE_BYTES / position_bytes.max(item_bytes)).max(1);
         let volume = Arc::clone(&ends.volume);
         let sample = (SAMPLE_PIECES, positions);
-        let pass = Pass::open_sample(volume, job, &leaves, self.demand(), sample)?;
+        let pass = Pass::open_sample(volume, job, &sources, self.demand(), sample)?;
         job.control.begin_phase("sample", 0);
         let sample = Mutex::new(Vec::new());
         let looked_at = self.each_run(
@@ -216,7 +216,7 @@ impl Source for Made<'_> {
         ends: &Ends<'_>,
         splitters: &KeySplitters<E::Key>,
     ) -> Result<Vec<Bucket>> {
-        let leaves = self.producer.leaves();
+        let sources = self.producer.sources();
         let least_bytes = self.sample.get().map_or(0, |(_, least_bytes)| *least_bytes);
         distribute_made(shared, (splitters, least_bytes), |budget, inlet| {
             let mut job = Job {
@@ -229,7 +229,7 @@ impl Source for Made<'_> {
             let threads = job.options.threads.min(shared.plan.size.threads);
             job.options.threads = threads.clamp(1, enough.max(1) as usize);
             let volume = Arc::clone(&ends.volume);
-            let pass = Pass::open_on(volume, &job, &leaves, Lanes::Drives, self.demand())?;
+            let pass = Pass::open_on(volume, &job, &sources, Lanes::Drives, self.demand())?;
             pass.begin_phase("distribute", Forecast::NOTHING);
             let outs = Mutex::new(Vec::new());
             let lock = || outs.lock().unwrap_or_else(PoisonError::into_inner);

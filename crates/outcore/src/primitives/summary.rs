@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use super::pieces::Sources;
+use super::pieces::OpenSources;
 use crate::ends::{Forecast, Phase, PhasePlan, Phases, beside, predicted_text, traffic_by_drive};
 use crate::job::{DriveRates, Job};
 use crate::shuffle::ShuffleSummary;
@@ -98,15 +98,18 @@ impl fmt::Display for PassPlan {
 /// The predicted time of a phase that takes pieces of `items` positions, on a number of drives of these rates.
 pub(crate) fn plan_phase(
     name: &'static str,
-    sources: &Sources,
+    sources: &OpenSources,
     items: u64,
     (read, written): (Forecast, Forecast),
     on: (&DriveRates, usize),
 ) -> PhasePlan {
     let piece_bytes = items * sources.position_bytes().max(1) as u64;
     let read_share = read.bytes().unwrap_or(0) as f64 / piece_bytes as f64;
-    let leaves = sources.leaves.iter().filter(|leaf| leaf.element_bytes > 0);
-    let reads = read_share * leaves.count() as f64;
+    let sources = sources
+        .open
+        .iter()
+        .filter(|source| source.element_bytes > 0);
+    let reads = read_share * sources.count() as f64;
     let writes = written.bytes().unwrap_or(0) as f64 / WRITE_BYTES;
     PhasePlan::of_drives(name, (read, written), reads + writes, on)
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytemuck::Pod;
 
 pub use super::batch::BatchStep;
-use super::batch::{Batch, LEAVES_MAX, Leaf, Sequence, Yield};
+use super::batch::{Batch, SOURCES_MAX, Sequence, Source, Yield};
 use super::expand::{Numbered, expand};
 use super::producer::{Emit, Maker, Produced, Producer};
 use crate::ends::Input;
@@ -38,7 +38,7 @@ enum Step {
 /// Records, lazily refined; see the module.
 #[derive(Clone)]
 pub struct Table {
-    leaves: Vec<Leaf>,
+    sources: Vec<Source>,
     /// What names mean after the steps so far.
     schema: Schema,
     format: RecordFormat,
@@ -61,7 +61,7 @@ impl Table {
             None => 1,
         };
         Table {
-            leaves: vec![Leaf {
+            sources: vec![Source {
                 inputs: inputs.to_vec(),
                 element_bytes: format.record_bytes(),
                 align_bytes,
@@ -86,7 +86,7 @@ impl Table {
             has_index: true,
         };
         let table = Table {
-            leaves: vec![Leaf::generated(count)],
+            sources: vec![Source::generated(count)],
             schema,
             format: RecordFormat::numbers(Number::new(NumberType::U64, Endian::NATIVE), 1)?,
             steps: Vec::new(),
@@ -105,8 +105,8 @@ impl Table {
         if let [only] = tables {
             return Ok(only.clone());
         }
-        if tables.iter().any(|table| !table.steps.is_empty()) || tables.len() > LEAVES_MAX {
-            let cause = format!("at most {LEAVES_MAX} files can be zipped, before any step");
+        if tables.iter().any(|table| !table.steps.is_empty()) || tables.len() > SOURCES_MAX {
+            let cause = format!("at most {SOURCES_MAX} files can be zipped, before any step");
             return Err(Error::usage("zip", cause).hint("zip first, then map"));
         }
         let schemas: Vec<Schema> = tables.iter().map(|table| table.schema.clone()).collect();
@@ -130,9 +130,9 @@ impl Table {
         let texts = tables.iter().flat_map(|table| table.texts.clone());
         let texts: Vec<String> = texts.collect();
         Ok(Table {
-            leaves: tables
+            sources: tables
                 .iter()
-                .flat_map(|table| table.leaves.clone())
+                .flat_map(|table| table.sources.clone())
                 .collect(),
             schema: Schema::zip(&schemas),
             format,
@@ -329,14 +329,14 @@ impl Table {
         while from < batch.count {
             let count = rows_max.min(batch.count - from);
             let part = batch.part(from, count);
-            let mut inputs: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
-            for (leaf, input) in inputs.iter_mut().enumerate().take(self.leaves.len()) {
-                *input = part.bytes(leaf);
+            let mut inputs: [&[u8]; SOURCES_MAX] = [&[]; SOURCES_MAX];
+            for (source, input) in inputs.iter_mut().enumerate().take(self.sources.len()) {
+                *input = part.bytes(source);
             }
             let rows = Rows {
                 first: part.first,
                 count,
-                inputs: &inputs[..self.leaves.len()],
+                inputs: &inputs[..self.sources.len()],
             };
             run_steps(&self.steps, &mut space.steps, &rows, sink)?;
             from += count;
@@ -349,7 +349,7 @@ impl Table {
             Step::Where(program) | Step::Map(program) => StepSpace {
                 program: Some(program.space()),
                 more: Vec::new(),
-                kept: vec![Vec::new(); self.leaves.len()],
+                kept: vec![Vec::new(); self.sources.len()],
             },
             Step::Expand(programs) => StepSpace {
                 program: None,
@@ -368,7 +368,7 @@ impl Table {
     }
 
     pub(crate) fn space_estimate_bytes(&self) -> usize {
-        let record_bytes: usize = self.leaves.iter().map(|leaf| leaf.element_bytes).sum();
+        let record_bytes: usize = self.sources.iter().map(|source| source.element_bytes).sum();
         let mut item_bytes = record_bytes;
         let step = |step: &Step| match step {
             Step::Where(program) => program.space_bytes() + BATCH_ROWS * item_bytes.max(8),
@@ -389,8 +389,8 @@ impl Table {
         self.steps.iter().map(step).sum()
     }
 
-    pub(crate) fn sources(&self) -> &[Leaf] {
-        &self.leaves
+    pub(crate) fn sources(&self) -> &[Source] {
+        &self.sources
     }
 }
 
@@ -426,7 +426,7 @@ fn run_steps(
             let mut from = 0;
             while from < rows.count {
                 let count = program.rows_max().min(rows.count - from);
-                let mut inputs: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
+                let mut inputs: [&[u8]; SOURCES_MAX] = [&[]; SOURCES_MAX];
                 for (part, input) in inputs.iter_mut().zip(rows.inputs) {
                     let record_bytes = input.len() / rows.count;
                     *part = &input[from * record_bytes..(from + count) * record_bytes];
@@ -452,7 +452,7 @@ fn run_steps(
             for (kept, input) in space.kept.iter_mut().zip(rows.inputs) {
                 count = keep(mask, input, kept);
             }
-            let mut inputs: [&[u8]; LEAVES_MAX] = [&[]; LEAVES_MAX];
+            let mut inputs: [&[u8]; SOURCES_MAX] = [&[]; SOURCES_MAX];
             for (input, kept) in inputs.iter_mut().zip(&space.kept) {
                 *input = kept;
             }
@@ -587,8 +587,8 @@ impl Table {
 }
 
 impl Producer for Table {
-    fn leaves(&self) -> Vec<Leaf> {
-        self.leaves.clone()
+    fn sources(&self) -> Vec<Source> {
+        self.sources.clone()
     }
 
     fn yields(&self) -> Yield {
@@ -649,12 +649,12 @@ impl<T: Pod + Send> Sequence for Numbers<T> {
     /// What is not filtered still goes the way of what may be.
     const YIELD: Yield = Yield::AtMostOne;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        into.extend_from_slice(&self.table.leaves);
+    fn sources(&self, into: &mut Vec<Source>) {
+        into.extend_from_slice(&self.table.sources);
     }
 
-    fn leaf_count(&self) -> usize {
-        self.table.leaves.len()
+    fn source_count(&self) -> usize {
+        self.table.sources.len()
     }
 
     fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = T> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 
 use super::append::Appender;
-use super::batch::{Batch, LEAVES_MAX, Leaf, Sequence, Yield};
+use super::batch::{Batch, SOURCES_MAX, Sequence, Source, Yield};
 use super::gather::FileItems;
 use super::group::{again, make_dir};
 use super::pass::{Demand, Loaded, Pass, Reader};
@@ -107,7 +107,7 @@ pub fn windows<T: Pod + Send, const K: usize>(
     inputs: &[Input],
 ) -> Result<Windows<T, K>> {
     const {
-        assert!(K > 0 && K <= LEAVES_MAX, "windows of 1 to 8 items");
+        assert!(K > 0 && K <= SOURCES_MAX, "windows of 1 to 8 items");
     }
     Ok(Windows {
         shifted: shifted(job, inputs, (size_of::<T>(), K))?,
@@ -162,8 +162,8 @@ impl<T: Pod + Send, const K: usize> Sequence for Windows<T, K> {
     type Item = [T; K];
     const YIELD: Yield = Yield::One;
 
-    fn leaves(&self, into: &mut Vec<Leaf>) {
-        into.extend(self.shifted.iter().map(|inputs| Leaf {
+    fn sources(&self, into: &mut Vec<Source>) {
+        into.extend(self.shifted.iter().map(|inputs| Source {
             inputs: inputs.clone(),
             element_bytes: size_of::<T>(),
             align_bytes: align_of::<T>(),
@@ -171,14 +171,14 @@ impl<T: Pod + Send, const K: usize> Sequence for Windows<T, K> {
         }));
     }
 
-    fn leaf_count(&self) -> usize {
+    fn source_count(&self) -> usize {
         K
     }
 
     fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = [T; K]> {
         let columns: [&[T]; K] =
-            std::array::from_fn(|leaf| bytemuck::cast_slice::<u8, T>(batch.bytes(leaf)));
-        (0..batch.count).map(move |at| std::array::from_fn(|leaf| columns[leaf][at]))
+            std::array::from_fn(|source| bytemuck::cast_slice::<u8, T>(batch.bytes(source)));
+        (0..batch.count).map(move |at| std::array::from_fn(|source| columns[source][at]))
     }
 }
 
@@ -273,14 +273,14 @@ fn open_run<'a>(
     input: &Input,
     format: &RecordFormat,
 ) -> Result<Pass<'a>> {
-    let leaf = Leaf {
+    let source = Source {
         inputs: vec![input.clone()],
         element_bytes: format.record_bytes(),
         align_bytes: format.scalar().map_or(1, |number| number.bytes()),
         count: 0,
     };
     let (volume, lanes) = (Arc::clone(volume), Lanes::Stretches(1));
-    let pass = Pass::open_on(volume, job, &[leaf], lanes, Demand::default());
+    let pass = Pass::open_on(volume, job, &[source], lanes, Demand::default());
     pass.map_err(|error| match error.kind() {
         Kind::Memory => error.hint("allow more with --memory, or merge fewer files at once"),
         _ => error,
@@ -342,7 +342,7 @@ fn merge_runs(
     (format, replace, output): (&RecordFormat, bool, &Output),
 ) -> Result<Summary> {
     let record_bytes = format.record_bytes();
-    let nothing = Leaf::generated(0);
+    let nothing = Source::generated(0);
     let demand = result_demand(job);
     let result = Pass::open_on(volume, job, &[nothing], Lanes::Stretches(1), demand)?;
     let count: u64 = passes.iter().map(Pass::count).sum();

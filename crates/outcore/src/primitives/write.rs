@@ -18,7 +18,7 @@ use super::ahead::Run;
 use super::append::{self, Appender, At, InSequence, Placing, areas_for};
 use super::batch::{Sequence, Yield};
 use super::pass::{BESIDE, Demand, Geometry, Pass, RESULTS, shield};
-use super::pieces::{Lanes, Sources};
+use super::pieces::{Lanes, OpenSources};
 use super::producer::{Emit, Producer, Typed};
 use super::summary::{PassPlan, Summary, plan_phase};
 use super::together::Together;
@@ -94,10 +94,10 @@ pub fn plan_of(
     fates: &[Fate],
 ) -> Result<PassPlan> {
     let volume = Volume::new(std::sync::Arc::clone(&job.device), &[])?;
-    let sources = Sources::open(&volume, &producer.leaves(), Lanes::Drives)?;
+    let sources = OpenSources::open(&volume, &producer.sources(), Lanes::Drives)?;
     let demand = demand_of(producer, 1, job, false);
     let sizes = Geometry::new(job, &sources, demand)?;
-    let element_bytes = sources.leaves.iter().map(|leaf| leaf.element_bytes).max();
+    let element_bytes = sources.open.iter().map(|source| source.element_bytes).max();
     let data_bytes = sources.read_bytes();
     let written = written_by(producer, sources.count);
     let rates = job.options.rates;
@@ -271,13 +271,13 @@ fn open_placed<'j>(job: &'j Job, producer: &dyn Producer, output: &Output) -> Re
         fixed_bytes: (EDGE_SLOTS * BLOCK_BYTES) as u64,
         thread_bytes: producer.space_bytes() as u64,
     };
-    let leaves = producer.leaves();
-    let lanes = match leaves.iter().all(|leaf| leaf.element_bytes == 0) {
+    let sources = producer.sources();
+    let lanes = match sources.iter().all(|source| source.element_bytes == 0) {
         // Nothing is read: the drives of the outputs are those to keep busy.
         true => Lanes::Stretches(outs_of(output)),
         false => Lanes::Drives,
     };
-    Pass::open(job, &leaves, lanes, demand)
+    Pass::open(job, &sources, lanes, demand)
 }
 
 /// Writes what `producer` makes in `pass`, and then `rest`, to files that are staged, and publishes them.
@@ -406,7 +406,7 @@ pub(crate) fn append_in_lanes(
         // A pipe takes results from the areas that they were made in.
         demand.fixed_bytes = 0;
     }
-    let pass = Pass::open(job, &producer.leaves(), lanes, demand)?;
+    let pass = Pass::open(job, &producer.sources(), lanes, demand)?;
     let data_bytes = match producer.yields() {
         Yield::Any => 0,
         _ => pass.count() * item_bytes as u64,

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::super::batch::{Batch, Leaf, Yield, read};
+use super::super::batch::{Batch, Source, Yield, read};
 use super::super::gather::{collect, gather, gather_each};
 use super::super::producer::{Emit, Maker, Produced, Producer};
 use super::super::summary::Summary;
@@ -226,8 +226,8 @@ impl Firsts<'_> {
 }
 
 impl Producer for Firsts<'_> {
-    fn leaves(&self) -> Vec<Leaf> {
-        vec![Leaf {
+    fn sources(&self) -> Vec<Source> {
+        vec![Source {
             inputs: self.inputs.clone(),
             element_bytes: self.block_bytes,
             align_bytes: 1,
