@@ -16,7 +16,7 @@ from . import graph as graph
 from . import sim as sim
 from ._api import gen, plan, sort, verify
 from ._column import Column, col, index, x
-from ._dataset import Dataset, open, tabulate
+from ._dataset import Dataset
 from ._errors import (
     AccessError,
     CheckFailedError,
@@ -31,6 +31,7 @@ from ._errors import (
 from ._lines import Disorder, Lines
 from ._kmeans import KMeans, MiniBatchKMeans
 from ._lookup import lookup
+from ._open import open, tabulate
 from ._outcore import __version__
 from ._progress import Progress
 from ._shuffle import Shuffled, shuffle, shuffled

@@ -17,12 +17,11 @@ as after Ctrl-C, nothing is left behind.
 from __future__ import annotations
 
 import functools
-import glob
 import math
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union
 
 from . import _api as api
 from . import _outcore
@@ -30,7 +29,6 @@ from ._arrays import gathered, is_same
 from ._column import Column
 from ._errors import usage
 from ._lazy import Lazy
-from ._lines import Lines
 from ._progress import Watcher, telling
 from ._records import records
 from ._units import whole
@@ -55,13 +53,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from ._table import ArrowStream, Table, TableSource
-
     _Array = npt.NDArray[Any]
     _BatchFunction = Callable[[_Array], _Array]
 
 Expression = Union[str, Column]
-Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
 #: What items side by side are called.
 _NAMES = ("x", "y", "z", "w", "x4", "x5", "x6", "x7")
 #: Numbers of the engine's that are letters and bits to NumPy too.
@@ -70,139 +65,8 @@ _KINDS = "uif"
 _HEADER_MAX = 64 << 10
 
 
-@overload
-def open(
-    src: ArrowStream,
-    *,
-    memory: api.Size | None = None,
-    threads: SupportsIndex | None = None,
-    drives: Paths = (),
-    io: str | None = None,
-    scratch_limit: api.Size | None = None,
-) -> Table: ...
-@overload
-def open(
-    src: Paths,
-    *,
-    dtype: npt.DTypeLike | None = None,
-    record: api.Record | None = None,
-    lines: Literal[False] = False,
-    zero_terminated: Literal[False] = False,
-    memory: api.Size | None = None,
-    threads: SupportsIndex | None = None,
-    drives: Paths = (),
-    io: str | None = None,
-    scratch_limit: api.Size | None = None,
-    volume: api.StrPath | None = None,
-) -> Dataset: ...
-@overload
-def open(
-    src: Paths,
-    *,
-    lines: Literal[True, "any"],
-    zero_terminated: bool = False,
-    memory: api.Size | None = None,
-    threads: SupportsIndex | None = None,
-    drives: Paths = (),
-    io: str | None = None,
-    scratch_limit: api.Size | None = None,
-    volume: api.StrPath | None = None,
-) -> Lines: ...
-def open(
-    src: Paths | TableSource,
-    *,
-    dtype: npt.DTypeLike | None = None,
-    record: api.Record | None = None,
-    lines: api.LinesHow = False,
-    zero_terminated: bool = False,
-    memory: api.Size | None = None,
-    threads: SupportsIndex | None = None,
-    drives: Paths = (),
-    io: str | None = None,
-    scratch_limit: api.Size | None = None,
-    volume: api.StrPath | None = None,
-) -> Dataset | Lines | Table:
-    """A dataset over files; nothing is read but headers. Parquet and Arrow files, and tables of other libraries, become a `Table`, as
-    by `table`, which takes more options of theirs.
-
-    Args:
-        src: Files in order, as if they were one: raw records, `.npy`, the manifest of shards, or a
-            pattern (`"part-*.bin"`, sorted by name).
-        dtype, record: What a record is, as in `sort`.
-        lines: Text: a `Lines` of lines ended by a newline. Files that are compressed (gzip, zstd,
-            bzip2 or xz, told by their content) are decompressed: as they are read, or to scratch
-            where a step needs all lines. Files that hold binary data (NULs, Parquet, Arrow, `.npy`,
-            UTF-16, ...) are refused; `"any"` takes their bytes for lines as they are.
-        zero_terminated: Lines end with NUL, not newline.
-        memory, threads, drives, io, scratch_limit: What each pass may use, as in `sort`. Scratch
-            that no drive is named for lies beside the output, or in the current directory.
-        volume: The drives file of a volume, of which `src` and what is written may name datasets
-            (`"@name"`), as in `sort`. Compressed text is copied to its first drive for each
-            question.
-
-    Raises: What `sort` raises.
-    """
-    if lines and not (dtype is None and record is None):
-        raise usage("choose type", "lines and a type of records", "give one of the two")
-    if zero_terminated and not lines:
-        raise usage("choose type", "records do not end with NUL", "give lines=True as well")
-    src = api._once(src)
-    if not lines and dtype is None and record is None and volume is None and api._is_table(src):
-        from ._table import table
-
-        how = {"memory": memory, "threads": threads, "drives": drives, "io": io}
-        return table(src, scratch_limit=scratch_limit, **how)  # type: ignore[arg-type]
-    request = DatasetRequest(
-        inputs=_found(src),  # type: ignore[arg-type]
-        records=records(dtype, record, None),
-        lines=bool(lines),
-        insists=api._insists(lines),
-        terminator=0 if zero_terminated else ord("\n"),
-        count=None,
-        zipped=[],
-        resources=api._resources(memory, threads, drives, io, scratch_limit, api._SEED, volume),
-        steps=[],
-    )
-    return Lines(request) if lines else Dataset(request, _dtype_of(dtype))
-
-
-def tabulate(
-    count: SupportsIndex,
-    f: Expression | None = None,
-    *,
-    memory: api.Size | None = None,
-    threads: SupportsIndex | None = None,
-    drives: Paths = (),
-    io: str | None = None,
-    scratch_limit: api.Size | None = None,
-    volume: api.StrPath | None = None,
-) -> Dataset:
-    """The numbers 0 to `count` - 1 (u64), or what `f` makes of each; nothing is stored.
-
-        >>> outcore.tabulate(10**9, "hash(x) % 100").write("random.bin")
-
-    Args:
-        count: How many.
-        f: An expression over `outcore.x`, as in `Dataset.map`.
-        memory, threads, drives, io, scratch_limit, volume: As in `open`.
-    """
-    request = DatasetRequest(
-        inputs=[],
-        records=records(None, None, None),
-        lines=False,
-        insists=False,
-        terminator=ord("\n"),
-        count=whole("count", count),
-        zipped=[],
-        resources=api._resources(memory, threads, drives, io, scratch_limit, api._SEED, volume),
-        steps=[],
-    )
-    numbers = Dataset(request, None)
-    return numbers if f is None else numbers.map(f)
-
-
 class Dataset(Lazy):
-    """Records of files and what is done to each; see `open`."""
+    """Records of files and what is done to each; see `outcore.open`."""
 
     def __init__(
         self, request: DatasetRequest, dtype: np.dtype[Any] | Dataset | None
@@ -709,21 +573,3 @@ def _manifest_of(pattern: str) -> str:
     for tie in ("-", "_", ".", ""):
         pattern = pattern.replace(tie + "{part}", "")
     return f"{pattern}.outcore.json"
-
-
-def _found(src: Paths) -> list[str]:
-    names = api._paths(src)
-    if isinstance(src, str) and glob.has_magic(src) and not os.path.exists(src):
-        names = sorted(glob.glob(src))
-        if not names:
-            raise usage("open input", f"no file is called {src}", "check the pattern")
-    return names
-
-
-def _dtype_of(dtype: npt.DTypeLike | None) -> np.dtype[Any] | None:
-    """The dtype that was given, where it is one of NumPy's."""
-    if dtype is None or isinstance(dtype, str):
-        return None
-    import numpy
-
-    return numpy.dtype(dtype)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _api as api
 from . import _outcore
-from ._dataset import Paths, open
 from ._errors import usage
+from ._open import Paths, open
 from ._view import LineView
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex, Union
 
 from . import _outcore
-from ._dataset import open
 from ._errors import MemoryBudgetError, usage
+from ._open import open
 from ._units import whole
 from ._requests import ResourcesRequest
 

@@ -36,6 +36,7 @@ mod stdout;
 mod streams;
 mod support;
 mod table_answers;
+mod table_errors;
 mod table_keys;
 mod table_pipes;
 mod tables;

@@ -1,0 +1,90 @@
+//! Functions of the jobs on files of records and lines, and of the simulator.
+//!
+//! Contract: as in [`super`].
+
+use pyo3::prelude::*;
+
+use crate::sim::SimRun;
+use crate::{errors, jobs, reply, request, run, sim};
+
+/// Sorts files.
+#[pyfunction]
+#[pyo3(signature = (request, tell))]
+pub(crate) fn sort(
+    py: Python<'_>,
+    request: request::Sort,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<reply::Sorted> {
+    run::watch(py, tell, |run| jobs::sort(request, run))
+}
+
+/// The plan of a sort.
+#[pyfunction]
+pub(crate) fn plan(py: Python<'_>, request: request::Sort) -> PyResult<reply::Plan> {
+    run::watch(py, None, |run| jobs::plan(request, run))
+}
+
+/// Shuffles files.
+#[pyfunction]
+#[pyo3(signature = (request, tell))]
+pub(crate) fn shuffle(
+    py: Python<'_>,
+    request: request::Shuffle,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<reply::Shuffled> {
+    run::watch(py, tell, |run| jobs::shuffle(request, run))
+}
+
+/// Generates records.
+#[pyfunction]
+#[pyo3(signature = (request, tell))]
+pub(crate) fn generate(
+    py: Python<'_>,
+    request: request::Generate,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<reply::Generated> {
+    run::watch(py, tell, |run| jobs::generate(request, run))
+}
+
+/// Checks files.
+#[pyfunction]
+#[pyo3(signature = (request, tell))]
+pub(crate) fn verify(
+    py: Python<'_>,
+    request: request::Verify,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<reply::Verified> {
+    run::watch(py, tell, |run| jobs::verify(request, run))
+}
+
+/// Bytes of memory that a job of these means may use.
+#[pyfunction]
+pub(crate) fn memory_bytes(py: Python<'_>, resources: request::Resources) -> PyResult<u64> {
+    run::watch(py, None, move |run| {
+        Ok(resources.load(&run.environment)?.config.memory_bytes.value)
+    })
+}
+
+/// Simulates a drive.
+#[pyfunction]
+pub(crate) fn sim_run(py: Python<'_>, request: sim::RunRequest) -> PyResult<SimRun> {
+    run::watch(py, None, |run| sim::run(request, run))
+}
+
+/// Replays a trace on simulated drives.
+#[pyfunction]
+pub(crate) fn sim_replay(py: Python<'_>, request: sim::ReplayRequest) -> PyResult<String> {
+    run::watch(py, None, move |run| sim::replay(&request, run))
+}
+
+/// Predicts a sort on simulated drives.
+#[pyfunction]
+pub(crate) fn sim_plan(py: Python<'_>, request: sim::PlanRequest) -> PyResult<String> {
+    run::watch(py, None, move |run| sim::plan(&request, run))
+}
+
+/// The drives known by name.
+#[pyfunction]
+pub(crate) fn sim_presets(py: Python<'_>) -> PyResult<String> {
+    sim::presets().map_err(|error| errors::raise(py, &error))
+}

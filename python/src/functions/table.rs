@@ -1,0 +1,94 @@
+//! Functions on tables and sorted views.
+//!
+//! Contract: as in [`super`].
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::table::{self, TableDone, TableJob};
+use crate::view::View;
+use crate::{capsule, request, run, view};
+
+/// Runs a job on a table.
+#[pyfunction]
+#[pyo3(signature = (request, tell))]
+pub(crate) fn table_job(
+    py: Python<'_>,
+    request: TableJob,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<TableDone> {
+    run::watch(py, tell, move |run| table::run(&request, run))
+}
+
+/// Writes the batches of another library's table to an Arrow file.
+#[pyfunction]
+#[pyo3(signature = (source, path, resources, tell))]
+pub(crate) fn table_spool(
+    py: Python<'_>,
+    source: &Bound<'_, PyAny>,
+    path: PathBuf,
+    resources: request::Resources,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<u64> {
+    let reader = capsule::taken(source)?;
+    run::watch(py, tell, move |run| {
+        table::spool(reader, path, &resources, run)
+    })
+}
+
+/// The batches of a table as an Arrow stream, which holds `held` until it ends.
+#[pyfunction]
+#[pyo3(signature = (inputs, columns, union, schema, resources, held))]
+pub(crate) fn table_stream<'py>(
+    py: Python<'py>,
+    inputs: Vec<PathBuf>,
+    columns: Option<Vec<String>>,
+    union: bool,
+    schema: Option<String>,
+    resources: request::Resources,
+    held: Py<PyAny>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let batches = run::watch(py, None, move |run| {
+        let reads = table::reads(columns, union, schema.as_deref())?;
+        table::batches(&inputs, &reads, &resources, run)
+    })?;
+    capsule::given(py, Box::new(table::Holding::new(batches, held)))
+}
+
+/// Builds a sorted view.
+#[pyfunction]
+#[pyo3(signature = (request, tell))]
+pub(crate) fn view_build(
+    py: Python<'_>,
+    request: request::ViewBuild,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<View> {
+    run::watch(py, tell, |run| view::build(request, run))
+}
+
+/// Builds a sorted view of a table.
+#[pyfunction]
+#[pyo3(signature = (request, tell))]
+pub(crate) fn table_view_build(
+    py: Python<'_>,
+    request: request::TableViewBuild,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<View> {
+    run::watch(py, tell, move |run| view::build_of_table(&request, run))
+}
+
+/// The lines of a sorted file, to be looked up.
+#[pyfunction]
+#[pyo3(signature = (path, terminator, resources))]
+pub(crate) fn sorted_lines(
+    py: Python<'_>,
+    path: PathBuf,
+    terminator: u8,
+    resources: request::Resources,
+) -> PyResult<View> {
+    run::watch(py, None, move |run| {
+        view::of_sorted_lines(path, terminator, &resources, run)
+    })
+}
