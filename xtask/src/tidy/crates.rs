@@ -2,7 +2,8 @@
 //!
 //! Contract: every kind of dependency counts (normal, build, development, per target), by the
 //! name of the package, so that renaming one hides nothing. A package missing from the table is a
-//! finding: its place must be decided. The fuzz package is a workspace of its own and may use all.
+//! finding: its place must be decided; so is a place that no package takes. The fuzz package is a
+//! workspace of its own and may use all.
 
 use toml::{Table, Value};
 
@@ -30,7 +31,7 @@ const PACKAGES: [(&str, &[&str]); 17] = [
     ("crates/outcore-cli", BELOW_CLI),
     ("examples", BELOW_MOUNT),
     ("python", BELOW_CLI),
-    ("xtask", &["outcore-cli"]),
+    ("xtask", &[]),
 ];
 /// Packages that may use more for their tests: whole jobs on simulated drives, and their traces.
 const FOR_TESTS: [(&str, &[&str]); 2] = [
@@ -67,8 +68,6 @@ const BELOW_BENCH: &[&str] = &[
     "outcore-front",
     "outcore-gen",
     "outcore-traces",
-    "outcore-mount",
-    "outcore-sim",
 ];
 const BELOW_CLI: &[&str] = &[
     "outcore-io",
@@ -84,13 +83,14 @@ const BELOW_CLI: &[&str] = &[
     "outcore-mount",
     "outcore-sim",
     "outcore-bench",
-    "outcore-cli",
 ];
+/// This file, for findings about its own list.
+const OWN_PATH: &str = "xtask/src/tidy/crates.rs";
 const FUZZ: &str = "fuzz";
 const FOR_TEST: &str = "dev-dependencies";
 const KINDS: [&str; 3] = ["dependencies", FOR_TEST, "build-dependencies"];
-const WHY: &str = "io < store < engine < table, graph, vector < front < mount < lab < cli, python; io < sim, traces, chart: \
-                   each crate must make sense to a reader of those below it alone";
+const WHY: &str = "io < store < engine < table, graph, vector < front < mount, bench < cli, python; io < chart, traces < sim < cli; \
+                   engine < gen < bench: each crate must make sense to a reader of those below it alone";
 
 /// Checks every package manifest.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -141,7 +141,20 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             }
         }
     }
+    if tree.text(OWN_PATH).is_some() {
+        findings.extend(places_of_none(tree));
+    }
     findings
+}
+
+/// Folders in the table that hold no package.
+fn places_of_none(tree: &Tree) -> impl Iterator<Item = Finding> {
+    let folders = PACKAGES.iter().map(|(folder, _)| *folder);
+    let missing = folders.filter(|folder| tree.text(&format!("{folder}/Cargo.toml")).is_none());
+    missing.map(|folder| {
+        let what = format!("`{folder}` has a place in the house but no package");
+        finding(OWN_PATH, 1, folder, what, "remove its place".to_owned())
+    })
 }
 
 /// A package of ours and the packages that it needs.
@@ -287,7 +300,12 @@ mod tests {
     }
 
     #[test]
-    fn a_package_without_a_place_is_found() {
+    fn a_package_without_a_place_and_a_place_without_a_package_are_found() {
         assert_eq!(found("crates/outcore-extra", ""), [1]);
+        let manifest = "[package]\nname = 'outcore-io'\n";
+        let tree = Tree::of(&[("crates/outcore-io/Cargo.toml", manifest), (OWN_PATH, "")]);
+        let findings = check(&tree);
+        assert_eq!(findings.len(), PACKAGES.len() - 1);
+        assert!(findings.iter().all(|finding| finding.path == OWN_PATH));
     }
 }
