@@ -18,9 +18,9 @@ const DAMAGED: &str = "the file is damaged or was cut short: copy or write it ag
 /// An error of an Arrow library while doing `operation`.
 pub(crate) fn arrow(operation: &str, error: &ArrowError) -> Error {
     match error {
-        ArrowError::IoError(_, source) if source.kind() != std::io::ErrorKind::UnexpectedEof => {
-            passed_through(operation, source)
-        }
+        ArrowError::IoError(_, source) if is_of_system(source) => passed_through(operation, source),
+        // Beside the library's own words it says what kind of error it is, which is told anyway.
+        ArrowError::ParquetError(cause) => Error::corrupt(operation, one_line(cause)).hint(DAMAGED),
         ArrowError::ExternalError(source) => external(operation, source.as_ref()),
         ArrowError::NotYetImplemented(cause) => Error::usage(
             operation,
@@ -51,12 +51,19 @@ fn external(operation: &str, source: &(dyn std::error::Error + Send + Sync + 'st
     if let Some(own) = source.downcast_ref::<Error>() {
         return own.clone();
     }
-    if let Some(io) = source.downcast_ref::<std::io::Error>() {
+    let io = source.downcast_ref::<std::io::Error>();
+    if let Some(io) = io.filter(|io| is_of_system(io)) {
         return passed_through(operation, io);
     }
     let below = source.source().map(|below| format!(": {below}"));
     let cause = format!("{source}{}", below.unwrap_or_default());
     Error::corrupt(operation, one_line(&cause)).hint(DAMAGED)
+}
+
+/// Whether an error is the system's or one of ours: a codec says with neither that it cannot decode.
+fn is_of_system(source: &std::io::Error) -> bool {
+    let inner = source.get_ref();
+    source.raw_os_error().is_some() || inner.is_some_and(|inner| inner.is::<Error>())
 }
 
 /// An error of the system, or one of ours that was wrapped to pass for one.
@@ -107,5 +114,16 @@ mod tests {
         let wrapped = std::io::Error::other(own.clone());
         let through = arrow("decode", &ArrowError::IoError(String::new(), wrapped));
         assert_eq!(through.to_string(), own.to_string());
+    }
+
+    #[test]
+    fn what_a_codec_cannot_decode_is_corrupt_and_what_the_system_says_is_not() {
+        let codec = std::io::Error::other("DecompressionError(OffsetOutOfBounds)");
+        let error = arrow("decode", &ArrowError::IoError(String::new(), codec));
+        assert_eq!(error.kind(), Kind::Corrupt);
+        assert!(error.next_step().is_some());
+        let system = std::io::Error::from_raw_os_error(5);
+        let error = arrow("decode", &ArrowError::IoError(String::new(), system));
+        assert_eq!(error.kind(), Kind::Io);
     }
 }

@@ -545,6 +545,18 @@ fn jobs_on_tables_show_their_plans_beside_what_they_did() {
             assert!(said.contains("planned"), "{arguments:?}: {said}");
         }
     }
+    // Another codec may make more of fewer rows, so nothing is called a bound.
+    for arguments in [
+        &["filter", "number < 7", "t.parquet"][..],
+        &["unique", "t.parquet", "--by", "name"],
+    ] {
+        let output = ["-o", "o.parquet", "--force", "--codec", "none", "--explain"];
+        let said = place.run(&[arguments, &output].concat()).ok().stderr;
+        let predicted = said.lines().find(|line| line.contains("predicted: "));
+        let is_honest = predicted
+            .is_some_and(|line| line.contains("not known in advance") && !line.contains("at most"));
+        assert!(is_honest, "{arguments:?}: {said}");
+    }
     place
         .run(&["sort", "t.parquet", "-o", "p.parquet", "--dry-run"])
         .fails(2, &["--dry-run"], "--explain");

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{ArrowError, SchemaRef};
 use outcore_io::transfers::Transfers;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
@@ -205,7 +205,11 @@ impl ParquetFile {
             self.reader(windows, group, columns, batch_rows as usize)
         };
         let reader = reader.map_err(|error| place(took(&refused).unwrap_or(error)))?;
-        Ok(GroupReader { reader, refused })
+        Ok(GroupReader {
+            group,
+            reader,
+            refused,
+        })
     }
 
     fn reader(
@@ -241,6 +245,8 @@ impl ParquetFile {
 
 /// The batches of a row group.
 pub(super) struct GroupReader {
+    /// Its number, from 0.
+    group: usize,
     reader: ParquetRecordBatchReader,
     refused: Refused,
 }
@@ -252,7 +258,18 @@ impl GroupReader {
     /// Corrupt; what the drive refused.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
         let next = self.reader.next().transpose();
-        next.map_err(|error| took(&self.refused).unwrap_or_else(|| fault::arrow(READ, &error)))
+        next.map_err(|error| took(&self.refused).unwrap_or_else(|| self.undecoded(&error)))
+    }
+
+    /// What the library says, and of which row group.
+    fn undecoded(&self, error: &ArrowError) -> Error {
+        let told = fault::arrow(READ, error);
+        let cause = format!("row group {}: {}", self.group, told.cause());
+        let placed = Error::new(told.kind(), READ, cause);
+        match told.next_step() {
+            Some(hint) => placed.hint(hint),
+            None => placed,
+        }
     }
 }
 

@@ -92,43 +92,88 @@ impl DriveFile {
     /// One range, with as many requests in flight as it is long.
     ///
     /// # Errors
-    /// Corrupt: the file does not have it. I/O. What `check` fails with.
+    /// As [`DriveFile::read_all`].
     pub(super) fn read_with(
         &self,
         transfers: &mut Transfers<usize>,
         range: &Range<u64>,
         check: impl Fn() -> Result<()>,
     ) -> Result<Bytes> {
-        if range.start > range.end || range.end > self.len_bytes() {
+        let read = self.read_all(transfers, std::slice::from_ref(range), check)?;
+        Ok(read.into_iter().next().unwrap_or_default())
+    }
+
+    /// Several ranges, with the requests of all of them in flight.
+    ///
+    /// # Errors
+    /// Corrupt: the file does not have them. I/O. What `check` fails with.
+    fn read_all(
+        &self,
+        transfers: &mut Transfers<usize>,
+        ranges: &[Range<u64>],
+        check: impl Fn() -> Result<()>,
+    ) -> Result<Vec<Bytes>> {
+        let is_missing =
+            |range: &&Range<u64>| range.start > range.end || range.end > self.len_bytes();
+        if let Some(range) = ranges.iter().find(is_missing) {
             return Err(self.missing(range));
         }
-        if range.is_empty() {
-            return Ok(Bytes::new());
+        // Of each request: its range, where it begins, and what has come.
+        let mut parts: Vec<(usize, u64, Option<Buf>)> = Vec::new();
+        for (number, range) in ranges
+            .iter()
+            .enumerate()
+            .filter(|(_, range)| !range.is_empty())
+        {
+            let mut at_bytes = block_floor(range.start);
+            let whole_bytes = block_ceil(range.end - at_bytes) as usize;
+            // Its memory is part of what the reader of the table has reserved.
+            let pool = Pool::new(&Budget::new(whole_bytes as u64), READ, whole_bytes, 1)?;
+            let mut rest = pool.take().ok_or_else(no_buffer)?;
+            while !rest.is_empty() {
+                let part = rest.split_to(rest.len().min(REQUEST_BYTES));
+                let len_bytes = part.len() as u64;
+                transfers.read(&self.file, at_bytes, part, parts.len());
+                parts.push((number, at_bytes, None));
+                at_bytes += len_bytes;
+            }
         }
-        let from_bytes = block_floor(range.start);
-        let whole_bytes = block_ceil(range.end - from_bytes) as usize;
-        // Its memory is part of what the reader of the table has reserved.
-        let pool = Pool::new(&Budget::new(whole_bytes as u64), READ, whole_bytes, 1)?;
-        let mut rest = pool.take().ok_or_else(no_buffer)?;
-        let mut parts: Vec<Option<Buf>> = Vec::new();
-        while !rest.is_empty() {
-            let part = rest.split_to(rest.len().min(REQUEST_BYTES));
-            let at_bytes = from_bytes + (parts.len() * REQUEST_BYTES) as u64;
-            transfers.read(&self.file, at_bytes, part, parts.len());
-            parts.push(None);
-        }
+        self.wait_for(transfers, ranges, &mut parts, check)?;
+        let mut parts = parts.into_iter().peekable();
+        let whole = |(number, range): (usize, &Range<u64>)| {
+            let Some((_, from_bytes, first)) = parts.next_if(|(of, ..)| *of == number) else {
+                return Ok(Bytes::new());
+            };
+            let mut whole = first.ok_or_else(no_buffer)?;
+            while let Some((_, _, part)) = parts.next_if(|(of, ..)| *of == number) {
+                whole.join(part.ok_or_else(no_buffer)?);
+            }
+            let (start, end) = (range.start - from_bytes, range.end - from_bytes);
+            Ok(Bytes::from_owner(Shared(whole)).slice(start as usize..end as usize))
+        };
+        ranges.iter().enumerate().map(whole).collect()
+    }
+
+    /// Puts what arrives into `parts`, until nothing is in flight any more.
+    fn wait_for(
+        &self,
+        transfers: &mut Transfers<usize>,
+        ranges: &[Range<u64>],
+        parts: &mut [(usize, u64, Option<Buf>)],
+        check: impl Fn() -> Result<()>,
+    ) -> Result<()> {
         let mut failure = None;
         loop {
             match transfers.next(&check) {
-                Ok(None) => break,
+                Ok(None) => return failure.map_or(Ok(()), Err),
                 Ok(Some(arrival)) => {
-                    let start_bytes = from_bytes + (arrival.what * REQUEST_BYTES) as u64;
-                    if start_bytes + (arrival.len_bytes as u64)
-                        < range.end.min(start_bytes + arrival.buf.len() as u64)
-                    {
+                    let (number, start_bytes, part) = &mut parts[arrival.what];
+                    let range = &ranges[*number];
+                    let wanted_end = range.end.min(*start_bytes + arrival.buf.len() as u64);
+                    if *start_bytes + (arrival.len_bytes as u64) < wanted_end {
                         failure = failure.or_else(|| Some(self.missing(range)));
                     }
-                    parts[arrival.what] = Some(arrival.buf);
+                    *part = Some(arrival.buf);
                 }
                 // Nothing may be in flight when the next range is asked for.
                 Err(error) => {
@@ -137,17 +182,6 @@ impl DriveFile {
                 }
             }
         }
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        let mut parts = parts.into_iter();
-        let mut whole = parts.next().flatten().ok_or_else(no_buffer)?;
-        for part in parts {
-            whole.join(part.ok_or_else(no_buffer)?);
-        }
-        let start = (range.start - from_bytes) as usize;
-        let end = (range.end - from_bytes) as usize;
-        Ok(Bytes::from_owner(Shared(whole)).slice(start..end))
     }
 
     /// All of a range in order, a stretch at a time, with some read ahead; `take` says whether to go on. Buffers are
@@ -275,11 +309,11 @@ impl Fetched {
                 _ => merged.push(range),
             }
         }
-        let read =
-            |range: &Range<u64>| Ok((range.start, file.read_with(transfers, range, &check)?));
+        let read = file.read_all(transfers, &merged, check)?;
+        let starts = merged.iter().map(|range| range.start);
         Ok(Fetched {
             file_bytes: file.len_bytes(),
-            ranges: merged.iter().map(read).collect::<Result<_>>()?,
+            ranges: starts.zip(read).collect(),
         })
     }
 

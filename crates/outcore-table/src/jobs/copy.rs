@@ -36,6 +36,11 @@ pub(super) type WriteBatch<'w> = dyn FnMut(&RecordBatch) -> Result<()> + 'w;
 
 /// What becomes of a table on its way.
 pub(super) trait Change: Sync {
+    /// Whether the column of this name that is written, if there is one, holds values of the input's, none of them much more often.
+    fn keeps(&self, _column: &str) -> bool {
+        true
+    }
+
     /// Rows that are left of a piece, if that is known.
     fn count(&self, piece: usize) -> Option<u64>;
 
@@ -92,16 +97,13 @@ pub fn copy(job: &Job, ends: &TableEnds<'_>) -> Result<TableSummary> {
     })
 }
 
-/// A table that is written, and does not appear before [`Copied::publish`].
+/// A table that is written whole, and does not appear before [`Copied::publish`].
 pub(super) struct Copied {
     output: TableOutput,
     summary: TableSummary,
 }
 
 impl Copied {
-    /// Memory that it holds until it is published.
-    pub(super) const HELD_BYTES: u64 = SINK_BYTES;
-
     /// Makes it appear.
     ///
     /// # Errors
@@ -133,6 +135,11 @@ pub(super) fn copy_changed(
     change: &dyn Change,
 ) -> Result<Copied> {
     let started = Instant::now();
+    let mut writes = writes.clone();
+    let repeats_hardly = input.hardly_repeating().into_iter();
+    let left_out = repeats_hardly.filter(|name| change.keeps(name));
+    writes.without_dictionary.extend(left_out);
+    let writes = &writes;
     let pieces = input.pieces();
     let memory_bytes = job.budget.free_bytes();
     let threads_count = threads_count(job, input, (schema, writes), memory_bytes);
@@ -188,6 +195,8 @@ pub(super) fn copy_changed(
     let counts = threads::together("outcore-table-copy", threads_count, work)?;
     let rows_out = sum(counts)?;
     input.check_unchanged()?;
+    // What no drive has room for is said before another table appears.
+    output.end()?;
     let (seconds, read_bytes) = (started.elapsed().as_secs_f64(), input.read_bytes());
     let phase = Phase {
         name: COPY,
@@ -208,6 +217,19 @@ pub(super) fn copy_changed(
     Ok(Copied { output, summary })
 }
 
+/// What is written of so many of the rows of `input`, if that is known: their part of what is stored, since encodings and codecs of
+/// input and output are often the same. That is no bound, and none is known where the number of rows is not.
+pub(super) fn written_forecast(input: &TableInput, rows_count: Option<u64>) -> Forecast {
+    let rows_in = u128::from(input.rows_count().max(1));
+    match rows_count {
+        None => Forecast::Unknown,
+        Some(rows) => {
+            let bytes = u128::from(input.stored_bytes()) * u128::from(rows) / rows_in;
+            Forecast::About(u64::try_from(bytes).unwrap_or(u64::MAX))
+        }
+    }
+}
+
 /// What a job that reads its input once and writes as it reads is about to do.
 pub(super) struct PassPlan<'a> {
     job: &'a Job,
@@ -226,11 +248,9 @@ impl<'a> PassPlan<'a> {
         threads_count: usize,
     ) -> Self {
         let stored_bytes = input.stored_bytes();
-        // Encodings and codecs of both are often the same.
-        let written = match rows_count == Some(input.rows_count()) {
-            _ if schema.fields().len() > input.schema().fields().len() => Forecast::Unknown,
-            true => Forecast::About(stored_bytes),
-            false => Forecast::AtMost(stored_bytes),
+        let written = match schema.fields().len() > input.schema().fields().len() {
+            true => Forecast::Unknown,
+            false => written_forecast(input, rows_count),
         };
         let requests = input.pieces().len() as f64;
         let moving = |bytes: u64| {

@@ -20,7 +20,7 @@ use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 use twox_hash::XxHash3_64;
 
-use super::copy::{Change, Copied, WriteBatch, copy_changed, filtered};
+use super::copy::{Change, WriteBatch, copy_changed, filtered};
 use super::{TableEnds, TableSummary};
 use crate::input::{Piece, TableInput};
 use crate::output::OutputOptions;
@@ -110,9 +110,9 @@ pub fn halves(
     let input = TableInput::open(job, ends.inputs, ends.reads)?;
     let rows_count = (input.rows_count() as f64 * share).round() as u64;
     let drawn = Drawn::new(job, input.pieces(), rows_count, seed)?;
-    let copy = |to: (&[PathBuf], &OutputOptions), is_drawn: bool, held_bytes: u64| {
+    let copy = |to: (&[PathBuf], &OutputOptions), is_drawn: bool| {
         let own = Job {
-            budget: Budget::new(job.budget.free_bytes().saturating_sub(held_bytes)),
+            budget: Budget::new(job.budget.free_bytes()),
             ..job.clone()
         };
         let taken = Taken {
@@ -122,9 +122,9 @@ pub fn halves(
         let to = (to.0, input.schema(), to.1);
         copy_changed(&own, &input.under(&own)?, to, &taken)
     };
-    let one = copy((ends.outputs, ends.writes), true, 0)?;
+    let one = copy((ends.outputs, ends.writes), true)?;
     let rest = (std::slice::from_ref(rest), rest_writes);
-    let other = copy(rest, false, Copied::HELD_BYTES)?;
+    let other = copy(rest, false)?;
     Ok((one.publish()?, other.publish()?))
 }
 

@@ -159,7 +159,7 @@ impl TableOutput {
         }
         let most_bytes = match options.format.is_text() {
             true => options.group_bytes_max.min(TEXT_BYTES_MAX),
-            false => options.group_bytes_max,
+            false => options.group_bytes_max + options.dictionaries_bytes(schema),
         };
         let group_bytes = most_bytes.clamp(needed_bytes, spare_bytes);
         let group_memory_bytes = match options.format {
@@ -236,11 +236,11 @@ impl TableOutput {
         self.options.group_rows_max.max(1)
     }
 
-    /// Ends the files and makes them appear. How long each is, in bytes.
+    /// Writes what ends the files, and waits until all of them are written. There are no sections from then on.
     ///
     /// # Errors
     /// A section was given up. I/O: nothing is left then.
-    pub fn publish(self) -> Result<Vec<u64>> {
+    pub(crate) fn end(&self) -> Result<()> {
         let mut state = self.sequencer.lock();
         if state.is_failed {
             return Err(given_up());
@@ -255,8 +255,16 @@ impl TableOutput {
                 state.file = Some(self.open_file(next)?.0);
             }
         }
-        let lens_bytes = std::mem::take(&mut state.lens_bytes);
-        drop(state);
+        Ok(())
+    }
+
+    /// Ends the files and makes them appear. How long each is, in bytes.
+    ///
+    /// # Errors
+    /// As [`TableOutput::end`].
+    pub fn publish(self) -> Result<Vec<u64>> {
+        self.end()?;
+        let lens_bytes = std::mem::take(&mut self.sequencer.lock().lens_bytes);
         if let Some(staged) = self.staged {
             staged.publish_each(&self.volume, &lens_bytes)?;
         }

@@ -20,7 +20,7 @@ use parquet::schema::types::ColumnPath;
 
 use crate::fault;
 use crate::rows::KeyColumn;
-use crate::schema::column_index;
+use crate::schema::{FieldPlace, column_index};
 
 const WRITE: &str = "write table";
 /// Rows of a row group at most, by default: 2^20, as other writers have it.
@@ -33,6 +33,12 @@ const PAGE_BYTES: u64 = 1 << 20;
 const PAGE_MIN_BYTES: u64 = 16 << 10;
 /// Pages that a column has open at once, dictionary and level buffers included, while it is written.
 const PAGES_OPEN: u64 = 4;
+
+/// What the library's writer of a column takes for a dictionary before there is a value in it.
+const DICTIONARY_BYTES: u64 = 80 << 10;
+/// The part of a row group's memory that all dictionaries may take before there are values: where columns are many and the memory is
+/// small, there would be hardly a row in a group.
+const DICTIONARIES_SHARE: u64 = 3;
 
 /// Text that is made before it is appended, and what is made of it, at least.
 const TEXT_BYTES: u64 = 512 << 10;
@@ -209,8 +215,11 @@ pub struct OutputOptions {
     pub sorted_by: Vec<KeyColumn>,
     /// Columns with a bloom filter, in Parquet.
     pub bloom_filters: Vec<String>,
-    /// Whether columns are encoded by dictionaries, in Parquet, as long as these stay small.
+    /// Whether columns are encoded by dictionaries, in Parquet, as long as these stay small and the memory has room for those of
+    /// all columns.
     pub is_dictionary: bool,
+    /// Columns at the root that have none, in Parquet, beside those that jobs know of, whose values hardly repeat.
+    pub without_dictionary: Vec<String>,
     /// How rows are given to several files.
     pub files: FileRows,
     /// The list of several files, by which they appear together; beside the first of them if not given.
@@ -262,6 +271,7 @@ impl OutputOptions {
             sorted_by: Vec::new(),
             bloom_filters: Vec::new(),
             is_dictionary: true,
+            without_dictionary: Vec::new(),
             files: FileRows::Equal,
             manifest: None,
             is_replacing: false,
@@ -272,13 +282,10 @@ impl OutputOptions {
 
     /// The settings of the Parquet library, for groups of at most `group_bytes` in memory.
     pub(super) fn parquet(&self, schema: &Schema, group_bytes: u64) -> Result<WriterProperties> {
-        let columns_count = schema
-            .fields()
-            .iter()
-            .map(|field| leaves_of(field))
-            .sum::<usize>() as u64;
+        let columns_count = leaves_count(schema);
         let page_bytes = group_bytes / (PAGES_OPEN * columns_count.max(1));
         let page_bytes = page_bytes.clamp(PAGE_MIN_BYTES, PAGE_BYTES) as usize;
+        let has_room = self.dictionaries_bytes(schema) <= group_bytes / DICTIONARIES_SHARE;
         let mut metadata: Vec<KeyValue> = schema
             .metadata()
             .iter()
@@ -290,11 +297,15 @@ impl OutputOptions {
             .set_writer_version(WriterVersion::PARQUET_1_0)
             .set_created_by(concat!("outcore ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_compression(self.parquet_codec()?)
-            .set_dictionary_enabled(self.is_dictionary)
+            .set_dictionary_enabled(self.is_dictionary && has_room)
             .set_dictionary_page_size_limit(page_bytes)
             .set_data_page_size_limit(page_bytes)
             .set_key_value_metadata((!metadata.is_empty()).then_some(metadata))
             .set_sorting_columns(self.sorting_columns(schema)?);
+        for name in &self.without_dictionary {
+            let column = ColumnPath::new(vec![name.clone()]);
+            builder = builder.set_column_dictionary_enabled(column, false);
+        }
         for name in &self.bloom_filters {
             let index = column_index(schema, name, WRITE)?;
             let field = schema.field(index);
@@ -311,17 +322,18 @@ impl OutputOptions {
         Ok(builder.build())
     }
 
+    /// The memory that dictionaries take in an open row group before there is a row in it.
+    pub(super) fn dictionaries_bytes(&self, schema: &Schema) -> u64 {
+        match self.format == TableFormat::Parquet && self.is_dictionary {
+            true => DICTIONARY_BYTES * leaves_count(schema),
+            false => 0,
+        }
+    }
+
     /// The memory that an open row group takes at least.
     pub(crate) fn group_min_bytes(&self, schema: &Schema) -> u64 {
         match self.format {
-            TableFormat::Parquet => {
-                let columns_count = schema
-                    .fields()
-                    .iter()
-                    .map(|field| leaves_of(field))
-                    .sum::<usize>();
-                PAGE_MIN_BYTES * PAGES_OPEN * columns_count.max(1) as u64
-            }
+            TableFormat::Parquet => PAGE_MIN_BYTES * PAGES_OPEN * leaves_count(schema).max(1),
             TableFormat::ArrowFile | TableFormat::ArrowStream => 0,
             TableFormat::Csv | TableFormat::JsonLines | TableFormat::Vectors => TEXT_BYTES,
         }
@@ -364,14 +376,15 @@ impl OutputOptions {
         })
     }
 
-    /// The columns of the order as far as they are plain ones; those after a nested one cannot be named.
+    /// The columns of the order as far as they are plain ones; those after a nested one, or one inside of objects, cannot be named.
     fn sorting_columns(&self, schema: &Schema) -> Result<Option<Vec<SortingColumn>>> {
         let mut columns = Vec::new();
         for key in &self.sorted_by {
-            let index = column_index(schema, &key.name, WRITE)?;
-            if schema.field(index).data_type().is_nested() {
+            let place = FieldPlace::of(schema, &key.name, WRITE)?.column();
+            let is_plain = |index: &usize| !schema.field(*index).data_type().is_nested();
+            let Some(index) = place.filter(is_plain) else {
                 break;
-            }
+            };
             let before = schema.fields().iter().take(index);
             let leaf = before.map(|field| leaves_of(field)).sum::<usize>();
             let Ok(column_idx) = i32::try_from(leaf) else {
@@ -385,6 +398,12 @@ impl OutputOptions {
         }
         Ok((!columns.is_empty()).then_some(columns))
     }
+}
+
+/// Columns of Parquet that a table becomes.
+fn leaves_count(schema: &Schema) -> u64 {
+    let leaves = schema.fields().iter().map(|field| leaves_of(field));
+    leaves.sum::<usize>() as u64
 }
 
 /// Columns of Parquet that a field becomes.

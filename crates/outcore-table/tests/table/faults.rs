@@ -7,12 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use outcore::{IoMode, Job, JobOptions, Result};
+use outcore::{IoMode, Job, JobOptions, Kind, Result};
 use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::testing::FaultDevice;
 use outcore_table::input::InputOptions;
-use outcore_table::jobs::{self, ColumnPair, Join, TableEnds};
+use outcore_table::jobs::{self, ColumnPair, Join, Keep, TableEnds};
 use outcore_table::output::{OutputOptions, TableFormat};
+use outcore_table::rows::KeyColumn;
 
 fn write_input(path: &Path) {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..3_000));
@@ -97,4 +98,50 @@ fn each_failed_operation_of_a_join_is_a_named_error_and_leaves_nothing() {
         Ok(jobs::join(job, ends, (ends.inputs, ends.reads), &wanted)?.rows_out)
     };
     walk(work, TableFormat::Parquet);
+}
+
+#[test]
+fn neither_of_two_tables_appears_where_there_is_no_room_for_both() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let (input, kept, removed) = (
+        path("in.parquet"),
+        path("kept.parquet"),
+        path("removed.parquet"),
+    );
+    write_input(&input);
+    let writes = OutputOptions::new(TableFormat::Parquet);
+    let (mut nth, mut failed) = (1, 0);
+    loop {
+        let plan = format!("enospc@{nth}:write").parse().unwrap();
+        let device = Arc::new(FaultDevice::new(
+            Arc::new(OsDevice::new(IoMode::Auto)),
+            plan,
+        ));
+        let options = JobOptions {
+            memory_bytes: 32 << 20,
+            threads: 2,
+            ..JobOptions::default()
+        };
+        let job = Job::on(options, Arc::clone(&device) as _);
+        let inputs = [input.clone(), input.clone()];
+        let ends = TableEnds {
+            inputs: &inputs,
+            reads: &InputOptions::default(),
+            outputs: std::slice::from_ref(&kept),
+            writes: &writes,
+        };
+        let by = (&[KeyColumn::new("id")][..], &Keep::First);
+        let done = jobs::dedup(&job, &ends, by, Some((&removed, &writes)));
+        if device.operations() < nth {
+            done.unwrap();
+            break;
+        }
+        let error = done.unwrap_err();
+        assert_eq!(error.kind(), Kind::NoSpace, "write {nth}: {error}");
+        assert!(!kept.exists() && !removed.exists(), "write {nth}: {error}");
+        (nth, failed) = (nth + 1, failed + 1);
+    }
+    assert!(failed > 1, "{failed}");
+    assert!(kept.exists() && removed.exists());
 }

@@ -140,25 +140,23 @@ fn write(
     removed: Option<(&PathBuf, &OutputOptions)>,
 ) -> Result<DedupSummary> {
     let sorted_bytes = input.read_bytes();
-    let copy =
-        |to: (&[PathBuf], &SchemaRef, &OutputOptions), rows: &dyn Change, held_bytes: u64| {
-            let own = Job {
-                budget: Budget::new(job.budget.free_bytes().saturating_sub(held_bytes)),
-                ..job.clone()
-            };
-            copy_changed(&own, &input.under(&own)?, to, rows)
+    let copy = |to: (&[PathBuf], &SchemaRef, &OutputOptions), rows: &dyn Change| {
+        let own = Job {
+            budget: Budget::new(job.budget.free_bytes()),
+            ..job.clone()
         };
+        copy_changed(&own, &input.under(&own)?, to, rows)
+    };
     // Both are written before either appears.
     let left_out = match removed {
         None => None,
         Some((path, writes)) => {
             let to = (std::slice::from_ref(path), chosen.others_schema, writes);
-            Some(copy(to, chosen.others, 0)?)
+            Some(copy(to, chosen.others)?)
         }
     };
-    let held_bytes = left_out.as_ref().map_or(0, |_| Copied::HELD_BYTES);
     let to = (ends.outputs, input.schema(), ends.writes);
-    let kept = copy(to, chosen.kept, held_bytes)?;
+    let kept = copy(to, chosen.kept)?;
     let left_out = left_out.map(Copied::publish).transpose()?;
     let left_out = left_out.unwrap_or_default();
     let kept = kept.publish()?;
