@@ -9,7 +9,7 @@
 //!
 //! Bounds: twelve bytes and a bit a vertex; the edges of each vertex are read once, or all at a level with many.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use outcore::{Error, Job, Result};
@@ -21,6 +21,8 @@ use crate::graph::state::{State, numbers, values};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "breadth-first search";
+/// Of so many vertices, one is noted when a level reaches it; those of a level that reaches more are looked for afterwards, in order.
+const NOTED_SHARE: usize = 64;
 
 /// What a search has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +77,7 @@ pub fn bfs_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<Search> {
     while !frontier.is_empty() {
         job.control.begin_phase("search", graph.tile_bytes());
         level += 1;
-        let next = Mutex::new(Vec::new());
+        let next = Next::new(vertices);
         frontiers.edges_of(&frontier, Direction::Out, |from, to| {
             let place = &levels[to as usize];
             let found = place.load(Ordering::Relaxed);
@@ -86,17 +88,61 @@ pub fn bfs_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<Search> {
                 let first =
                     place.compare_exchange(NO_VERTEX, level, Ordering::Relaxed, Ordering::Relaxed);
                 if first.is_ok() {
-                    let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
-                    next.push(to);
+                    next.note(to);
                 }
             }
-            parents[to as usize].fetch_min(from, Ordering::Relaxed);
+            // The first of a vertex's edges is most often the one that stays.
+            let parent = &parents[to as usize];
+            if parent.load(Ordering::Relaxed) > from {
+                parent.fetch_min(from, Ordering::Relaxed);
+            }
         })?;
-        frontier = next.into_inner().unwrap_or_else(PoisonError::into_inner);
-        frontier.sort_unstable();
+        frontier = next.in_order(&levels, level);
     }
     Ok(Search {
         levels: values(levels),
         parents: values(parents),
     })
+}
+
+/// The vertices that a level reaches.
+struct Next {
+    noted: Mutex<Vec<u32>>,
+    noted_max: usize,
+    are_more: AtomicBool,
+}
+
+impl Next {
+    fn new(vertices: usize) -> Self {
+        Next {
+            noted: Mutex::default(),
+            noted_max: vertices / NOTED_SHARE,
+            are_more: AtomicBool::new(false),
+        }
+    }
+
+    fn note(&self, vertex: u32) {
+        if self.are_more.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        match noted.len() < self.noted_max {
+            true => noted.push(vertex),
+            false => self.are_more.store(true, Ordering::Relaxed),
+        }
+    }
+
+    fn in_order(self, levels: &[AtomicU32], level: u32) -> Vec<u32> {
+        if self.are_more.into_inner() {
+            let all = 0..levels.len() as u32;
+            let is_here = |vertex: &u32| levels[*vertex as usize].load(Ordering::Relaxed) == level;
+            return all.filter(is_here).collect();
+        }
+        let mut noted = self
+            .noted
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        noted.sort_unstable();
+        noted
+    }
 }

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use outcore::{Job, Kind, Result};
+use outcore_io::memory::prefetch;
 
 use super::contraction::{LabelFile, components_by_bundles};
 use crate::graph::Graph;
@@ -56,7 +57,8 @@ pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     let parents = numbers(graph.vertices(), |vertex| vertex);
     job.control.begin_phase("components", graph.tile_bytes());
     graph.scan(job, |segment| {
-        for (target, source) in segment.edges() {
+        let edges = segment.edges_ahead(|source| prefetch(&parents[source]));
+        for (target, source) in edges {
             unite(&parents, target as u32, source as u32);
         }
         Ok(())

@@ -17,6 +17,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use outcore::{Error, Job, Result};
+use outcore_io::memory::prefetch;
 
 use crate::graph::Graph;
 use crate::graph::plan::EdgeReads;
@@ -206,7 +207,11 @@ impl Passes<'_> {
             }
         };
         self.graph.scan(self.job, |segment| {
-            for (target, source) in segment.edges() {
+            let edges = segment.edges_ahead(|source| {
+                prefetch(&flows[source]);
+                prefetch(&arrived[source]);
+            });
+            for (target, source) in edges {
                 if !is_directed || to == To::Target {
                     add(target, source);
                 }

@@ -31,7 +31,7 @@
 
 use bytemuck::Pod;
 
-use outcore_io::memory::Buf;
+use outcore_io::memory::{Buf, prefetch};
 
 /// Items that are prefetched where they are visited in an order that the processor does not
 /// predict: about as many loads as it keeps in flight.
@@ -43,33 +43,18 @@ const FETCH_BYTES: usize = 128;
 /// read.
 #[inline(always)]
 pub(crate) fn fetch(area: &[u8], (at, len_bytes): (usize, usize)) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
     for line in (0..len_bytes.min(FETCH_BYTES)).step_by(LINE_BYTES) {
         if let Some(byte) = area.get(at + line) {
-            // SAFETY: the address is that of a byte of a slice; what is asked for is not even read.
-            unsafe {
-                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast());
-            }
+            prefetch(byte);
         }
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (area, at, len_bytes);
 }
 
 /// Prefetches all of `items`.
 #[inline(always)]
 pub(crate) fn fetch_all<T>(items: &[T]) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for at in (0..items.len()).step_by((LINE_BYTES / size_of::<T>().max(1)).max(1)) {
-        // SAFETY: the address is that of an item of a slice; what is asked for is not even read.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(&items[at]).cast());
-        }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = items;
+    let line_items = (LINE_BYTES / size_of::<T>().max(1)).max(1);
+    items.iter().step_by(line_items).for_each(prefetch);
 }
 
 /// A full buffer was met after `consumed` elements.

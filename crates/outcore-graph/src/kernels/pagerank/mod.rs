@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outcore::{Error, Job, Result};
+use outcore_io::memory::prefetch;
 use outcore_io::threads;
 
 use crate::format::tile::Segment;
@@ -165,7 +166,7 @@ fn iterate<S: Spread>(
     } = options;
     let vertices = incoming.len();
     let share = 1.0 / vertices as f64;
-    let turns = Turns::new(vertices);
+    let locks = StretchLocks::new(vertices);
     // What flows along each edge of a vertex, or an edge of weight 1; the whole rank of one without edges.
     let mut flows = vec![S::Flow::default(); vertices];
     let mut dangling = 0u128;
@@ -181,7 +182,7 @@ fn iterate<S: Spread>(
         let is_directed = graph.manifest().directed;
         graph.scan(job, |segment| {
             match is_directed {
-                true => turns.flow_to_targets::<S>(segment, &flows, &incoming),
+                true => locks.flow_to_targets::<S>(segment, &flows, &incoming),
                 false => flow_both_ways::<S>(segment, &flows, &incoming),
             }
             Ok(())
@@ -277,17 +278,17 @@ fn ranks<S: Spread>(flows: Vec<S::Flow>, spread: &S) -> Vec<f64> {
     ranks.collect()
 }
 
-/// Who may add to sums, a lock for each stretch of neighbouring vertices.
-struct Turns(Vec<Mutex<()>>);
+/// Locks of the sums, one for each stretch of neighbouring vertices.
+struct StretchLocks(Vec<Mutex<()>>);
 
-impl Turns {
+impl StretchLocks {
     /// Vertices of a stretch, as a power of two: targets of a segment ascend, so that one has many edges, and two threads
     /// are seldom at the same.
     const STRETCH_BITS: u32 = 10;
 
     fn new(vertices: usize) -> Self {
-        let stretches = (vertices >> Turns::STRETCH_BITS) + 1;
-        Turns((0..stretches).map(|_| Mutex::default()).collect())
+        let stretches = (vertices >> StretchLocks::STRETCH_BITS) + 1;
+        StretchLocks((0..stretches).map(|_| Mutex::default()).collect())
     }
 
     fn take(&self, stretch: usize) -> MutexGuard<'_, ()> {
@@ -296,37 +297,41 @@ impl Turns {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what flows to targets. Everybody takes turns, so that a sum is read and written in two steps.
+    /// Adds what flows to targets. Who holds the lock of a sum is alone with it, so that it is read and written in two steps.
     ///
     /// N.B. atomic additions, one for all edges of a target, take a tenth longer: most targets have one or two edges in a
-    /// tile, and the processor does not foresee how many. What is left is the wait for flows that are in no cache.
+    /// tile, and the processor does not foresee how many.
     fn flow_to_targets<S: Spread>(
         &self,
         segment: Segment<'_>,
         flows: &[S::Flow],
         incoming: &[AtomicU64],
     ) {
-        let mut open = segment.row_base as usize >> Turns::STRETCH_BITS;
-        let mut turn = self.take(open);
-        for (target, source, weight) in S::edges(segment) {
-            let stretch = target >> Turns::STRETCH_BITS;
+        let mut open = segment.row_base as usize >> StretchLocks::STRETCH_BITS;
+        let mut held = self.take(open);
+        for (target, source, weight) in S::edges(segment, |source| prefetch(&flows[source])) {
+            let stretch = target >> StretchLocks::STRETCH_BITS;
             if stretch != open {
-                drop(turn);
-                turn = self.take(stretch);
+                drop(held);
+                held = self.take(stretch);
                 open = stretch;
             }
             let flow = S::along(flows[source], weight);
             let sum = incoming[target].load(Ordering::Relaxed) + flow;
             incoming[target].store(sum, Ordering::Relaxed);
         }
-        drop(turn);
+        drop(held);
     }
 }
 
 /// The same in both directions: sources do not ascend, so all additions are atomic.
 fn flow_both_ways<S: Spread>(segment: Segment<'_>, flows: &[S::Flow], incoming: &[AtomicU64]) {
     let (mut open, mut sum) = (segment.row_base as usize, 0);
-    for (one, other, weight) in S::edges(segment) {
+    let edges = S::edges(segment, |other| {
+        prefetch(&flows[other]);
+        prefetch(&incoming[other]);
+    });
+    for (one, other, weight) in edges {
         if one != open {
             incoming[open].fetch_add(sum, Ordering::Relaxed);
             (open, sum) = (one, 0);

@@ -27,10 +27,11 @@ pub(super) trait Spread: Sync {
     /// What is looked at of an edge.
     type Weight: Copy;
 
-    /// Each edge as (target, source); of undirected ones the larger end first.
-    fn edges<'a>(
+    /// Each edge as (target, source); of undirected ones the larger end first. `fetch` is shown sources ahead of their edges.
+    fn edges<'a, F: Fn(usize)>(
         segment: Segment<'a>,
-    ) -> impl Iterator<Item = (usize, usize, Self::Weight)> + use<'a, Self>;
+        fetch: F,
+    ) -> impl Iterator<Item = (usize, usize, Self::Weight)> + use<'a, F, Self>;
 
     /// What a vertex of that rank has for its edges.
     fn flow_of(&self, vertex: usize, rank: u64) -> Self::Flow;
@@ -70,8 +71,12 @@ impl Spread for Evenly {
     type Flow = u64;
     type Weight = ();
 
-    fn edges<'a>(segment: Segment<'a>) -> impl Iterator<Item = (usize, usize, ())> + use<'a> {
-        segment.edges().map(|(target, source)| (target, source, ()))
+    fn edges<'a, F: Fn(usize)>(
+        segment: Segment<'a>,
+        fetch: F,
+    ) -> impl Iterator<Item = (usize, usize, ())> + use<'a, F> {
+        let edges = segment.edges_ahead(fetch);
+        edges.map(|(target, source)| (target, source, ()))
     }
 
     fn flow_of(&self, vertex: usize, rank: u64) -> u64 {
@@ -147,8 +152,11 @@ impl Spread for ByWeight {
     type Flow = f64;
     type Weight = f32;
 
-    fn edges<'a>(segment: Segment<'a>) -> impl Iterator<Item = (usize, usize, f32)> + use<'a> {
-        segment.weighted_edges()
+    fn edges<'a, F: Fn(usize)>(
+        segment: Segment<'a>,
+        fetch: F,
+    ) -> impl Iterator<Item = (usize, usize, f32)> + use<'a, F> {
+        segment.weighted_edges_ahead(fetch)
     }
 
     fn flow_of(&self, vertex: usize, rank: u64) -> f64 {
