@@ -2,10 +2,11 @@
 //!
 //! Contract: [`export_npz`] writes one file, absent or whole: a matrix by rows (csr) with an entry for each edge from its row to
 //! its column, parallel ones each; undirected edges in both directions. Entries are the weights as `float32`, or 1. Columns
-//! ascend in each row. Indices are `int32` where that is enough, else `int64`, as SciPy chooses. The archive is not compressed;
+//! ascend in each row. Indices are `int32` where that is enough, else `int64`, as SciPy chooses. Where ids that are numbers were
+//! relabelled, `ids` has them in the order of rows; SciPy does not look at it. The archive is not compressed;
 //! its members have checksums after them, so it is written from front to back (PKWARE's APPNOTE, sections 4.3.9 and 4.5.3).
 //!
-//! Bounds: eight bytes a vertex and lists of half a million neighbours; the lists are read once, and once more with weights.
+//! Bounds: eight bytes a vertex, eight more with ids, and lists of half a million neighbours; the lists are read once, and once more with weights.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use outcore_io::output::{Room, ShardPlan, StagedOutput};
 use outcore_io::port::Volume;
 
 use crate::graph::held::{HeldLists, ListHolder, runs};
+use crate::graph::names::Names;
 use crate::graph::state::State;
 use crate::graph::{Direction, Graph};
 use outcore::primitives::appended::{AppendedFile, write_files};
@@ -190,6 +192,8 @@ pub fn export_npz(job: &Job, graph: &Graph, (path, replace): (&Path, bool)) -> R
         true => manifest.edges,
         false => 2 * manifest.edges - manifest.loops,
     };
+    let names = graph.names(job)?;
+    let ids = names.as_ref().and_then(Names::numbers);
     let beside_bytes = ListHolder::bytes(graph, true) + 8 * BUFFER_BYTES as u64;
     let _state = State::reserve(job, graph, KERNEL, (8, beside_bytes))?;
     let degrees = graph.degrees(job, Direction::Out)?;
@@ -202,7 +206,7 @@ pub fn export_npz(job: &Job, graph: &Graph, (path, replace): (&Path, bool)) -> R
         path: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),
         header: Vec::new(),
         start_bytes: 0,
-        len_bytes: 12 * entries + 8 * manifest.vertices + HEADERS_BYTES,
+        len_bytes: 12 * entries + 16 * manifest.vertices + HEADERS_BYTES,
     };
     let staged = StagedOutput::stage(&volume, vec![plan], None, replace, Room::AtMost)?;
     let mut lists = ListHolder::new(job, graph, (Direction::Out, true))?;
@@ -266,6 +270,12 @@ pub fn export_npz(job: &Job, graph: &Graph, (path, replace): (&Path, bool)) -> R
                 })
             })
         })?;
+        if let Some(ids) = ids {
+            let shape = format!("{},", ids.len());
+            archive.array("ids.npy", ("<i8", &shape), |archive| {
+                archive.numbers(ids.iter().copied(), true)
+            })?;
+        }
         archive.finish()
     })?;
     staged.publish_each(&volume, &[len_bytes])?;

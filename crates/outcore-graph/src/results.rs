@@ -1,8 +1,8 @@
 //! What a kernel has found, as a file or as the vertices with the largest values.
 //!
 //! Contract: [`write`] makes one file, absent or whole, in the order of vertices: an array of NumPy if its name ends in
-//! `.npy`, lines `vertex,value` if it ends in `.csv` (with the vertex's original id where the graph has names), and
-//! the raw numbers otherwise. By name, it is lines whatever the file is called, and values that are vertices are names, too.
+//! `.npy`, lines `vertex,value` if it ends in `.csv`, and the raw numbers otherwise. By name, it is lines whatever the file is
+//! called. Where the graph has names, lines have these, for values that are vertices, too; arrays have numbers of vertices.
 //! A pipe gets the raw numbers, or lines by name. Names in lines are quoted as CSV where they have to be. [`top`] has equal values in the order of vertices.
 //!
 //! Bounds: names that are strings pass by once; those of values are in memory.
@@ -45,6 +45,16 @@ pub enum Value {
     Float(f64),
 }
 
+impl Value {
+    /// The vertex that it is, where values are vertices; nothing for none.
+    pub fn vertex(&self) -> Option<u32> {
+        match self {
+            Value::Whole(number) => u32::try_from(*number).ok(),
+            Value::Float(_) => None,
+        }
+    }
+}
+
 impl std::fmt::Display for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -70,6 +80,11 @@ impl Values {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether they are vertices.
+    pub fn are_vertices(&self) -> bool {
+        matches!(self, Values::Vertices(_) | Values::Parents(_))
     }
 
     /// That of a vertex.
@@ -102,7 +117,7 @@ pub struct WriteOptions<'n> {
     pub replace: bool,
     /// What the vertices were called.
     pub names: Option<&'n Names>,
-    /// Lines `name,value`, whatever the file is called, with names for values that are vertices.
+    /// Lines `name,value`, whatever the file is called.
     pub by_name: bool,
 }
 
@@ -120,22 +135,26 @@ pub fn write(
     let to = (to.into(), options.replace);
     let names = options.names;
     if options.by_name || is_called(&to.0, "csv") {
-        let vertices = match (values, names) {
+        let numbers = names.and_then(Names::numbers);
+        let held = match (values, names) {
             (Values::Vertices(vertices) | Values::Parents(vertices), Some(names))
-                if options.by_name =>
+                if names.text().is_some() =>
             {
                 let mut wanted = vertices.clone();
                 wanted.retain(|vertex| *vertex != NO_VERTEX);
-                Some((vertices, names.held(job, wanted)?))
+                Some(names.held(job, wanted)?)
             }
             _ => None,
         };
         let value = |vertex: usize, line: &mut Vec<u8>| {
-            match &vertices {
-                Some((vertices, held)) if vertices[vertex] != NO_VERTEX => {
-                    push_name(held.get(vertices[vertex]).as_bytes(), line);
+            let value = values.get(vertex);
+            let other = value.vertex().filter(|_| values.are_vertices());
+            match (other, &held, numbers) {
+                (Some(other), Some(held), _) => push_name(held.get(other).as_bytes(), line),
+                (Some(other), None, Some(numbers)) => {
+                    line.extend_from_slice(numbers[other as usize].to_string().as_bytes());
                 }
-                _ => line.extend_from_slice(values.get(vertex).to_string().as_bytes()),
+                _ => line.extend_from_slice(value.to_string().as_bytes()),
             }
             line.push(b'\n');
         };
@@ -147,7 +166,6 @@ pub fn write(
             });
             return write_lines(job, to, &lines);
         }
-        let numbers = names.and_then(Names::numbers);
         let line = |vertex: usize| {
             let name = numbers.map_or(vertex as u64, |names| names[vertex]);
             let mut line = format!("{name},").into_bytes();

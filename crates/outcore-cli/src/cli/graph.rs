@@ -107,7 +107,8 @@ pub(crate) enum GraphCommand {
     /// Write a graph as a sparse matrix of SciPy (.npz)
     ///
     /// `scipy.sparse.load_npz` reads it: a row for each vertex, an entry for each edge. Undirected
-    /// edges are in both directions. It is not compressed.
+    /// edges are in both directions. Where ids that are numbers were relabelled, the array `ids` of the
+    /// same file has the original id of each row. It is not compressed.
     #[command(
         after_long_help = "Examples:\n  outcore graph export g.graph -o g.npz\n  outcore graph export g.graph -o g.npz --force"
     )]
@@ -409,11 +410,10 @@ pub(crate) struct KernelArgs {
     /// the original ids if they were relabelled), or raw numbers; `-` for standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// Write lines `name,value` whatever the output is called, with the original ids of vertices,
-    /// and for values that are vertices, too
+    /// Write lines `name,value` whatever the output is called, with the original ids of vertices
     #[arg(long, requires = "output")]
     pub(crate) names: bool,
-    /// Print the N vertices with the largest values
+    /// Print the N vertices with the largest values, by their original ids
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) top: Option<u64>,
     #[command(flatten)]

@@ -386,7 +386,7 @@ fn no_vertex(name: &dyn std::fmt::Display, graph: &Graph) -> Error {
         READ,
         format!("{name} is not a vertex of the graph, which has {count}"),
     )
-    .hint("--source takes an id as it was in the edges")
+    .hint("--source and files of vertices take ids as they were in the edges")
 }
 
 /// Where a result of numbers goes: a file that is made, or standard output.

@@ -36,9 +36,17 @@ fn lines(place: &TestDir, line: &str) -> Vec<String> {
 #[test]
 fn strong_components_lengths_and_triangles_go_by_original_ids() {
     let place = place();
-    // Components are called by the number of their smallest vertex.
+    // Components are called by their smallest vertex.
     let found = lines(&place, "graph scc d.graph");
-    assert_eq!(found, ["0,0", "10,0", "20,0", "30,0", "40,0", "50,5"]);
+    assert_eq!(found, ["0,0", "10,0", "20,0", "30,0", "40,0", "50,50"]);
+    let top = run(&place, "graph scc d.graph --top 1").ok();
+    assert_eq!(top.text(), "50\t50\n");
+    let parents = "graph bfs d.graph --source 40 --parents --top 6 --json";
+    let top = run(&place, parents).ok().event("summary");
+    let wanted = json!([[20, 40], [40, 40], [50, 40], [0, 20], [30, 20], [10, 0]]);
+    assert_eq!(top["top"], wanted);
+    let top = run(&place, "graph bfs d.graph --source 50 --parents --top 2").ok();
+    assert_eq!(top.text(), "50\t50\n0\t-1\n");
     let found = lines(&place, "graph sssp d.graph --source 40");
     assert_eq!(found, ["0,2", "10,3", "20,1", "30,2", "40,0", "50,1"]);
     let found = lines(&place, "graph sssp d.graph --source 50");
@@ -75,7 +83,9 @@ fn vertices_are_called_by_names_where_ids_are_names() {
     let text = String::from_utf8(place.read("p.txt")).unwrap();
     assert_eq!(text, "ann,ann\nbo,ann\n\"lee, c\",bo\nz\u{fc}ri,-1\n");
     let found = lines(&place, "graph cc g.graph");
-    assert_eq!(found[3], "z\u{fc}ri,0");
+    assert_eq!(found[3], "z\u{fc}ri,ann");
+    let top = run(&place, "graph cc g.graph --top 1").ok();
+    assert_eq!(top.text(), "ann\tann\n");
     let top = run(&place, "graph degrees g.graph --in --top 4 --json").ok();
     let top = &top.event("summary")["top"];
     assert_eq!(top[0], json!(["ann", 1]));
@@ -95,6 +105,13 @@ fn vertices_are_called_by_names_where_ids_are_names() {
     run(&numbers, "graph scc d.graph -o s --names").ok();
     let text = String::from_utf8(numbers.read("s")).unwrap();
     assert_eq!(text, "0,0\n10,0\n20,0\n30,0\n40,0\n50,50\n");
+    numbers.write("seeds.txt", b"20\n60\n");
+    let wrong = run(&numbers, "graph sample d.graph seeds.txt -o s.csv");
+    wrong.fails(
+        2,
+        &["60 is not a vertex", "seeds.txt"],
+        "as they were in the edges",
+    );
     // Without --relabel, the error says what to do.
     run(&place, "graph convert e.csv -o h.graph").fails(4, &["is not an id"], "--relabel");
 }
@@ -315,11 +332,13 @@ fn communities_hubs_and_authorities_go_by_original_ids() {
     let summary = run_lp.event("summary");
     assert_eq!(summary["stable"], json!(true));
     let labels = lines(&place, "graph lp u.graph");
-    let own = labels.iter().enumerate();
-    let own = own.filter(|(vertex, line)| line.ends_with(&format!(",{vertex}")));
+    let own = labels.iter().filter(|line| {
+        let (vertex, label) = line.split_once(',').unwrap();
+        vertex == label
+    });
     assert_eq!(summary["communities"], json!(own.count()));
     let labels = lines(&place, "graph lp u.graph --rounds 0");
-    assert_eq!(labels[2], "20,2");
+    assert_eq!(labels[2], "20,20");
     let summary = run(&place, "graph lp u.graph --rounds 0 --json").ok();
     assert_eq!(summary.event("summary")["stable"], json!(false));
     place.write("star.txt", b"5 10\n5 20\n5 30\n6 10\n");

@@ -226,10 +226,7 @@ fn refuse_others(dir: &Path) -> Result<()> {
         .is_ok();
     let is_own = |name: &std::ffi::OsStr| {
         let name = name.to_string_lossy();
-        let own = FILES.iter().map(|file| file.name);
-        own.chain(["names", "names.index"]).any(|own| own == name)
-            || name == NAME
-            || name.starts_with(".outcore-")
+        file_names().any(|own| own == name) || name == NAME || name.starts_with(".outcore-")
     };
     let mut names = entries.flatten().map(|entry| entry.file_name());
     match names.find(|name| !is_graph && !is_own(name)) {
@@ -243,6 +240,20 @@ fn refuse_others(dir: &Path) -> Result<()> {
                 .path(dir)
                 .hint("name a directory that is empty or not there yet"))
         }
+    }
+}
+
+/// What files of a graph are called, but for the manifest; no graph has all of them.
+fn file_names() -> impl Iterator<Item = &'static str> {
+    let own = FILES.iter().map(|file| file.name);
+    own.chain(["names", "names.index"])
+}
+
+/// Removes what a graph that was replaced had, and the one that is there now has not. It is in nobody's way if it stays.
+fn remove_replaced(dir: &Path, kept: &[PathBuf]) {
+    let paths = file_names().map(|name| dir.join(name));
+    for path in paths.filter(|path| !kept.contains(path)) {
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -479,6 +490,7 @@ fn run<K: EdgeKey>(
     let mut plans: Vec<ShardPlan> = plans.collect();
     let first_name = plans.len();
     plans.extend(names);
+    let kept: Vec<PathBuf> = plans.iter().map(|plan| plan.path.clone()).collect();
     let manifest_path = dir.join(NAME);
     let staged = StagedOutput::stage(
         &volume,
@@ -542,6 +554,7 @@ fn run<K: EdgeKey>(
     job.control.begin_phase("publish", 0);
     let sealed = FORM.seal(Owner::of(NAME), &manifest)?;
     staged.publish_each_under(&volume, &lens_bytes, &sealed)?;
+    remove_replaced(dir, &kept);
     Ok((manifest, summary, lens_bytes.iter().sum()))
 }
 
@@ -559,14 +572,11 @@ pub fn check_memory(job: &Job) -> Result<()> {
     const LEAST_BYTES: u64 = 16 << 20;
     match job.budget.free_bytes() >= LEAST_BYTES {
         true => Ok(()),
-        false => Err(Error::new(
-            Kind::Memory,
-            CONVERT,
-            format!(
-                "{} bytes are allowed, 16 MiB are the least",
-                job.budget.free_bytes()
-            ),
-        )
-        .hint("allow more with --memory")),
+        false => {
+            let [allowed, least] = [job.budget.free_bytes(), LEAST_BYTES].map(units::bytes);
+            let cause = format!("{allowed} are allowed, {least} are the least");
+            Err(Error::new(Kind::Memory, CONVERT, cause)
+                .hint(format!("allow at least {least} with --memory")))
+        }
     }
 }

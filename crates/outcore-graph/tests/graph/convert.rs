@@ -220,6 +220,25 @@ fn ids_of_any_size_are_numbered_in_their_order_and_their_names_are_kept() {
         wanted.sort_unstable();
         assert!(found == wanted);
     }
+    // Nothing stays of a graph that is replaced.
+    std::fs::write(dir.path().join("e.txt"), "0 1\n").unwrap();
+    let plain = ConvertOptions {
+        is_undirected: true,
+        replace: true,
+        ..ConvertOptions::default()
+    };
+    let path = dir.path().join("g");
+    convert(
+        &job(48 << 20, 2),
+        &[dir.path().join("e.txt")],
+        &path,
+        &plain,
+    )
+    .unwrap();
+    for name in ["names", "in", "in.index", "in.degrees"] {
+        assert!(!path.join(name).exists(), "{name}");
+    }
+    assert!(path.join("out").exists());
     let left = std::fs::read_dir(dir.path()).unwrap().count();
     assert_eq!(left, 2, "no scratch is left");
 }

@@ -9,8 +9,8 @@ use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
 use outcore::{Kind, Result};
 use outcore_graph::convert::{ConvertOptions, convert};
-use outcore_graph::edges::ReadOptions;
 use outcore_graph::edges::formats::EdgeFormat;
+use outcore_graph::edges::{ReadOptions, Relabel};
 use outcore_graph::export::export_npz;
 use outcore_graph::graph::Graph;
 use outcore_graph::kernels::{PageRankOptions, pagerank, shortest_paths};
@@ -229,6 +229,39 @@ fn a_graph_that_is_exported_and_converted_again_is_the_same() {
             assert!(lengths(&graph) == lengths(&other));
         }
     }
+}
+
+#[test]
+fn a_matrix_of_a_graph_whose_ids_were_relabelled_has_the_original_ids() {
+    let dir = tempfile::tempdir().unwrap();
+    let [text, path, npz] = ["e.txt", "g", "m.npz"].map(|name| dir.path().join(name));
+    let ids = [5u64, 1 << 40, (1 << 48) - 1];
+    std::fs::write(
+        &text,
+        format!("{} {}\n{} {}\n", ids[2], ids[0], ids[0], ids[1]),
+    )
+    .unwrap();
+    let job = job(64 << 20, 2);
+    let relabelled = ConvertOptions {
+        relabel: Relabel::Auto,
+        ..ConvertOptions::default()
+    };
+    convert(&job, &[text], &path, &relabelled).unwrap();
+    let graph = Graph::open(&job, &path).unwrap();
+    export_npz(&job, &graph, (&npz, false)).unwrap();
+    let archive = std::fs::read(&npz).unwrap();
+    let has = |wanted: &[u8]| memchr::memmem::find(&archive, wanted).is_some();
+    assert!(has(b"ids.npy") && has(&wide(&ids)));
+    let back = convert(
+        &job,
+        &[npz],
+        &path,
+        &ConvertOptions {
+            replace: true,
+            ..ConvertOptions::default()
+        },
+    );
+    assert_eq!(back.unwrap().manifest.edges, 2);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use outcore::{Job, Result};
+use outcore::{Job, Kind, Result};
 use outcore_graph::graph::names::Names;
 use outcore_graph::graph::{Direction, Graph};
 use outcore_graph::{export, ids, kernels, results};
@@ -32,7 +32,7 @@ pub(super) fn direction_of(is_in: bool) -> Direction {
 
 /// The vertices that a file names.
 fn seeds_of(job: &Job, path: &Path, (graph, names): (&Graph, Option<&Names>)) -> Result<Vec<u32>> {
-    match names.map(Names::numbers) {
+    let found = match names.map(Names::numbers) {
         Some(None) => {
             let (wanted, _held) = ids::read_names(job, path)?;
             vertices_of(job, &wanted, (graph, names))
@@ -44,7 +44,11 @@ fn seeds_of(job: &Job, path: &Path, (graph, names): (&Graph, Option<&Names>)) ->
             let vertices = vertices.map(|number| vertex_of(*number, graph, numbers));
             vertices.collect()
         }
-    }
+    };
+    found.map_err(|error| match error.kind() {
+        Kind::Usage => error.path(path),
+        _ => error,
+    })
 }
 
 /// Edges around some vertices, a row each.

@@ -247,43 +247,59 @@ impl From<Values> for Found {
 /// The vertices with the largest values, and what they are called.
 struct Top {
     best: Vec<(usize, Value)>,
+    /// Values are vertices, too.
+    of_vertices: bool,
     names: Option<HeldNames>,
     is_text: bool,
 }
 
 impl Top {
     fn of(job: &Job, (values, count): (&Computed, usize), names: Option<&Names>) -> Result<Self> {
-        let best = match values {
-            Computed::Held(values) => results::top(values, count),
+        let (best, of_vertices) = match values {
+            Computed::Held(values) => (results::top(values, count), values.are_vertices()),
             // Components whose labels are looked at are held.
-            Computed::Stored(_) => Vec::new(),
+            Computed::Stored(_) => (Vec::new(), true),
         };
-        let vertices = best.iter().map(|(vertex, _)| *vertex as u32).collect();
+        let mut vertices: Vec<u32> = best.iter().map(|(vertex, _)| *vertex as u32).collect();
+        if of_vertices {
+            vertices.extend(best.iter().filter_map(|(_, value)| value.vertex()));
+        }
         let held = names.map(|names| names.held(job, vertices));
         Ok(Top {
             best,
+            of_vertices,
             names: held.transpose()?,
             is_text: names.is_some_and(|names| names.numbers().is_none()),
         })
     }
 
-    fn name_of(&self, vertex: usize) -> String {
+    fn name_of(&self, vertex: u32) -> String {
         match &self.names {
-            Some(held) => held.get(vertex as u32).to_owned(),
+            Some(held) => held.get(vertex).to_owned(),
             None => vertex.to_string(),
         }
+    }
+
+    fn id_as_json(&self, vertex: u32) -> serde_json::Value {
+        match (self.is_text, self.name_of(vertex)) {
+            (true, name) => json!(name),
+            (false, number) => json!(number.parse::<u64>().unwrap_or_default()),
+        }
+    }
+
+    /// The vertex that a value is, where values are vertices.
+    fn vertex_in(&self, value: &Value) -> Option<u32> {
+        value.vertex().filter(|_| self.of_vertices)
     }
 
     /// Pairs of a vertex and its value.
     fn as_json(&self) -> serde_json::Value {
         let pairs = self.best.iter().map(|(vertex, value)| {
-            let id = match (self.is_text, self.name_of(*vertex)) {
-                (true, name) => json!(name),
-                (false, number) => json!(number.parse::<u64>().unwrap_or_default()),
-            };
-            match value {
-                Value::Whole(number) => json!([id, number]),
-                Value::Float(number) => json!([id, number]),
+            let id = self.id_as_json(*vertex as u32);
+            match (self.vertex_in(value), value) {
+                (Some(other), _) => json!([id, self.id_as_json(other)]),
+                (None, Value::Whole(number)) => json!([id, number]),
+                (None, Value::Float(number)) => json!([id, number]),
             }
         });
         json!(pairs.collect::<Vec<_>>())
@@ -291,8 +307,14 @@ impl Top {
 
     fn lines(&self) -> String {
         let best = self.best.iter();
-        best.map(|(vertex, value)| format!("{}\t{value}\n", self.name_of(*vertex)))
-            .collect()
+        let line = |(vertex, value): &(usize, Value)| {
+            let value = match self.vertex_in(value) {
+                Some(other) => self.name_of(other),
+                None => value.to_string(),
+            };
+            format!("{}\t{value}\n", self.name_of(*vertex as u32))
+        };
+        best.map(line).collect()
     }
 }
 
