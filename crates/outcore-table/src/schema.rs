@@ -77,13 +77,29 @@ impl FieldPlace {
             objects.any(|objects| field.starts_with(objects))
         });
         if fields.is_empty() {
-            return column_index(schema, name, operation).map(|root| FieldPlace { root, inside });
+            let mut fronts = name.match_indices('.').map(|(at, _)| &name[..at]);
+            return match fronts.find_map(|front| schema.column_with_name(front)) {
+                Some((_, column)) => {
+                    let (front, data_type) = (column.name(), column.data_type());
+                    let hint =
+                        format!("`{front}` is {data_type}, and only objects (Struct) have fields");
+                    Err(Error::usage(operation, format!("there is no column `{name}`")).hint(hint))
+                }
+                None => {
+                    column_index(schema, name, operation).map(|root| FieldPlace { root, inside })
+                }
+            };
         }
         let error = Error::usage(operation, format!("there is no field `{name}`"));
         Err(match nearest(name, &fields) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),
             None => error.hint(format!("the fields are {}", listed(&fields))),
         })
+    }
+
+    /// The place of a column at the root; nothing for one inside of objects.
+    pub(crate) fn column(&self) -> Option<usize> {
+        self.inside.is_empty().then_some(self.root)
     }
 
     /// What is there, called `name`; it may be null where what it is in may be.

@@ -40,7 +40,7 @@ const HINT: &str = "the file is damaged or was cut short: copy or write it again
 
 /// A message with a body.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct MessageAt {
     at_bytes: u64,
     metadata_bytes: u32,
     body_bytes: u64,
@@ -49,7 +49,7 @@ struct Place {
 /// A batch, and how many of the dictionaries come before it.
 #[derive(Debug, Clone, Copy)]
 struct Batch {
-    place: Place,
+    place: MessageAt,
     dictionaries_count: usize,
     rows_count: u64,
 }
@@ -59,19 +59,19 @@ pub(super) struct IpcFile {
     file: DriveFile,
     schema: SchemaRef,
     version: MetadataVersion,
-    dictionaries: Vec<Place>,
+    dictionaries: Vec<MessageAt>,
     batches: Vec<Batch>,
     /// The decoder last used, and how many dictionaries it knows.
     decoder: Mutex<Option<(usize, Arc<FileDecoder>)>>,
 }
 
-impl Place {
+impl MessageAt {
     fn len_bytes(self) -> u64 {
         u64::from(self.metadata_bytes).saturating_add(self.body_bytes)
     }
 
     fn of(block: &Block) -> Result<Self> {
-        let place = Place {
+        let place = MessageAt {
             at_bytes: u64::try_from(block.offset()).map_err(|_| damaged("a negative place"))?,
             metadata_bytes: u32::try_from(block.metaDataLength())
                 .map_err(|_| damaged("a negative length"))?,
@@ -135,11 +135,11 @@ impl IpcFile {
             .ok_or_else(|| damaged("a footer without a schema"))?;
         let schema = try_fb_to_schema(schema).map_err(|error| fault::arrow(READ, &error))?;
         let blocks = footer.dictionaries().into_iter().flatten();
-        let dictionaries = blocks.map(Place::of).collect::<Result<Vec<_>>>()?;
+        let dictionaries = blocks.map(MessageAt::of).collect::<Result<Vec<_>>>()?;
         let dictionaries_count = dictionaries.len();
         let mut transfers = file.queue()?;
         let batches = footer.recordBatches().into_iter().flatten().map(|block| {
-            let place = Place::of(block)?;
+            let place = MessageAt::of(block)?;
             let end_bytes = place.at_bytes.saturating_add(place.metadata_bytes.into());
             let metadata =
                 file.read_with(&mut transfers, &(place.at_bytes..end_bytes), || Ok(()))?;
@@ -171,7 +171,7 @@ impl IpcFile {
                 break;
             };
             let message = message(&metadata)?;
-            let place = Place {
+            let place = MessageAt {
                 at_bytes,
                 metadata_bytes: u32::try_from(metadata.len() as u64 + PREFIX_BYTES)
                     .map_err(|_| damaged("a message of 4 GiB"))?,
@@ -283,7 +283,7 @@ impl IpcFile {
 
     fn fetch(
         &self,
-        place: Place,
+        place: MessageAt,
         transfers: &mut Transfers<usize>,
         check: impl Fn() -> Result<()>,
     ) -> Result<Bytes> {
@@ -384,7 +384,7 @@ fn rows_of(message: &Message<'_>) -> Result<u64> {
 }
 
 /// What the body of a message takes once it is decompressed; nothing where it is not compressed.
-fn opened_bytes(bytes: &[u8], place: Place) -> Result<u64> {
+fn opened_bytes(bytes: &[u8], place: MessageAt) -> Result<u64> {
     let (head, body) = bytes
         .split_at_checked(place.metadata_bytes as usize)
         .ok_or_else(|| damaged("a message shorter than its metadata"))?;

@@ -29,6 +29,7 @@ mod ipc;
 mod opening;
 mod parquet;
 mod predicate;
+mod repeats;
 mod source;
 mod text;
 mod thrift;
@@ -50,6 +51,7 @@ use crate::fault;
 use crate::schema::{FieldPlace, check_names, column_index, widened};
 use ipc::IpcFile;
 use opening::{full_schema, open_all};
+use repeats::Repeats;
 use source::DriveFile;
 
 pub use files::{check_local, files_of, is_directory_of_tables, matching};
@@ -216,6 +218,12 @@ impl TableInput {
         Ok(narrow)
     }
 
+    /// Whether the files have a column, or a field of objects, that is not read.
+    pub(crate) fn leaves_out(&self, name: &str) -> bool {
+        let is_in = |schema: &Schema| FieldPlace::of(schema, name, READ).is_ok();
+        is_in(&self.full) && !is_in(&self.schema)
+    }
+
     /// The columns that are read, in order, with the metadata of the first file.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -270,6 +278,20 @@ impl TableInput {
             Some(hint) => told.hint(hint),
             None => told,
         }
+    }
+
+    /// Columns of which a dictionary would take about as much as their values, as long as rows keep their order or lose it;
+    /// none where not all files are Parquet.
+    pub(crate) fn hardly_repeating(&self) -> Vec<String> {
+        let mut repeats = Repeats::default();
+        for file in &self.files {
+            match &*file.format {
+                Format::Parquet(parquet) => repeats.see(parquet.metadata().metadata()),
+                Format::Ipc(_) | Format::Text(_) => return Vec::new(),
+            }
+        }
+        let names = self.schema.fields().iter().map(|field| field.name());
+        names.filter(|name| repeats.hardly(name)).cloned().collect()
     }
 
     /// Rows of all pieces.

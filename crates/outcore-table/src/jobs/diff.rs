@@ -31,7 +31,7 @@ use crate::input::{InputOptions, TableInput};
 use crate::output::text::{is_nested, json_texts};
 use crate::output::{OutputOptions, SINK_BYTES, Section, TableFormat};
 use crate::rows::{KeyColumn, RowCodec};
-use crate::schema::agree;
+use crate::schema::{FieldPlace, agree};
 
 const DIFF: &str = "compare tables";
 const COMPARE: &str = "compare";
@@ -113,7 +113,7 @@ pub fn diff(
     // As it was written: dictionaries are plain values now.
     let schema = sides[0].schema();
     let codec = RowCodec::new(schema, &keys)?;
-    let shape = Shape::new(schema, &keys, ends.writes.format);
+    let shape = Shape::new(schema, &keys, ends.writes.format)?;
     let (began, planned) = (Instant::now(), plan_compare(job, &sides, ends.outputs));
     let compared = compare(job, ends, &sides, (&codec, &keys, &shape))?;
     let read_bytes = sides.iter().map(TableInput::read_bytes).sum();
@@ -194,17 +194,24 @@ fn side_of(job: &Job, path: &Path) -> Result<TableInput> {
 /// The columns of the differences.
 struct Shape {
     schema: SchemaRef,
-    /// Places of the columns of the key, and of the others.
-    keys: Vec<usize>,
+    /// Where the columns of the key are, and the places of the others.
+    keys: Vec<FieldPlace>,
     others: Vec<usize>,
     format: TableFormat,
 }
 
 impl Shape {
-    fn new(schema: &SchemaRef, keys: &[KeyColumn], format: TableFormat) -> Self {
-        let is_key = |field: &Field| keys.iter().any(|key| key.name == *field.name());
-        let (keys, others): (Vec<usize>, Vec<usize>) =
-            (0..schema.fields().len()).partition(|place| is_key(schema.field(*place)));
+    fn new(schema: &SchemaRef, keys: &[KeyColumn], format: TableFormat) -> Result<Self> {
+        let mut named: Vec<(&str, FieldPlace)> = Vec::new();
+        for key in keys {
+            if named.iter().all(|(name, _)| *name != key.name) {
+                named.push((&key.name, FieldPlace::of(schema, &key.name, DIFF)?));
+            }
+        }
+        named.sort_by_key(|(_, place)| place.root);
+        let is_key = |column: usize| named.iter().any(|(_, key)| key.column() == Some(column));
+        let others = (0..schema.fields().len()).filter(|column| !is_key(*column));
+        let others: Vec<usize> = others.collect();
         let nullable = |field: &Field, name: String| {
             let data_type = match is_text(field.data_type(), format) {
                 true => &DataType::Utf8,
@@ -216,21 +223,20 @@ impl Shape {
             Field::new("diff", DataType::Utf8, false),
             Field::new("diff_columns", DataType::Utf8, true),
         ];
-        for &place in &keys {
-            let field = schema.field(place);
-            fields.push(nullable(field, field.name().clone()));
+        for (name, place) in &named {
+            fields.push(nullable(&place.field(schema, name), (*name).to_owned()));
         }
         for &place in &others {
             let field = schema.field(place);
             fields.push(nullable(field, format!("{}_left", field.name())));
             fields.push(nullable(field, format!("{}_right", field.name())));
         }
-        Shape {
+        Ok(Shape {
             schema: Arc::new(Schema::new(fields)),
-            keys,
+            keys: named.into_iter().map(|(_, place)| place).collect(),
             others,
             format,
-        }
+        })
     }
 
     /// A batch of differences.
@@ -500,13 +506,15 @@ impl Walk<'_> {
             let kinds: StringArray = rows.iter().map(|row| Some(row.kind)).collect();
             let names: StringArray = rows.iter().map(|row| row.columns.as_deref()).collect();
             let mut columns: Vec<ArrayRef> = vec![Arc::new(kinds), Arc::new(names)];
-            for &place in &self.shape.keys {
+            for place in &self.shape.keys {
                 columns.push(self.left.or(&self.right, place, &rows)?);
             }
             for &place in &self.shape.others {
                 for (side, head) in [&self.left, &self.right].into_iter().enumerate() {
                     let places = rows.iter().map(|row| row.places[side]);
-                    columns.push(taken(&head.arrays(place), &places.collect::<Vec<_>>())?);
+                    let slots = head.slots.iter().map(|batch| batch.column(place).as_ref());
+                    let arrays: Vec<&dyn Array> = slots.collect();
+                    columns.push(taken(&arrays, &places.collect::<Vec<_>>())?);
                 }
             }
             section.write(&self.shape.batch(columns)?)?;
@@ -526,16 +534,13 @@ impl Walk<'_> {
 }
 
 impl Head {
-    fn arrays(&self, column: usize) -> Vec<&dyn Array> {
-        let slots = self.slots.iter();
-        slots.map(|batch| batch.column(column).as_ref()).collect()
-    }
-
-    /// Values of a column of this side, or of the other one where this has none.
-    fn or(&self, other: &Head, column: usize, rows: &[Difference]) -> Result<ArrayRef> {
-        let mut arrays = self.arrays(column);
-        let behind = arrays.len();
-        arrays.extend(other.arrays(column));
+    /// Values of a column of the key of this side, or of the other one where this has none.
+    fn or(&self, other: &Head, key: &FieldPlace, rows: &[Difference]) -> Result<ArrayRef> {
+        let behind = self.slots.len();
+        let slots = self.slots.iter().chain(&other.slots);
+        let arrays = slots.map(|batch| key.values(batch.column(key.root)));
+        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+        let arrays: Vec<&dyn Array> = arrays.iter().map(ArrayRef::as_ref).collect();
         let places = rows.iter().map(|row| match row.places {
             [NOWHERE, (slot, row)] => (behind + slot, row),
             [place, _] => place,

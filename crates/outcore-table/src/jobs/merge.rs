@@ -24,12 +24,12 @@ use outcore_io::{Error, Kind, Result, threads, units};
 
 use super::copy::PassPlan;
 use super::rows_out::WriteShape;
-use super::sort::{create, open};
+use super::sort::{codec_of, create, open};
 use super::{TableEnds, TableOrder, TableSummary};
 use crate::fault;
 use crate::input::{Piece, TableInput};
 use crate::output::{OutputOptions, SINK_BYTES, TableOutput};
-use crate::rows::{KeyColumn, RowCodec, key_of};
+use crate::rows::{KeyColumn, RowCodec};
 
 const MERGE: &str = "merge tables";
 /// Rows that are put together at once.
@@ -95,7 +95,7 @@ pub fn merge(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<Tabl
             ..KeyColumn::new(field.name())
         }));
     }
-    let codec = RowCodec::new(input.schema(), &keys)?;
+    let codec = codec_of(&input, &keys)?;
     let runs = Runs::of(&input, (&codec, &keys), false)?;
     let writes = OutputOptions {
         sorted_by: keys.clone(),
@@ -164,11 +164,9 @@ fn files_of(input: &TableInput) -> Vec<Vec<Piece>> {
 pub(super) struct Runs<'a> {
     input: &'a TableInput,
     files: Vec<Vec<Piece>>,
-    /// Of the columns of the key alone, and where these are.
-    narrow: RowCodec,
-    places: Vec<usize>,
-    /// Of whole rows, if they are wanted.
-    whole: Option<&'a RowCodec>,
+    codec: &'a RowCodec,
+    /// Whole rows are wanted, too.
+    is_whole: bool,
     keys: &'a [KeyColumn],
 }
 
@@ -186,15 +184,11 @@ impl<'a> Runs<'a> {
         (codec, keys): (&'a RowCodec, &'a [KeyColumn]),
         is_whole: bool,
     ) -> Result<Self> {
-        let (names, narrow) = codec.keys_alone()?;
-        let places = names.iter().map(|name| input.schema().index_of(name));
-        let places = places.collect::<std::result::Result<Vec<_>, _>>();
         Ok(Runs {
             input,
             files: files_of(input),
-            narrow,
-            places: places.map_err(|error| fault::arrow(MERGE, &error))?,
-            whole: is_whole.then_some(codec),
+            codec,
+            is_whole,
             keys,
         })
     }
@@ -297,21 +291,19 @@ impl<'a> Runs<'a> {
                 if batch.num_rows() == 0 {
                     continue;
                 }
-                let narrow = batch.project(&self.places);
-                let narrow = narrow.map_err(|error| fault::arrow(MERGE, &error))?;
-                rows.clear();
-                self.narrow.encode(&narrow, &mut rows)?;
+                let keys = self.codec.keys_of(&batch)?;
                 let mut block = Block {
                     batch,
                     keys: Strings::default(),
                     rows: Strings::default(),
                 };
-                for row in rows.iter() {
-                    block.keys.push(key_of(row).unwrap_or_default());
+                for row in 0..block.len() {
+                    let key = keys.as_ref().map_or(&[][..], |keys| keys.row(row).data());
+                    block.keys.push(key);
                 }
-                if let Some(codec) = self.whole {
+                if self.is_whole {
                     rows.clear();
-                    codec.encode(&block.batch, &mut rows)?;
+                    self.codec.encode(&block.batch, &mut rows)?;
                     rows.iter().for_each(|row| block.rows.push(row));
                 }
                 for row in 0..block.len() {

@@ -1,7 +1,7 @@
 //! A table in directories: one for each value of its key columns.
 //!
 //! Contract: rows whose key columns are equal go to one file, `DIR/country=de/day=7/part-0.parquet`, in the order of the
-//! input. The columns of the key are not in the files; readers take them from the names of the directories ([`hive`](crate::input)),
+//! input. The columns of the key are not in the files (objects whose fields are keys are); readers take them from the names of the directories ([`hive`](crate::input)),
 //! where a null is called `__HIVE_DEFAULT_PARTITION__`, a time with a zone is that of UTC, and what names cannot hold is written
 //! `%xx`. All files appear together, or
 //! nothing does.
@@ -31,7 +31,7 @@ use crate::fault;
 use crate::input::MISSING_PARTITION;
 use crate::output::{FileRows, OutputOptions};
 use crate::rows::{KeyColumn, RowCodec};
-use crate::schema::column_index;
+use crate::schema::FieldPlace;
 
 const PARTITION: &str = "partition a table";
 /// The longest name that Linux's file systems take.
@@ -54,8 +54,8 @@ pub fn partition(
     let schema = input.schema();
     let mut places = Vec::with_capacity(keys.len());
     for name in keys {
-        let place = column_index(schema, name, PARTITION)?;
-        let data_type = plain_type(schema.field(place).data_type());
+        let place = FieldPlace::of(schema, name, PARTITION)?;
+        let data_type = plain_type(place.field(schema, name).data_type());
         let is_binary = matches!(
             data_type,
             DataType::Binary
@@ -70,7 +70,7 @@ pub fn partition(
                 Error::usage(PARTITION, cause).hint("split by columns of texts, integers or dates")
             );
         }
-        places.push(place);
+        places.extend(place.column());
     }
     let kept: Vec<usize> = (0..schema.fields().len())
         .filter(|place| !places.contains(place))

@@ -9,7 +9,7 @@ use outcore::key::sort_key::Tie;
 use outcore_io::{Error, Result};
 
 use super::rows_in::RowKeys;
-use super::sort::{Rows, open};
+use super::sort::{Rows, codec_of, open};
 use super::{TableEnds, TableSummary};
 use crate::output::OutputOptions;
 use crate::rows::{KeyColumn, RowCodec};
@@ -43,12 +43,16 @@ pub fn shuffle(
     let codec = RowCodec::new(input.schema(), &[])?;
     let group = match groups {
         [] => None,
-        groups => Some(RowCodec::new(input.schema(), groups)?),
+        groups => Some(codec_of(&input, groups)?),
     };
-    let writes = OutputOptions {
+    let mut writes = OutputOptions {
         sorted_by: Vec::new(),
         ..ends.writes.clone()
     };
+    // Groups may bring together what is equal.
+    if groups.is_empty() {
+        writes.without_dictionary.extend(input.hardly_repeating());
+    }
     // Seeds and epochs that are close give orders that have nothing in common.
     let seed = seed ^ epoch.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let rows = Rows {

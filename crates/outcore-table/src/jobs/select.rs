@@ -195,6 +195,11 @@ impl Selected<'_> {
 }
 
 impl Change for Selected<'_> {
+    fn keeps(&self, column: &str) -> bool {
+        let place = self.plan.schema.index_of(column);
+        place.is_ok_and(|place| matches!(self.plan.origins[place], Origin::Read(_)))
+    }
+
     fn count(&self, piece: usize) -> Option<u64> {
         let is_every = self.selection.conditions.is_empty();
         let piece = self.input.pieces().get(piece).filter(|_| is_every);

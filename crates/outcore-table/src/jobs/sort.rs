@@ -6,14 +6,15 @@
 use std::path::{Path, PathBuf};
 
 use arrow_schema::SchemaRef;
+use outcore::Job;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::sort::lines::rows::{RowSink, RowSource};
 use outcore::sort::lines::{LineSummary, RowSortOptions, sort_rows};
-use outcore::{Forecast, Job};
 use outcore_io::memory::Budget;
 use outcore_io::output::parent_of;
 use outcore_io::{Error, Result};
 
+use super::copy::written_forecast;
 use super::rows_in::{ReadShape, RowKeys, RowsIn};
 use super::rows_out::{RowsOut, WriteShape};
 use super::top::{TopIn, TopOut};
@@ -82,7 +83,7 @@ fn by_columns(
 ) -> Result<TableSummary> {
     let input = open(job, ends)?;
     let keys = order.columns_of(input.schema());
-    let codec = RowCodec::new(input.schema(), &keys)?;
+    let codec = codec_of(&input, &keys)?;
     let writes = OutputOptions {
         sorted_by: keys,
         ..ends.writes.clone()
@@ -119,7 +120,7 @@ pub fn top(
         );
     }
     let input = open(job, ends)?;
-    let codec = RowCodec::new(input.schema(), keys)?;
+    let codec = codec_of(&input, keys)?;
     let writes = OutputOptions {
         sorted_by: keys.to_vec(),
         ..ends.writes.clone()
@@ -134,6 +135,22 @@ pub fn top(
         columns: None,
     };
     rows.run(job, ends.outputs, &writes)
+}
+
+/// A codec for the rows of `input`, ordered by `keys`.
+///
+/// # Errors
+/// As [`RowCodec::new`].
+pub(super) fn codec_of(input: &TableInput, keys: &[KeyColumn]) -> Result<RowCodec> {
+    RowCodec::new(input.schema(), keys).map_err(|error| {
+        match keys.iter().find(|key| input.leaves_out(&key.name)) {
+            Some(key) => error.hint(format!(
+                "the table has `{}`, which --columns leaves out: name it there, too",
+                key.name
+            )),
+            None => error,
+        }
+    })
 }
 
 /// The input of a job, whose readers have a memory of their own: half of it at most.
@@ -203,13 +220,7 @@ impl Rows<'_> {
             Some((_, top)) => top.data_bytes(),
         };
         let amount = (data_bytes, source.row_bytes());
-        // As much as was stored of them: encodings and codecs of input and output are often the same.
-        let stored_bytes = self.input.stored_bytes();
-        let is_all = rows_count == Some(rows_in) && self.columns.is_none();
-        let forecast = match is_all {
-            true => Forecast::About(stored_bytes),
-            false => Forecast::AtMost(stored_bytes),
-        };
+        let forecast = written_forecast(self.input, rows_count);
         let what = (self.codec, self.columns);
         let sink = RowsOut::new(&output, what, writes_shape, (amount, forecast));
         let mut job = job.clone();

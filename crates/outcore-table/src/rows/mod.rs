@@ -23,7 +23,7 @@
 //! 254, five bytes beyond) and their bytes. A list has its length, then its elements; nested types recurse,
 //! with bits of their own for nulls. Nulls have no bytes. Dictionaries are carried as their values, and
 //! built anew for each batch that is decoded. Key columns of plain values are not in the payload: they are
-//! decoded from the key, to the bit. Floats, nested ones and dictionaries are in both.
+//! decoded from the key, to the bit. Floats, nested ones, dictionaries and fields of objects are in both.
 //!
 //! N.B. arrow-row of all columns would need no code of ours and is about as fast, but its rows of a
 //! web log are a third larger: it pads strings to blocks and spends a byte a value on nulls
@@ -42,13 +42,13 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, SortField};
-use arrow_schema::{SchemaRef, SortOptions};
+use arrow_schema::{Schema, SchemaRef, SortOptions};
 use outcore::sort::lines::rows::RowBatch;
 use outcore_io::{Error, Result};
 
 use crate::equal::with_one_zero;
 use crate::fault;
-use crate::schema::column_index;
+use crate::schema::FieldPlace;
 use node::Node;
 use write::{Column, OneEach};
 
@@ -59,10 +59,10 @@ const SHORT_MAX: usize = 254;
 /// Bytes of a longer one.
 const LONG_BYTES: usize = 5;
 
-/// A column of the key.
+/// A column of the key, or a field of objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyColumn {
-    /// Its name.
+    /// Its name; that of a field is behind the column's and a point.
     pub name: String,
     /// The largest first.
     pub is_descending: bool,
@@ -156,8 +156,8 @@ fn cut_short() -> Error {
 pub struct RowCodec {
     schema: SchemaRef,
     order: Vec<KeyColumn>,
-    /// The places of the columns of the key.
-    keys: Vec<usize>,
+    /// Where the columns of the key are.
+    keys: Vec<FieldPlace>,
     /// Nothing for rows without a key.
     converter: Option<RowConverter>,
     layout: Layout,
@@ -174,12 +174,12 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(schema: &SchemaRef, keys: &[usize]) -> Result<Self> {
+    fn of(schema: &SchemaRef, keys: &[FieldPlace]) -> Result<Self> {
         let nodes = schema.fields().iter();
         let nodes: Vec<Node> = nodes
             .map(|field| Node::of(field, field.name()))
             .collect::<Result<_>>()?;
-        let place = |index: usize| keys.iter().position(|&key| key == index);
+        let place = |index: usize| keys.iter().position(|key| key.column() == Some(index));
         let is_given_back = |index: usize, node: &Node| {
             node.is_plain() && !schema.field(index).data_type().is_floating()
         };
@@ -204,15 +204,15 @@ impl RowCodec {
     /// # Errors
     /// Usage: no such column, a column that cannot be ordered, a type that cannot be moved.
     pub fn new(schema: &SchemaRef, keys: &[KeyColumn]) -> Result<Self> {
-        let mut indices = Vec::with_capacity(keys.len());
+        let mut places = Vec::with_capacity(keys.len());
         let mut fields = Vec::with_capacity(keys.len());
         for key in keys {
-            let index = column_index(schema, &key.name, "order rows")?;
+            let place = FieldPlace::of(schema, &key.name, "order rows")?;
             let options = SortOptions {
                 descending: key.is_descending,
                 nulls_first: key.is_nulls_first,
             };
-            let data_type = schema.field(index).data_type();
+            let data_type = place.field(schema, &key.name).data_type().clone();
             let field = SortField::new_with_options(data_type.clone(), options);
             if !RowConverter::supports_fields(std::slice::from_ref(&field)) {
                 let cause = format!(
@@ -221,7 +221,7 @@ impl RowCodec {
                 );
                 return Err(Error::usage("order rows", cause).hint("order by another column"));
             }
-            indices.push(index);
+            places.push(place);
             fields.push(field);
         }
         let converter = if fields.is_empty() {
@@ -232,9 +232,9 @@ impl RowCodec {
         };
         Ok(RowCodec {
             schema: Arc::clone(schema),
-            layout: Layout::of(schema, &indices)?,
+            layout: Layout::of(schema, &places)?,
             order: keys.to_vec(),
-            keys: indices,
+            keys: places,
             converter,
         })
     }
@@ -244,19 +244,14 @@ impl RowCodec {
     /// # Errors
     /// As [`RowCodec::new`].
     pub(crate) fn keys_alone(&self) -> Result<(Vec<String>, RowCodec)> {
-        let mut places: Vec<usize> = Vec::new();
-        for &place in &self.keys {
-            if !places.contains(&place) {
-                places.push(place);
+        let (mut names, mut fields) = (Vec::<String>::new(), Vec::new());
+        for (key, place) in self.order.iter().zip(&self.keys) {
+            if !names.contains(&key.name) {
+                names.push(key.name.clone());
+                fields.push(place.field(&self.schema, &key.name));
             }
         }
-        let names = places
-            .iter()
-            .map(|&place| self.schema.field(place).name().clone());
-        let names = names.collect();
-        let schema = self.schema.project(&places);
-        let schema = Arc::new(schema.map_err(|error| fault::arrow("sample keys", &error))?);
-        let codec = RowCodec::new(&schema, &self.order)?;
+        let codec = RowCodec::new(&Arc::new(Schema::new(fields)), &self.order)?;
         Ok((names, codec))
     }
 
@@ -405,12 +400,12 @@ impl RowCodec {
         let Some(converter) = &self.converter else {
             return Ok(None);
         };
-        let columns: Option<Vec<ArrayRef>> = self
-            .keys
-            .iter()
-            .map(|&index| batch.columns().get(index).map(with_one_zero))
-            .collect();
-        let columns = columns.ok_or_else(|| columns_missing(batch))?;
+        let columns = self.keys.iter().map(|place| {
+            let root = batch.columns().get(place.root);
+            let values = place.values(root.ok_or_else(|| columns_missing(batch))?)?;
+            Ok(with_one_zero(&values))
+        });
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         let keys = converter.convert_columns(&columns);
         keys.map(Some)
             .map_err(|error| fault::arrow("encode keys", &error))

@@ -24,14 +24,14 @@ use proptest::prelude::*;
 use crate::common::{self, Draw, Kinds, read_parquet, write_parquet};
 
 /// A table of some columns in files of a directory, and a place for the output.
-struct Place {
+struct TableFiles {
     dir: tempfile::TempDir,
     inputs: Vec<PathBuf>,
     reads: InputOptions,
     writes: OutputOptions,
 }
 
-impl Place {
+impl TableFiles {
     fn with(batches: &[RecordBatch], group_rows: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = |number: usize| dir.path().join(format!("in-{number}.parquet"));
@@ -39,7 +39,7 @@ impl Place {
         for (path, batch) in inputs.iter().zip(batches) {
             write_parquet(path, batch, group_rows);
         }
-        Place {
+        TableFiles {
             dir,
             inputs,
             reads: InputOptions::default(),
@@ -152,7 +152,7 @@ fn by_country_and_user() -> Vec<KeyColumn> {
 #[test]
 fn a_table_larger_than_the_memory_comes_in_order() {
     let batches = [log(90_000, 1), log(30_000, 2)];
-    let place = Place::with(&batches, 10_000);
+    let place = TableFiles::with(&batches, 10_000);
     let order = TableOrder {
         keys: by_country_and_user(),
         ..TableOrder::default()
@@ -179,7 +179,7 @@ fn a_table_larger_than_the_memory_comes_in_order() {
 #[test]
 fn a_stable_sort_keeps_the_order_of_equal_keys() {
     let batches = [log(30_000, 3), log(10_000, 4)];
-    let place = Place::with(&batches, 3_000);
+    let place = TableFiles::with(&batches, 3_000);
     let keys = vec![KeyColumn::new("country").descending()];
     let order = TableOrder {
         keys: keys.clone(),
@@ -202,7 +202,7 @@ fn a_stable_sort_keeps_the_order_of_equal_keys() {
 #[test]
 fn the_first_row_of_each_key_is_kept() {
     let batches = [log(40_000, 5), log(20_000, 6)];
-    let place = Place::with(&batches, 7_000);
+    let place = TableFiles::with(&batches, 7_000);
     let keys = by_country_and_user();
     let order = TableOrder {
         keys: keys.clone(),
@@ -237,7 +237,7 @@ fn the_first_row_of_each_key_is_kept() {
 #[test]
 fn a_shuffle_has_the_same_rows_in_an_order_of_its_seed() {
     let batches = [log(50_000, 7), log(20_000, 8)];
-    let place = Place::with(&batches, 6_000);
+    let place = TableFiles::with(&batches, 6_000);
     let run = |memory_bytes, threads, seed| {
         let job = common::job(memory_bytes, threads);
         place.run(|ends| shuffle(&job, ends, seed, &[])).unwrap().1
@@ -260,7 +260,7 @@ fn a_shuffle_has_the_same_rows_in_an_order_of_its_seed() {
 #[test]
 fn a_shuffle_by_columns_keeps_groups_together_and_their_rows_in_order() {
     let batches = [log(20_000, 7), log(10_000, 8)];
-    let place = Place::with(&batches, 3_000);
+    let place = TableFiles::with(&batches, 3_000);
     let all = concat(&batches);
     for columns in [&["user"][..], &["country"], &["country", "user"]] {
         let groups: Vec<KeyColumn> = columns.iter().map(|name| KeyColumn::new(*name)).collect();
@@ -326,7 +326,7 @@ proptest! {
         let mut draw = Draw::new(seed);
         let schema = common::schema(&mut draw, 5, Kinds::Parquet);
         let batch = common::batch(&mut draw, &schema, rows);
-        let place = Place::with(std::slice::from_ref(&batch), 1 + draw.below(200));
+        let place = TableFiles::with(std::slice::from_ref(&batch), 1 + draw.below(200));
         let names: Vec<String> = schema.fields().iter().map(|f| f.name().clone()).collect();
         let keys: Vec<KeyColumn> = names.iter().map(|name| any_key(&mut draw, name)).collect();
         let order = TableOrder { keys, is_stable: draw.one_in(2), is_descending: false };
@@ -344,7 +344,7 @@ proptest! {
 
 #[test]
 fn what_is_asked_for_in_vain_is_named_and_nothing_is_left() {
-    let place = Place::with(&[log(1_000, 9)], 500);
+    let place = TableFiles::with(&[log(1_000, 9)], 500);
     let by = |name: &str| TableOrder {
         keys: vec![KeyColumn::new(name)],
         ..TableOrder::default()
@@ -407,7 +407,7 @@ fn naive_dedup(
 #[test]
 fn duplicates_go_and_what_is_kept_stays_where_it_was() {
     let batches = [log(40_000, 11), log(25_000, 12)];
-    let place = Place::with(&batches, 6_000);
+    let place = TableFiles::with(&batches, 6_000);
     let all = concat(&batches);
     let keys = [KeyColumn::new("country"), KeyColumn::new("user")];
     let number = all.column(3).as_any().downcast_ref::<Int64Array>().unwrap();
@@ -460,7 +460,7 @@ fn a_score_that_is_spread_over_all_parts_still_keeps_one_row_a_key() {
     ]);
     let columns: Vec<ArrayRef> = vec![Arc::new(key), Arc::clone(batch.column(2))];
     let batch = RecordBatch::try_new(Arc::new(schema), columns).unwrap();
-    let place = Place::with(std::slice::from_ref(&batch), 20_000);
+    let place = TableFiles::with(std::slice::from_ref(&batch), 20_000);
     let keep = Keep::Best(vec![KeyColumn::new("text")]);
     let job = common::job(16 << 20, 2);
     let outputs = [place.out()];

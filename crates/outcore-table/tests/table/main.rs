@@ -14,6 +14,7 @@ mod common;
 
 mod diffs;
 mod faults;
+mod field_keys;
 mod files;
 mod fuzzed;
 mod groups;
@@ -26,6 +27,7 @@ mod near;
 mod objects;
 mod partitions;
 mod parts;
+mod repeats;
 mod rows;
 mod select;
 mod substring;
@@ -34,6 +36,7 @@ mod top;
 mod unions;
 mod verify;
 mod views;
+mod wide;
 mod windows;
 
 #[path = "../../../outcore/tests/support/depth.rs"]

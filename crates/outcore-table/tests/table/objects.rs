@@ -14,7 +14,7 @@ use outcore_table::expr::Expr;
 use outcore_table::jobs::{Aggregate, copy, group_by, select};
 use outcore_table::rows::KeyColumn;
 
-use super::select::{Place, selection};
+use super::select::{TableFiles, selection};
 
 /// Objects `st` with a number `a` and objects `deep`, in which a text is called `w.x`; the third of four rows has none.
 fn objects() -> RecordBatch {
@@ -40,7 +40,7 @@ fn objects() -> RecordBatch {
 
 #[test]
 fn fields_of_objects_are_columns_where_they_are_chosen() {
-    let place = Place::with(&[objects()], 3);
+    let place = TableFiles::with(&[objects()], 3);
     let names = ["st.deep.w.x", "id", "st.a", "st"];
     let wanted = selection(&["id >= 1"], "");
     let every = selection(&[], "");
@@ -72,7 +72,7 @@ fn fields_of_objects_are_columns_where_they_are_chosen() {
 
 #[test]
 fn expressions_reach_into_objects() {
-    let place = Place::with(&[objects()], 3);
+    let place = TableFiles::with(&[objects()], 3);
     let ids = |conditions: &[&str]| {
         let wanted = selection(conditions, "");
         let (_, out) = place
@@ -131,7 +131,7 @@ fn a_column_with_a_point_in_its_name_comes_before_a_field() {
 
 #[test]
 fn groups_are_made_of_fields_of_objects() {
-    let place = Place::with(&[objects(), objects()], 3);
+    let place = TableFiles::with(&[objects(), objects()], 3);
     let aggregates = Aggregate::parse_list("sum(st.a),n=count,id=max(st.deep.w.x)").unwrap();
     let keys = [KeyColumn::new("st.a").descending()];
     let (_, out) = place

@@ -24,7 +24,7 @@ fn numbers(path: &std::path::Path) -> Vec<i64> {
         .to_vec()
 }
 
-struct Place {
+struct TableFiles {
     dir: tempfile::TempDir,
     inputs: Vec<PathBuf>,
     outputs: [PathBuf; 1],
@@ -32,7 +32,7 @@ struct Place {
     reads: InputOptions,
 }
 
-impl Place {
+impl TableFiles {
     /// The numbers from 0, in two files.
     fn with(rows: i64) -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -45,7 +45,7 @@ impl Place {
             let batch = RecordBatch::try_from_iter([("number", numbers)]).unwrap();
             write_parquet(path, &batch, 1_700);
         }
-        Place {
+        TableFiles {
             outputs: [dir.path().join("out.parquet")],
             writes: OutputOptions {
                 is_replacing: true,
@@ -69,7 +69,7 @@ impl Place {
 
 #[test]
 fn the_first_rows_are_copied_and_no_more_is_read() {
-    let place = Place::with(30_000);
+    let place = TableFiles::with(30_000);
     for count in [0, 1, 1_700, 1_701, 9_999, 10_000, 10_001, 30_000, 40_000] {
         let done = head(&job(64 << 20, 3), &place.ends(), count).unwrap();
         let expected: Vec<i64> = (0..30_000.min(count as i64)).collect();
@@ -81,7 +81,7 @@ fn the_first_rows_are_copied_and_no_more_is_read() {
 #[test]
 fn drawn_rows_are_as_many_as_asked_for_in_order_and_equally_likely() {
     let rows = 12_000;
-    let place = Place::with(rows);
+    let place = TableFiles::with(rows);
     for count in [0, 1, 77, 11_999, 12_000, 20_000] {
         let mut first = None;
         for threads in [1, 3] {
@@ -108,7 +108,7 @@ fn drawn_rows_are_as_many_as_asked_for_in_order_and_equally_likely() {
 
 #[test]
 fn a_table_cut_in_two_is_whole_and_appears_whole() {
-    let place = Place::with(12_000);
+    let place = TableFiles::with(12_000);
     let rest = place.dir.path().join("rest.parquet");
     for share in [0.0, 0.25, 0.9, 1.0] {
         let job = job(64 << 20, 2);

@@ -337,7 +337,7 @@ fn whole_numbers_and_floats_are_compared_without_rounding() {
             "{text}"
         );
         // Statistics leave no row out.
-        let place = Place::with(std::slice::from_ref(&batch), 1);
+        let place = TableFiles::with(std::slice::from_ref(&batch), 1);
         let wanted = selection(&[text], "");
         let (_, out) = place
             .run(None, |job, ends| select(job, ends, &wanted))
@@ -409,12 +409,12 @@ fn what_means_nothing_is_named_before_a_row_is_read() {
     assert!(error.to_string().contains("verflow"), "{error}");
 }
 
-pub struct Place {
+pub struct TableFiles {
     dir: tempfile::TempDir,
     inputs: Vec<std::path::PathBuf>,
 }
 
-impl Place {
+impl TableFiles {
     pub fn with(batches: &[RecordBatch], group_rows: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = |number: usize| dir.path().join(format!("in-{number}.parquet"));
@@ -422,7 +422,7 @@ impl Place {
         for (path, batch) in inputs.iter().zip(batches) {
             write_parquet(path, batch, group_rows);
         }
-        Place { dir, inputs }
+        TableFiles { dir, inputs }
     }
 
     pub fn run(
@@ -469,7 +469,7 @@ pub fn selection(conditions: &[&str], computed: &str) -> Selection {
 #[test]
 fn rows_are_chosen_and_columns_computed_in_the_order_of_the_input() {
     let all = rows(9_000, 3);
-    let place = Place::with(&[batch(&all[..5_000]), batch(&all[5_000..])], 700);
+    let place = TableFiles::with(&[batch(&all[..5_000]), batch(&all[5_000..])], 700);
     for (text, truth) in CONDITIONS {
         let wanted = selection(&[text, "x >= 100"], "");
         let (done, out) = place
@@ -517,7 +517,7 @@ fn rows_are_chosen_and_columns_computed_in_the_order_of_the_input() {
 #[test]
 fn computed_columns_are_written_whatever_columns_are_chosen() {
     let all = rows(50, 3);
-    let place = Place::with(&[batch(&all)], 20);
+    let place = TableFiles::with(&[batch(&all)], 20);
     let wanted = selection(&[], "double = x * 2, x = -x");
     for (columns, expected) in [
         (&["s"][..], &["s", "double", "x"][..]),
@@ -540,7 +540,7 @@ fn a_row_at_fault_is_named_by_its_number_in_its_file() {
     all.iter_mut().for_each(|row| row.n = Some(1));
     all[700].n = Some(i64::MAX);
     let others = batch(&rows(10, 4));
-    let place = Place::with(&[others, batch(&all)], 300);
+    let place = TableFiles::with(&[others, batch(&all)], 300);
     for (conditions, computed) in [
         (&[][..], "m = n + 1"),
         (&["x >= 300"], "m = n * 2"),
@@ -564,7 +564,7 @@ fn a_row_at_fault_is_named_by_its_number_in_its_file() {
 #[test]
 fn row_groups_that_cannot_match_are_not_read() {
     let all = rows(40_000, 4);
-    let place = Place::with(&[batch(&all)], 1_000);
+    let place = TableFiles::with(&[batch(&all)], 1_000);
     let (whole, _) = place.run(None, copy).unwrap();
     for text in [
         "x >= 20000 and x < 20500",
@@ -609,7 +609,7 @@ fn row_groups_that_cannot_match_are_not_read() {
 
 #[test]
 fn a_selection_that_means_nothing_leaves_nothing() {
-    let place = Place::with(&[batch(&rows(100, 5))], 50);
+    let place = TableFiles::with(&[batch(&rows(100, 5))], 50);
     for (conditions, computed, columns) in [
         (&["nn > 3"][..], "", None),
         (&["n + 1"], "", None),

@@ -35,7 +35,7 @@ use crate::jobs::rows_in::ReadShape;
 use crate::jobs::sort::{open, read_shape, scratch_dir};
 use crate::jobs::{TableEnds, TableSummary};
 use crate::output::OutputOptions;
-use crate::schema::column_index;
+use crate::schema::FieldPlace;
 
 /// What the rows that belong together reserve, by name in a ledger.
 const SETS: &str = "rows that belong together";
@@ -129,7 +129,7 @@ pub fn dedup_near(
 }
 
 pub(super) fn check_text(schema: &SchemaRef, name: &str) -> Result<()> {
-    let field = schema.field(column_index(schema, name, DEDUP)?);
+    let field = FieldPlace::of(schema, name, DEDUP)?.field(schema, name);
     let plain = match field.data_type() {
         DataType::Dictionary(_, values) => values,
         other => other,

@@ -31,7 +31,7 @@ use super::types::{Tolerance, cast, common_type, comparable};
 use super::{ColumnPair, JOIN, Join, JoinKind};
 use crate::fault;
 use crate::rows::{KeyColumn, RowCodec, key_of};
-use crate::schema::{check_names, column_index};
+use crate::schema::{FieldPlace, check_names, column_index};
 
 /// Bytes of the side and the position.
 const PLACE_BYTES: usize = 9;
@@ -108,10 +108,7 @@ impl Plan {
         let mut types = Vec::new();
         let asof = wanted.asof.as_ref();
         for pair in wanted.on.iter().chain(asof.map(|asof| &asof.columns)) {
-            let found = [
-                builders[0].key(&pair.left)?.data_type().clone(),
-                builders[1].key(&pair.right)?.data_type().clone(),
-            ];
+            let found = [builders[0].key(&pair.left)?, builders[1].key(&pair.right)?];
             types.push(common_type(pair, (&found[0], &found[1]))?);
         }
         let named = named_outputs(wanted, (left, right), &types)?;
@@ -120,10 +117,10 @@ impl Plan {
         for (field, source) in named {
             fields.push(field);
             outputs.push(match source {
-                Source::Left(place) => OutputColumn::Left(builders[0].carry(place)),
-                Source::Right(place) => OutputColumn::Right(builders[1].carry(place)),
+                Source::Left(name) => OutputColumn::Left(builders[0].carry(&name)?),
+                Source::Right(name) => OutputColumn::Right(builders[1].carry(&name)?),
                 Source::Either(left, right) => {
-                    OutputColumn::Either(builders[0].carry(left), builders[1].carry(right))
+                    OutputColumn::Either(builders[0].carry(&left)?, builders[1].carry(&right)?)
                 }
             });
         }
@@ -456,8 +453,8 @@ impl Side {
 /// Collects what is needed of one table.
 struct Builder<'s> {
     schema: &'s SchemaRef,
-    /// Columns that are read, by their places in the table.
-    reads: Vec<usize>,
+    /// Columns that are read, and fields of objects.
+    reads: Vec<FieldRef>,
     key_places: Vec<usize>,
     carried: Vec<usize>,
 }
@@ -472,22 +469,23 @@ impl<'s> Builder<'s> {
         }
     }
 
-    fn read(&mut self, place: usize) -> usize {
-        place_in(&mut self.reads, place)
+    /// The place of a column among those that are read.
+    fn read(&mut self, name: &str) -> Result<usize> {
+        let field = FieldPlace::of(self.schema, name, JOIN)?.field(self.schema, name);
+        Ok(place_in(&mut self.reads, field))
     }
 
-    /// A column of the key.
-    fn key(&mut self, name: &str) -> Result<&'s FieldRef> {
-        let place = column_index(self.schema, name, JOIN)?;
-        let read = self.read(place);
+    /// A column of the key: its type.
+    fn key(&mut self, name: &str) -> Result<DataType> {
+        let read = self.read(name)?;
         self.key_places.push(read);
-        Ok(&self.schema.fields()[place])
+        Ok(self.reads[read].data_type().clone())
     }
 
     /// The place of a column among those that go along.
-    fn carry(&mut self, place: usize) -> usize {
-        let read = self.read(place);
-        self.carry_read(read)
+    fn carry(&mut self, name: &str) -> Result<usize> {
+        let read = self.read(name)?;
+        Ok(self.carry_read(read))
     }
 
     fn carry_read(&mut self, read: usize) -> usize {
@@ -495,11 +493,8 @@ impl<'s> Builder<'s> {
     }
 
     fn finish(self, is_kept: bool) -> Result<Side> {
-        let field = |place: usize| &self.schema.fields()[place];
-        let carried = self.carried.iter().map(|&read| {
-            let field = field(self.reads[read]);
-            Field::clone(field).with_nullable(true)
-        });
+        let carried = self.carried.iter();
+        let carried = carried.map(|&read| Field::clone(&self.reads[read]).with_nullable(true));
         let schema = Arc::new(Schema::new(carried.collect::<Vec<_>>()));
         let codec = RowCodec::new(&schema, &[])?;
         let nulls = schema.fields().iter();
@@ -512,11 +507,7 @@ impl<'s> Builder<'s> {
         let mut nothing = RowBatch::default();
         codec.encode(&nulls, &mut nothing)?;
         Ok(Side {
-            reads: self
-                .reads
-                .iter()
-                .map(|&place| field(place).name().clone())
-                .collect(),
+            reads: self.reads.iter().map(|read| read.name().clone()).collect(),
             key_places: self.key_places,
             carried: self.carried,
             codec,
@@ -527,20 +518,20 @@ impl<'s> Builder<'s> {
 }
 
 /// The place of `value` in `all`, to which it is added if it is not there.
-fn place_in(all: &mut Vec<usize>, value: usize) -> usize {
+fn place_in<T: PartialEq>(all: &mut Vec<T>, value: T) -> usize {
     all.iter()
-        .position(|&known| known == value)
+        .position(|known| *known == value)
         .unwrap_or_else(|| {
             all.push(value);
             all.len() - 1
         })
 }
 
-/// Where a column of the output comes from, by its place in the table.
+/// Where a column of the output comes from, by its name in the table.
 enum Source {
-    Left(usize),
-    Right(usize),
-    Either(usize, usize),
+    Left(String),
+    Right(String),
+    Either(String, String),
 }
 
 /// All columns of the output that are wanted.
@@ -550,18 +541,21 @@ fn named_outputs(
     types: &[DataType],
 ) -> Result<Vec<(FieldRef, Source)>> {
     let kind = wanted.kind;
+    // Its values are those of a column on the left; where that is a field of objects, a row without a partner has none.
     let is_key = |field: &FieldRef| {
-        let is_same = |pair: &ColumnPair| pair.right == *field.name();
+        let is_same = |pair: &ColumnPair| {
+            pair.right == *field.name() && left.column_with_name(&pair.left).is_some()
+        };
         wanted.on.iter().any(is_same)
     };
     let mut all: Vec<(FieldRef, Source)> = Vec::new();
-    for (place, field) in left.fields().iter().enumerate() {
+    for field in left.fields() {
         let of = wanted.on.iter().zip(types);
         let mut of = of.filter(|(pair, _)| pair.left == *field.name());
         let (field, source) = match of.next() {
             Some((pair, common)) if kind.keeps_right() => {
-                let other = column_index(right, &pair.right, JOIN)?;
-                let other_field = right.field(other);
+                let other = FieldPlace::of(right, &pair.right, JOIN)?;
+                let other_field = other.field(right, &pair.right);
                 let data_type = match field.data_type() == other_field.data_type() {
                     true => field.data_type(),
                     false => common,
@@ -570,18 +564,20 @@ fn named_outputs(
                 let field = Field::clone(field)
                     .with_data_type(data_type.clone())
                     .with_nullable(is_nullable);
-                (field, Source::Either(place, other))
+                let source = Source::Either(pair.left.clone(), pair.right.clone());
+                (field, source)
             }
             _ => {
                 let is_nullable = field.is_nullable() || kind.keeps_right();
                 let field = Field::clone(field).with_nullable(is_nullable);
-                (field, Source::Left(place))
+                let source = Source::Left(field.name().clone());
+                (field, source)
             }
         };
         all.push((Arc::new(field), source));
     }
     if kind.writes_right() {
-        for (place, field) in right.fields().iter().enumerate() {
+        for field in right.fields() {
             if is_key(field) {
                 continue;
             }
@@ -590,10 +586,11 @@ fn named_outputs(
                 None => field.name().clone(),
             };
             let is_nullable = field.is_nullable() || kind.keeps_left();
+            let source = Source::Right(field.name().clone());
             let field = Field::clone(field)
                 .with_name(name)
                 .with_nullable(is_nullable);
-            all.push((Arc::new(field), Source::Right(place)));
+            all.push((Arc::new(field), source));
         }
     }
     let Some(columns) = &wanted.columns else {

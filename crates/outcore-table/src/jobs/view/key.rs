@@ -19,7 +19,7 @@ use super::TableView;
 use crate::fault;
 use crate::output::in_utc;
 use crate::rows::{RowCodec, key_of};
-use crate::schema::{column_index, retyped};
+use crate::schema::{FieldPlace, retyped};
 
 const FIND: &str = "search view";
 
@@ -27,13 +27,9 @@ impl TableView {
     /// The columns of the order as fields, in that order; each of them may be null.
     fn key_fields(&self) -> Result<Vec<FieldRef>> {
         let fields = self.keys.iter().map(|key| {
-            let index = column_index(self.schema(), &key.name, FIND)?;
-            let field = self.schema().field(index);
-            Ok(Arc::new(Field::new(
-                field.name(),
-                field.data_type().clone(),
-                true,
-            )))
+            let place = FieldPlace::of(self.schema(), &key.name, FIND)?;
+            let data_type = place.field(self.schema(), &key.name).data_type().clone();
+            Ok(Arc::new(Field::new(&key.name, data_type, true)))
         });
         fields.collect()
     }

@@ -26,7 +26,7 @@ use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::rows_in::{RowKeys, RowsIn};
-use super::sort::{KeyInFront, TableOrder, open_alone, read_shape};
+use super::sort::{KeyInFront, TableOrder, codec_of, open_alone, read_shape};
 use crate::fault;
 use crate::input::{InputOptions, TableInput};
 use crate::rows::{KeyColumn, RowCodec};
@@ -129,7 +129,7 @@ pub fn build(
     }
     let input = open_alone(job, inputs, reads)?;
     let keys = order.columns_of(input.schema());
-    let codec = RowCodec::new(input.schema(), &keys)?;
+    let codec = codec_of(&input, &keys)?;
     let rows = RowType {
         description: description_of(input.schema(), &keys)?.into(),
         order_name: ROW_ORDER.to_owned(),

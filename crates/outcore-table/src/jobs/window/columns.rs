@@ -25,14 +25,14 @@ use crate::fault;
 
 /// Where a row is in its group; all count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RowRank {
     pub(super) number: i64,
     rank: i64,
     dense_rank: i64,
 }
 
-impl Place {
-    pub(super) const FIRST: Place = Place {
+impl RowRank {
+    pub(super) const FIRST: RowRank = RowRank {
         number: 1,
         rank: 1,
         dense_rank: 1,
@@ -42,8 +42,8 @@ impl Place {
     pub(super) fn next(self, is_equal: bool) -> Self {
         let number = self.number + 1;
         match is_equal {
-            true => Place { number, ..self },
-            false => Place {
+            true => RowRank { number, ..self },
+            false => RowRank {
                 number,
                 rank: number,
                 dense_rank: self.dense_rank + 1,
@@ -60,7 +60,7 @@ impl Place {
 /// The rows that columns are computed of.
 pub(super) struct Ready<'r> {
     /// Of all rows, those that are only looked at as well.
-    pub(super) places: &'r [Place],
+    pub(super) places: &'r [RowRank],
     /// Rows of the batch in front of these: one, the first row of the first one's group, or none.
     pub(super) front: usize,
     /// The rows that are wanted.
@@ -103,11 +103,12 @@ impl<'p> Columns<'p> {
         let columns = plan.columns.iter().zip(&plan.places).zip(&mut self.sums);
         let columns = columns.map(|((column, place), sum)| {
             let places = &ready.places[ready.rows.clone()];
-            let whole = |of: fn(&Place) -> i64| -> ArrayRef {
+            let whole = |of: fn(&RowRank) -> i64| -> ArrayRef {
                 Arc::new(Int64Array::from_iter_values(places.iter().map(of)))
             };
-            let of = place.map(|place| batch.column(place));
-            match (&column.function, of) {
+            let of = place.as_ref();
+            let of = of.map(|place| place.values(batch.column(place.root)));
+            match (&column.function, of.transpose()?.as_ref()) {
                 (WindowFunction::Lag(_, rows), Some(of)) => ready.taken(of, |row, place| {
                     (place.number as usize > *rows).then(|| row - rows)
                 }),
@@ -145,7 +146,7 @@ impl Ready<'_> {
     fn taken(
         &self,
         of: &ArrayRef,
-        from: impl Fn(usize, &Place) -> Option<usize>,
+        from: impl Fn(usize, &RowRank) -> Option<usize>,
     ) -> Result<ArrayRef> {
         let rows = self.rows.clone();
         let places = rows.map(|row| {
@@ -163,7 +164,7 @@ impl Sum {
         &mut self,
         of: &ArrayRef,
         data_type: &DataType,
-        places: &[Place],
+        places: &[RowRank],
     ) -> Option<Result<ArrayRef>> {
         let options = CastOptions {
             safe: false,
@@ -228,7 +229,7 @@ fn wider<V: Into<i128>>(sum: i128, value: V) -> Option<i128> {
 /// is too large.
 fn running<T: ArrowPrimitiveType, S: Copy>(
     array: &ArrayRef,
-    places: &[Place],
+    places: &[RowRank],
     (sum, nothing): (&mut Option<S>, S),
     add: impl Fn(S, T::Native) -> Option<S>,
     show: impl Fn(S) -> Option<T::Native>,

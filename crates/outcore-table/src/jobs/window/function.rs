@@ -10,7 +10,7 @@ use super::WINDOW;
 use crate::equal::plain_type;
 use crate::jobs::call::{self, Call};
 use crate::jobs::group::sum_type;
-use crate::schema::column_index;
+use crate::schema::FieldPlace;
 
 /// How far `lag` and `lead` may look.
 const REACH_MAX: usize = 1 << 20;
@@ -119,13 +119,13 @@ impl WindowColumn {
     ///
     /// # Errors
     /// Usage: no such column, or one that has no sum.
-    pub(super) fn field(&self, schema: &Schema) -> Result<(Field, Option<usize>)> {
+    pub(super) fn field(&self, schema: &Schema) -> Result<(Field, Option<FieldPlace>)> {
         let Some(column) = self.column() else {
             let field = Field::new(&self.name, DataType::Int64, false);
             return Ok((field, None));
         };
-        let place = column_index(schema, column, WINDOW)?;
-        let of = schema.field(place);
+        let place = FieldPlace::of(schema, column, WINDOW)?;
+        let of = place.field(schema, column);
         let field = match self.function {
             WindowFunction::CumulativeSum(_) => {
                 let plain = plain_type(of.data_type());

@@ -27,7 +27,7 @@ use super::{WINDOW, Window, WindowColumn, WindowFunction};
 use crate::equal::with_one_zero;
 use crate::fault;
 use crate::rows::{KeyColumn, RowCodec};
-use crate::schema::{check_names, column_index};
+use crate::schema::{FieldPlace, check_names};
 
 /// Bytes of a length.
 const LEN_BYTES: usize = size_of::<u32>();
@@ -43,7 +43,7 @@ pub(in crate::jobs) struct Plan {
     pub(in crate::jobs) codec: RowCodec,
     pub(super) columns: Vec<WindowColumn>,
     /// Of each of them: the place of the column that it is computed of.
-    pub(super) places: Vec<Option<usize>>,
+    pub(super) places: Vec<Option<FieldPlace>>,
     pub(super) first: Option<u64>,
     /// The columns of the table, and those that are computed.
     pub(super) schema: SchemaRef,
@@ -53,7 +53,7 @@ pub(in crate::jobs) struct Plan {
 #[derive(Debug)]
 struct Keys {
     columns: Vec<KeyColumn>,
-    places: Vec<usize>,
+    places: Vec<FieldPlace>,
     /// Nothing for no columns.
     converter: Option<RowConverter>,
 }
@@ -62,8 +62,8 @@ impl Keys {
     fn of(schema: &Schema, columns: &[KeyColumn]) -> Result<Self> {
         let (mut places, mut fields) = (Vec::new(), Vec::new());
         for key in columns {
-            let place = column_index(schema, &key.name, WINDOW)?;
-            let data_type = schema.field(place).data_type();
+            let place = FieldPlace::of(schema, &key.name, WINDOW)?;
+            let data_type = place.field(schema, &key.name).data_type().clone();
             let options = SortOptions {
                 descending: key.is_descending,
                 nulls_first: key.is_nulls_first,
@@ -100,10 +100,8 @@ impl Keys {
 
     fn rows_of(&self, batch: &RecordBatch) -> Result<Option<Rows>> {
         let columns = self.places.iter();
-        let columns: Vec<ArrayRef> = columns
-            .map(|&place| ArrayRef::clone(batch.column(place)))
-            .collect();
-        self.rows(&columns)
+        let columns = columns.map(|place| place.values(batch.column(place.root)));
+        self.rows(&columns.collect::<Result<Vec<_>>>()?)
     }
 }
 
@@ -210,8 +208,8 @@ impl Plan {
         rows: &mut RowBatch,
     ) -> Result<()> {
         let columns = self.by.columns.iter().map(|key| {
-            let place = column_index(&batch.schema(), &key.name, WINDOW)?;
-            Ok(ArrayRef::clone(batch.column(place)))
+            let place = FieldPlace::of(&batch.schema(), &key.name, WINDOW)?;
+            place.values(batch.column(place.root))
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let groups = self.by.rows(&columns)?;

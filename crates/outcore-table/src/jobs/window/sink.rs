@@ -17,7 +17,7 @@ use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::{Error, Kind, Result, units};
 
 use super::WINDOW;
-use super::columns::{Columns, Place, Ready};
+use super::columns::{Columns, Ready, RowRank};
 use super::plan::{Placed, Plan};
 use crate::fault;
 use crate::jobs::rows_out::{ROWS_AT_ONCE, WriteShape};
@@ -88,7 +88,7 @@ struct WindowPart<'a> {
     group: Vec<u8>,
     order: Vec<u8>,
     /// Where that row is in its group.
-    last: Option<Place>,
+    last: Option<RowRank>,
     /// The first row of the group of the first row that is held.
     first_row: Vec<u8>,
     held: Held,
@@ -100,7 +100,7 @@ struct WindowPart<'a> {
 struct Held {
     bytes: Vec<u8>,
     ranges: Vec<Range<usize>>,
-    places: Vec<Place>,
+    places: Vec<RowRank>,
     /// Rows that were written.
     done: usize,
     /// Bytes of the rows that were held when the last batch was written.
@@ -109,7 +109,7 @@ struct Held {
 }
 
 impl Held {
-    fn push(&mut self, row: &[u8], place: Place) {
+    fn push(&mut self, row: &[u8], place: RowRank) {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(row);
         self.ranges.push(from..self.bytes.len());
@@ -150,7 +150,7 @@ impl WindowPart<'_> {
         self.sink.shape.check_row(placed.row)?;
         let last = self.last.filter(|_| self.group == placed.group);
         let place = match last {
-            None => Place::FIRST,
+            None => RowRank::FIRST,
             Some(last) => last.next(self.order == placed.order),
         };
         if last.is_none() {

@@ -1,0 +1,110 @@
+//! Columns whose values hardly repeat, told by the footers of Parquet files.
+//!
+//! Contract: [`Repeats::see`] takes in what a file says of its columns of plain values, and [`Repeats::hardly`] says whether a
+//! dictionary of a column would take about as much as its values do plain. What tells is what dictionaries have brought in the files:
+//! row groups count that were written by one, and those that outcore itself has written without one beside columns that have one. A row
+//! group whose values would not fill a dictionary says nothing, since they may come again in the next one. It holds where rows keep their
+//! order or lose it; a sort may bring together what is equal. Pure.
+//!
+//! N.B. A dictionary that is of no use was up to half of what it takes to write a table, and made it a tenth larger (docs/benchmarks.md).
+//!
+//! Complexity: a look at each column of each row group; some 60 bytes a column.
+
+use std::collections::HashMap;
+
+use parquet::basic::{Encoding, Type};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+
+/// Values of a row group that fill a dictionary, about: writers end one at a MiB.
+const FULL_BYTES: u64 = 7 << 17;
+/// A dictionary is of use from this share of the plain values downwards.
+const USEFUL_PERCENT: u64 = 95;
+
+/// What was seen of columns, by name.
+#[derive(Debug, Default)]
+pub(super) struct Repeats(HashMap<String, Seen>);
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Seen {
+    values_count: u64,
+    /// Those in row groups that say something, and what these take as they are encoded and plain.
+    told_count: u64,
+    encoded_bytes: u64,
+    plain_bytes: u64,
+}
+
+impl Repeats {
+    /// Takes in a file.
+    pub(super) fn see(&mut self, file: &ParquetMetaData) {
+        let writer = file.file_metadata().created_by().unwrap_or_default();
+        let is_ours = writer.starts_with("outcore ");
+        let leaves = file.file_metadata().schema_descr().columns().iter();
+        let is_plain = |leaf: &&parquet::schema::types::ColumnDescPtr| {
+            leaf.path().parts().len() == 1 && leaf.max_rep_level() == 0
+        };
+        for (place, leaf) in leaves.enumerate().filter(|(_, leaf)| is_plain(leaf)) {
+            let seen = self.0.entry(leaf.name().to_owned()).or_default();
+            for group in file.row_groups() {
+                let is_left_out = is_ours && group.columns().iter().any(has_dictionary);
+                seen.see(group.column(place), is_left_out);
+            }
+        }
+    }
+
+    /// Whether the values of a column hardly repeat.
+    pub(super) fn hardly(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|seen| {
+            let is_told = seen.told_count > 0 && seen.told_count * 2 >= seen.values_count;
+            is_told && seen.encoded_bytes * 100 >= seen.plain_bytes * USEFUL_PERCENT
+        })
+    }
+}
+
+impl Seen {
+    /// `is_left_out` says that a column without a dictionary has none because it would be of no use.
+    fn see(&mut self, column: &ColumnChunkMetaData, is_left_out: bool) {
+        let size = |number: i64| u64::try_from(number).unwrap_or(0);
+        let nulls_count = column.statistics().and_then(|told| told.null_count_opt());
+        let values_count = size(column.num_values()).saturating_sub(nulls_count.unwrap_or(0));
+        self.values_count += values_count;
+        let value_bytes = match column.column_type() {
+            Type::INT32 | Type::FLOAT => 4,
+            Type::INT64 | Type::DOUBLE => 8,
+            Type::INT96 => 12,
+            Type::FIXED_LEN_BYTE_ARRAY => size(column.column_descr().type_length().into()),
+            // A length in front of each.
+            Type::BYTE_ARRAY => 4,
+            Type::BOOLEAN => return,
+        };
+        let text_bytes = match (
+            column.column_type(),
+            column.unencoded_byte_array_data_bytes(),
+        ) {
+            (Type::BYTE_ARRAY, None) => return,
+            (_, text_bytes) => text_bytes.map_or(0, size),
+        };
+        let plain_bytes = values_count
+            .saturating_mul(value_bytes)
+            .saturating_add(text_bytes);
+        let encoded_bytes = match has_dictionary(column) {
+            true => size(column.uncompressed_size()),
+            false if is_left_out => plain_bytes,
+            false => return,
+        };
+        if plain_bytes >= FULL_BYTES {
+            self.told_count += values_count;
+            self.encoded_bytes = self.encoded_bytes.saturating_add(encoded_bytes);
+            self.plain_bytes = self.plain_bytes.saturating_add(plain_bytes);
+        }
+    }
+}
+
+fn has_dictionary(column: &ColumnChunkMetaData) -> bool {
+    let mut encodings = column.encodings();
+    encodings.any(|encoding| {
+        matches!(
+            encoding,
+            Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY
+        )
+    })
+}

@@ -1,0 +1,57 @@
+//! Tables of many columns in little memory.
+//!
+//! Contract: row groups hold what their share of the memory has room for, and not a few rows each because of what the library sets
+//! aside for every column.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use outcore_table::input::InputOptions;
+use outcore_table::jobs::{TableEnds, copy};
+use outcore_table::output::{OutputOptions, TableFormat};
+use parquet::basic::Encoding;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+
+use crate::common::{self, read_parquet, write_parquet};
+
+const COLUMNS: usize = 500;
+const ROWS: i64 = 3_000;
+
+#[test]
+fn a_wide_table_has_row_groups_of_many_rows_in_little_memory_too() {
+    let column = |number: i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(
+            (0..ROWS).map(|row| row * number),
+        ))
+    };
+    let columns = (0..COLUMNS).map(|number| (format!("c{number}"), column(number as i64)));
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let inputs = [dir.path().join("in.parquet")];
+    let outputs = [dir.path().join("out.parquet")];
+    write_parquet(&inputs[0], &batch, 1_000);
+    let (reads, mut writes) = (
+        InputOptions::default(),
+        OutputOptions::new(TableFormat::Parquet),
+    );
+    writes.is_replacing = true;
+    let ends = |writes| TableEnds {
+        inputs: &inputs,
+        reads: &reads,
+        outputs: &outputs,
+        writes,
+    };
+    // With room for dictionaries of all columns, and without.
+    for (memory_bytes, has_dictionaries) in [(1 << 30, true), (64 << 20, false)] {
+        let job = common::job(memory_bytes, 1);
+        copy(&job, &ends(&writes)).unwrap();
+        assert_eq!(job.budget.used_bytes(), 0);
+        let file = SerializedFileReader::new(std::fs::File::open(&outputs[0]).unwrap()).unwrap();
+        let groups = file.metadata().row_groups();
+        assert_eq!(groups.len(), 1, "in {memory_bytes} bytes");
+        let mut encodings = groups[0].column(0).encodings();
+        let is_dictionary = encodings.any(|encoding| encoding == Encoding::RLE_DICTIONARY);
+        assert_eq!(is_dictionary, has_dictionaries, "in {memory_bytes} bytes");
+        assert_eq!(read_parquet(&outputs[0]), batch);
+    }
+}
