@@ -13,9 +13,9 @@ use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::producer::{Emit, Maker, Produced, Producer};
 use outcore::primitives::write::produce;
 use outcore::primitives::{Batch, Summary};
-use outcore::{Error, Input, Job, MakeHeader, Output, Result};
+use outcore::{Error, Job, MakeHeader, Output, Result};
 
-use crate::format::{Element, VectorFile};
+use crate::format::{Element, VectorFile, source_of};
 use crate::scan::show_copy;
 
 /// Writes the vectors of `from` to `path`, whose name tells the format; raw numbers if it tells none. The kind of number is
@@ -102,16 +102,7 @@ impl Converted<'_> {
 
 impl Producer for Converted<'_> {
     fn sources(&self) -> Vec<Source> {
-        vec![Source {
-            inputs: vec![Input {
-                path: self.from.path.clone(),
-                header_bytes: self.from.header_bytes,
-                data_bytes: Some(self.from.data_bytes()),
-            }],
-            element_bytes: self.from.row_bytes(),
-            align_bytes: 1,
-            count: 0,
-        }]
+        vec![source_of(self.from)]
     }
 
     fn yields(&self) -> Yield {

@@ -18,6 +18,7 @@ pub(crate) mod start;
 use std::path::{Path, PathBuf};
 
 use outcore::key::{NpyArray, NpyHeader};
+use outcore::primitives::batch::Source;
 use outcore::{Error, Input, Job, Kind, Result};
 use outcore_io::units;
 
@@ -488,6 +489,16 @@ pub(crate) fn input_of(file: &VectorFile) -> Input {
         path: file.path.clone(),
         header_bytes: file.header_bytes,
         data_bytes: Some(file.data_bytes()),
+    }
+}
+
+/// The rows of a file as the source of a pass.
+pub(crate) fn source_of(file: &VectorFile) -> Source {
+    Source {
+        inputs: vec![input_of(file)],
+        element_bytes: file.row_bytes(),
+        align_bytes: 1,
+        count: 0,
     }
 }
 

@@ -15,8 +15,8 @@ use outcore::primitives::{Batch, Summary};
 use outcore::{Error, Job, MakeHeader, Output, Result};
 use outcore_io::metadata::Owner;
 
-use super::{BaseFacts, FORM, HEADER_BYTES, IndexFile, NAME, Noted, record, source_of};
-use crate::format::{Element, VectorFile, refuse_vector_name};
+use super::{BaseFacts, FORM, HEADER_BYTES, IndexFile, NAME, Noted, record};
+use crate::format::{Element, VectorFile, refuse_vector_name, source_of};
 use crate::scan::{show_copy, strange};
 
 /// An index that was made.

@@ -33,8 +33,8 @@ use outcore_io::memory::Reservation;
 use outcore_io::metadata::Owner;
 use outcore_io::units;
 
-use super::{BaseFacts, Built, FORM, HEADER_BYTES, NAME, Noted, modified_ns, source_of};
-use crate::format::{Container, Element, LIST_HEADER_BYTES, VectorFile, start};
+use super::{BaseFacts, Built, FORM, HEADER_BYTES, NAME, Noted, modified_ns};
+use crate::format::{Container, Element, LIST_HEADER_BYTES, VectorFile, source_of, start};
 use crate::kmeans::{Batches, KmeansOptions, LabelSpace, Labeller, kmeans};
 
 /// Lists, at most.

@@ -21,13 +21,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use outcore::primitives::batch::Source;
 use outcore::{Error, Job, Result};
 use outcore_io::metadata::{Form, Owner};
 use outcore_io::units;
 
 use crate::format::known::{BaseFacts, modified_ns};
-use crate::format::{Container, Element, VectorFile, input_of, start};
+use crate::format::{Container, Element, VectorFile, start};
 
 pub use build::{Built, build};
 pub use lists::{ListOptions, build_lists};
@@ -61,16 +60,6 @@ fn changed(base: &Path) -> Error {
     Error::corrupt("read vectors", cause)
         .path(base)
         .hint("work on a copy that nobody changes")
-}
-
-/// The rows of a file as the source of a pass.
-fn source_of(file: &VectorFile) -> Source {
-    Source {
-        inputs: vec![input_of(file)],
-        element_bytes: file.row_bytes(),
-        align_bytes: 1,
-        count: 0,
-    }
 }
 
 /// An index that fits its base.

@@ -5,11 +5,11 @@
 //! Bounds: a block read for each place at most; memory is the rows and eight bytes a place.
 
 use outcore::primitives::gather::gather;
-use outcore::{Input, Job, Result};
+use outcore::{Job, Result};
 use outcore_io::memory::Reservation;
 
 use super::{to_norm_one, zero_vector};
-use crate::format::VectorFile;
+use crate::format::{VectorFile, input_of};
 use crate::scan::{Piece, strange, strange_in};
 
 /// See the module.
@@ -29,12 +29,7 @@ impl<'f> Gathered<'f> {
     /// # Errors
     /// Memory: they do not fit. Usage: a number that is none or infinite. What reading fails with.
     pub(super) fn read(job: &Job, base: &'f VectorFile, places: Vec<u64>) -> Result<Self> {
-        let input = Input {
-            path: base.path.clone(),
-            header_bytes: base.header_bytes,
-            data_bytes: Some(base.data_bytes()),
-        };
-        let (bytes, summary) = gather(job, &[input], base.row_bytes(), &places)?;
+        let (bytes, summary) = gather(job, &[input_of(base)], base.row_bytes(), &places)?;
         let held_bytes = bytes.len() + size_of_val(places.as_slice());
         let held = job.budget.reserve("rows of vectors", held_bytes as u64)?;
         let mut gathered = Gathered {

@@ -12,12 +12,12 @@ use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::producer::{Emit, Maker, Produced, Producer};
 use outcore::primitives::write::produce_beside;
 use outcore::primitives::{Batch, Summary};
-use outcore::{Input, Job, MakeHeader, Output, Result};
+use outcore::{Job, MakeHeader, Output, Result};
 use outcore_io::memory::Reservation;
 
 use super::centroids::{Centroids, Space};
 use super::{Clustering, scaled};
-use crate::format::{Container, Element, VectorFile};
+use crate::format::{Container, Element, VectorFile, source_of};
 use crate::results::{Array, Encoded, ResultFile, check_name};
 use crate::scan::{Piece, Tile, show_copy};
 
@@ -167,16 +167,7 @@ impl Labels<'_> {
 
 impl Producer for Labels<'_> {
     fn sources(&self) -> Vec<Source> {
-        vec![Source {
-            inputs: vec![Input {
-                path: self.labeller.base.path.clone(),
-                header_bytes: self.labeller.base.header_bytes,
-                data_bytes: Some(self.labeller.base.data_bytes()),
-            }],
-            element_bytes: self.labeller.base.row_bytes(),
-            align_bytes: 1,
-            count: 0,
-        }]
+        vec![source_of(self.labeller.base)]
     }
 
     fn yields(&self) -> Yield {

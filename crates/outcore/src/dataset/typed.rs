@@ -432,7 +432,7 @@ where
             let cause = "raw values have no header, and arrays of NumPy have one";
             return Err(Error::usage("create output", cause)
                 .path(path)
-                .hint("use `write_to` with a Output that makes the header"));
+                .hint("use `write_to` with an `Output` that makes the header"));
         }
         let output = Output::File {
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),

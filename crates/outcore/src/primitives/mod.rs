@@ -78,7 +78,7 @@ pub use distribute::{BucketFiles, distribute, distribute_indexed, partition};
 pub use files::{LoadedFile, map_files};
 pub use gather::{collect, gather, gather_each, gather_ranges};
 pub use group::{GroupPlan, GroupSummary, GroupedBy, Grouping, count_by, unique};
-pub use lookup::{Side, build_index, lookup, lookup_indexed};
+pub use lookup::{Side, build_index, lookup, lookup_indexed, lookup_read_bytes};
 pub use map_to::map_files_to;
 pub use reduce::{count, fold, fold_with_summary, map_reduce, max, mean, min, reduce, sum};
 pub use scan::{Inclusion, scan};

@@ -155,7 +155,10 @@ impl Source for Made<'_> {
     fn amount(&self, job: &Job, ends: &Ends<'_>) -> Result<Amount> {
         let item_bytes = self.producer.item_bytes() as u64;
         let sources = self.producer.sources();
-        let position_bytes: u64 = sources.iter().map(|source| source.element_bytes as u64).sum();
+        let position_bytes: u64 = sources
+            .iter()
+            .map(|source| source.element_bytes as u64)
+            .sum();
         let positions = (SAMPLE_BYTES / position_bytes.max(item_bytes)).max(1);
         let volume = Arc::clone(&ends.volume);
         let sample = (SAMPLE_PIECES, positions);

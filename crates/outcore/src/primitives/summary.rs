@@ -77,10 +77,14 @@ impl PassPlan {
 
 impl fmt::Display for PassPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let times = if self.reads == 1 { "once" } else { "twice" };
         writeln!(f, "{}", self.steps)?;
         let data = units::bytes(self.data_bytes);
-        write!(f, "  reads {data} {times}, writes nothing in between")?;
+        let reads = match (self.predicted().read_bytes.bytes(), self.reads) {
+            (Some(part), _) if part < self.data_bytes => format!("parts of {data}"),
+            (_, 1) => format!("{data} once"),
+            _ => format!("{data} twice"),
+        };
+        write!(f, "  reads {reads}, writes nothing in between")?;
         if self.piece_bytes > 0 {
             let (piece, threads) = (units::bytes(self.piece_bytes), self.threads);
             let window = self.window;

@@ -191,7 +191,7 @@ fn other_rows(dir: &Path) -> Error {
         "it holds other rows than when it was looked at",
     )
     .path(dir)
-    .hint("add to it again, now that it is another view")
+    .hint("somebody added to it or built it anew meanwhile: run the command again")
 }
 
 fn append_from(

@@ -196,10 +196,16 @@ impl SortedView {
         self.set.volume.traffic_bytes()
     }
 
-    /// What reading all `units` units of all runs is predicted to take, while the given amount is written.
+    /// What reading `units` units of all runs is predicted to take, while the given amount is written.
     fn plan_phase(&self, name: &'static str, units: u64, written: Forecast) -> PhasePlan {
         let set = &self.set;
-        let read_bytes = units * self.unit_bytes() as u64;
+        // A part begins and ends within blocks, which are read whole: in each run about one more.
+        let edge_units = set.runs.len() as u64 * set.shape.block_units;
+        let read_units = match units {
+            0 => 0,
+            units => set.units().min(units + edge_units),
+        };
+        let read_bytes = read_units * self.unit_bytes() as u64;
         let is_resident = set.runs.iter().any(|run| run.resident.is_some());
         let read = match is_resident {
             // What is still in memory is not read.

@@ -143,10 +143,9 @@ fn find_ranks(
         }
     }
     phases.end("look up", &volume);
-    // Three blocks a key, or one with an index; or each block once.
     let data_bytes = sorted.count * element_bytes as u64;
-    let blocks = if index.is_some() { 1 } else { 3 };
-    let expected_bytes = (blocks * sorted.block_bytes() as u64 * count as u64).min(data_bytes);
+    let of_files = (data_bytes, element_bytes);
+    let expected_bytes = lookup_read_bytes(count as u64, of_files, index.is_some());
     let requests = expected_bytes as f64 / sorted.block_bytes() as f64;
     let on = (&job.options.rates, volume.drives().len());
     let moves = (expected_bytes.into(), Forecast::NOTHING);
@@ -159,6 +158,18 @@ fn find_ranks(
         phase.read_bytes = read_bytes;
     }
     Ok((ranks, summary))
+}
+
+/// Bytes that looking up `keys` keys is predicted to read, in files of `data_bytes` of elements of `element_bytes`: three
+/// blocks a key, or one with an index; or each block once.
+pub fn lookup_read_bytes(
+    keys: u64,
+    (data_bytes, element_bytes): (u64, usize),
+    has_index: bool,
+) -> u64 {
+    let blocks = if has_index { 1 } else { 3 };
+    let block_bytes = BLOCK_BYTES.max(element_bytes) as u64;
+    keys.saturating_mul(blocks * block_bytes).min(data_bytes)
 }
 
 /// A key, and between which ranks its own is.
