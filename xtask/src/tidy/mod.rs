@@ -4,7 +4,8 @@
 //! answers with all breaches, sorted by place; each is one line that says where, what, why and
 //! what to do. Exceptions live in `xtask/tidy.toml`, each with a reason; one that no longer
 //! excuses anything is itself a breach, so the list can only shrink to what is needed.
-//! Bounds: the whole repository's text in memory (files above 1 MiB are skipped), a second of work.
+//! Bounds: the whole repository's text in memory (files above 1 MiB are skipped); some seconds of
+//! work, as the tests build it.
 //!
 //! | check | rule | module |
 //! |---|---|---|
