@@ -18,6 +18,12 @@ use arrow_cast::parse::{Parser, parse_decimal, string_to_datetime, string_to_tim
 use arrow_schema::{DataType, TimeUnit};
 use outcore_io::{Error, Result};
 
+use super::PARSE;
+use super::types::notation;
+
+/// Bytes of a value that an error shows.
+const SHOWN_BYTES: usize = 40;
+
 /// Takes the values of a column, one after another.
 pub(super) trait Values {
     /// Takes the value that `text` says, and says whether it is one.
@@ -370,6 +376,41 @@ pub(super) fn wider(text: &str, data_type: &DataType) -> DataType {
             found
         }
         _ => DataType::Utf8,
+    }
+}
+
+/// A value that is not of its column's type.
+pub(super) struct Misfit {
+    pub(super) column: String,
+    pub(super) text: String,
+    pub(super) data_type: DataType,
+}
+
+impl Misfit {
+    /// The error for people, without its place in the file.
+    pub(super) fn error(&self) -> Error {
+        let kind = notation(&self.data_type);
+        let mut end = self.text.len().min(SHOWN_BYTES);
+        while !self.text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let more = if end < self.text.len() { "..." } else { "" };
+        let cause = format!(
+            "column `{}` is {kind}, and `{}{more}` is not",
+            self.column,
+            self.text[..end].escape_debug(),
+        );
+        let root = self.column.split('.').next().unwrap_or_default();
+        let hint = match root == self.column {
+            true => {
+                let wider = notation(&wider(&self.text, &self.data_type));
+                format!(
+                    "correct the value, or read the column as {wider} with --schema '{root}:{wider}'"
+                )
+            }
+            false => format!("correct the value, or say the type of `{root}` with --schema"),
+        };
+        Error::corrupt(PARSE, cause).hint(hint)
     }
 }
 

@@ -15,9 +15,9 @@
 
 mod batches;
 mod column;
+mod json;
 mod scan;
 mod shape;
-mod strict;
 mod types;
 
 use std::path::Path;
@@ -297,7 +297,7 @@ impl TextFile {
     /// The batches of a piece, with the columns `columns` in the file's order.
     ///
     /// # Errors
-    /// I/O. Corrupt: what is not UTF-8. What `check` fails with.
+    /// I/O. Corrupt: CSV that is not UTF-8. What `check` fails with.
     pub(super) fn read(
         &self,
         part: usize,
@@ -309,11 +309,12 @@ impl TextFile {
         let part = self.parts[part];
         let range = part.at_bytes..part.at_bytes + part.len_bytes;
         let bytes = self.file.read_with(transfers, &range, check)?;
-        let is_text = str::from_utf8(&bytes);
-        if let Err(error) = is_text {
+        // Lines of JSON are looked at one by one when they are taken.
+        if let Records::Csv { .. } = self.records
+            && let Err(error) = str::from_utf8(&bytes)
+        {
             let at_bytes = part.at_bytes + error.valid_up_to() as u64;
-            let error = Error::corrupt(PARSE, "a byte that is not UTF-8").offset(at_bytes);
-            return Err(self.located(error.hint("convert it first: iconv -t UTF-8 IN > OUT")));
+            return Err(self.located(not_utf8(at_bytes)));
         }
         let row_bytes = 2 * part.len_bytes / part.rows_count.max(1)
             + VALUE_BYTES * self.schema.fields().len().max(1) as u64;
@@ -330,6 +331,12 @@ impl TextFile {
     pub(super) fn located(&self, error: Error) -> Error {
         located(&self.file, error)
     }
+}
+
+fn not_utf8(at_bytes: u64) -> Error {
+    Error::corrupt(PARSE, "a byte that is not UTF-8")
+        .offset(at_bytes)
+        .hint("convert it first: iconv -t UTF-8 IN > OUT")
 }
 
 /// Settles the columns of files of text: together, so that a column has one type in all of them.

@@ -1,0 +1,532 @@
+//! Lines of JSON made rows of columns, in one look at each byte.
+//!
+//! Contract: [`Rows::take`] reads a line that holds one object and appends a row to every column that is wanted, or says what is wrong
+//! with the line. It accepts what RFC 8259 does (the JSON library is the oracle of a test) and refuses an object that has a
+//! name twice, since one of the values would be lost; objects of columns that nobody wants may. A field that an object lacks is null.
+//! Scalars are taken as the texts that they stand in, by what takes fields of CSV, so that no digit is lost on the way. After an error no
+//! batch can be made.
+//!
+//! N.B. The JSON library unescapes texts, skips what nobody wants, and tells what is wrong. Its own values are not taken, since a
+//! number is a float for it before its column is asked. arrow-json reads objects without commas and takes the last of two values of a name;
+//! with a check in front of it a whole conversion to Parquet took 1.35 times the processor time.
+//!
+//! Complexity: a look at each byte; a look-up of each name that does not follow the one before it in the columns.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, ListArray, StructArray};
+use arrow_buffer::{NullBufferBuilder, OffsetBufferBuilder};
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
+use outcore_io::{Error, Result};
+use serde::de::{Deserialize as _, IgnoredAny};
+use serde_json::value::RawValue;
+
+use super::PARSE;
+use super::column::{Misfit, Values, values_of};
+
+/// What is wrong with a line.
+enum Fault {
+    /// It is not one JSON object; what exactly, the JSON library tells.
+    Syntax,
+    /// A text that says no characters.
+    Escape { error: serde_json::Error, at: usize },
+    /// A name that the object has already.
+    Twice { name: String, at: usize },
+    /// A field that no column has: its name, behind those of what it is in.
+    Unknown(Vec<String>),
+    /// A value that is not of its column's type.
+    Misfit(Misfit),
+    /// A list, an object or a scalar where the column holds another of these.
+    Mixed(Misfit),
+}
+
+impl Fault {
+    /// The fault of a value in the field or list `name`.
+    fn inside(mut self, name: &str) -> Self {
+        match &mut self {
+            Fault::Unknown(names) => names.insert(0, name.to_owned()),
+            Fault::Misfit(Misfit { column, .. }) | Fault::Mixed(Misfit { column, .. }) => {
+                let dot = if column.is_empty() { "" } else { "." };
+                column.insert_str(0, &format!("{name}{dot}"));
+            }
+            Fault::Syntax | Fault::Escape { .. } | Fault::Twice { .. } => {}
+        }
+        self
+    }
+
+    /// The error for people, without its place in the file.
+    fn error(self, line: &str) -> Error {
+        let wrong =
+            |cause| Error::corrupt(PARSE, format!("not JSON: {cause}")).hint("correct the line");
+        // A line that is no JSON is told as such, whatever else was met in front of that.
+        if !line.trim_ascii_start().starts_with('{') {
+            return not_one_object();
+        }
+        if let Err(error) = serde_json::from_str::<HashMap<Cow<'_, str>, IgnoredAny>>(line) {
+            return match error.is_eof() || error.to_string().starts_with("trailing characters") {
+                true => not_one_object(),
+                false => wrong(cause_of(&error, 0)),
+            };
+        }
+        match self {
+            Fault::Syntax => not_one_object(),
+            Fault::Escape { error, at } => wrong(cause_of(&error, at)),
+            Fault::Twice { name, at } => wrong(format!(
+                "the name \"{name}\" comes twice at column {}",
+                at + 1
+            )),
+            Fault::Unknown(names) => {
+                let cause = format!(
+                    "field `{}` was in no row that told the columns",
+                    names.join(".")
+                );
+                Error::corrupt(PARSE, cause).hint(match &names[..] {
+                    [name] => format!("name its type with --schema: '{name}:text'"),
+                    _ => format!(
+                        "say the type of `{}`, all its fields, with --schema",
+                        names[0]
+                    ),
+                })
+            }
+            Fault::Misfit(misfit) => misfit.error(),
+            Fault::Mixed(misfit) => misfit.error().hint("write it as one type in all rows"),
+        }
+    }
+}
+
+fn not_one_object() -> Error {
+    Error::corrupt(PARSE, "the line is not one JSON object")
+        .hint("write one object on each line, for example with jq -c")
+}
+
+/// What the JSON library says of a text that begins at a byte of the line. A line is one line, and where it is, is told with
+/// the error.
+fn cause_of(error: &serde_json::Error, at: usize) -> String {
+    let cause = error.to_string();
+    let cause = cause
+        .rsplit_once(" at line")
+        .map_or(&*cause, |(cause, _)| cause);
+    format!("{cause} at column {}", at + error.column())
+}
+
+type Taken<T = ()> = std::result::Result<T, Fault>;
+
+/// A line, and how far it was read.
+struct Line<'l> {
+    text: &'l str,
+    at: usize,
+}
+
+/// A value, or the bracket that opens one.
+enum Token<'l> {
+    Null,
+    /// A text without its quotes and escapes, or a number or a truth as it stands there.
+    Scalar(Cow<'l, str>),
+    List,
+    Object,
+}
+
+impl<'l> Line<'l> {
+    /// The next byte that is not blank; the line is read up to it.
+    fn peek(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(self.at) {
+            self.at += 1;
+        }
+        bytes.get(self.at).copied()
+    }
+
+    /// Reads `byte`, if it comes next.
+    fn reads(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    /// Whether another item follows, and not the bracket `close` that ends them.
+    fn goes_on(&mut self, close: u8) -> Taken<bool> {
+        match self.peek() {
+            Some(byte @ (b',' | b']' | b'}')) if byte == b',' || byte == close => {
+                self.at += 1;
+                Ok(byte == b',')
+            }
+            _ => Err(Fault::Syntax),
+        }
+    }
+
+    fn token(&mut self) -> Taken<Token<'l>> {
+        let first = self.peek().ok_or(Fault::Syntax)?;
+        let mut word = |word: &str, token| {
+            let is_there = self.text.as_bytes()[self.at..].starts_with(word.as_bytes());
+            self.at += word.len();
+            is_there.then_some(token).ok_or(Fault::Syntax)
+        };
+        match first {
+            b'"' => self.string().map(Token::Scalar),
+            b'-' | b'0'..=b'9' => self.number().map(Token::Scalar),
+            b'n' => word("null", Token::Null),
+            b't' => word("true", Token::Scalar("true".into())),
+            b'f' => word("false", Token::Scalar("false".into())),
+            b'[' => word("[", Token::List),
+            b'{' => word("{", Token::Object),
+            _ => Err(Fault::Syntax),
+        }
+    }
+
+    /// A text, whose quote comes next.
+    fn string(&mut self) -> Taken<Cow<'l, str>> {
+        let (begin, bytes) = (self.at, self.text.as_bytes());
+        let mut is_plain = true;
+        self.at += 1;
+        loop {
+            self.at += plain_bytes(bytes.get(self.at..).unwrap_or_default());
+            match bytes.get(self.at) {
+                Some(b'"') => break,
+                // What is escaped is looked at below.
+                Some(b'\\') => {
+                    is_plain = false;
+                    self.at += 2;
+                }
+                _ => return Err(Fault::Syntax),
+            }
+        }
+        self.at += 1;
+        if is_plain {
+            return Ok(Cow::Borrowed(&self.text[begin + 1..self.at - 1]));
+        }
+        let unescaped = serde_json::from_str(&self.text[begin..self.at]);
+        unescaped
+            .map(Cow::Owned)
+            .map_err(|error| Fault::Escape { error, at: begin })
+    }
+
+    /// A number, of which the first byte comes next.
+    fn number(&mut self) -> Taken<Cow<'l, str>> {
+        let (begin, bytes) = (self.at, self.text.as_bytes());
+        let digits = |at: &mut usize| {
+            let from = *at;
+            while let Some(b'0'..=b'9') = bytes.get(*at) {
+                *at += 1;
+            }
+            if *at > from {
+                Ok(())
+            } else {
+                Err(Fault::Syntax)
+            }
+        };
+        let mut at = begin + usize::from(bytes[begin] == b'-');
+        match bytes.get(at) {
+            Some(b'0') => at += 1,
+            _ => digits(&mut at)?,
+        }
+        if bytes.get(at) == Some(&b'.') {
+            at += 1;
+            digits(&mut at)?;
+        }
+        if let Some(b'e' | b'E') = bytes.get(at) {
+            at += 1;
+            at += usize::from(matches!(bytes.get(at), Some(b'+' | b'-')));
+            digits(&mut at)?;
+        }
+        self.at = at;
+        Ok(Cow::Borrowed(&self.text[begin..at]))
+    }
+
+    /// Reads a value that nobody wants, and gives its text.
+    fn skip(&mut self) -> Taken<&'l str> {
+        self.peek();
+        let mut rest = serde_json::Deserializer::from_str(&self.text[self.at..]);
+        let value = <&RawValue>::deserialize(&mut rest).map_err(|_| Fault::Syntax)?;
+        self.at += value.get().len();
+        Ok(value.get())
+    }
+}
+
+/// How many bytes come before a quote, a backslash or a control character.
+fn plain_bytes(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGHS: u64 = ONES << 7;
+    let (words, rest) = bytes.as_chunks();
+    for (number, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        // The high bit of a byte is set where the byte is less than another; wrongly so only behind the first such byte.
+        let is_less = |word: u64, than: u8| word.wrapping_sub(ONES * u64::from(than)) & !word;
+        let is_equal = |byte: u8| is_less(word ^ (ONES * u64::from(byte)), 1);
+        let found = (is_less(word, b' ') | is_equal(b'"') | is_equal(b'\\')) & HIGHS;
+        if found != 0 {
+            return number * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let is_plain = |byte: &&u8| !matches!(byte, b'"' | b'\\' | 0..b' ');
+    words.len() * 8 + rest.iter().take_while(is_plain).count()
+}
+
+/// Takes the values of a column.
+enum Column {
+    Scalar(Box<dyn Values>),
+    List(Box<List>),
+    Object(Box<Object>),
+}
+
+impl Column {
+    fn of(data_type: &DataType) -> Result<Self> {
+        Ok(match data_type {
+            DataType::List(item) => Column::List(Box::new(List {
+                item: Arc::clone(item),
+                column: Column::of(item.data_type())?,
+                ends: OffsetBufferBuilder::new(0),
+                validity: NullBufferBuilder::new(0),
+            })),
+            DataType::Struct(fields) => Column::Object(Box::new(Object::of(fields, |_| true)?)),
+            scalar => Column::Scalar(values_of(scalar)?),
+        })
+    }
+
+    /// Takes the value of `field` that comes next.
+    fn take(&mut self, line: &mut Line<'_>, field: &FieldRef) -> Taken {
+        line.peek();
+        let begin = line.at;
+        let misfit = |text: &str| Misfit {
+            column: String::new(),
+            text: text.to_owned(),
+            data_type: field.data_type().clone(),
+        };
+        match (self, line.token()?) {
+            (Column::Scalar(values), Token::Scalar(text)) => match values.append(&text) {
+                true => Ok(()),
+                false => Err(Fault::Misfit(misfit(&text))),
+            },
+            (_, Token::Null) if !field.is_nullable() => Err(Fault::Misfit(misfit("null"))),
+            (column, Token::Null) => {
+                column.append_null();
+                Ok(())
+            }
+            (Column::List(list), Token::List) => list.take(line),
+            (Column::Object(object), Token::Object) => object.take(line),
+            _ => {
+                line.at = begin;
+                Err(Fault::Mixed(misfit(line.skip()?)))
+            }
+        }
+    }
+
+    fn append_null(&mut self) {
+        match self {
+            Column::Scalar(values) => values.append_null(),
+            Column::List(list) => list.append_null(),
+            Column::Object(object) => object.append_null(),
+        }
+    }
+
+    fn finish(&mut self) -> std::result::Result<ArrayRef, ArrowError> {
+        Ok(match self {
+            Column::Scalar(values) => values.finish(),
+            Column::List(list) => Arc::new(list.finish()?),
+            Column::Object(object) => Arc::new(object.finish()?),
+        })
+    }
+}
+
+struct List {
+    item: FieldRef,
+    column: Column,
+    /// Where the items of each list end.
+    ends: OffsetBufferBuilder<i32>,
+    validity: NullBufferBuilder,
+}
+
+impl List {
+    /// Takes the items behind the bracket that was read.
+    fn take(&mut self, line: &mut Line<'_>) -> Taken {
+        let mut items_count = 0;
+        let mut goes_on = !line.reads(b']');
+        while goes_on {
+            let taken = self.column.take(line, &self.item);
+            taken.map_err(|fault| fault.inside("item"))?;
+            items_count += 1;
+            goes_on = line.goes_on(b']')?;
+        }
+        self.ends.push_length(items_count);
+        self.validity.append_non_null();
+        Ok(())
+    }
+
+    fn append_null(&mut self) {
+        self.ends.push_length(0);
+        self.validity.append_null();
+    }
+
+    fn finish(&mut self) -> std::result::Result<ListArray, ArrowError> {
+        let ends = std::mem::replace(&mut self.ends, OffsetBufferBuilder::new(0)).finish();
+        let (items, validity) = (self.column.finish()?, self.validity.finish());
+        ListArray::try_new(Arc::clone(&self.item), ends, items, validity)
+    }
+}
+
+struct Object {
+    fields: Fields,
+    entries: Vec<Entry>,
+    places: HashMap<String, usize>,
+    /// Objects that were begun, ever.
+    number: u64,
+    validity: NullBufferBuilder,
+}
+
+struct Entry {
+    /// What takes the values, if they are wanted.
+    column: Option<Column>,
+    /// The number of the last object that had the field.
+    seen_in: u64,
+}
+
+impl Object {
+    /// Takes the fields whose places are wanted, and reads the others.
+    fn of(fields: &Fields, is_wanted: impl Fn(usize) -> bool) -> Result<Self> {
+        let entries = fields.iter().enumerate().map(|(place, field)| {
+            let column = is_wanted(place).then(|| Column::of(field.data_type()));
+            Ok(Entry {
+                column: column.transpose()?,
+                seen_in: 0,
+            })
+        });
+        let names = fields.iter().map(|field| field.name().clone());
+        Ok(Object {
+            entries: entries.collect::<Result<_>>()?,
+            places: names.zip(0..).collect(),
+            fields: fields.clone(),
+            number: 0,
+            validity: NullBufferBuilder::new(0),
+        })
+    }
+
+    /// Takes the fields behind the brace that was read.
+    fn take(&mut self, line: &mut Line<'_>) -> Taken {
+        self.number += 1;
+        let (mut next, mut taken_count) = (0, 0);
+        let mut goes_on = !line.reads(b'}');
+        while goes_on {
+            if line.peek() != Some(b'"') {
+                return Err(Fault::Syntax);
+            }
+            let at = line.at;
+            let name = line.string()?;
+            if !line.reads(b':') {
+                return Err(Fault::Syntax);
+            }
+            // Objects of one kind have their fields in one order, mostly.
+            let place = match self.fields.get(next) {
+                Some(field) if *field.name() == name => Some(next),
+                _ => self.places.get(&*name).copied(),
+            };
+            let place = place.ok_or_else(|| Fault::Unknown(vec![name.clone().into_owned()]))?;
+            let entry = &mut self.entries[place];
+            if std::mem::replace(&mut entry.seen_in, self.number) == self.number {
+                let name = name.into_owned();
+                return Err(Fault::Twice { name, at });
+            }
+            match &mut entry.column {
+                Some(column) => {
+                    let taken = column.take(line, &self.fields[place]);
+                    taken.map_err(|fault| fault.inside(&name))?;
+                }
+                None => _ = line.skip()?,
+            }
+            next = place + 1;
+            taken_count += 1;
+            goes_on = line.goes_on(b'}')?;
+        }
+        if taken_count < self.entries.len() {
+            self.append_missing()?;
+        }
+        self.validity.append_non_null();
+        Ok(())
+    }
+
+    /// Appends nulls to the columns of fields that the object lacks.
+    fn append_missing(&mut self) -> Taken {
+        for (entry, field) in self.entries.iter_mut().zip(&self.fields) {
+            let Some(column) = entry.column.as_mut() else {
+                continue;
+            };
+            if entry.seen_in == self.number {
+                continue;
+            }
+            if !field.is_nullable() {
+                return Err(Fault::Misfit(Misfit {
+                    column: field.name().clone(),
+                    text: "null".to_owned(),
+                    data_type: field.data_type().clone(),
+                }));
+            }
+            column.append_null();
+        }
+        Ok(())
+    }
+
+    fn append_null(&mut self) {
+        for column in self
+            .entries
+            .iter_mut()
+            .filter_map(|entry| entry.column.as_mut())
+        {
+            column.append_null();
+        }
+        self.validity.append_null();
+    }
+
+    fn columns(&mut self) -> std::result::Result<Vec<ArrayRef>, ArrowError> {
+        let columns = self.entries.iter_mut();
+        let columns = columns.filter_map(|entry| entry.column.as_mut());
+        columns.map(Column::finish).collect()
+    }
+
+    fn finish(&mut self) -> std::result::Result<StructArray, ArrowError> {
+        let rows_count = self.validity.len();
+        let (columns, validity) = (self.columns()?, self.validity.finish());
+        StructArray::try_new_with_length(self.fields.clone(), columns, validity, rows_count)
+    }
+}
+
+/// Takes lines, each of which is a row.
+pub(super) struct Rows(Object);
+
+impl Rows {
+    /// Takes the fields whose places are wanted.
+    ///
+    /// # Errors
+    /// Usage: a type that no text says.
+    pub(super) fn of(fields: &Fields, is_wanted: impl Fn(usize) -> bool) -> Result<Self> {
+        Object::of(fields, is_wanted).map(Rows)
+    }
+
+    /// Takes a line.
+    ///
+    /// # Errors
+    /// Corrupt: what is wrong with it.
+    pub(super) fn take(&mut self, text: &str) -> Result<()> {
+        let mut line = Line { text, at: 0 };
+        let taken = match line.reads(b'{') {
+            true => self.0.take(&mut line),
+            false => Err(Fault::Syntax),
+        };
+        match taken {
+            Ok(()) if line.peek().is_none() => Ok(()),
+            Ok(()) => Err(Fault::Syntax.error(text)),
+            Err(fault) => Err(fault.error(text)),
+        }
+    }
+
+    /// The wanted columns of all rows, in the order of the fields; begins anew.
+    ///
+    /// # Errors
+    /// None that a line could cause.
+    pub(super) fn finish(&mut self) -> std::result::Result<Vec<ArrayRef>, ArrowError> {
+        self.0.validity.finish();
+        self.0.columns()
+    }
+}
+
+#[cfg(test)]
+mod tests;
