@@ -20,6 +20,7 @@ use arrow_select::filter::filter_record_batch;
 use outcore::{Forecast, Job, Phase, PhasePlan, predicted_text};
 use outcore_io::{Error, Kind, Result, threads, units};
 
+use super::sort::with_room;
 use super::{TableEnds, TableSummary};
 use crate::fault;
 use crate::input::{Piece, TableInput};
@@ -316,7 +317,7 @@ fn threads_count(
     (schema, writes): (&SchemaRef, &OutputOptions),
     memory_bytes: u64,
 ) -> usize {
-    let readers = memory_bytes / 3 / input.memory_min_bytes().max(1);
+    let readers = memory_bytes / 3 / with_room(input.memory_min_bytes());
     let writers_bytes = (memory_bytes / 3 * 2).saturating_sub(SINK_BYTES);
     let writers = writers_bytes / writes.group_min_bytes(schema).max(1);
     let by_memory = usize::try_from(readers.min(writers)).unwrap_or(usize::MAX);

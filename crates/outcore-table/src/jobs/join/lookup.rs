@@ -16,7 +16,7 @@ use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
 use outcore::Job;
 use outcore::sort::lines::rows::RowBatch;
-use outcore_io::memory::Reservation;
+use outcore_io::memory::{Reservation, prefetch};
 use outcore_io::{Result, threads};
 use twox_hash::XxHash3_64;
 
@@ -31,6 +31,8 @@ use crate::jobs::rows_out::ROWS_AT_ONCE;
 /// What a row takes beside its bytes: its entry, twice while those of all pieces are put together, and then heads, of which
 /// there are at most twice as many as rows.
 const ROW_BYTES: u64 = 2 * size_of::<Entry>() as u64;
+/// Rows that tell whether keys come again, about.
+const SAMPLED_ROWS: usize = 4096;
 /// No further row.
 const NONE: u32 = u32::MAX;
 
@@ -181,6 +183,11 @@ impl<'p> Right<'p> {
             .collect()
     }
 
+    /// Nothing for [`NONE`].
+    fn entry(&self, number: u32) -> Option<&Entry> {
+        self.entries.get(number as usize)
+    }
+
     fn row(&self, number: u32) -> &[u8] {
         let entry = &self.entries[number as usize];
         &self.chunks[entry.chunk as usize][entry.from as usize..entry.to as usize]
@@ -228,8 +235,15 @@ impl<'p> Right<'p> {
             Some((hash, head.load(Ordering::Relaxed)))
         });
         let mut found: Vec<(u64, u32)> = heads.map(|head| head.unwrap_or((0, NONE))).collect();
+        for entry in found.iter().filter_map(|(_, number)| self.entry(*number)) {
+            prefetch(entry);
+        }
         for (hash, number) in &mut found {
             *number = self.of_hash(*number, *hash);
+            if let Some(entry) = self.entry(*number) {
+                let chunk = &self.chunks[entry.chunk as usize];
+                chunk.get(entry.from as usize).map(prefetch);
+            }
         }
         for (row, (hash, number)) in found.iter_mut().enumerate() {
             if let Some(key) = keys.key(row) {
@@ -315,6 +329,16 @@ impl<'r> Pairs<'r> {
 }
 
 impl Change for Right<'_> {
+    /// Not where keys of the right table come again: left rows are repeated then.
+    fn keeps(&self, _: &str) -> bool {
+        let step = (self.entries.len() / SAMPLED_ROWS).max(1);
+        let mut sample = (0..self.entries.len() as u32).step_by(step);
+        !sample.any(|row| {
+            let hash = self.entries[row as usize].hash;
+            self.of_hash(self.behind(row), hash) != NONE
+        })
+    }
+
     fn count(&self, _: usize) -> Option<u64> {
         None
     }
