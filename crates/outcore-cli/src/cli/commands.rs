@@ -20,7 +20,7 @@ Examples:
   outcore shuffle --csv table.csv -o shuffled.csv
   outcore shuffle points.npy -o shuffled.npy
   outcore shuffle tokens.bin -o out.bin --type u32x1024
-  outcore shuffle visits.parquet -o shuffled.parquet --by user     # the rows of a user stay together";
+  outcore shuffle visits.parquet -o shuffled.parquet --by user   # rows of one user stay together";
 
 const UNIQUE_EXAMPLES: &str = "\
 Examples:

@@ -10,8 +10,8 @@ const GROUP_BY_EXAMPLES: &str = "\
 Examples:
   outcore group-by t.parquet -o g.parquet --by country
   outcore group-by t.parquet -o g.parquet --by country --agg 'sum(bytes),count,mean(ms)'
-  outcore group-by logs/ -o g.parquet --by day --by url --agg 'hits=count,users=count_distinct(user)'
-  outcore group-by t.parquet -o g.parquet --by host:desc --agg 'median(ms),quantile(ms,0.99)' --memory 512MiB
+  outcore group-by logs/ -o g.parquet --by day --by url --agg 'n=count,users=count_distinct(user)'
+  outcore group-by t.parquet -o g.parquet --by host:desc --agg 'median(ms),quantile(ms,0.99)'
 
 Aggregates: count, count(C), sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C),
 median(C), quantile(C,0.9), quantile_disc(C,0.9). All but count, first and last leave nulls out. Sums

@@ -18,7 +18,7 @@ Examples:
   outcore convert logs/ -o logs.parquet --columns time,country,url
   outcore convert t.parquet -o small.parquet --codec zstd:9
   outcore convert t.parquet -o parts/ --parts 8
-  producer | outcore convert - -o t.parquet                 # an Arrow stream, or text with --csv or --jsonl
+  producer | outcore convert - -o t.parquet     # an Arrow stream, or text with --csv or --jsonl
   outcore convert t.parquet -o - --to arrow | consumer";
 
 const INFO_EXAMPLES: &str = "\

@@ -15,7 +15,7 @@ const BUILD_EXAMPLES: &str = "\
 Examples:
   outcore view build keys.bin -o keys.view --type u64 --memory 2GiB
   outcore view build big.dat -o /mnt/a/big.view --type gensort --drive /mnt/a --drive /mnt/b
-  outcore view build keys.bin -o keys.view --type u64 --cat | consumer    # and read it once, at once
+  outcore view build keys.bin -o keys.view --type u64 --cat | consumer    # and read it once
   producer | outcore view build - -o keys.view --type u64
   outcore view build words.txt -o words.view --lines
   outcore view build log.tsv -o log.view -t '\\t' -k 3,3n -s    # lines, as `outcore sort` has them
@@ -32,7 +32,7 @@ Examples:
   outcore view cat words.view --from-key m --to-key n
   outcore view cat sales.view                              # CSV has its header in front ...
   outcore view cat sales.view --range ..100                # ... and ranges have records alone
-  outcore view cat table.view --key eu,2024-01-31          # rows of a table by the columns of its order";
+  outcore view cat table.view --key eu,2024-01-31   # rows of a table by the columns of its order";
 
 const MOUNT_EXAMPLES: &str = "\
 Examples:

@@ -81,7 +81,9 @@ fn new_file(path: &Path, is_forced: bool) -> Result<NewFile> {
     if path.extension().is_none_or(|end| end != "toml") {
         return Err(Error::usage(WRITE, "its name must end in .toml")
             .path(path)
-            .hint("--drives knows drives files by that"));
+            .hint(
+                "give it a name such as drives.toml, by which commands tell it from a directory",
+            ));
     }
     NewFile::at(WRITE, path, is_forced)
 }

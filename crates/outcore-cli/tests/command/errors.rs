@@ -519,7 +519,7 @@ fn parts_are_not_written_as_datasets() {
     ] {
         let arguments: Vec<&str> = line.split(' ').collect();
         let cause = ["parts are files, not datasets (@part-{part})"];
-        refused(&place, &arguments, 2, &cause, "outcore volume put");
+        refused(&place, &arguments, 2, &cause, "`outcore put`");
     }
 }
 

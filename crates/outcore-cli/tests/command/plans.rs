@@ -2,7 +2,7 @@
 //!
 //! Contract: every job that moves data says so, with the same words and the same table as a sort.
 
-use crate::support::{TestDir, random_u64};
+use crate::support::{TestDir, parse_events, random_u64};
 
 /// Runs `arguments` with `-v`; checks that the table has the phases, each with what was planned of it.
 fn has_table(place: &TestDir, arguments: &[&str], phases: &[&str]) -> String {
@@ -190,6 +190,31 @@ fn every_pass_is_planned_with_the_rates_of_the_drives() {
         assert!(answer.stderr.contains("predicted: "), "{answer:?}");
         assert!(answer.stderr.contains("planned"), "{answer:?}");
     }
+    // Of a part of a view, the blocks that it begins and ends in are read whole.
+    for range in ["..", "..100", "1000..9000"] {
+        let view = ["view", "cat", "view", "--range", range, "--json"];
+        let events = parse_events(&place.run(&view).ok().stderr);
+        let phase = &events.last().unwrap()["phases"][0];
+        let [read, planned] =
+            ["read_bytes", "predicted_read_bytes"].map(|key| phase[key].as_u64().unwrap());
+        assert!((read / 2..=read * 2).contains(&planned), "{phase}");
+    }
+    // What is picked out of a file is a part of it.
+    place.run(&["gen", "u64", "-n", "10", "-o", "at"]).ok();
+    for picks in [
+        &["gather", "in", "--at", "at"][..],
+        &["lookup", "sorted", "--keys", "at"],
+    ] {
+        let rest = ["-o", "picked", "--type", "u64", "--dry-run", "--json"];
+        let plan = place.run(&[picks, &rest].concat()).event("plan");
+        let phase = &plan["phases"][0];
+        let planned = phase["predicted_read_bytes"].as_u64().unwrap();
+        assert!(planned <= 10 * 3 * 4096, "{plan}");
+        assert_eq!(phase["predicted_written_bytes"], 80, "{plan}");
+        let said = place.run(&[picks, &rest[..5]].concat()).ok().text();
+        assert!(said.contains("reads parts of "), "{said}");
+    }
+    std::fs::remove_file(place.path("at")).unwrap();
     let piped = place
         .run_with_input(&["head", "-n", "1", "--explain"], b"a\nb\n")
         .ok();

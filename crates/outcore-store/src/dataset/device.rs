@@ -123,7 +123,7 @@ impl DatasetDevice {
             }) => here(growing),
             Some(Open { path, .. }) => {
                 let error = Error::usage("change dataset", "the dataset is sealed").path(path);
-                Err(error.hint("write another one; the old one goes with `outcore rm`"))
+                Err(error.hint("write another dataset; `outcore rm` removes the old one"))
             }
         }
     }
@@ -141,7 +141,7 @@ impl FileSystem for DatasetDevice {
             return match access {
                 Access::Read => self.open_input(path, name),
                 _ => Err(Error::usage(OPEN, format!("@{name} is sealed"))
-                    .hint("write another one; the old one goes with `outcore rm`")),
+                    .hint("write another dataset; `outcore rm` removes the old one")),
             };
         }
         match self.output_at(path) {

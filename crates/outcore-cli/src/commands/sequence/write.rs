@@ -12,19 +12,20 @@ use outcore::key::RecordFormat;
 use outcore::primitives::gather::InMemory;
 use outcore::primitives::tables::ScanOp;
 use outcore::primitives::write::{Fate, produce};
-use outcore::primitives::{BucketFiles, Inclusion, collect, read};
+use outcore::primitives::{BucketFiles, Inclusion, PassPlan, collect, plan_files, read};
 use outcore::{Error, Kind, Result};
-use outcore::{Input, Output};
+use outcore::{Forecast, Input, Output};
 use outcore_front::inputs::{self, ResolvedInput, Streams};
 use outcore_front::output::{self, Holds, Target};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::split::{PLACEHOLDER as PART, check_parts_name};
+use outcore_io::memory::block_ceil;
 use outcore_io::output::MANIFEST_SUFFIX;
 use outcore_io::units;
 use serde_json::json;
 
 use super::input::{self, Prepared};
-use super::{begin, explain, finish};
+use super::{begin, explain, finish, show};
 use crate::cli::sequence::{
     EnumerateArgs, GatherArgs, InputArgs, OutputArgs, PartitionArgs, ScanArgs, ScanOpArg,
 };
@@ -33,6 +34,9 @@ use crate::measure::rate_text;
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::{pipe, resources};
+
+/// Bytes of a position in a file of them.
+const POSITION_BYTES: u64 = size_of::<u64>() as u64;
 
 /// From files to an output by `steps`, the last of which may need all items.
 pub(super) fn write(
@@ -51,6 +55,22 @@ pub(super) enum Steps<'a> {
     Known(Vec<Step>),
     /// One that depends on what the items are.
     Of(&'a dyn Fn(&ItemType) -> Result<Step>),
+    /// None: some items are read where they are, as this plan says.
+    Picked(&'a dyn Fn(&Prepared) -> Result<PassPlan>),
+}
+
+/// The plan of a command that reads some items where they are, for `what` it is called, of which `moved` gives the reads and
+/// writes for this many bytes of data.
+pub(super) fn plan_picked(
+    prepared: &Prepared,
+    what: &'static str,
+    moved: impl Fn(u64) -> (Forecast, Forecast),
+) -> Result<PassPlan> {
+    let element_bytes = prepared.table()?.format().record_bytes();
+    let files: Vec<Input> = prepared.inputs.iter().map(ResolvedInput::to_sort).collect();
+    let steps = prepared.execution.plan(what, &[Fate::Written], 1)?.steps;
+    let files = (&files[..], element_bytes);
+    plan_files(&prepared.job, files, (&steps, what), moved)
 }
 
 /// The same with a consumer of its own, which may make items of another type.
@@ -69,7 +89,12 @@ pub(super) fn write_with(
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (job, execution) = (&prepared.job, &mut prepared.execution);
     execution.set_beside(target.dir());
+    let plan = match &steps {
+        Steps::Picked(plan) => Some(*plan),
+        Steps::Known(_) | Steps::Of(_) => None,
+    };
     watch(reporter, interrupt, &job.control, &[], || match steps {
+        Steps::Picked(_) => Ok(()),
         Steps::Known(steps) => steps.into_iter().try_for_each(|step| execution.then(step)),
         Steps::Of(make) => execution.then(make(&execution.item()?)?),
     })?;
@@ -77,7 +102,11 @@ pub(super) fn write_with(
         Target::Shards { paths, .. } => paths.len(),
         _ => 1,
     };
-    if explain(context, input, &prepared, (what, &[Fate::Written]), outs)? {
+    let is_all = match plan {
+        Some(plan) => show(context, input, || plan(&prepared))?,
+        None => explain(context, input, &prepared, (what, &[Fate::Written]), outs)?,
+    };
+    if is_all {
         return Ok(0);
     }
     // A header of the input names fields that a mapped output no longer has.
@@ -203,13 +232,27 @@ pub(super) fn gather_at(context: &Context, args: &GatherArgs) -> Result<u8> {
             })
         })
     };
-    let steps = Steps::Known(Vec::new());
+    let count = inputs_bytes(&positions) / POSITION_BYTES;
+    let planned = |prepared: &Prepared| {
+        let item_bytes = prepared.table()?.format().record_bytes();
+        plan_picked(prepared, "gather", |data_bytes| {
+            // A block for each, or each block once.
+            let each_bytes = block_ceil(item_bytes as u64);
+            let read_bytes = count.saturating_mul(each_bytes).min(data_bytes);
+            let written_bytes = count.saturating_mul(item_bytes as u64);
+            (read_bytes.into(), written_bytes.into())
+        })
+    };
     write_with(
         context,
         (&args.input, &args.output),
-        ("gather", steps, None),
+        ("gather", Steps::Picked(&planned), None),
         consume,
     )
+}
+
+fn inputs_bytes(inputs: &[ResolvedInput]) -> u64 {
+    inputs.iter().map(|input| input.data_bytes).sum()
 }
 
 /// The positions in a file, refused before they are read where they and their records of `item_bytes` exceed
@@ -225,8 +268,8 @@ fn positions_of(
         ..TypeRequest::default()
     };
     records::decide(&request, inputs)?;
-    let count = inputs.iter().map(|input| input.data_bytes).sum::<u64>() / 8;
-    let needed_bytes = count.saturating_mul(8 + item_bytes as u64);
+    let count = inputs_bytes(inputs) / POSITION_BYTES;
+    let needed_bytes = count.saturating_mul(POSITION_BYTES + item_bytes as u64);
     let free_bytes = job.budget.free_bytes();
     if needed_bytes > free_bytes {
         let cause = format!(

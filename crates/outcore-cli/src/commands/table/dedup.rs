@@ -10,10 +10,9 @@ use outcore_table::rows::KeyColumn;
 use serde_json::json;
 
 use super::outputs::further_output;
-use super::{Done, READ, Request, check_tables, keys_of, names_of, run, text};
+use super::{Done, READ, Request, keys_of, names_of, run, settled};
 use crate::cli::dedup::DedupArgs;
 use crate::context::Context;
-use crate::resources;
 
 pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
     let files = &args.files;
@@ -21,12 +20,7 @@ pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
         "dedup takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
         "`outcore unique --by` keeps one line of each key, in key order",
     );
-    let flags_of_text = files.text.flags()?;
-    check_tables(context, (&files.inputs, &flags_of_text), no_table)?;
-    let text = text::options(context, &files.tables, &flags_of_text, &files.inputs)?;
-    let limit_bytes = files.scratch.limit_bytes;
-    let (flags, drives) = (&files.resources, &files.drives);
-    let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
+    let (text, resources) = settled(context, files, no_table)?;
     let keys = keys_of(&args.by, false)?;
     let keep = match args.keep.as_str() {
         "first" => Keep::First,

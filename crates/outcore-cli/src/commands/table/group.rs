@@ -6,7 +6,7 @@ use outcore::Result;
 use outcore_io::units;
 use outcore_table::jobs::{self, Aggregate};
 
-use super::{Done, Request, check_tables, keys_of, names_of, refuse, run, text};
+use super::{Done, Request, keys_of, names_of, refuse, run, settled, text};
 use crate::cli::group::GroupByArgs;
 use crate::cli::lines::TextFlags;
 use crate::cli::sequence::CountByArgs;
@@ -19,12 +19,7 @@ pub(crate) fn group_by(context: &Context, args: &GroupByArgs) -> Result<u8> {
         "group-by takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
         "`outcore count-by` counts values of records, and `outcore unique --count` lines",
     );
-    let flags_of_text = files.text.flags()?;
-    check_tables(context, (&files.inputs, &flags_of_text), no_table)?;
-    let text = text::options(context, &files.tables, &flags_of_text, &files.inputs)?;
-    let limit_bytes = files.scratch.limit_bytes;
-    let (flags, drives) = (&files.resources, &files.drives);
-    let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
+    let (text, resources) = settled(context, files, no_table)?;
     let keys = keys_of(&args.by, false)?;
     let mut aggregates = Vec::new();
     for list in &args.aggregates {

@@ -30,14 +30,16 @@ use std::path::{Path, PathBuf};
 
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Streams};
+use outcore_front::resources::Resources;
 use outcore_store::dataset::Named;
 use outcore_table::input::{InputOptions, TextOptions, check_local, is_directory_of_tables};
 use outcore_table::output::TableFormat;
 use outcore_table::rows::KeyColumn;
 
 use crate::cli::lines::TextFlags;
-use crate::cli::tables::TableArgs;
+use crate::cli::tables::{TableArgs, TableFileArgs};
 use crate::context::Context;
+use crate::resources;
 
 use report::Done;
 use request::Request;
@@ -131,6 +133,22 @@ fn check_tables(
         Some(first) if first.is_file() => Err(Error::usage(READ, cause).path(first).hint(hint)),
         _ => Ok(()),
     }
+}
+
+/// How the files of a command that takes nothing but tables are read, and what it may use; fails with `no_table` for
+/// other files.
+fn settled(
+    context: &Context,
+    files: &TableFileArgs,
+    no_table: (&str, &str),
+) -> Result<(TextOptions, Resources)> {
+    let flags = files.text.flags()?;
+    check_tables(context, (&files.inputs, &flags), no_table)?;
+    let text = text::options(context, &files.tables, &flags, &files.inputs)?;
+    let limit_bytes = files.scratch.limit_bytes;
+    let (given, drives) = (&files.resources, &files.drives);
+    let resources = resources::load(given, drives, limit_bytes, resources::SEED)?;
+    Ok((text, resources))
 }
 
 /// Fails for what tables do not have.

@@ -141,7 +141,7 @@ pub(super) fn sources_of(context: &Context, names: &[PathBuf]) -> Result<Vec<Sou
     if names.iter().filter(|name| is_stdin(name)).count() > 1 {
         return Err(
             Error::usage(READ, "standard input (-) is named more than once")
-                .hint("it can be read once only"),
+                .hint("name it once: it can be read only once"),
         );
     }
     let mut files = matching(names)?;

@@ -187,7 +187,7 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
     if parts > PARTS_MAX {
         let cause = format!("that makes {} parts", units::count(parts));
         let cause = format!("{cause}, and at most {} can be", units::count(PARTS_MAX));
-        return Err(Error::usage(READ, cause).hint("make them larger"));
+        return Err(Error::usage(READ, cause).hint("make the parts larger"));
     }
     let names: Vec<PathBuf> = (0..parts).map(|part| name(&part.to_string())).collect();
     let request = request.to(&names[0]);

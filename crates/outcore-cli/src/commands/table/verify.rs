@@ -28,7 +28,7 @@ pub(crate) fn verify(context: &Context, args: &VerifyArgs) -> Result<u8> {
     for (is_given, flag) in [(args.ties, "--ties"), (args.explain, "--explain")] {
         if is_given {
             let cause = format!("{flag} cannot be used with tables");
-            return Err(Error::usage(READ, cause).hint("leave that out"));
+            return Err(Error::usage(READ, cause).hint(format!("leave {flag} out")));
         }
     }
     let no_table = (

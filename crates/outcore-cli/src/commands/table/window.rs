@@ -6,10 +6,9 @@ use outcore::Result;
 use outcore_io::units;
 use outcore_table::jobs::{self, Window, WindowColumn};
 
-use super::{Done, Request, check_tables, keys_of, run, text};
+use super::{Done, Request, keys_of, run, settled};
 use crate::cli::window::WindowArgs;
 use crate::context::Context;
-use crate::resources;
 
 pub(crate) fn window(context: &Context, args: &WindowArgs) -> Result<u8> {
     let files = &args.files;
@@ -17,12 +16,7 @@ pub(crate) fn window(context: &Context, args: &WindowArgs) -> Result<u8> {
         "window takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
         "`outcore windows` writes each number of a sequence together with the numbers that follow it",
     );
-    let flags_of_text = files.text.flags()?;
-    check_tables(context, (&files.inputs, &flags_of_text), no_table)?;
-    let text = text::options(context, &files.tables, &flags_of_text, &files.inputs)?;
-    let limit_bytes = files.scratch.limit_bytes;
-    let (flags, drives) = (&files.resources, &files.drives);
-    let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
+    let (text, resources) = settled(context, files, no_table)?;
     let mut wanted = Window {
         by: keys_of(&args.by, false)?,
         order: keys_of(&args.order, false)?,

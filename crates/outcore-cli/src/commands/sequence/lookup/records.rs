@@ -11,14 +11,14 @@ use std::time::Instant;
 use outcore::dataset::{ItemType, Summary as Done};
 use outcore::job::Job;
 use outcore::key::RecordFormat;
-use outcore::primitives::Side;
 use outcore::primitives::together::Together;
-use outcore::{Error, Kind, Output, Result};
+use outcore::primitives::{Side, lookup_read_bytes};
+use outcore::{Error, Forecast, Kind, Output, Result};
 use outcore_front::inputs;
 use outcore_io::units;
 
 use super::super::input::Prepared;
-use super::super::write::{Steps, write_with};
+use super::super::write::{Steps, plan_picked, write_with};
 use super::keys::Keys;
 use super::{LOOKUP, and_written, side_of, write_found};
 use crate::cli::sequence::LookupArgs;
@@ -64,10 +64,23 @@ pub(super) fn in_records(context: &Context, args: &LookupArgs) -> Result<u8> {
         true => None,
         false => Some(ItemType::from(RecordFormat::parse_type("u64")?)),
     };
+    let planned = |prepared: &Prepared| {
+        let format = prepared.table()?.format();
+        let keys = Keys::of_records((&args.keys, &files), format)?.count;
+        plan_picked(prepared, LOOKUP, |data_bytes| {
+            let of_files = (data_bytes, format.record_bytes());
+            let read_bytes = lookup_read_bytes(keys, of_files, args.index.is_some());
+            let written = match args.values {
+                true => Forecast::Unknown,
+                false => keys.saturating_mul(RANK_BYTES as u64).into(),
+            };
+            (read_bytes.into(), written)
+        })
+    };
     write_with(
         context,
         (&args.input, &args.output),
-        (LOOKUP, Steps::Known(Vec::new()), made),
+        (LOOKUP, Steps::Picked(&planned), made),
         consume,
     )
 }
