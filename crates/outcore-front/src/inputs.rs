@@ -233,7 +233,7 @@ fn find_in(
     if names.iter().filter(|name| is_stdio(name)).count() > 1 {
         return Err(
             Error::usage(OPEN, "standard input (-) is named more than once")
-                .hint("it can be read once only"),
+                .hint("name it once: it can be read only once"),
         );
     }
     for name in names {

@@ -271,7 +271,14 @@ fn arrange(command: Command, path: &str) -> Command {
     page.extend(examples);
     page.extend((!details.is_empty()).then_some(details));
     let page = page.join("\n\n");
+    let rest: Vec<String> = rest.into_iter().map(flowing).collect();
     command.long_about(page).after_long_help(rest.join("\n\n"))
+}
+
+/// A paragraph in one line, which is wrapped when it is printed.
+fn flowing(paragraph: &str) -> String {
+    let lines: Vec<&str> = paragraph.lines().map(str::trim).collect();
+    lines.join(" ")
 }
 
 fn text_of(text: Option<&clap::builder::StyledStr>) -> String {
@@ -306,7 +313,9 @@ fn page_of_groups(command: &Command, path: &str, groups: &Groups<'_>) -> String 
         .mut_subcommands(|command| command.hide(true))
         .help_template("{all-args}")
         .render_long_help()
-        .to_string();
+        .to_string()
+        // The short flag prints the same page.
+        .replace(" (see a summary with '-h')", "");
     let about = text_of(command.get_long_about().or(command.get_about()));
     let closing = text_of(command.get_after_long_help());
     let (examples, closing): (Vec<&str>, Vec<&str>) = closing
@@ -418,6 +427,7 @@ mod tests {
                 assert_eq!(entries.count(), usize::from(!is_hidden), "{name} {below}");
             }
             assert!(listed.contains("--quiet"), "{name} has the flags of all");
+            assert!(!listed.contains("see a summary"), "{name} has one page");
             pages += 1;
         }
         assert_eq!(pages, 9);
@@ -448,8 +458,15 @@ mod tests {
             let examples: Vec<&str> = paragraphs.take_while(|text| is_examples(text)).collect();
             assert!(!examples.is_empty(), "{path} has no examples");
             let lines = examples.iter().flat_map(|text| text.lines().skip(1));
-            for line in lines.filter(|line| line.contains("outcore ")) {
-                check_line(line);
+            for line in lines {
+                assert!(line.len() <= WIDTH, "{path}: {line}");
+                if line.contains("outcore ") {
+                    check_line(line);
+                }
+            }
+            let closing = text_of(command.get_after_long_help());
+            for paragraph in closing.split("\n\n") {
+                assert!(!paragraph.contains('\n'), "{path}: {paragraph}");
             }
         }
     }
