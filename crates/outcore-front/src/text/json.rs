@@ -125,15 +125,20 @@ impl JsonFields {
     }
 }
 
+/// What is known of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Nothing,
+    Json,
+}
+
 impl SortKey for JsonFields {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
-        serde_json::from_slice::<IgnoredAny>(line)
-            .map_err(|error| NoKey(format!("it is not JSON: {error}")))?;
-        append_whole(key, |key| self.append_all(line, key))
+        append_whole(key, |key| self.append_all(line, Known::Nothing, key))
     }
 
     fn append_key_again(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
-        append_whole(key, |key| self.append_all(line, key))
+        append_whole(key, |key| self.append_all(line, Known::Json, key))
     }
 
     fn is_descending(&self) -> bool {
@@ -146,8 +151,13 @@ impl SortKey for JsonFields {
 }
 
 impl JsonFields {
-    /// Appends the keys of all fields of a line that is JSON.
-    fn append_all(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+    /// Appends the keys of all fields.
+    fn append_all(
+        &self,
+        line: &[u8],
+        known: Known,
+        key: &mut Vec<u8>,
+    ) -> std::result::Result<(), NoKey> {
         for fields in self.fields.chunks(PATHS_MAX) {
             let mut paths: [&[Step]; PATHS_MAX] = [&[]; PATHS_MAX];
             for (steps, field) in paths.iter_mut().zip(fields) {
@@ -155,7 +165,13 @@ impl JsonFields {
             }
             let mut found = [None; PATHS_MAX];
             let found = &mut found[..fields.len()];
-            if !find(line, &paths[..fields.len()], found) {
+            let scanned = find(line, &paths[..fields.len()], found);
+            if known == Known::Nothing && !scanned.is_json {
+                // It knows what is wrong, and looks at values however deep.
+                serde_json::from_slice::<IgnoredAny>(line)
+                    .map_err(|error| NoKey(format!("it is not JSON: {error}")))?;
+            }
+            if !scanned.has_good_names {
                 return Err(NoKey("it is not JSON: a name is not UTF-8".to_owned()));
             }
             for (field, value) in fields.iter().zip(found) {

@@ -1,10 +1,11 @@
-//! Finding values in text that is known to be JSON.
+//! Finding values in JSON.
 //!
-//! Contract: [`find`] leads several paths into one value in a single scan. It does not check the grammar: the text
-//! must be one JSON value (RFC 8259), or what is found may be wrong (it never panics and always ends). Of equal names in an object the
-//! last counts.
+//! Contract: [`find`] leads several paths into one value in a single scan, and checks the grammar (RFC 8259) on the way.
+//! In JSON it finds what there is, however deep; in other text it may find anything (it never panics and always ends).
+//! Of equal names in an object the last counts.
 //!
-//! Bounds: one pass over the text; no memory but for names with escapes.
+//! Bounds: one pass over the text; no memory but for names with escapes; a stack as deep as paths have steps, and
+//! [`NESTING_MAX`] values more.
 
 /// One step into a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,195 +17,318 @@ pub(super) enum Step {
 /// Paths that are led at once.
 pub(super) const PATHS_MAX: usize = 8;
 
+/// Values within each other whose grammar is checked, from the last step of a path on.
+const NESTING_MAX: usize = 64;
+
+/// What a scan says of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Scanned {
+    /// Whether it is JSON, if its values are not deeper than is checked; else this is false, whatever the text is.
+    pub(super) is_json: bool,
+    /// Whether all names on the way are UTF-8.
+    pub(super) has_good_names: bool,
+}
+
 /// Writes the text of the value that each of `paths` leads to into `found`, nothing for one that leads nowhere.
-/// Of both there are [`PATHS_MAX`] at most. False if a name on the way is not UTF-8.
-pub(super) fn find<'a>(text: &'a [u8], paths: &[&[Step]], found: &mut [Option<&'a [u8]>]) -> bool {
+/// Of both there are [`PATHS_MAX`] at most.
+pub(super) fn find<'a>(
+    text: &'a [u8],
+    paths: &[&[Step]],
+    found: &mut [Option<&'a [u8]>],
+) -> Scanned {
     found.fill(None);
     let mut scan = Scan {
         text,
-        at: 0,
         found,
+        nesting: 0,
+        is_deep: false,
         has_good_names: true,
     };
-    scan.skip_space();
     let all = ((1_u16 << paths.len()) - 1) as u8;
-    scan.value(paths, all, 0);
-    scan.has_good_names
+    let at = scan.value(skip_space(text, 0), paths, all, 0);
+    Scanned {
+        is_json: skip_space(text, at) == text.len() && !scan.is_deep,
+        has_good_names: scan.has_good_names,
+    }
 }
 
-/// Where a scan is.
+/// A scan. Its place in the text goes from hand to hand, so that it stays in a register: each function takes the place
+/// where it begins and gives the one behind what it has passed, which is [`nowhere`] in what is no JSON.
 struct Scan<'a, 'f> {
     text: &'a [u8],
-    at: usize,
     found: &'f mut [Option<&'a [u8]>],
+    nesting: usize,
+    is_deep: bool,
     has_good_names: bool,
 }
 
-impl<'a> Scan<'a, '_> {
-    fn byte(&self) -> Option<u8> {
-        self.text.get(self.at).copied()
-    }
+/// A place where nothing is, nor follows.
+#[cold]
+fn nowhere(text: &[u8]) -> usize {
+    text.len() + 1
+}
 
-    fn skip_space(&mut self) {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.byte() {
-            self.at += 1;
-        }
-    }
+fn byte(text: &[u8], at: usize) -> Option<u8> {
+    text.get(at).copied()
+}
 
-    /// Leads the paths of the set `led`, of which `depth` steps are taken, into the value that begins here; what lies
-    /// behind it comes next.
-    fn value(&mut self, paths: &[&[Step]], led: u8, depth: usize) {
-        let start = self.at;
+#[inline(always)]
+fn skip_space(text: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\t' | b'\n' | b'\r') = byte(text, at) {
+        at += 1;
+    }
+    at
+}
+
+impl Scan<'_, '_> {
+    /// Leads the paths of the set `led`, of which `depth` steps are taken, into the value at `start`.
+    fn value(&mut self, start: usize, paths: &[&[Step]], led: u8, depth: usize) -> usize {
         let (mut ended, mut going_on) = (0_u8, 0_u8);
         each(led, |path| match paths[path].len() == depth {
             true => ended |= 1 << path,
             false => going_on |= 1 << path,
         });
-        match self.byte() {
-            Some(b'{') if going_on != 0 => self.members(paths, going_on, depth),
-            Some(b'[') if going_on != 0 => self.elements(paths, going_on, depth),
-            _ => self.skip_value(),
-        }
-        let value = &self.text[start..self.at.min(self.text.len())];
-        each(ended, |path| self.found[path] = Some(value));
+        let at = match byte(self.text, start) {
+            Some(b'{') if going_on != 0 => self.members(start, paths, going_on, depth),
+            Some(b'[') if going_on != 0 => self.elements(start, paths, going_on, depth),
+            _ => self.skip_value(start),
+        };
+        let value = self.text.get(start..at);
+        each(ended, |path| self.found[path] = value);
+        at
     }
 
-    fn members(&mut self, paths: &[&[Step]], led: u8, depth: usize) {
-        self.at += 1;
+    fn members(&mut self, start: usize, paths: &[&[Step]], led: u8, depth: usize) -> usize {
+        let text = self.text;
+        let mut at = skip_space(text, start + 1);
+        if byte(text, at) == Some(b'}') {
+            return at + 1;
+        }
         loop {
-            self.skip_space();
-            match self.byte() {
-                Some(b',') => self.at += 1,
-                Some(b'"') => {
-                    let name_at = self.at;
-                    self.skip_string();
-                    let name = &self.text[name_at..self.at.min(self.text.len())];
-                    self.has_good_names &= name.is_ascii() || std::str::from_utf8(name).is_ok();
-                    self.skip_space();
-                    self.at += usize::from(self.byte() == Some(b':'));
-                    self.skip_space();
-                    let mut taken = 0;
-                    each(led, |path| {
-                        if let Step::Name(wanted) = &paths[path][depth]
-                            && is_name(name, wanted)
-                        {
-                            taken |= 1 << path;
-                            self.found[path] = None;
-                        }
-                    });
-                    match taken {
-                        0 => self.skip_value(),
-                        taken => self.value(paths, taken, depth + 1),
+            if byte(text, at) != Some(b'"') {
+                return nowhere(text);
+            }
+            let passed = skip_string(text, at);
+            let name = text.get(at..passed.end).unwrap_or_default();
+            at = skip_space(text, passed.end);
+            if byte(text, at) != Some(b':') {
+                return nowhere(text);
+            }
+            at = skip_space(text, at + 1);
+            let mut taken = 0;
+            if led != 0 {
+                self.has_good_names &= passed.is_ascii || std::str::from_utf8(name).is_ok();
+                each(led, |path| {
+                    if let Step::Name(wanted) = &paths[path][depth]
+                        && is_name(name, wanted, passed.has_escape)
+                    {
+                        taken |= 1 << path;
+                        self.found[path] = None;
                     }
-                }
-                // The brace; or what is no JSON.
-                _ => break,
+                });
+            }
+            at = match taken {
+                0 => self.skip_value(at),
+                taken => self.value(at, paths, taken, depth + 1),
+            };
+            at = skip_space(text, at);
+            match byte(text, at) {
+                Some(b',') => at = skip_space(text, at + 1),
+                Some(b'}') => return at + 1,
+                _ => return nowhere(text),
             }
         }
-        self.at += 1;
     }
 
-    fn elements(&mut self, paths: &[&[Step]], led: u8, depth: usize) {
-        self.at += 1;
+    fn elements(&mut self, start: usize, paths: &[&[Step]], led: u8, depth: usize) -> usize {
+        let text = self.text;
+        let mut at = skip_space(text, start + 1);
+        if byte(text, at) == Some(b']') {
+            return at + 1;
+        }
         let mut index = 0;
         loop {
-            self.skip_space();
-            match self.byte() {
-                Some(b',') => self.at += 1,
-                None | Some(b']' | b'}') => break,
-                Some(_) => {
-                    let mut taken = 0;
-                    each(led, |path| {
-                        taken |= u8::from(paths[path][depth] == Step::Index(index)) << path;
-                    });
-                    match taken {
-                        0 => self.skip_value(),
-                        taken => self.value(paths, taken, depth + 1),
-                    }
-                    index += 1;
-                }
+            let mut taken = 0;
+            each(led, |path| {
+                taken |= u8::from(paths[path][depth] == Step::Index(index)) << path;
+            });
+            at = match taken {
+                0 => self.skip_value(at),
+                taken => self.value(at, paths, taken, depth + 1),
+            };
+            at = skip_space(text, at);
+            match byte(text, at) {
+                Some(b',') => at = skip_space(text, at + 1),
+                Some(b']') => return at + 1,
+                _ => return nowhere(text),
             }
-        }
-        self.at += 1;
-    }
-
-    fn skip_value(&mut self) {
-        match self.byte() {
-            Some(b'"') => self.skip_string(),
-            Some(b'{' | b'[') => self.skip_container(),
-            _ => {
-                let ends = |byte: &u8| {
-                    matches!(
-                        byte,
-                        b',' | b']' | b'}' | b':' | b'"' | b' ' | b'\t' | b'\n' | b'\r'
-                    )
-                };
-                let rest = self.text.get(self.at..).unwrap_or_default();
-                let len = rest.iter().position(ends).unwrap_or(rest.len());
-                // At least one byte, so that every scan ends.
-                self.at += len.max(1);
-            }
+            index += 1;
         }
     }
 
-    /// To behind the bracket that closes the one here.
-    fn skip_container(&mut self) {
-        let mut depth = 0_usize;
-        while let Some(byte) = self.byte() {
-            match byte {
-                b'"' => {
-                    self.skip_string();
-                    continue;
-                }
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' => depth -= 1,
-                _ => {}
-            }
-            self.at += 1;
-            if depth == 0 {
-                return;
-            }
+    #[inline(always)]
+    fn skip_value(&mut self, at: usize) -> usize {
+        let text = self.text;
+        match byte(text, at) {
+            Some(b'"') => skip_string(text, at).end,
+            Some(b'-' | b'0'..=b'9') => skip_number(text, at),
+            Some(b'{' | b'[') => self.skip_container(at),
+            Some(b't') => skip_word(text, at, b"true"),
+            Some(b'f') => skip_word(text, at, b"false"),
+            Some(b'n') => skip_word(text, at, b"null"),
+            _ => nowhere(text),
         }
     }
 
-    /// To behind the quote that ends the string here.
-    fn skip_string(&mut self) {
-        self.at += 1;
-        loop {
-            self.at = quote_or_escape(self.text, self.at);
-            match self.byte() {
-                Some(b'\\') => self.at += 2,
-                // The quote; or the end of what is no JSON.
-                _ => break,
-            }
+    fn skip_container(&mut self, at: usize) -> usize {
+        if self.nesting == NESTING_MAX {
+            self.is_deep = true;
+            return skip_deep_container(self.text, at);
         }
-        self.at += 1;
+        self.nesting += 1;
+        let end = match byte(self.text, at) {
+            Some(b'{') => self.members(at, &[], 0, 0),
+            _ => self.elements(at, &[], 0, 0),
+        };
+        self.nesting -= 1;
+        end
     }
 }
 
-/// Where the next quote or backslash is, from `at` on; the length of the text if there is none. Eight bytes at a time:
-/// most names and values are too short for a call of `memchr` to be worth it.
-#[inline(always)]
-fn quote_or_escape(text: &[u8], mut at: usize) -> usize {
-    const LOW: u64 = 0x0101_0101_0101_0101;
-    let zero_bytes = |word: u64| word.wrapping_sub(LOW) & !word & (LOW << 7);
-    while let Some(&bytes) = text.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        let word = u64::from_le_bytes(bytes);
-        let quotes = zero_bytes(word ^ (LOW * u64::from(b'"')));
-        let escapes = zero_bytes(word ^ (LOW * u64::from(b'\\')));
-        // The lowest bit is right; those above it may not be.
-        let hits = quotes | escapes;
-        if hits != 0 {
-            return at + hits.trailing_zeros() as usize / 8;
+/// Passes a container in which only brackets are counted, of whatever kind.
+fn skip_deep_container(text: &[u8], mut at: usize) -> usize {
+    let mut depth = 0_usize;
+    while let Some(byte) = byte(text, at) {
+        match byte {
+            b'"' => {
+                at = skip_string(text, at).end;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
         }
-        at += 8;
+        at += 1;
+        if depth == 0 {
+            break;
+        }
     }
+    at
+}
+
+fn skip_word(text: &[u8], at: usize, word: &[u8]) -> usize {
+    match text[at..].starts_with(word) {
+        true => at + word.len(),
+        false => nowhere(text),
+    }
+}
+
+#[inline(always)]
+fn skip_number(text: &[u8], mut at: usize) -> usize {
+    at += usize::from(byte(text, at) == Some(b'-'));
+    let first = byte(text, at);
+    let mut end = skip_digits(text, at);
+    let mut is_good = end == at + 1 || (end > at && first != Some(b'0'));
+    if byte(text, end) == Some(b'.') {
+        at = end + 1;
+        end = skip_digits(text, at);
+        is_good &= end > at;
+    }
+    if let Some(b'e' | b'E') = byte(text, end) {
+        at = end + 1;
+        at += usize::from(matches!(byte(text, at), Some(b'+' | b'-')));
+        end = skip_digits(text, at);
+        is_good &= end > at;
+    }
+    match is_good {
+        true => end,
+        false => nowhere(text),
+    }
+}
+
+#[inline(always)]
+fn skip_digits(text: &[u8], mut at: usize) -> usize {
+    while let Some(b'0'..=b'9') = byte(text, at) {
+        at += 1;
+    }
+    at
+}
+
+/// A string that was passed.
+struct Passed {
+    /// Behind its last quote.
+    end: usize,
+    has_escape: bool,
+    is_ascii: bool,
+}
+
+/// Passes the string that begins at `at`.
+#[inline(always)]
+fn skip_string(text: &[u8], mut at: usize) -> Passed {
+    let (mut seen, mut has_escape) = (0, false);
+    at += 1;
+    let end = loop {
+        let word = word_at(text, at);
+        let hits = marks(word);
+        if hits == 0 {
+            seen |= word;
+            at += 8;
+            continue;
+        }
+        let len = hits.trailing_zeros() / 8;
+        seen |= word & !(u64::MAX << (8 * len));
+        at += len as usize;
+        match byte(text, at) {
+            Some(b'"') => break at + 1,
+            Some(b'\\') => at = skip_escape(text, at),
+            _ => break nowhere(text),
+        }
+        has_escape = true;
+    };
+    Passed {
+        end,
+        has_escape,
+        is_ascii: seen & (LOW << 7) == 0,
+    }
+}
+
+fn skip_escape(text: &[u8], at: usize) -> usize {
+    let rest = &text[at + 1..];
+    match rest.first() {
+        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => at + 2,
+        Some(b'u') if rest.len() > 4 && rest[1..5].iter().all(u8::is_ascii_hexdigit) => at + 6,
+        _ => nowhere(text),
+    }
+}
+
+/// A one in every byte.
+const LOW: u64 = 0x0101_0101_0101_0101;
+
+/// The eight bytes at `at`, the first one lowest; zeros for what lies behind the text.
+#[inline(always)]
+fn word_at(text: &[u8], at: usize) -> u64 {
     let rest = text.get(at..).unwrap_or_default();
-    let hit = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
-    hit.map_or(text.len(), |hit| at + hit)
+    match rest.first_chunk::<8>() {
+        Some(&bytes) => u64::from_le_bytes(bytes),
+        None => rest
+            .iter()
+            .rev()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}
+
+/// The upper bit of bytes that are quotes, backslashes or control characters. The lowest such bit is right; those above
+/// it may not be.
+#[inline(always)]
+fn marks(word: u64) -> u64 {
+    let below =
+        |word: u64, limit: u8| word.wrapping_sub(LOW * u64::from(limit)) & !word & (LOW << 7);
+    // Turned over in this bit a quote is the byte after the control characters; those stay among themselves.
+    below(word ^ (LOW * 2), b' ' + 1) | below(word ^ (LOW * u64::from(b'\\')), 1)
 }
 
 /// Calls `visit` with each path of a set.
+#[inline(always)]
 fn each(mut set: u8, mut visit: impl FnMut(usize)) {
     while set != 0 {
         visit(set.trailing_zeros() as usize);
@@ -213,11 +337,12 @@ fn each(mut set: u8, mut visit: impl FnMut(usize)) {
 }
 
 /// Whether `quoted`, a JSON string with its quotes, is `wanted`.
-fn is_name(quoted: &[u8], wanted: &str) -> bool {
-    if !quoted.contains(&b'\\') {
-        return quoted.len() == wanted.len() + 2 && quoted[1..].starts_with(wanted.as_bytes());
+#[inline(always)]
+fn is_name(quoted: &[u8], wanted: &str, has_escape: bool) -> bool {
+    match has_escape {
+        false => quoted.len() == wanted.len() + 2 && quoted[1..].starts_with(wanted.as_bytes()),
+        true => serde_json::from_slice::<String>(quoted).is_ok_and(|name| name == wanted),
     }
-    serde_json::from_slice::<String>(quoted).is_ok_and(|name| name == wanted)
 }
 
 #[cfg(test)]
@@ -274,7 +399,8 @@ mod tests {
             let value: Value = serde_json::from_str(&text).unwrap();
             let steps: Vec<&[Step]> = paths.iter().map(Vec::as_slice).collect();
             let mut found = vec![None; paths.len()];
-            prop_assert!(find(text.as_bytes(), &steps, &mut found));
+            let sound = Scanned { is_json: true, has_good_names: true };
+            prop_assert_eq!(find(text.as_bytes(), &steps, &mut found), sound);
             for (path, found) in paths.iter().zip(found) {
                 let found = found.map(|text| serde_json::from_slice::<Value>(text).unwrap());
                 prop_assert_eq!(found.as_ref(), led(&value, path), "{:?}", path);
@@ -282,9 +408,84 @@ mod tests {
         }
 
         #[test]
-        fn a_scan_of_anything_ends(text in "[a\"\\\\{}\\[\\],: 1]{0,40}", paths in prop::collection::vec(any_path(), 1..4)) {
-            let steps: Vec<&[Step]> = paths.iter().map(Vec::as_slice).collect();
-            find(text.as_bytes(), &steps, &mut vec![None; paths.len()]);
+        fn what_is_json_is_what_a_parser_takes(value in any_value(), cut in 0..80_usize, put in any_bytes(), paths in prop::collection::vec(any_path(), 1..4)) {
+            let mut text = serde_json::to_vec(&value).unwrap();
+            let cut = cut.min(text.len());
+            text.splice(cut..(cut + put.len() / 2).min(text.len()), put);
+            check_grammar(&text, &paths);
+        }
+
+        #[test]
+        fn a_scan_of_anything_ends(text in any_bytes(), paths in prop::collection::vec(any_path(), 1..4)) {
+            check_grammar(&text, &paths);
+        }
+    }
+
+    /// What JSON is made of, and bytes that have no place in it.
+    fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
+        let part = prop::sample::select(vec![
+            &b"a"[..],
+            b"\"",
+            b"\\",
+            b"{",
+            b"}",
+            b"[",
+            b"]",
+            b",",
+            b":",
+            b" ",
+            b"\t",
+            b"\x0c",
+            b"\x1f",
+            b"\x00",
+            b"1",
+            b"0",
+            b"-",
+            b"+",
+            b".",
+            b"e",
+            b"\\u00e9",
+            b"\\ud800",
+            b"\\u00g0",
+            b"\\n",
+            b"\\x",
+            b"true",
+            b"false",
+            b"null",
+            b"nul",
+            b"\"a\"",
+            b"\"b\":",
+            b"\xff",
+            b"\x7f",
+        ]);
+        prop::collection::vec(part, 0..24).prop_map(|parts| parts.concat())
+    }
+
+    #[track_caller]
+    fn check_grammar(text: &[u8], paths: &[Vec<Step>]) {
+        let steps: Vec<&[Step]> = paths.iter().map(Vec::as_slice).collect();
+        let scanned = find(text, &steps, &mut vec![None; paths.len()]);
+        let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok();
+        assert_eq!(scanned.is_json, is_json, "{}", text.escape_ascii());
+    }
+
+    #[test]
+    fn deep_values_are_passed_but_not_checked() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let path = [Step::Name("b".to_owned())];
+        for (depth, is_json) in [
+            (NESTING_MAX, true),
+            (NESTING_MAX + 1, false),
+            (100_000, false),
+        ] {
+            let text = format!("{{\"a\":{},\"b\":1}}", nested(depth));
+            let mut found = [None];
+            let scanned = find(text.as_bytes(), &[&path], &mut found);
+            assert_eq!(
+                (scanned.is_json, found),
+                (is_json, [Some(&b"1"[..])]),
+                "{depth}"
+            );
         }
     }
 }
