@@ -22,6 +22,7 @@ pub(crate) mod view;
 pub(crate) mod volume;
 pub(crate) mod window;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -103,6 +104,17 @@ pub(crate) struct Cli {
     pub(crate) common: Common,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// The definition with no command but `name`; none if no command is called that. It reads a line of that command as
+    /// the whole definition does, but makes the flags that all commands have for one of them, not for fifty.
+    pub(crate) fn with_only(name: &OsStr) -> Option<clap::Command> {
+        let root = || clap::Command::new("outcore");
+        let commands = Command::augment_subcommands(root());
+        let command = commands.find_subcommand(name)?.clone();
+        Some(Common::augment_args(root()).subcommand(command))
+    }
 }
 
 /// Flags of every subcommand.

@@ -40,7 +40,7 @@ mod usage;
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use outcore::Result;
 use outcore_front::inputs::is_stdout;
 
@@ -69,17 +69,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let is_gnu = cli::gnu::is_called_sort(&arguments);
     let common = common_of(&arguments);
     let reporter = || Reporter::new("outcore", &common).called_sort(is_gnu);
-    let (arguments, old_keys) = match cli::gnu::read(arguments) {
+    let mut definition_of_one = cli::gnu::definition_for(&arguments);
+    let (arguments, old_keys) = match cli::gnu::read(arguments, &mut definition_of_one) {
         Ok(Read::Words(arguments, old_keys)) => (arguments, old_keys),
         Ok(Read::Version) => return print(&reporter(), SORT_VERSION),
         Err(wrong) => return finish(&reporter(), Err(wrong)),
     };
     // Most runs need the flags of one command; help, and errors about flags, the whole definition.
-    let parsed = Cli::try_parse_from(&arguments).or_else(|_| {
-        let matches = definition().try_get_matches_from(&arguments)?;
-        Cli::from_arg_matches(&matches)
-    });
-    match parsed {
+    let parsed = parse(definition_of_one, &arguments);
+    match parsed.or_else(|_| parse(definition(), &arguments)) {
         Ok(mut cli) => {
             if let Command::Sort(args) = &mut cli.command {
                 args.gnu.old_keys = old_keys;
@@ -96,6 +94,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             }
         },
     }
+}
+
+fn parse(
+    definition: clap::Command,
+    arguments: &[OsString],
+) -> std::result::Result<Cli, clap::Error> {
+    Cli::from_arg_matches_mut(&mut definition.try_get_matches_from(arguments)?)
 }
 
 /// Prints a text that is all that was asked for.

@@ -161,9 +161,12 @@ impl Source {
             return sealed.read(self.start_bytes, len_bytes);
         }
         let file = File::open(&self.path).map_err(|error| cannot_open(&self.path, &error))?;
-        let mut head = vec![0; len_bytes];
-        let got = read_at(&file, &mut head, self.start_bytes)
-            .map_err(|error| Error::io("read input", &error).path(&self.name))?;
+        let failed = |error| Error::io("read input", &error).path(&self.name);
+        // A small file needs little memory. Some under /proc say that they are empty.
+        let there_bytes = file.metadata().map_err(failed)?.len().max(4096);
+        let mut head =
+            vec![0; usize::try_from(there_bytes).map_or(len_bytes, |there| there.min(len_bytes))];
+        let got = read_at(&file, &mut head, self.start_bytes).map_err(failed)?;
         head.truncate(got);
         Ok(head)
     }

@@ -16,12 +16,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::vec::IntoIter;
 
-use clap::{Arg, ArgAction, Args};
+use clap::{Arg, ArgAction, Args, CommandFactory};
 use outcore::{Error, Result};
 use outcore_front::text::gnu::of_old_form;
 
 use super::lines::parse_buffer_bytes;
-use super::{Common, SortArgs};
+use super::{Cli, Common};
 use names::{
     CHECKS, EQUAL, LONGS, VERSION, WORDS, check_batch_size, joined, joined_to, name_of, one_of,
 };
@@ -48,30 +48,39 @@ pub(crate) fn is_called_sort(words: &[OsString]) -> bool {
     name.is_some_and(|name| name == NAME)
 }
 
-/// Reads a command line; see the module.
+/// The definition that a command line needs: that of the command which it calls, or of all if it calls none.
+pub(crate) fn definition_for(words: &[OsString]) -> clap::Command {
+    let name = match is_called_sort(words) {
+        true => Some(OsStr::new(NAME)),
+        false => position_of_command(words).map(|at| words[at].as_os_str()),
+    };
+    name.and_then(Cli::with_only).unwrap_or_else(Cli::command)
+}
+
+/// Reads a command line; see the module. `definition` is the one that [`definition_for`] gives for it; whoever parses
+/// the words that come out should use it again, for the flags of `sort` take time to make.
 ///
 /// # Errors
 /// Usage, in GNU's words.
-pub(crate) fn read(words: Vec<OsString>) -> Result<Read> {
+pub(crate) fn read(words: Vec<OsString>, definition: &mut clap::Command) -> Result<Read> {
     let is_gnu = is_called_sort(&words);
     if !is_gnu && !words.iter().any(|word| word == NAME) {
         return Ok(Read::Words(words, Vec::new()));
     }
-    // The flags need not be known where none is given.
-    let is_name = |word: &OsString| !matches!(word.as_bytes().first(), Some(b'-' | b'+'));
-    let is_first = words.get(1).is_some_and(|word| word == NAME);
-    if !is_gnu && is_first && words[2..].iter().all(is_name) {
-        return Ok(Read::Words(words, Vec::new()));
-    }
-    let root = definition();
     let at = match is_gnu {
         true => 1,
-        false => match position_of_command(&words, &root) {
+        false => match position_of_command(&words) {
             Some(at) if words[at] == NAME => at + 1,
             _ => return Ok(Read::Words(words, Vec::new())),
         },
     };
-    let Some(sort) = root.find_subcommand(NAME) else {
+    // The flags need not be known where none is given.
+    let is_name = |word: &OsString| !matches!(word.as_bytes().first(), Some(b'-' | b'+'));
+    if !is_gnu && words[at..].iter().all(is_name) {
+        return Ok(Read::Words(words, Vec::new()));
+    }
+    definition.build();
+    let Some(sort) = definition.find_subcommand(NAME) else {
         return Ok(Read::Words(words, Vec::new()));
     };
     let mut front = words;
@@ -89,16 +98,9 @@ pub(crate) fn read(words: Vec<OsString>) -> Result<Read> {
     Ok(Read::Words(front, old_keys))
 }
 
-/// The flags of `sort` and of every command.
-fn definition() -> clap::Command {
-    let sort = SortArgs::augment_args(clap::Command::new(NAME));
-    let mut root = Common::augment_args(clap::Command::new("outcore")).subcommand(sort);
-    root.build();
-    root
-}
-
 /// Where the subcommand stands, after the flags of every command.
-fn position_of_command(words: &[OsString], root: &clap::Command) -> Option<usize> {
+fn position_of_command(words: &[OsString]) -> Option<usize> {
+    let root = Common::augment_args(clap::Command::new(""));
     let mut at = 1;
     while let Some(word) = words.get(at) {
         let Some(long) = word.as_bytes().strip_prefix(b"--") else {

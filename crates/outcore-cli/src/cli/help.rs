@@ -368,8 +368,8 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::cli::Cli;
     use crate::cli::deferred::whole;
+    use crate::cli::{Cli, gnu};
 
     /// The commands that do something, by their names below the root.
     fn leaves(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
@@ -493,13 +493,14 @@ mod tests {
             }
         }
         words.retain(|word| !word.is_empty());
-        let words = words.into_iter().map(std::ffi::OsString::from).collect();
-        let words = match crate::cli::gnu::read(words).unwrap() {
-            crate::cli::gnu::Read::Words(words, _) => words,
-            crate::cli::gnu::Read::Version => return,
+        let words: Vec<_> = words.into_iter().map(std::ffi::OsString::from).collect();
+        let mut of_one = gnu::definition_for(&words);
+        let words = match gnu::read(words, &mut of_one).unwrap() {
+            gnu::Read::Words(words, _) => words,
+            gnu::Read::Version => return,
         };
         // The whole definition and that of the one command that is called take it alike.
-        for definition in [whole(Cli::command), Cli::command()] {
+        for definition in [whole(Cli::command), of_one] {
             let parsed = definition.try_get_matches_from(&words);
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
         }

@@ -1,7 +1,7 @@
 //! A queue that makes a ring, or starts threads, only when a request needs one.
 //!
-//! Contract: implements [`Queue`]. Until then, reads of small files and of files in memory are made at once by the thread
-//! that submits them: making a ring and taking it down takes longer than reading a file that the page cache holds. The
+//! Contract: implements [`Queue`]. Until then, reads and writes of small files, and reads of files in memory, are made at
+//! once by the thread that submits them: making a ring and taking it down takes longer than a copy to or from the page cache. The
 //! first other request makes the queue of the engine, by the thread that submits it, and from then on that serves all.
 
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) struct LateQueue {
     /// The engine that it must be; a ring where one can be made, if none is named.
     engine: Option<Engine>,
     queue: Option<Box<dyn Queue>>,
-    /// What was read without one.
+    /// What was done without one.
     done: Vec<Completion>,
     /// Pools whose buffers will be used again and again.
     kept: Vec<Pool>,
@@ -69,9 +69,9 @@ impl LateQueue {
 
 impl Queue for LateQueue {
     fn submit(&mut self, request: Request) {
-        let is_at_once = |file: &OpenFile| file.is_small() || file.is_in_memory();
+        let is_read = request.op == Op::Read;
+        let is_at_once = |file: &OpenFile| file.is_small() || (is_read && file.is_in_memory());
         if self.queue.is_none()
-            && request.op == Op::Read
             && let Ok(file) = self.files.get(request.file)
             && is_at_once(&file)
         {

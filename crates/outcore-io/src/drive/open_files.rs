@@ -42,8 +42,8 @@ pub(crate) struct OpenFile {
     pub(crate) fd: OwnedFd,
     pub(super) is_direct: bool,
     pub(super) is_in_memory: bool,
-    /// A regular file, small when it was opened, that is read through the page cache.
-    is_small: bool,
+    /// A regular file that is small, and read and written through the page cache.
+    is_small: AtomicBool,
     /// Held while a file in memory is written: the kernel lets one writer in at a time, and a
     /// thread that cannot be it has better things to do than to spin.
     pub(crate) writing: Mutex<()>,
@@ -85,7 +85,7 @@ impl OpenFile {
             fd,
             is_direct: is_direct && !is_in_memory,
             is_in_memory,
-            is_small: false,
+            is_small: AtomicBool::new(false),
             writing: Mutex::new(()),
             is_settled: AtomicBool::new(is_device || !is_direct || access != Access::Update),
             nowait: AtomicU32::new(0),
@@ -98,14 +98,19 @@ impl OpenFile {
     }
 
     /// The same, small and read through the page cache.
-    pub(super) fn small(mut self) -> Self {
-        self.is_small = self.identity.is_some();
+    pub(super) fn small(self) -> Self {
+        self.set_small(self.identity.is_some());
         self
     }
 
-    /// A file that is read at once where no ring is there anyhow.
+    /// Says whether the file is small, and read and written through the page cache.
+    pub(super) fn set_small(&self, is_small: bool) {
+        self.is_small.store(is_small, Ordering::Relaxed);
+    }
+
+    /// A file that is read and written at once where no ring is there anyhow.
     pub(super) fn is_small(&self) -> bool {
-        self.is_small
+        self.is_small.load(Ordering::Relaxed)
     }
 
     /// A file whose transfers never wait for a device (tmpfs): the caller copies at once.
@@ -128,6 +133,7 @@ impl OpenFile {
     pub(crate) fn is_nowait(&self) -> bool {
         let nowait = self.nowait.load(Ordering::Relaxed);
         self.is_direct
+            && !self.is_small()
             && self.refused.load(Ordering::Relaxed) <= REFUSED_FREE + nowait / REFUSED_ONE_IN
     }
 

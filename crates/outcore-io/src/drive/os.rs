@@ -3,15 +3,15 @@
 //!
 //! Contract: the choice of engine is made at run time, by making a ring when one is needed ([`super::late`]). The choice of
 //! direct or buffered is made for each file: in mode `auto` a file is opened with `O_DIRECT`
-//! and read once; a file system that refuses either gets buffered I/O. Small inputs are read through
+//! and read once; a file system that refuses either gets buffered I/O. Small inputs are read, and small outputs written, through
 //! the page cache ([`CACHED_BYTES_MAX`]). Renames are durable on
 //! return (the directory is synced). There may be more files than descriptors ([`super::open_files`]).
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
@@ -27,8 +27,9 @@ use crate::config::IoMode;
 use crate::error::{Error, Result};
 use crate::memory::Buf;
 
-/// Inputs of this many bytes at most are read through the page cache: who looked at what they hold has put them there, and
-/// the read that tries direct I/O would cost as much as the file itself.
+/// Files of this many bytes at most go through the page cache. Who looked at what an input holds has put it there, and
+/// the read that tries direct I/O would cost as much as the file itself; an output is written to the drive when it is synced, at once with
+/// what says where it is.
 const CACHED_BYTES_MAX: u64 = 64 << 10;
 
 /// The operating system's files.
@@ -39,7 +40,8 @@ pub struct OsDevice {
     engine: Option<Engine>,
     files: FileTable,
     start: Instant,
-    umask: u32,
+    /// Found when the first output is published.
+    umask: OnceLock<u32>,
     places: Places,
 }
 
@@ -60,7 +62,7 @@ impl OsDevice {
             engine,
             files: FileTable::default(),
             start: Instant::now(),
-            umask: places::umask(),
+            umask: OnceLock::new(),
             places: Places::default(),
         }
     }
@@ -111,10 +113,18 @@ fn device_of(stat: &rustix::fs::Stat) -> u64 {
 fn is_cached(fd: &OwnedFd) -> bool {
     let is_small = rustix::fs::fstat(fd)
         .is_ok_and(|stat| !is_block_device(&stat) && (stat.st_size as u64) <= CACHED_BYTES_MAX);
-    is_small
-        && rustix::fs::fcntl_getfl(fd)
-            .and_then(|flags| rustix::fs::fcntl_setfl(fd, flags - OFlags::DIRECT))
-            .is_ok()
+    is_small && set_direct(fd, false)
+}
+
+/// Turns direct I/O on or off; says whether it could.
+fn set_direct(fd: &OwnedFd, is_direct: bool) -> bool {
+    rustix::fs::fcntl_getfl(fd)
+        .map(|flags| match is_direct {
+            true => flags | OFlags::DIRECT,
+            false => flags - OFlags::DIRECT,
+        })
+        .and_then(|flags| rustix::fs::fcntl_setfl(fd, flags))
+        .is_ok()
 }
 
 /// Whether a direct read of the first block is taken; empty files count as taken.
@@ -225,6 +235,11 @@ impl FileSystem for OsDevice {
         match rustix::fs::fallocate(&file.fd, FallocateFlags::empty(), 0, len_bytes) {
             Ok(()) => {
                 file.is_settled.store(true, Ordering::Relaxed);
+                let is_small = len_bytes <= CACHED_BYTES_MAX;
+                let may_change = self.mode == IoMode::Auto && file.is_direct;
+                if may_change && file.is_small() != is_small && set_direct(&file.fd, !is_small) {
+                    file.set_small(is_small);
+                }
                 Ok(())
             }
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
@@ -251,8 +266,8 @@ impl FileSystem for OsDevice {
             .beside(from, to)
             .map_err(at("publish output", to))?;
         let replaced = new.stat().ok().filter(|_| replace);
-        places::give_mode(&old, replaced.as_ref(), self.umask)
-            .map_err(at("publish output", from))?;
+        let umask = *self.umask.get_or_init(places::umask);
+        places::give_mode(&old, replaced.as_ref(), umask).map_err(at("publish output", from))?;
         let done = match replace {
             true => rustix::fs::renameat(old.dir(), &old.name, new.dir(), &new.name),
             false => places::rename_new(&old, &new),
@@ -439,6 +454,48 @@ mod tests {
             assert_eq!(queue.in_flight(), 0);
             device.close(file);
         }
+    }
+
+    #[test]
+    fn outputs_go_through_the_page_cache_while_they_are_small() {
+        let dir = tempfile::tempdir().unwrap();
+        let device = OsDevice::new(IoMode::Auto);
+        let path = dir.path().join("output-0");
+        let file = device.open(&path, Access::Create).unwrap();
+        if !device.facts(file).unwrap().is_direct {
+            println!("SKIP: no direct I/O here");
+            return;
+        }
+        let is_direct = || {
+            let flags = rustix::fs::fcntl_getfl(&device.file(file).unwrap().fd).unwrap();
+            flags.contains(OFlags::DIRECT)
+        };
+        let pool = Pool::new(&Budget::new(1 << 20), "test", BLOCK_BYTES, 1).unwrap();
+        let mut queue = device.queue(2).unwrap();
+        for (len_bytes, offset_bytes) in [(CACHED_BYTES_MAX, 0), (CACHED_BYTES_MAX + 1, 4096)] {
+            device.allocate(file, len_bytes).unwrap();
+            assert_eq!(is_direct(), len_bytes > CACHED_BYTES_MAX);
+            let mut buf = pool.take().unwrap();
+            buf.fill(7);
+            queue.submit(Request {
+                token: 1,
+                op: Op::Write,
+                file,
+                drive_index: 0,
+                offset_bytes,
+                buf: buf.into(),
+            });
+            let mut done = Vec::new();
+            while done.is_empty() {
+                queue
+                    .complete(Some(Duration::from_secs(60)), &mut done)
+                    .unwrap();
+            }
+            assert_eq!(done[0].result, Ok(BLOCK_BYTES));
+        }
+        device.sync(file).unwrap();
+        let written = std::fs::read(&path).unwrap();
+        assert!(written[..2 * BLOCK_BYTES].iter().all(|byte| *byte == 7));
     }
 
     #[test]

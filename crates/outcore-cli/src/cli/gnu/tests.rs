@@ -6,7 +6,9 @@
 use super::*;
 
 fn read_line(words: &[&str]) -> Result<Read> {
-    read(words.iter().map(OsString::from).collect())
+    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+    let mut definition = definition_for(&words);
+    read(words, &mut definition)
 }
 
 #[track_caller]
@@ -18,7 +20,8 @@ fn check(words: &[&str], wanted: &[&str]) {
 
 #[test]
 fn every_option_of_gnu_sort_is_one_of_the_definition() {
-    let root = definition();
+    let mut root = definition_for(&[NAME.into()]);
+    root.build();
     let sort = root.find_subcommand(NAME).unwrap();
     let has = |id: &str| sort.get_arguments().any(|flag| flag.get_id() == id);
     for (long, id) in LONGS {
@@ -192,4 +195,27 @@ fn what_is_repeated_and_agrees_counts_once() {
             .cause()
             .contains("invalid option -- 'x'")
     );
+}
+
+#[test]
+fn a_line_gets_the_flags_of_the_command_that_it_calls() {
+    let commands = |words: &[&str]| {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let definition = definition_for(&words);
+        let names = definition.get_subcommands().map(clap::Command::get_name);
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(commands(&["outcore", "shuffle", "sort"]), ["shuffle"]);
+    assert_eq!(
+        commands(&["outcore", "-q", "--color", "never", "count_by"]),
+        ["count-by"]
+    );
+    assert_eq!(commands(&["/usr/bin/sort", "shuffle"]), ["sort"]);
+    for words in [
+        &["outcore"][..],
+        &["outcore", "--help"],
+        &["outcore", "sorted"],
+    ] {
+        assert!(commands(words).len() > 40, "{words:?}");
+    }
 }
