@@ -158,7 +158,7 @@ impl<'a> Segment<'a> {
     /// The same. `fetch` is shown the source of an edge some edges before that comes, so that what the source has can be asked
     /// of memory ([`outcore_io::memory::prefetch`]): targets ascend, but sources come in no order that a processor
     /// foresees.
-    pub fn edges_ahead<F: Fn(usize)>(
+    pub(crate) fn edges_ahead<F: Fn(usize)>(
         &self,
         fetch: F,
     ) -> impl Iterator<Item = (usize, usize)> + use<'a, F> {
@@ -183,7 +183,7 @@ impl<'a> Segment<'a> {
     }
 
     /// The same, with a `fetch` as that of [`Segment::edges_ahead`].
-    pub fn weighted_edges_ahead<F: Fn(usize)>(
+    pub(crate) fn weighted_edges_ahead<F: Fn(usize)>(
         &self,
         fetch: F,
     ) -> impl Iterator<Item = (usize, usize, f32)> + use<'a, F> {
