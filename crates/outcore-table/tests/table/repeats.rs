@@ -9,7 +9,8 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use outcore_table::expr::Assignment;
 use outcore_table::input::InputOptions;
 use outcore_table::jobs::{
-    ColumnPair, Join, Selection, TableEnds, TableOrder, join, select, shuffle, sort,
+    Aggregate, ColumnPair, Join, Selection, TableEnds, TableOrder, group_by, join, select, shuffle,
+    sort,
 };
 use outcore_table::output::{OutputOptions, TableFormat};
 use outcore_table::rows::KeyColumn;
@@ -107,6 +108,12 @@ fn a_dictionary_is_left_out_where_the_input_says_that_values_hardly_repeat() {
         shuffle(&job(), ends, (1, 0), &[KeyColumn::new("kind")]).unwrap();
     });
     assert_eq!(found, ["id", "text", "kind"]);
+    // A key of groups comes once, and sums come again.
+    let found = by_ends("groups.parquet", &|ends| {
+        let sum = Aggregate::parse_list("s=sum(kind)").unwrap();
+        group_by(&job(), ends, &[KeyColumn::new("id")], &sum).unwrap();
+    });
+    assert_eq!(found, ["s"]);
     // A computed column is another one, whatever its name.
     let found = by_ends("computed.parquet", &|ends| {
         let selection = Selection {

@@ -60,10 +60,14 @@ pub fn group_by(
     let whole = open(job, ends)?;
     let plan = Plan::of(whole.schema(), keys, aggregates)?;
     let input = whole.narrowed(&plan.reads, whole.job())?;
-    let writes = OutputOptions {
+    let mut writes = OutputOptions {
         sorted_by: keys.to_vec(),
         ..ends.writes.clone()
     };
+    if let [key] = keys {
+        // No value of it comes twice.
+        writes.without_dictionary.push(key.name.clone());
+    }
     let (reads_shape, writes_shape) =
         shapes(job, input.memory_min_bytes(), (&plan.schema, &writes));
     let what = (&plan.schema, &writes);
