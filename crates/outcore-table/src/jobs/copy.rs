@@ -20,7 +20,7 @@ use arrow_select::filter::filter_record_batch;
 use outcore::{Forecast, Job, Phase, PhasePlan, predicted_text};
 use outcore_io::{Error, Kind, Result, threads, units};
 
-use super::sort::with_room;
+use super::rows_in::with_room;
 use super::{TableEnds, TableSummary};
 use crate::fault;
 use crate::input::{Piece, TableInput};

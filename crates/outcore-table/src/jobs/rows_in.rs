@@ -37,6 +37,8 @@ const KEY_BYTES_MAX: usize = 256;
 const SHOWN_ROWS: usize = 32;
 /// A row's position is its place in its piece, and above this many bits the number of the piece.
 const PLACE_BITS: u32 = 40;
+/// What a reader gets beside the least that its pieces need, but no more than that: with the least alone it decodes row by row.
+const ROOM_BYTES: u64 = 2 << 20;
 /// Rows that are encoded at once, at most.
 pub(super) const ROWS_AT_ONCE: usize = 2048;
 
@@ -104,6 +106,13 @@ pub(super) struct ReadShape {
     pub(super) reader_bytes: u64,
     /// Bytes of rows that are encoded at once, about.
     pub(super) batch_bytes: u64,
+}
+
+/// The memory of a reader that does not decode row by row, where its pieces need `piece_bytes` at least.
+pub(super) fn with_room(piece_bytes: u64) -> u64 {
+    piece_bytes
+        .max(1)
+        .saturating_add(piece_bytes.min(ROOM_BYTES))
 }
 
 /// See the module.

@@ -15,7 +15,7 @@ use outcore_io::output::parent_of;
 use outcore_io::{Error, Result};
 
 use super::copy::written_forecast;
-use super::rows_in::{ReadShape, RowKeys, RowsIn};
+use super::rows_in::{ReadShape, RowKeys, RowsIn, with_room};
 use super::rows_out::{RowsOut, WriteShape};
 use super::top::{TopIn, TopOut};
 use super::{TableEnds, TableSummary};
@@ -321,19 +321,19 @@ pub(super) fn scratch_dir(outputs: &[PathBuf]) -> PathBuf {
 }
 
 /// How pieces that need `piece_bytes` are read by as many threads as a half of the memory is enough for, `threads_max` at
-/// most: with a quarter of it, or what they need at least.
+/// most: with a quarter of it, or what they need at least and some room beside it.
 pub(super) fn read_shape(job: &Job, piece_bytes: u64, threads_max: usize) -> ReadShape {
     let memory_bytes = job.budget.free_bytes();
     let (quarter_bytes, half_bytes) = (memory_bytes / 4, memory_bytes / 2);
-    let piece_bytes = piece_bytes.max(1);
-    let threads = usize::try_from(half_bytes / piece_bytes).unwrap_or(usize::MAX);
+    let needed_bytes = with_room(piece_bytes);
+    let threads = usize::try_from(half_bytes / needed_bytes).unwrap_or(usize::MAX);
     let threads = threads
         .min(threads_max)
         .clamp(1, job.options.threads.max(1));
     let share_bytes = quarter_bytes / threads as u64;
     ReadShape {
         readers_count: threads,
-        reader_bytes: share_bytes.max(piece_bytes).min(half_bytes),
+        reader_bytes: share_bytes.max(needed_bytes).min(half_bytes),
         batch_bytes: (share_bytes / 16).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX),
     }
 }
@@ -352,5 +352,29 @@ impl SortKey for KeyInFront {
 
     fn tie(&self) -> Tie {
         self.tie
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outcore::{IoMode, JobOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_reader_has_room_for_rows_where_its_piece_needs_more_than_its_share() {
+        let options = JobOptions {
+            memory_bytes: 128 << 20,
+            threads: 2,
+            ..JobOptions::default()
+        };
+        let job = Job::new(options, IoMode::Auto);
+        let shape = read_shape(&job, 30 << 20, usize::MAX);
+        assert_eq!((shape.readers_count, shape.reader_bytes), (2, 32 << 20));
+        // One that fits in a half alone gets all of that.
+        let shape = read_shape(&job, 63 << 20, usize::MAX);
+        assert_eq!((shape.readers_count, shape.reader_bytes), (1, 64 << 20));
+        let shape = read_shape(&job, 1 << 10, usize::MAX);
+        assert_eq!((shape.readers_count, shape.reader_bytes), (2, 16 << 20));
     }
 }
