@@ -9,7 +9,7 @@ both cores. Each output is looked at: its rows, and of sorts their order. Everyt
 unless `--keep` is given.
 
     benches/peers/bench_tables.py --outcore target/release/outcore --dir DIR [--rows 6e6] [--rounds 3] [--only sort,join]
-    benches/peers/bench_tables.py ... --only near --near-documents 1e6 --memory-mib 1024 --limit-s 600
+    benches/peers/bench_tables.py ... --only near --near-documents 1e6 --memory-mib 1024 --limit-s 3600 --rounds 1
     benches/peers/bench_tables.py ... --only lineitem --lineitem 10 --memory-mib 1024 --limit-s 600
 
 `near` drops near duplicates among documents of 2 KB: a thirtieth of the rows, or `--near-documents`. `lineitem` sorts the table of
@@ -437,7 +437,8 @@ def main():
     args.dir.mkdir(parents=True, exist_ok=True)
     bench = Bench(args)
     sizes = [f"{name} {path.stat().st_size >> 20} MiB" for name, path in bench.paths.items() if path.exists()]
-    print(f"{int(args.rows):,} rows; Parquet: {', '.join(sizes)}; told {bench.names['memory']}, group "
+    rows = f"{int(args.rows):,} rows; " if bench.paths["log"].exists() else ""
+    print(f"{rows}Parquet: {', '.join(sizes)}; told {bench.names['memory']}, group "
           f"{(bench.limit_bytes or 0) >> 20} MiB; {args.rounds} rounds\n")
     print("| case | tool | wall s in the group | CPU s | peak MiB | without the group, s | outcore faster by | failed |")
     print("|---|---|---|---|---|---|---|---|")
