@@ -233,8 +233,11 @@ fn refuse_manifest(name: &Path) -> Result<()> {
         .hint("name the shards instead, as in 'sorted-{drive}.bin'"))
 }
 
-/// A file, or the pipe that has its name.
-fn file_or_pipe(name: &Path, streams: Streams) -> Result<Target> {
+/// A file, or the pipe or character device that has its name.
+///
+/// # Errors
+/// Usage for what is neither, and for a pipe where `streams` are refused.
+pub fn file_or_pipe(name: &Path, streams: Streams) -> Result<Target> {
     let kind = fs::metadata(name).map(|facts| facts.file_type());
     if kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device()) {
         return match streams {

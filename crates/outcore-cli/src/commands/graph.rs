@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use outcore::{Error, Job, Output, Result, ScratchDrive};
 use outcore_front::inputs::{self, Streams, is_stdout};
-use outcore_front::output::{Consent, Holds, Target, check_terminal};
+use outcore_front::output::{Consent, Holds, Target, check_terminal, file_or_pipe};
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_graph::convert::{ConvertOptions, check_memory, convert};
 use outcore_graph::edges::ReadOptions;
@@ -389,10 +389,10 @@ fn no_vertex(name: &dyn std::fmt::Display, graph: &Graph) -> Error {
     .hint("--source and files of vertices take ids as they were in the edges")
 }
 
-/// Where a result of numbers goes: a file that is made, or standard output.
+/// Where a result of numbers goes: a file that is made, the pipe or device of a name, or standard output.
 enum Destination {
     File(PathBuf),
-    Stdout,
+    Pipe(Option<PathBuf>),
 }
 
 impl Destination {
@@ -416,20 +416,22 @@ impl Destination {
                 ..Consent::default()
             };
             check_terminal(&Target::Pipe(None), holds, consent)?;
-            return Ok(Destination::Stdout);
+            return Ok(Destination::Pipe(None));
         }
         let path = context.files.output(name, force)?;
         check_result_name(&path, by_name)?;
         refuse_inside(&path, graph)?;
-        check_new(&path, force)?;
-        Ok(Destination::File(path.into_owned()))
+        match file_or_pipe(&path, Streams::Taken)? {
+            Target::File(path) => check_new(&path, force).map(|()| Destination::File(path)),
+            _ => Ok(Destination::Pipe(Some(path.into_owned()))),
+        }
     }
 
     /// The file.
     fn path(&self) -> Option<&Path> {
         match self {
             Destination::File(path) => Some(path),
-            Destination::Stdout => None,
+            Destination::Pipe(_) => None,
         }
     }
 
@@ -437,7 +439,9 @@ impl Destination {
     fn open(&self, job: &Job) -> Result<Output> {
         Ok(match self {
             Destination::File(path) => Output::from(path.as_path()),
-            Destination::Stdout => Output::Pipe(Mutex::new(pipe::open(None, &job.control)?)),
+            Destination::Pipe(path) => {
+                Output::Pipe(Mutex::new(pipe::open(path.as_deref(), &job.control)?))
+            }
         })
     }
 }
@@ -474,14 +478,16 @@ fn refuse_inside(path: &Path, graph: &Path) -> Result<()> {
 
 /// Fails if `name` means standard output, for what is not a stream.
 fn refuse_stdout(name: &Path, cause: &'static str) -> Result<()> {
-    match is_stdout(name) {
-        false => Ok(()),
-        true => Err(Error::usage(
-            "create output",
-            format!("{cause}, and standard output is a stream"),
-        )
-        .hint("name a place on a drive with -o")),
-    }
+    let is_pipe = || matches!(file_or_pipe(name, Streams::Taken), Ok(Target::Pipe(_)));
+    let what = match is_stdout(name) {
+        true => "standard output".to_owned(),
+        false if is_pipe() => name.display().to_string(),
+        false => return Ok(()),
+    };
+    Err(
+        Error::usage("create output", format!("{cause}, and {what} is a stream"))
+            .hint("name a place on a drive with -o"),
+    )
 }
 
 /// Fails for an output that exists, unless it may be replaced.

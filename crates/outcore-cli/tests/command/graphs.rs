@@ -293,6 +293,26 @@ fn a_personal_rank_jumps_to_the_vertices_that_are_named() {
 }
 
 #[test]
+fn a_named_pipe_is_written_to_and_stays_one() {
+    let place = place();
+    let pipes = ["ranks", "matrix.npz"].map(|name| place.path(name));
+    let made = std::process::Command::new("mkfifo").args(&pipes).status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("SKIP: no mkfifo here");
+        return;
+    }
+    let path = pipes[0].clone();
+    let reader = std::thread::spawn(move || std::fs::read(path).unwrap());
+    run(&place, "graph pagerank d.graph -o ranks --force").ok();
+    run(&place, "graph export d.graph -o matrix.npz --force").fails(2, &["is a stream"], "-o");
+    for pipe in &pipes {
+        let kind = std::fs::metadata(pipe).unwrap().file_type();
+        assert!(std::os::unix::fs::FileTypeExt::is_fifo(&kind), "{pipe:?}");
+    }
+    assert_eq!(reader.join().unwrap().len(), 6 * size_of::<f64>());
+}
+
+#[test]
 fn ranks_by_weight_follow_the_weights() {
     let place = place();
     place.write("w.txt", b"0 1 3\n0 2 1\n1 0 1\n2 0 1\n");
