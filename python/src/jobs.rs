@@ -17,7 +17,7 @@ use outcore::{Input, Output};
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
 use outcore_front::job::{check_text, is_in_order, settle_shuffle, settle_sort};
 use outcore_front::output::{self, Consent, Holds, Sink, Target};
-use outcore_front::record::{RecordRequest, Recording};
+use outcore_front::recording::{Recording, RecordingRequest};
 use outcore_front::records::{self, Decided};
 use outcore_front::resources::Resources;
 use outcore_front::spool::{Spool, unpack_packed};
@@ -168,8 +168,8 @@ fn record_request<'a>(
     path: &'a Option<PathBuf>,
     force: bool,
     (sources, target): (&'a [Source], Option<&'a Target>),
-) -> RecordRequest<'a> {
-    RecordRequest {
+) -> RecordingRequest<'a> {
+    RecordingRequest {
         path: path.as_deref(),
         force,
         sources,

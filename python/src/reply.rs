@@ -12,7 +12,7 @@ use outcore::sort::SortSummary;
 use outcore::sort::plan::SortPlan;
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction, cpu_seconds, peak_rss_bytes};
 use outcore_io::config::DriveSet;
-use outcore_io::drive::record::TraceSummary;
+use outcore_io::drive::recording::TraceSummary;
 use pyo3::IntoPyObject;
 
 /// How a sort will be done.

@@ -335,7 +335,7 @@ pub(crate) struct PlanArgs {
 /// A record of what the run itself reads and writes.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Recording")]
-pub(crate) struct RecordArgs {
+pub(crate) struct RecordingArgs {
     /// Record every read, write and sync of this run, with times, in FILE (an I/O trace; see
     /// docs/formats/io-trace.md). FILE appears only if the run succeeds; an existing file needs
     /// --force
@@ -343,7 +343,7 @@ pub(crate) struct RecordArgs {
     trace: Option<PathBuf>,
 }
 
-impl RecordArgs {
+impl RecordingArgs {
     /// The file for the trace.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.trace.as_deref()
@@ -354,7 +354,7 @@ impl RecordArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TraceArgs {
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
     /// Replace an existing trace
     #[arg(long, help_heading = "Recording", requires = "trace")]
     pub(crate) force: bool,
@@ -444,7 +444,7 @@ pub(crate) struct SortArgs {
     #[arg(long, value_name = "N", help_heading = "Plan")]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
     /// Print help
     #[arg(long, action = ArgAction::Help, help_heading = "Messages")]
     pub(crate) help: Option<bool>,
@@ -503,7 +503,7 @@ pub(crate) struct GenArgs {
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }
 
 /// Check that files are sorted, and that they hold the records of others

@@ -9,7 +9,7 @@ use outcore::job::Job;
 use outcore_front::output::Target;
 use outcore_front::resources::{Resources, is_in_memory};
 
-use crate::cli::RecordArgs;
+use crate::cli::RecordingArgs;
 use crate::datasets::Files;
 use crate::recorder::Kept;
 use crate::report::Reporter;
@@ -37,7 +37,7 @@ impl Context {
     pub(crate) fn start(
         &self,
         resources: Resources,
-        record_io: &RecordArgs,
+        record_io: &RecordingArgs,
         kept: Kept<'_>,
     ) -> Result<Resources> {
         let resources = self.files.add_to(resources)?;

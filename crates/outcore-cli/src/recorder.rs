@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use outcore::{Error, Result};
 use outcore_front::inputs::Source;
 use outcore_front::output::Target;
-use outcore_front::record::{RecordRequest, Recording};
+use outcore_front::recording::{Recording, RecordingRequest};
 use outcore_front::resources::Resources;
 use outcore_io::units;
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ impl Recorder {
         let words: Vec<String> = std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
-        let request = RecordRequest {
+        let request = RecordingRequest {
             path,
             force: kept.force,
             sources: kept.sources,

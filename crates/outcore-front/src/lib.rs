@@ -4,7 +4,7 @@
 //! keys, drives, sizes), so the rules about them stand here once, on the engine's public API
 //! alone. Everything that can be refused without work is refused here, before any work, with a
 //! cause, a place and a next step. Nothing here prints, ends the process or sorts; files are made by
-//! [`record`], and by [`blocks`] and what stands on it: copies of what cannot be read twice, and
+//! [`recording`], and by [`blocks`] and what stands on it: copies of what cannot be read twice, and
 //! outputs that the engine does not write.
 //!
 //! Texts name options as the command spells them. [`Spelling`] says them as the caller writes
@@ -22,7 +22,7 @@
 //! | [`blocks`] | bytes in order into a new file |
 //! | [`split`] | files cut into parts of whole lines or records |
 //! | [`spool`] | streams and compressed files, copied to scratch |
-//! | [`record`] | the I/O of a run, recorded |
+//! | [`recording`] | the I/O of a run, recorded |
 //! | [`cost`] | what a run used, and how much of the drives' speed |
 //! | [`record_cost`] | what a sort computes for a record on this machine |
 //! | [`view`] | what users name of a sorted view |
@@ -40,8 +40,8 @@ pub mod dataset;
 pub mod inputs;
 pub mod job;
 pub mod output;
-pub mod record;
 pub mod record_cost;
+pub mod recording;
 pub mod records;
 pub mod resources;
 mod spelling;

@@ -7,7 +7,7 @@
 //! ```toml
 //! [[allow]]
 //! check = "units"
-//! place = "crates/outcore/src/drive/record.rs::Entry.size"
+//! place = "crates/outcore/src/drive/recording.rs::Entry.size"
 //! reason = "the field's name in the trace format"
 //! ```
 

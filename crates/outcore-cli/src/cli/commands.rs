@@ -11,7 +11,7 @@ use outcore_io::units;
 
 use super::lines::{FormatArgs, LineArgs, MissingArgs, OrderArgs, RowArgs};
 use super::tables::TableArgs;
-use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
+use super::{DriveArgs, RecordingArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
 
 const SHUFFLE_EXAMPLES: &str = "\
 Examples:
@@ -106,7 +106,7 @@ pub(crate) struct ShuffleArgs {
     #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub(crate) dry_run: bool,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }
 
 /// Keep one of each line or record, in order, or count them
@@ -151,7 +151,7 @@ pub(crate) struct UniqueArgs {
     #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub(crate) dry_run: bool,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help, help_heading = "Messages")]
     help: Option<bool>,
@@ -234,7 +234,7 @@ pub(crate) struct SplitArgs {
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }
 
 /// Print the first lines, records or rows of the input
@@ -271,7 +271,7 @@ pub(crate) struct HeadArgs {
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }
 
 /// Print randomly chosen lines, records or rows, in input order
@@ -304,7 +304,7 @@ pub(crate) struct SampleArgs {
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }
 
 /// Where lines or records come from and go to.

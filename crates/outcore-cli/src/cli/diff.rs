@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::tables::{TableArgs, TextArgs};
-use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs};
+use super::{DriveArgs, RecordingArgs, ResourceArgs, ScratchArgs};
 
 const DIFF_EXAMPLES: &str = "\
 Examples:
@@ -56,5 +56,5 @@ pub(crate) struct DiffArgs {
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }

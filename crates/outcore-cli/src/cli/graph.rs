@@ -9,7 +9,7 @@ use outcore_front::inputs::is_stdout;
 use outcore_graph::edges::Relabel;
 use outcore_graph::edges::formats::EdgeFormat;
 
-use super::{DriveArgs, PlanArgs, RecordArgs, ResourceArgs, parse_count};
+use super::{DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, parse_count};
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
@@ -371,7 +371,7 @@ pub(crate) struct GraphConvertArgs {
     #[command(flatten)]
     pub(crate) plan: PlanArgs,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }
 
 /// What is verified, with what.
@@ -424,7 +424,7 @@ pub(crate) struct KernelArgs {
     #[command(flatten)]
     pub(crate) plan: PlanArgs,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }
 
 /// Where walks begin and end.

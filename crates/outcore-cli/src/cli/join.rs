@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::tables::{TableArgs, TextArgs};
-use super::{DriveArgs, PlanArgs, RecordArgs, ResourceArgs, ScratchArgs};
+use super::{DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, ScratchArgs};
 
 const JOIN_EXAMPLES: &str = "\
 Examples:
@@ -81,5 +81,5 @@ pub(crate) struct JoinArgs {
     #[command(flatten)]
     pub(crate) plan: PlanArgs,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }

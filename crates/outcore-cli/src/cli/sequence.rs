@@ -10,7 +10,7 @@ use outcore_front::inputs::is_stdout;
 
 use super::deferred::Deferred;
 use super::tables::TableArgs;
-use super::{DriveArgs, RecordArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
+use super::{DriveArgs, RecordingArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
 
 const MAP_EXAMPLES: &str = "\
 Examples:
@@ -211,7 +211,7 @@ pub(crate) struct InputArgs {
     #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub(crate) dry_run: bool,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
     /// Replace existing files
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,

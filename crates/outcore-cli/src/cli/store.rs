@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::RecordArgs;
+use super::RecordingArgs;
 
 const PUT_EXAMPLES: &str = "\
 Examples:
@@ -38,7 +38,7 @@ pub(crate) struct PutArgs {
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }
 
 /// Read a dataset, or one file of a packed directory
@@ -55,7 +55,7 @@ pub(crate) struct GetArgs {
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }
 
 /// List the datasets of a volume, or the files packed in one
@@ -89,5 +89,5 @@ pub(crate) struct CpArgs {
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }

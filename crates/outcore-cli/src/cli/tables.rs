@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use outcore::Result;
 
 use super::lines::{TextFlags, separator_of};
-use super::{DriveArgs, PlanArgs, RecordArgs, ResourceArgs, ScratchArgs, parse_count};
+use super::{DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, ScratchArgs, parse_count};
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
@@ -198,7 +198,7 @@ pub(crate) struct TableFileArgs {
     #[command(flatten)]
     pub(crate) plan: PlanArgs,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }
 
 /// Copy tables between Parquet, Arrow, CSV and JSON lines, with other columns, another codec or in parts
@@ -229,7 +229,7 @@ pub(crate) struct ConvertArgs {
     #[command(flatten)]
     pub(crate) plan: PlanArgs,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }
 
 /// Print the rows, columns and row groups of tables

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
-use super::{DriveArgs, PlanArgs, RecordArgs, ResourceArgs, parse_count};
+use super::{DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, parse_count};
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
@@ -191,7 +191,7 @@ pub(crate) struct VectorRunArgs {
     #[command(flatten)]
     pub(crate) plan: PlanArgs,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }
 
 /// What is near.

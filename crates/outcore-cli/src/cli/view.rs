@@ -9,7 +9,7 @@ use outcore_io::units;
 
 use super::lines::{FormatArgs, LineArgs, OrderArgs};
 use super::tables::{ReadTableArgs, TextArgs};
-use super::{DriveArgs, RecordArgs, ResourceArgs, TraceArgs, TypeArgs};
+use super::{DriveArgs, RecordingArgs, ResourceArgs, TraceArgs, TypeArgs};
 
 const BUILD_EXAMPLES: &str = "\
 Examples:
@@ -128,7 +128,7 @@ pub(crate) struct ViewBuildArgs {
     #[arg(long, help_heading = "Plan", conflicts_with_all = ["cat", "trace"])]
     pub(crate) dry_run: bool,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help, help_heading = "Messages")]
     help: Option<bool>,
@@ -259,7 +259,7 @@ pub(crate) struct ViewMaterializeArgs {
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
     #[command(flatten)]
-    pub(crate) record_io: RecordArgs,
+    pub(crate) record_io: RecordingArgs,
 }
 
 /// Mount a view as a file that any program can read

@@ -19,7 +19,7 @@ use serde_json::json;
 use super::table;
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs};
 use crate::cli::lines::{LineArgs, Rows};
-use crate::cli::{RecordArgs, ResourceArgs, TypeArgs};
+use crate::cli::{RecordingArgs, ResourceArgs, TypeArgs};
 use crate::context::Context;
 use crate::explain::{FilePass, dir_of};
 use crate::lines::{LineRequest, Overwrite, Stream, note_csv};
@@ -118,7 +118,7 @@ fn prepare(
     files: &FileArgs,
     (record, lines, rows): (&TypeArgs, LineArgs, &Rows),
     memory_bytes: Option<u64>,
-    (record_io, is_explained): (&RecordArgs, bool),
+    (record_io, is_explained): (&RecordingArgs, bool),
 ) -> Result<Stream> {
     let flags = ResourceArgs {
         memory_bytes,

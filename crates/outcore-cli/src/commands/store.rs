@@ -20,7 +20,7 @@ use outcore_store::dataset::{DatasetVolume, Named, Watch};
 use serde_json::json;
 
 use super::volume::{open, tell_absent, tell_orphans};
-use crate::cli::RecordArgs;
+use crate::cli::RecordingArgs;
 use crate::cli::store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
 use crate::context::Context;
 use crate::measure::{Summary, rate_text};
@@ -84,7 +84,7 @@ pub(crate) fn copy(context: &Context, args: &CpArgs) -> Result<u8> {
 fn run_transfer(
     context: &Context,
     [source, target]: [&Path; 2],
-    (record_io, force): (&RecordArgs, bool),
+    (record_io, force): (&RecordingArgs, bool),
     work: impl FnOnce(&DatasetVolume, TransferResources<'_>, &Arc<Control>) -> Result<Moved>,
 ) -> Result<u8> {
     let started = Instant::now();

@@ -27,7 +27,7 @@ use outcore_front::text::reader::Frame;
 use outcore_io::units;
 use serde_json::{Value, json};
 
-use crate::cli::RecordArgs;
+use crate::cli::RecordingArgs;
 use crate::cli::lines::Rows;
 use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, plan_json, rate_text};
@@ -43,7 +43,7 @@ pub(crate) struct LineRequest<'a> {
     pub(crate) output: Option<&'a Path>,
     /// What the output may replace.
     pub(crate) overwrite: Overwrite,
-    pub(crate) record_io: &'a RecordArgs,
+    pub(crate) record_io: &'a RecordingArgs,
     /// Whether a trace that exists may be replaced.
     pub(crate) force: bool,
     /// Whether the input is records: arrays from streams, and outputs in shards.

@@ -24,7 +24,7 @@ mod npy;
 mod odd_text;
 mod other;
 mod plans;
-mod record;
+mod recording;
 mod rows;
 mod safety;
 mod sequence;

@@ -503,6 +503,43 @@ fn memory_stays_within_64_mib_of_what_is_allowed() {
 }
 
 #[test]
+fn tables_of_many_columns_are_compressed_within_the_memory() {
+    let place = TestDir::new();
+    let (columns_count, rows) = (500, 6000);
+    let mut word = 1_u64;
+    let columns = (0..columns_count).map(|number| {
+        let numbers = Int64Array::from_iter_values((0..rows).map(|_| {
+            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            word as i64
+        }));
+        (format!("c{number}"), Arc::new(numbers) as ArrayRef)
+    });
+    let table = RecordBatch::try_from_iter(columns.collect::<Vec<_>>()).unwrap();
+    let file = std::fs::File::create(place.path("t.parquet")).unwrap();
+    let groups = parquet::file::properties::WriterProperties::builder()
+        .set_max_row_group_row_count(Some(2000))
+        .build();
+    let mut writer = ArrowWriter::try_new(file, table.schema(), Some(groups)).unwrap();
+    writer.write(&table).unwrap();
+    writer.close().unwrap();
+    drop(table);
+    for job in [&["convert"][..], &["shuffle"]] {
+        let more = [
+            "t.parquet",
+            "-o",
+            "o.parquet",
+            "--force",
+            "--json",
+            "--memory",
+            "128MiB",
+        ];
+        let summary = place.run(&[job, &more].concat()).ok().event("summary");
+        let peak_bytes = summary["peak_rss_bytes"].as_u64().unwrap();
+        assert!(peak_bytes <= 192 << 20, "{job:?}: {peak_bytes}");
+    }
+}
+
+#[test]
 fn jobs_on_tables_show_their_plans_beside_what_they_did() {
     let place = TestDir::new();
     write(&place.path("t.parquet"), &batch(5_000));

@@ -11,7 +11,7 @@
 //! ([`BLOCK_BYTES`]); callers keep that everywhere, so that either mode runs the same code.
 //!
 //! Backends: [`os::OsDevice`] (io_uring, or pread/pwrite threads where the kernel or container
-//! forbids it), the wrapper [`record::RecordDevice`] (I/O trace), and for tests
+//! forbids it), the wrapper [`recording::RecordingDevice`] (I/O trace), and for tests
 //! [`testing::RamDevice`] (in memory, seeded completion order, virtual clock) and the wrapper
 //! [`testing::FaultDevice`] (faults on purpose).
 //! [`probe`] measures a drive, with the loads of [`load`].
@@ -32,7 +32,7 @@ mod progress;
 mod psync;
 pub mod queue;
 pub mod rates;
-pub mod record;
+pub mod recording;
 pub mod testing;
 mod uring;
 

@@ -23,6 +23,7 @@
 //! the columns' number demands. Footers are not counted: some hundred bytes a column and row group.
 
 mod options;
+mod pages;
 mod schema;
 mod sink;
 mod staging;
@@ -93,6 +94,8 @@ pub struct TableOutput {
     /// What files end in front of which rows.
     files: FileRows,
     group_bytes: u64,
+    /// What compression takes of it.
+    contexts_bytes: u64,
     _reservation: Reservation,
 }
 
@@ -155,11 +158,14 @@ impl TableOutput {
                 units::bytes(shape.memory_bytes)
             );
             return Err(Error::new(Kind::Memory, WRITE, cause)
-                .hint("allow more with --memory, use fewer threads, or write fewer columns"));
+                .hint("allow more with --memory, use fewer threads, write fewer columns, or compress with --codec lz4"));
         }
         let most_bytes = match options.format.is_text() {
             true => options.group_bytes_max.min(TEXT_BYTES_MAX),
-            false => options.group_bytes_max + options.dictionaries_bytes(schema),
+            false => {
+                let contexts_bytes = options.contexts_bytes(schema, options.group_bytes_max);
+                options.group_bytes_max + options.dictionaries_bytes(schema) + contexts_bytes
+            }
         };
         let group_bytes = most_bytes.clamp(needed_bytes, spare_bytes);
         let group_memory_bytes = match options.format {
@@ -187,6 +193,7 @@ impl TableOutput {
             Some(_) => None,
             None => Some(stage(job, &volume, listed, options.is_replacing)?),
         };
+        let contexts_bytes = options.contexts_bytes(&schema, group_bytes);
         let mut output = TableOutput {
             schema,
             options: options.clone(),
@@ -195,6 +202,7 @@ impl TableOutput {
             staged,
             files,
             group_bytes,
+            contexts_bytes,
             sequencer: Sequencer {
                 state: Mutex::new(State {
                     next: 0,
@@ -226,9 +234,9 @@ impl TableOutput {
         }
     }
 
-    /// Memory of a row group that is being encoded.
+    /// Memory for the rows of a row group that is being encoded.
     pub(crate) fn group_bytes(&self) -> u64 {
-        self.group_bytes
+        self.group_bytes - self.contexts_bytes
     }
 
     /// Rows of a row group, at most.
@@ -480,7 +488,7 @@ impl Section<'_> {
         let sizes =
             sizes.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0) as u64);
         let row_bytes = sizes.sum::<u64>() / batch.num_rows().max(1) as u64;
-        let by_memory = output.group_bytes / 8 / row_bytes.max(1);
+        let by_memory = output.group_bytes() / 8 / row_bytes.max(1);
         rows_count = rows_count
             .min(usize::try_from(by_memory).unwrap_or(usize::MAX))
             .min(STEP_ROWS);
@@ -529,7 +537,7 @@ impl Section<'_> {
             .map(ArrowColumnWriter::memory_size)
             .sum();
         // Pages that are open are encoded and compressed when the group ends.
-        let is_full = held_bytes as u64 >= output.group_bytes / 4 * 3
+        let is_full = held_bytes as u64 >= output.group_bytes() / 4 * 3
             || group.rows_count >= output.options.group_rows_max;
         if is_full { self.append_group() } else { Ok(()) }
     }
@@ -597,7 +605,7 @@ impl Section<'_> {
             format => text::encode(batch, format, &mut self.text.0),
         };
         encoded.map_err(|error| output.located(file, error))?;
-        match self.text.0.len() as u64 >= output.group_bytes / 4 {
+        match self.text.0.len() as u64 >= output.group_bytes() / 4 {
             true => self.append_text(),
             false => Ok(()),
         }

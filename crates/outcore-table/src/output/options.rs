@@ -18,6 +18,7 @@ use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::schema::types::ColumnPath;
 
+use super::pages::Pages;
 use crate::fault;
 use crate::rows::KeyColumn;
 use crate::schema::{FieldPlace, column_index};
@@ -27,13 +28,6 @@ const WRITE: &str = "write table";
 const GROUP_ROWS: usize = 1 << 20;
 /// Encoded bytes of a row group at most, by default.
 const GROUP_BYTES: u64 = 128 << 20;
-/// A page by default, and a dictionary.
-const PAGE_BYTES: u64 = 1 << 20;
-/// A page has this at least, even where memory is small.
-const PAGE_MIN_BYTES: u64 = 16 << 10;
-/// Pages that a column has open at once, dictionary and level buffers included, while it is written.
-const PAGES_OPEN: u64 = 4;
-
 /// What the library's writer of a column takes for a dictionary before there is a value in it.
 const DICTIONARY_BYTES: u64 = 80 << 10;
 /// The part of a row group's memory that all dictionaries may take before there are values: where columns are many and the memory is
@@ -280,11 +274,29 @@ impl OutputOptions {
         }
     }
 
+    /// What compression takes of a row group of `group_bytes`.
+    pub(super) fn contexts_bytes(&self, schema: &Schema, group_bytes: u64) -> u64 {
+        match self.format {
+            TableFormat::Parquet => self.pages(schema, group_bytes).contexts_bytes,
+            _ => 0,
+        }
+    }
+
+    fn zstd_level(&self) -> Option<i32> {
+        match self.codec {
+            Codec::Zstd(level) => Some(level),
+            _ => None,
+        }
+    }
+
+    fn pages(&self, schema: &Schema, group_bytes: u64) -> Pages {
+        Pages::of(self.zstd_level(), leaves_count(schema), group_bytes)
+    }
+
     /// The settings of the Parquet library, for groups of at most `group_bytes` in memory.
     pub(super) fn parquet(&self, schema: &Schema, group_bytes: u64) -> Result<WriterProperties> {
-        let columns_count = leaves_count(schema);
-        let page_bytes = group_bytes / (PAGES_OPEN * columns_count.max(1));
-        let page_bytes = page_bytes.clamp(PAGE_MIN_BYTES, PAGE_BYTES) as usize;
+        let pages = self.pages(schema, group_bytes);
+        let page_bytes = usize::try_from(pages.page_bytes).unwrap_or(usize::MAX);
         let has_room = self.dictionaries_bytes(schema) <= group_bytes / DICTIONARIES_SHARE;
         let mut metadata: Vec<KeyValue> = schema
             .metadata()
@@ -302,6 +314,9 @@ impl OutputOptions {
             .set_data_page_size_limit(page_bytes)
             .set_key_value_metadata((!metadata.is_empty()).then_some(metadata))
             .set_sorting_columns(self.sorting_columns(schema)?);
+        if pages.are_whole {
+            builder = builder.set_data_page_row_count_limit(usize::MAX);
+        }
         for name in &self.without_dictionary {
             let column = ColumnPath::new(vec![name.clone()]);
             builder = builder.set_column_dictionary_enabled(column, false);
@@ -333,7 +348,7 @@ impl OutputOptions {
     /// The memory that an open row group takes at least.
     pub(crate) fn group_min_bytes(&self, schema: &Schema) -> u64 {
         match self.format {
-            TableFormat::Parquet => PAGE_MIN_BYTES * PAGES_OPEN * leaves_count(schema).max(1),
+            TableFormat::Parquet => Pages::group_min_bytes(self.zstd_level(), leaves_count(schema)),
             TableFormat::ArrowFile | TableFormat::ArrowStream => 0,
             TableFormat::Csv | TableFormat::JsonLines | TableFormat::Vectors => TEXT_BYTES,
         }

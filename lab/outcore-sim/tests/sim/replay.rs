@@ -10,7 +10,7 @@ use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::record::RecordFormat;
 use outcore::sort::{SortOptions, sort};
 use outcore::{Input, Output};
-use outcore_io::drive::record::{RecordDevice, TraceAbout};
+use outcore_io::drive::recording::{RecordingDevice, TraceAbout};
 use outcore_io::drive::testing::{RamDevice, RamOptions};
 use outcore_sim::array::block::{BlockOptions, Loop, load_list, replay_block};
 use outcore_sim::array::recorded::{RecordedOptions, replay_recorded};
@@ -57,7 +57,7 @@ fn record_a_sort(trace: &Path) -> u64 {
         program: "test".into(),
         ..TraceAbout::default()
     };
-    let device = Arc::new(RecordDevice::create(Arc::new(ram), trace, about, true).unwrap());
+    let device = Arc::new(RecordingDevice::create(Arc::new(ram), trace, about, true).unwrap());
     let dir = PathBuf::from("/d0");
     let options = JobOptions {
         memory_bytes: 12 << 20,

@@ -11,7 +11,7 @@ use outcore::sort::{SortOptions, SortSummary, sort};
 use outcore::{Input, Output};
 use outcore_io::drive::Device;
 use outcore_io::drive::os::OsDevice;
-use outcore_io::drive::record::{RecordDevice, TraceAbout, TraceSummary};
+use outcore_io::drive::recording::{RecordingDevice, TraceAbout, TraceSummary};
 use outcore_io::drive::testing::{RamDevice, RamOptions};
 use outcore_traces::io_trace::{Entry, IoOp, Reader, Record, SubmissionOrder};
 use outcore_traces::replay_plan::DependentLoop;
@@ -57,7 +57,7 @@ fn record_sort(
         program: "test".into(),
         ..TraceAbout::default()
     };
-    let device = Arc::new(RecordDevice::create(device, trace, about, true).unwrap());
+    let device = Arc::new(RecordingDevice::create(device, trace, about, true).unwrap());
     let scratch = drives.iter().map(|dir| ScratchDrive {
         name: dir.display().to_string(),
         dir: dir.clone(),

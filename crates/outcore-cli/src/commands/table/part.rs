@@ -19,7 +19,7 @@ use super::run::run_to;
 use super::{Done, OPEN, READ, Request, keys_of, run, text};
 use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs, SplitArgs};
 use crate::cli::tables::TableArgs;
-use crate::cli::{RecordArgs, ResourceArgs};
+use crate::cli::{RecordingArgs, ResourceArgs};
 use crate::context::Context;
 use crate::measure::Summary;
 use crate::progress::watch;
@@ -28,7 +28,7 @@ use crate::resources;
 fn request_of<'a>(
     files: &'a FileArgs,
     tables: &'a TableArgs,
-    (record_io, is_explained): (&'a RecordArgs, bool),
+    (record_io, is_explained): (&'a RecordingArgs, bool),
     text: &'a TextOptions,
 ) -> Request<'a> {
     Request {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use outcore_table::input::TextOptions;
 
-use crate::cli::RecordArgs;
+use crate::cli::RecordingArgs;
 use crate::cli::tables::{TableArgs, TableFileArgs};
 
 /// What all of these commands are asked for.
@@ -18,7 +18,7 @@ pub(super) struct Request<'a> {
     pub(super) force: bool,
     /// The output may take the place of an input.
     pub(super) replace: bool,
-    pub(super) record_io: &'a RecordArgs,
+    pub(super) record_io: &'a RecordingArgs,
     /// Plans are shown, and what became of them.
     pub(super) is_explained: bool,
     /// How text is read.

@@ -17,7 +17,7 @@ use outcore_front::view::{self, range};
 use outcore_io::units;
 use serde_json::{Value, json};
 
-use crate::cli::RecordArgs;
+use crate::cli::RecordingArgs;
 use crate::cli::view::ViewRangeArgs;
 use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, rate_text, rates_json};
@@ -32,7 +32,7 @@ pub(crate) const MERGE: [Weight; 1] = [("merge", 1.0)];
 pub(crate) fn recorded(
     context: &Context,
     resources: Resources,
-    (flags, dir): (&RecordArgs, &Path),
+    (flags, dir): (&RecordingArgs, &Path),
     kept: Kept<'_>,
 ) -> Result<Resources> {
     if flags.path().is_none() {

@@ -15,7 +15,7 @@
 //! A *file* is one inode of one file system, however often it is opened.
 //!
 //! Recording never fails the job: what goes wrong with the trace is kept for
-//! [`RecordDevice::finish`]. One lock for all threads, some 100 ns a request. Memory: a buffer of
+//! [`RecordingDevice::finish`]. One lock for all threads, some 100 ns a request. Memory: a buffer of
 //! 256 KiB and about 100 bytes a request in flight. The trace of a job that was killed is readable
 //! up to the last full buffer.
 
@@ -39,7 +39,7 @@ use trace::{Record, Trace, TraceSubject};
 pub use trace::{TraceAbout, TraceSummary};
 
 /// A device that records.
-pub struct RecordDevice(Arc<Shared>);
+pub struct RecordingDevice(Arc<Shared>);
 
 struct Shared {
     inner: Arc<dyn Device>,
@@ -129,7 +129,7 @@ impl Shared {
     }
 }
 
-impl RecordDevice {
+impl RecordingDevice {
     /// `inner`, recorded in a new file at `path`; one that exists is replaced only if `replace`.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ impl RecordDevice {
             _ => Error::io(OPERATION, &e).path(path),
         })?;
         let trace = Trace::new(file, about, inner.now_ns()).map_err(|error| error.path(path))?;
-        Ok(RecordDevice(Arc::new(Shared {
+        Ok(RecordingDevice(Arc::new(Shared {
             inner,
             path: path.to_path_buf(),
             state: Mutex::new(State::Recording(Box::new(trace))),
@@ -179,7 +179,7 @@ impl RecordDevice {
     }
 }
 
-impl FileSystem for RecordDevice {
+impl FileSystem for RecordingDevice {
     fn open(&self, path: &Path, access: Access) -> Result<FileId> {
         let id = self.0.inner.open(path, access)?;
         let facts = self.0.inner.facts(id);
@@ -256,7 +256,7 @@ impl FileSystem for RecordDevice {
     }
 }
 
-impl Device for RecordDevice {
+impl Device for RecordingDevice {
     fn limits(&self, file: FileId) -> QueueLimits {
         self.0.inner.limits(file)
     }
@@ -445,12 +445,12 @@ mod tests {
         (serde_json::from_slice(json).unwrap(), seen.collect())
     }
 
-    fn recorded(path: &Path) -> (RamDevice, RecordDevice) {
+    fn recorded(path: &Path) -> (RamDevice, RecordingDevice) {
         let ram = RamDevice::new(RamOptions::default());
         ram.put("/d0/in", vec![1; 64 << 10]);
         ram.put("/d1/in", vec![2; 64 << 10]);
         let device = Arc::new(ram.clone());
-        let record = RecordDevice::create(device, path, TraceAbout::default(), false).unwrap();
+        let record = RecordingDevice::create(device, path, TraceAbout::default(), false).unwrap();
         (ram, record)
     }
 
@@ -541,7 +541,7 @@ mod tests {
         ram.put("/d0/in", vec![1; 64 << 10]);
         let faulty = FaultDevice::new(Arc::new(ram), "eio@1:read".parse().unwrap());
         let about = TraceAbout::default();
-        let device = RecordDevice::create(Arc::new(faulty), &path, about, false).unwrap();
+        let device = RecordingDevice::create(Arc::new(faulty), &path, about, false).unwrap();
         let pool = Pool::new(&Budget::new(1 << 20), "test", 4096, 8).unwrap();
         let file = device.open(Path::new("/d0/in"), Access::Read).unwrap();
         let mut queue = device.queue(8).unwrap();
@@ -562,7 +562,7 @@ mod tests {
         let (ram, device) = recorded(&path);
         let create = |path: &Path, replace| {
             let device = Arc::new(ram.clone());
-            RecordDevice::create(device, path, TraceAbout::default(), replace)
+            RecordingDevice::create(device, path, TraceAbout::default(), replace)
         };
         let error = create(&path, false).err().unwrap();
         assert_eq!(error.kind(), crate::Kind::Usage);
@@ -587,7 +587,7 @@ mod tests {
             return;
         }
         let ram = Arc::new(RamDevice::new(RamOptions::default()));
-        let error = RecordDevice::create(ram, full, TraceAbout::default(), true);
+        let error = RecordingDevice::create(ram, full, TraceAbout::default(), true);
         let error = error.err().unwrap();
         assert_eq!(error.kind(), crate::Kind::NoSpace);
         assert_eq!(error.file_path(), Some(full));

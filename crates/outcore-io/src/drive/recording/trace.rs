@@ -1,4 +1,4 @@
-//! The trace of a [`super::RecordDevice`]: records, thread clocks, and the file they go to.
+//! The trace of a [`super::RecordingDevice`]: records, thread clocks, and the file they go to.
 //!
 //! Contract: the format of `docs/formats/io-trace.md` version 1, little-endian. The caller holds
 //! the lock and gives the time; nothing here asks a clock. Threads, drives and files are numbered

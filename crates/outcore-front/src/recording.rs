@@ -1,4 +1,4 @@
-//! The I/O of a run, recorded: the engine's [`RecordDevice`] with a file that is absent or whole.
+//! The I/O of a run, recorded: the engine's [`RecordingDevice`] with a file that is absent or whole.
 //!
 //! Contract: [`Recording::start`] refuses a name that must not be written, as for an output, and
 //! the names of inputs and outputs even when forced. The trace grows in a private directory beside
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use outcore::{Error, Result};
-use outcore_io::drive::record::{RecordDevice, TraceAbout, TraceSummary};
+use outcore_io::drive::recording::{RecordingDevice, TraceAbout, TraceSummary};
 use outcore_io::drive::{Device, PrivateDir};
 use outcore_io::output::parent_of;
 use serde_json::json;
@@ -28,7 +28,7 @@ const GROWING: &str = "io-trace";
 
 /// What is recorded, and where it goes.
 #[derive(Debug, Clone)]
-pub struct RecordRequest<'a> {
+pub struct RecordingRequest<'a> {
     /// The file for the trace, if one is wanted.
     pub path: Option<&'a Path>,
     /// Whether one that exists may be replaced.
@@ -47,7 +47,7 @@ pub struct RecordRequest<'a> {
 
 /// A run that is being recorded.
 pub struct Recording {
-    device: Arc<RecordDevice>,
+    device: Arc<RecordingDevice>,
     files: Arc<dyn Device>,
     private_dir: PrivateDir,
     path: PathBuf,
@@ -69,7 +69,7 @@ impl Recording {
     /// Usage for a name that must not be written; I/O if the trace cannot be made.
     pub fn start(
         resources: Resources,
-        request: &RecordRequest<'_>,
+        request: &RecordingRequest<'_>,
     ) -> Result<(Option<Self>, Resources)> {
         let Some(name) = request.path else {
             return Ok((None, resources));
@@ -91,7 +91,7 @@ impl Recording {
             files.sweep_private_dirs(dir)?;
             let private_dir = files.make_private_dir(dir)?;
             let growing = private_dir.path().join(GROWING);
-            let device = RecordDevice::create(Arc::clone(&files), &growing, about, false)?;
+            let device = RecordingDevice::create(Arc::clone(&files), &growing, about, false)?;
             Ok((private_dir, Arc::new(device)))
         };
         let (private_dir, device) = make().map_err(|error: Error| error.path(&path))?;
@@ -136,7 +136,7 @@ impl Recording {
 }
 
 /// The file that `name` stands for, if the request may write it.
-fn place_of(name: &Path, request: &RecordRequest<'_>) -> Result<PathBuf> {
+fn place_of(name: &Path, request: &RecordingRequest<'_>) -> Result<PathBuf> {
     if is_stdout(name) {
         return Err(
             Error::usage(OPERATION, "a trace cannot go to standard output")
@@ -186,8 +186,8 @@ mod tests {
     use outcore_io::config::Environment;
     use outcore_io::drive::Access;
 
-    fn request(path: &Path, force: bool) -> RecordRequest<'_> {
-        RecordRequest {
+    fn request(path: &Path, force: bool) -> RecordingRequest<'_> {
+        RecordingRequest {
             path: Some(path),
             force,
             sources: &[],
