@@ -1,8 +1,9 @@
 //! Two tables joined.
 //!
-//! Contract: the twin looks at every pair of rows, and puts those that go together in the documented order. Values of
+//! Contract: the twin finds the pairs of rows that go together by a hash map, and puts them in the documented order. Values of
 //! all types are compared; some hundred rows a table, and some thousand where a key must outgrow the memory.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -104,7 +105,7 @@ type Pair = (Option<u32>, Option<u32>);
 /// What pairs are sorted by: key, side, left row, right row.
 type Place = (Vec<u8>, u8, u32, u32);
 
-/// The pairs of rows in order, by looking at each.
+/// The pairs of rows, in order.
 fn twin([left, right]: [&RecordBatch; 2], wanted: &Join) -> Vec<Pair> {
     let names =
         |of: fn(&ColumnPair) -> &String| wanted.on.iter().map(of).cloned().collect::<Vec<_>>();
@@ -115,17 +116,16 @@ fn twin([left, right]: [&RecordBatch; 2], wanted: &Join) -> Vec<Pair> {
     // first.
     let mut pairs: Vec<(Place, Pair)> = Vec::new();
     let mut has_partner = vec![false; right_keys.len()];
+    let mut rows_of: HashMap<&[u8], Vec<u32>> = HashMap::new();
+    for (row, (key, is_null)) in right_keys.iter().enumerate() {
+        if !is_null {
+            rows_of.entry(key).or_default().push(row as u32);
+        }
+    }
     for (row, (key, is_null)) in left_keys.iter().enumerate() {
         let row = row as u32;
-        let is_same = |(_, (other, other_null)): &(usize, &(Vec<u8>, bool))| {
-            other == key && !is_null && !other_null
-        };
-        let partners: Vec<u32> = right_keys
-            .iter()
-            .enumerate()
-            .filter(is_same)
-            .map(|(partner, _)| partner as u32)
-            .collect();
+        let partners = rows_of.get(&key[..]).filter(|_| !is_null);
+        let partners = partners.map(Vec::as_slice).unwrap_or_default();
         partners
             .iter()
             .for_each(|&partner| has_partner[partner as usize] = true);
