@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Everything that must hold before a change goes in: `make test`, or parts of it.
 
-Contract: runs the parts named (`lint`, `rust`, `python`; all by default) one after the other,
-goes on after a failure, and ends with the line `N passed, N failed, N skipped`. The exit code is
+Contract: runs the parts named (`lint`, `rust`, `python`; all by default) one after the other, goes on
+after a failure, and ends with the line `N passed, N failed, N skipped`. If no part is named, Python's tests run beside
+Rust's once these are built, since neither keeps two processors busy; what they print follows then. The exit code is
 0 only if nothing failed. No step reads standard input; each is stopped, with all that it started,
 once it takes longer than its limit. Needs `scripts/setup.sh` to have run.
 """
@@ -16,6 +17,9 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Callable
 
@@ -24,6 +28,18 @@ from tally import CargoReader, Tally, pytest_tally
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 LIMIT_SECONDS = 45 * 60
+# The processes that run, which an interrupt stops, and whether one has come.
+RUNNING: set[int] = set()
+INTERRUPTED = threading.Event()
+# What takes the output of the thread that prints.
+PRINTS: ContextVar[Callable[[str], object]] = ContextVar(
+    "PRINTS", default=lambda line: print(line, flush=True)
+)
+
+
+def say(line: str) -> None:
+    """Prints a line, now or when its turn comes."""
+    PRINTS.get()(line)
 
 
 def environment() -> dict[str, str]:
@@ -43,7 +59,9 @@ def environment() -> dict[str, str]:
 
 def run(command: list[str], on_line: Callable[[str], bool] = lambda _line: True) -> int:
     """Runs a command from the root and prints the lines that `on_line` wants; its exit code."""
-    print(f"\n$ {' '.join(command)}", flush=True)
+    say(f"\n$ {' '.join(command)}")
+    if INTERRUPTED.is_set():
+        return 1
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -57,21 +75,26 @@ def run(command: list[str], on_line: Callable[[str], bool] = lambda _line: True)
     )
 
     def stop() -> None:
-        print(f"stopped after {LIMIT_SECONDS} s", flush=True)
+        print(f"\n$ {' '.join(command)}\nstopped after {LIMIT_SECONDS} s", flush=True)
         os.killpg(process.pid, signal.SIGKILL)
 
     timer = threading.Timer(LIMIT_SECONDS, stop)
     timer.start()
+    RUNNING.add(process.pid)
     try:
         assert process.stdout is not None
         for line in process.stdout:
             if on_line(line):
-                print(line, end="", flush=True)
+                say(line.rstrip("\n"))
         return process.wait()
     except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
+        INTERRUPTED.set()
+        for pid in list(RUNNING):
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
         raise
     finally:
+        RUNNING.discard(process.pid)
         timer.cancel()
 
 
@@ -93,7 +116,7 @@ def is_there(*command: str) -> bool:
 
 def skipped(what: str, reason: str) -> Tally:
     """A whole part that cannot run here, said where it is seen."""
-    print(f"\nSKIP: {what}: {reason}", flush=True)
+    say(f"\nSKIP: {what}: {reason}")
     return Tally(skipped=[f"{what}: {reason}"])
 
 
@@ -134,6 +157,24 @@ def rust() -> Tally:
     return reader.finish(run(command, reader.read))
 
 
+def rust_beside_python() -> Tally:
+    """Both, Rust's tests having been built: the extension shares what they are built of."""
+    tally = step("the build of the tests", ["cargo", "test", "--workspace", "--no-run"])
+    lines: list[str] = []
+
+    def beside() -> Tally:
+        PRINTS.set(lines.append)
+        return python()
+
+    with ThreadPoolExecutor(max_workers=1) as threads:
+        pending = threads.submit(beside)
+        tally.add(rust())
+    for line in lines:
+        say(line)
+    tally.add(pending.result())
+    return tally
+
+
 def python() -> Tally:
     """The tests of the scripts and benchmarks; then the extension, its stubs and its tests."""
     tally = Tally()
@@ -167,10 +208,10 @@ def pytest(folder: str) -> Tally:
 
 def main(names: list[str]) -> int:
     """Runs the parts and prints the verdict."""
-    parts = {"lint": lint, "rust": rust, "python": python}
+    parts = {"lint": lint, "rust": rust, "python": python, "rust and python": rust_beside_python}
     unknown = [name for name in names if name not in parts]
     if unknown:
-        print(f"unknown part {unknown[0]}; there are {', '.join(parts)}", file=sys.stderr)
+        print(f"unknown part {unknown[0]}; there are lint, rust, python", file=sys.stderr)
         return 2
     # What starts this in the background may have it ignore signals, and all tests of signals with it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -178,7 +219,7 @@ def main(names: list[str]) -> int:
         signal.signal(number, signal.SIG_DFL)
     tally = Tally()
     times = []
-    for name in names or parts:
+    for name in names or ["lint", "rust and python"]:
         started = time.monotonic()
         tally.add(parts[name]())
         times.append(f"{name} {time.monotonic() - started:.0f} s")
