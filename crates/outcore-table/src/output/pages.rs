@@ -1,18 +1,19 @@
 //! How large pages of Parquet are, and how much memory compresses them.
 //!
 //! Contract: [`Pages::of`] divides the memory of a row group. The library keeps a context of Zstandard for each column from the
-//! column's first page to the end of the group: 0.2 to 0.6 MiB at level 1, and up to 17 MiB at level 19, less for smaller pages. So pages
-//! are as large as leaves half of the memory to rows. Where columns are too many for that, a page ends only with its group: a column
-//! that is done gives its context back before the next one needs its own.
+//! column's first page to the end of the group: 0.2 to 0.6 MiB at level 1, and at level 19 some 17 times its page, 17 MiB for one of a
+//! MiB. So pages are as large as leaves half of the memory to rows. Where columns are too many for that, a page ends only with its group: a
+//! column that is done gives its context back before the next one needs its own. That few columns fill a page before supposes that all grow
+//! alike; many that fill one after another, each for a stretch of rows, would hold more contexts than are counted.
 //!
 //! Complexity: a few steps.
 
 /// A page by default, and a dictionary.
 const PAGE_BYTES: u64 = 1 << 20;
 /// A page has this at least, even where memory is small.
-pub(super) const PAGE_MIN_BYTES: u64 = 16 << 10;
+const PAGE_MIN_BYTES: u64 = 16 << 10;
 /// Pages that a column has open at once, dictionary and level buffers included, while it is written.
-pub(super) const PAGES_OPEN: u64 = 4;
+const PAGES_OPEN: u64 = 4;
 /// The part of a row group's memory that contexts may take.
 const CONTEXTS_SHARE: u64 = 2;
 /// Where pages end with their group, a page is this part of the group at most,
