@@ -58,16 +58,7 @@ pub(crate) fn count_by(context: &Context, args: &CountByArgs) -> Result<u8> {
     let keys = keys_of(&columns, false)?;
     let text = text::options(context, &args.tables, &TextFlags::default(), &input.inputs)?;
     let text = text.needing(names_of(&keys));
-    let request = Request {
-        inputs: &input.inputs,
-        output: args.output.as_deref(),
-        tables: &args.tables,
-        force: input.force,
-        replace: false,
-        record_io: &input.record_io,
-        is_explained: input.explain,
-        text: &text,
-    };
+    let request = Request::of_sequence(input, args.output.as_deref(), &args.tables, &text);
     run(context, &request, resources, |job, ends| {
         let done = jobs::count_by(job, ends, &keys, args.by_count)?;
         let values = units::counted(done.rows_out, "value");

@@ -73,16 +73,8 @@ pub(crate) fn unique(context: &Context, args: &UniqueArgs) -> Result<u8> {
     refuse(args.dry_run, "--dry-run")?;
     let keys = keys_of(&args.text.by, args.descending)?;
     let text = text.needing(names_of(&keys));
-    let request = Request {
-        text: &text,
-        inputs: &args.files.inputs,
-        output: args.files.output.as_deref(),
-        tables: &args.tables,
-        force: args.files.force,
-        replace: false,
-        record_io: &args.record_io,
-        is_explained: args.explain,
-    };
+    let recording = (&args.record_io, args.explain);
+    let request = Request::of_files(&args.files, &args.tables, recording, &text);
     let order = TableOrder {
         keys,
         is_stable: true,
@@ -106,16 +98,7 @@ pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
     let text = text::options(context, &args.tables, &flags, &input.inputs)?;
     let keys = keys_of(&args.by, args.descending)?;
     let text = text.needing(names_of(&keys));
-    let request = Request {
-        inputs: &input.inputs,
-        output: Some(&args.output.output),
-        tables: &args.tables,
-        force: input.force,
-        replace: false,
-        record_io: &input.record_io,
-        is_explained: input.explain,
-        text: &text,
-    };
+    let request = Request::of_sequence(input, Some(&args.output.output), &args.tables, &text);
     let order = TableOrder {
         keys,
         is_stable: true,
@@ -134,16 +117,8 @@ pub(crate) fn shuffle(context: &Context, args: &ShuffleArgs, resources: Resource
     let groups = keys_of(&args.by, false)?;
     let text = text::options(context, &args.tables, &flags, &args.files.inputs)?;
     let text = text.needing(names_of(&groups));
-    let request = Request {
-        text: &text,
-        inputs: &args.files.inputs,
-        output: args.files.output.as_deref(),
-        tables: &args.tables,
-        force: args.files.force,
-        replace: false,
-        record_io: &args.record_io,
-        is_explained: args.explain,
-    };
+    let recording = (&args.record_io, args.explain);
+    let request = Request::of_files(&args.files, &args.tables, recording, &text);
     run(context, &request, resources, |job, ends| {
         let done = jobs::shuffle(job, ends, (args.seed, args.epoch), &groups)?;
         Ok(Done::new("shuffled", done)

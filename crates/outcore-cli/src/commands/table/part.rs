@@ -17,31 +17,13 @@ use serde_json::json;
 use super::outputs::further_output;
 use super::run::run_to;
 use super::{Done, OPEN, READ, Request, keys_of, run, text};
-use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs, SplitArgs};
+use crate::cli::ResourceArgs;
+use crate::cli::commands::{HeadArgs, SampleArgs, SplitArgs};
 use crate::cli::tables::TableArgs;
-use crate::cli::{RecordingArgs, ResourceArgs};
 use crate::context::Context;
 use crate::measure::Summary;
 use crate::progress::watch;
 use crate::resources;
-
-fn request_of<'a>(
-    files: &'a FileArgs,
-    tables: &'a TableArgs,
-    (record_io, is_explained): (&'a RecordingArgs, bool),
-    text: &'a TextOptions,
-) -> Request<'a> {
-    Request {
-        text,
-        inputs: &files.inputs,
-        output: files.output.as_deref(),
-        tables,
-        force: files.force,
-        replace: false,
-        record_io,
-        is_explained,
-    }
-}
 
 pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
     let mut text = text::options(
@@ -58,7 +40,7 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
         ..ResourceArgs::default()
     })?;
     if !args.files.is_to_stdout() || args.tables.to.is_some() {
-        let request = request_of(
+        let request = Request::of_files(
             &args.files,
             &args.tables,
             (&args.record_io, args.explain),
@@ -120,7 +102,7 @@ pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
         ..ResourceArgs::default()
     };
     let resources = resources::without_drives(&resources)?;
-    let request = request_of(
+    let request = Request::of_files(
         &args.files,
         &args.tables,
         (&args.record_io, args.explain),

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use outcore_table::input::TextOptions;
 
 use crate::cli::RecordingArgs;
+use crate::cli::commands::FileArgs;
+use crate::cli::sequence::InputArgs;
 use crate::cli::tables::{TableArgs, TableFileArgs};
 
 /// What all of these commands are asked for.
@@ -31,6 +33,44 @@ impl<'a> Request<'a> {
         Request {
             output: Some(output),
             ..self
+        }
+    }
+
+    /// What a command for lines, records and tables is asked for.
+    pub(super) fn of_files(
+        files: &'a FileArgs,
+        tables: &'a TableArgs,
+        (record_io, is_explained): (&'a RecordingArgs, bool),
+        text: &'a TextOptions,
+    ) -> Self {
+        Request {
+            inputs: &files.inputs,
+            output: files.output.as_deref(),
+            tables,
+            force: files.force,
+            replace: false,
+            record_io,
+            is_explained,
+            text,
+        }
+    }
+
+    /// What a command for sequences of records and tables is asked for.
+    pub(super) fn of_sequence(
+        input: &'a InputArgs,
+        output: Option<&'a Path>,
+        tables: &'a TableArgs,
+        text: &'a TextOptions,
+    ) -> Self {
+        Request {
+            inputs: &input.inputs,
+            output,
+            tables,
+            force: input.force,
+            replace: false,
+            record_io: &input.record_io,
+            is_explained: input.explain,
+            text,
         }
     }
 

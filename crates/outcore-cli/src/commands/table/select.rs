@@ -50,16 +50,7 @@ fn select(
     let computed = selection.computed.iter().map(|made| &made.value);
     let read = selection.conditions.iter().chain(computed);
     let text = text.needing(read.flat_map(Expr::columns).map(str::to_owned));
-    let request = Request {
-        text: &text,
-        inputs: &input.inputs,
-        output: Some(&output.output),
-        tables,
-        force: input.force,
-        replace: false,
-        record_io: &input.record_io,
-        is_explained: input.explain,
-    };
+    let request = Request::of_sequence(input, Some(&output.output), tables, &text);
     run(context, &request, resources, |job, ends| {
         Ok(Done::new(what, jobs::select(job, ends, &selection)?))
     })
