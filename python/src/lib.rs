@@ -8,7 +8,7 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | [`functions`] | the functions, as Python calls them |
+//! | [`functions`] | the functions, as Python calls them; those on lazy datasets are in [`dataset`] |
 //! | [`request`], [`reply`] | dictionaries in and out |
 //! | [`jobs`] | sort, plan, shuffle, generate, verify |
 //! | [`order`] | records in the order of a shuffle |
@@ -49,12 +49,14 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _outcore {
     #[pymodule_export]
-    use crate::dataset::Batches;
+    use crate::dataset::batches::{Batches, batches};
     #[pymodule_export]
-    use crate::functions::dataset::{
-        batches, check_lines, count_lines, describe, explain, find, fold, gather, head_lines,
-        histogram, partition, reduce, sample_lines, search_sorted, split_lines, top, write,
+    use crate::dataset::consume::{
+        check_lines, count_lines, find, fold_batches, gather, head_lines, histogram, partition,
+        reduce, sample_lines, search_sorted, split_lines, top, write,
     };
+    #[pymodule_export]
+    use crate::dataset::watched::{describe, explain};
     #[pymodule_export]
     use crate::functions::graph::{
         graph_convert, graph_info, graph_kernel, graph_names, graph_vertices,

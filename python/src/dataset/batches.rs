@@ -120,30 +120,29 @@ struct Live {
     job: Option<JoinHandle<()>>,
 }
 
-impl Batches {
-    /// Starts the job.
-    pub(crate) fn start(py: Python<'_>, request: Dataset) -> PyResult<Self> {
-        let (raised, run) = (Raised::default(), Run::new());
-        let (control, kept) = (Arc::clone(&run.control), raised.clone());
-        let skipped = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&skipped);
-        let (send, received) = sync_channel(BATCHES_WAITING);
-        let work = move || {
-            if let Err(error) = send_all(request, kept, &run, (&send, &counted)) {
-                drop(send.send(Err(run.told(error))));
-            }
-        };
-        let thread = spawn("outcore", work).map_err(|error| errors::raise(py, &error))?;
-        Ok(Batches {
-            live: Here::new(Live {
-                received: Mutex::new(Some(received)),
-                control,
-                raised,
-                job: Some(thread),
-            }),
-            skipped,
-        })
-    }
+/// The items of a dataset in batches of bytes; their job starts at once.
+#[pyfunction]
+pub(crate) fn batches(py: Python<'_>, request: Dataset) -> PyResult<Batches> {
+    let (raised, run) = (Raised::default(), Run::new());
+    let (control, kept) = (Arc::clone(&run.control), raised.clone());
+    let skipped = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&skipped);
+    let (send, received) = sync_channel(BATCHES_WAITING);
+    let work = move || {
+        if let Err(error) = send_all(request, kept, &run, (&send, &counted)) {
+            drop(send.send(Err(run.told(error))));
+        }
+    };
+    let thread = spawn("outcore", work).map_err(|error| errors::raise(py, &error))?;
+    Ok(Batches {
+        live: Here::new(Live {
+            received: Mutex::new(Some(received)),
+            control,
+            raised,
+            job: Some(thread),
+        }),
+        skipped,
+    })
 }
 
 impl Live {

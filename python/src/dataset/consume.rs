@@ -1,4 +1,4 @@
-//! What asks a dataset: folds, selections, files.
+//! What asks a dataset, as Python calls it: folds, selections, files.
 //!
 //! Contract: each function is one job. Values come back as Python's numbers or as the bytes of items,
 //! which the Python half gives NumPy. A function of Python folds batches on the job's threads, each
@@ -83,6 +83,8 @@ fn asked<T: Send + 'static>(
 }
 
 /// Folds all items by name or expression.
+#[pyfunction]
+#[pyo3(signature = (request, how, tell))]
 pub(crate) fn reduce(
     py: Python<'_>,
     request: Dataset,
@@ -97,6 +99,8 @@ pub(crate) fn reduce(
 }
 
 /// The largest numbers, or the smallest.
+#[pyfunction]
+#[pyo3(signature = (request, count, smallest, tell))]
 pub(crate) fn top(
     py: Python<'_>,
     request: Dataset,
@@ -111,6 +115,8 @@ pub(crate) fn top(
 }
 
 /// The range and the counts of a histogram.
+#[pyfunction]
+#[pyo3(signature = (request, bins, range, tell))]
 pub(crate) fn histogram(
     py: Python<'_>,
     request: Dataset,
@@ -126,6 +132,8 @@ pub(crate) fn histogram(
 }
 
 /// The position of the first item for which an expression is true.
+#[pyfunction]
+#[pyo3(signature = (request, condition, tell))]
 pub(crate) fn find(
     py: Python<'_>,
     request: Dataset,
@@ -138,6 +146,8 @@ pub(crate) fn find(
 }
 
 /// The items at `positions` (u64 in the machine's order), as bytes.
+#[pyfunction]
+#[pyo3(signature = (request, positions, tell))]
 pub(crate) fn gather<'py>(
     py: Python<'py>,
     request: Dataset,
@@ -153,13 +163,17 @@ pub(crate) fn gather<'py>(
 }
 
 /// The ranks of keys (bytes of items) among the items, which ascend, as numbers of eight bytes.
+#[pyfunction]
+#[pyo3(signature = (request, keys, right, index, tell))]
 pub(crate) fn search_sorted<'py>(
     py: Python<'py>,
     request: Dataset,
-    (keys, is_right, index): (PyBackedBytes, bool, Option<PathBuf>),
+    keys: PyBackedBytes,
+    right: bool,
+    index: Option<PathBuf>,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Bound<'py, PyByteArray>> {
-    let side = match is_right {
+    let side = match right {
         true => Side::Right,
         false => Side::Left,
     };
@@ -172,6 +186,8 @@ pub(crate) fn search_sorted<'py>(
 }
 
 /// Writes each item to the file that an expression numbers; gives the number of items in each.
+#[pyfunction]
+#[pyo3(signature = (request, bucket, to, tell))]
 pub(crate) fn partition(
     py: Python<'_>,
     request: Dataset,
@@ -233,6 +249,8 @@ pub(crate) enum Bucket {
 }
 
 /// Writes all items.
+#[pyfunction]
+#[pyo3(signature = (request, to, tell))]
 pub(crate) fn write(
     py: Python<'_>,
     request: Dataset,
@@ -276,6 +294,8 @@ pub(crate) fn write(
 }
 
 /// Number of lines, and of those that were left out.
+#[pyfunction]
+#[pyo3(signature = (request, tell))]
 pub(crate) fn count_lines(
     py: Python<'_>,
     request: Dataset,
@@ -307,6 +327,8 @@ pub(crate) fn count_lines(
 }
 
 /// The first lines or records of CSV, behind their header.
+#[pyfunction]
+#[pyo3(signature = (request, count, csv, tell))]
 pub(crate) fn head_lines<'py>(
     py: Python<'py>,
     request: Dataset,
@@ -343,10 +365,13 @@ fn header_line(reader: &mut RecordReader<'_>) -> Result<Vec<Vec<u8>>> {
 
 /// Lines at random, in the order of the input, and the number of those that were left out before; records of
 /// CSV behind their header.
+#[pyfunction]
+#[pyo3(signature = (request, count, seed, csv, tell))]
 pub(crate) fn sample_lines<'py>(
     py: Python<'py>,
     request: Dataset,
-    (count, seed): (u64, u64),
+    count: u64,
+    seed: u64,
     csv: Option<CsvRows>,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Vec<Bound<'py, PyBytes>>, u64)> {
@@ -366,6 +391,8 @@ pub(crate) fn sample_lines<'py>(
 }
 
 /// The first line that is not in the order of the last step: file, number from 1, line.
+#[pyfunction]
+#[pyo3(signature = (request, tell))]
 pub(crate) fn check_lines<'py>(
     py: Python<'py>,
     request: Dataset,
@@ -382,13 +409,23 @@ pub(crate) fn check_lines<'py>(
 
 /// Writes lines to several files, as many or so many lines each; gives their names, and the number of
 /// lines that were left out before.
+#[pyfunction]
+#[pyo3(signature = (request, pattern, parts, lines, force, csv, tell))]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "one for each argument of Python's"
+)]
 pub(crate) fn split_lines(
     py: Python<'_>,
     request: Dataset,
-    (pattern, cut, force): (String, PartSize, bool),
+    pattern: String,
+    parts: Option<u64>,
+    lines: u64,
+    force: bool,
     csv: Option<CsvRows>,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Vec<PathBuf>, u64)> {
+    let cut = parts.map_or(PartSize::Records(lines), PartSize::Parts);
     watched(py, (request, Mode::Run), tell, move |mut opened, _| {
         let what = SplitRequest {
             pattern: Path::new(&pattern),
@@ -491,6 +528,8 @@ impl BatchStep for FoldBatch {
 
 /// Folds all items with functions of Python: `of_batch` makes a value of the bytes of a batch, `both`
 /// one of two. `None` of no items.
+#[pyfunction]
+#[pyo3(name = "fold", signature = (request, of_batch, both, tell))]
 pub(crate) fn fold_batches(
     py: Python<'_>,
     request: Dataset,

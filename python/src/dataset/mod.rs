@@ -15,14 +15,11 @@
 //! | [`consume`] | folds, writes, selects |
 //! | [`batches`] | iteration |
 
-mod batches;
+pub(crate) mod batches;
 pub(crate) mod consume;
 mod open;
 mod said;
 mod steps;
-mod watched;
+pub(crate) mod watched;
 
-pub(crate) use self::batches::Batches;
-pub(crate) use self::said::Dataset;
 pub(crate) use self::steps::csv_rows;
-pub(crate) use self::watched::{describe, explain};

@@ -30,6 +30,7 @@ pub(super) fn watched<T: Send + 'static>(
 }
 
 /// What items are after all steps (the type's name and size, nothing for lines), and the steps.
+#[pyfunction]
 pub(crate) fn describe(py: Python<'_>, request: Dataset) -> PyResult<(String, usize, String)> {
     watched(py, (request, Mode::Types), None, |mut opened, _| {
         opened.execution.describe()
@@ -38,6 +39,7 @@ pub(crate) fn describe(py: Python<'_>, request: Dataset) -> PyResult<(String, us
 
 /// The passes of a consumer, as text, with the plan of the first. Nothing is read but headers and a
 /// sample.
+#[pyfunction]
 pub(crate) fn explain(py: Python<'_>, request: Dataset, consumer: String) -> PyResult<String> {
     watched(py, (request, Mode::Plans), None, move |mut opened, _| {
         opened.execution.explain(&consumer)
