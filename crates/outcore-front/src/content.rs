@@ -2,8 +2,8 @@
 //!
 //! Contract: [`Content::of`] knows compressed text, arrays of NumPy and the binary formats that
 //! data come in, by their magic numbers, and says whether there are NULs. A magic number that is a
-//! word (`PAR1`, `ORC`) counts only where it is followed by bytes that no text has. [`Recognition`]
-//! is the one rule about what may be taken for lines, and [`Content::check_records`] that for
+//! word (`PAR1`, `ORC`) counts only where it is followed by bytes that no text has, and that of a table also where the
+//! file ends before there could be any. [`Recognition`] is the one rule about what may be taken for lines, and [`Content::check_records`] that for
 //! records; every input goes through one of them ([`crate::inputs`], [`crate::spool`],
 //! [`crate::text::reader`]). Pure.
 
@@ -15,6 +15,8 @@ use outcore_io::units;
 
 use crate::text::compress::Compression;
 
+/// No table is as short: what begins like one was cut short.
+const TABLE_BYTES_MIN: usize = 12;
 /// How many of the first bytes are looked at.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
@@ -94,12 +96,12 @@ static FORMATS: [Format; 38] = [
         b"PARE",
         &["parquet", "pq"],
     ))),
-    table(known(
+    table(word(known(
         "an Arrow file",
         CONVERT,
-        b"ARROW1\0\0",
+        b"ARROW1",
         &["arrow", "feather", "ipc"],
-    )),
+    ))),
     table(word(known(
         "a Feather file",
         CONVERT,
@@ -326,7 +328,8 @@ impl Format {
         let begins = head
             .get(self.at..)
             .is_some_and(|head| head.starts_with(self.magic));
-        begins && (!self.is_word || !is_text(head))
+        let is_cut_short = self.is_table && head.len() <= TABLE_BYTES_MIN && !head.contains(&b'\n');
+        begins && (!self.is_word || is_cut_short || !is_text(head))
     }
 }
 
@@ -455,8 +458,10 @@ mod tests {
     fn text_that_begins_with_the_name_of_a_format_is_text() {
         for text in [
             "PAR1 is the first\n",
+            "PAR1\n",
+            "ARROW1 hits\n",
             "ORCHID\nROSE\n",
-            "FEA1",
+            "FEA1\n",
             "GIF89a is old\n",
             "%PDF-1.7 begins\n",
             "SEQ 1\n",
@@ -477,6 +482,9 @@ mod tests {
         };
         assert_eq!(name(b"PAR1\x15\x04\x15"), "a Parquet file");
         assert_eq!(name(b"ARROW1\0\0\xff"), "an Arrow file");
+        assert_eq!(name(b"PAR1"), "a Parquet file");
+        assert_eq!(name(b"PAR1PAR1"), "a Parquet file");
+        assert_eq!(name(b"ARROW1"), "an Arrow file");
         assert_eq!(name(b"\xff\xff\xff\xff\x78\0\0\0\x10"), "an Arrow stream");
         assert_eq!(name(b"ORC\x0a\x03\x00"), "an ORC file");
         assert_eq!(name(b"\xff\xfea\0\n\0"), "text in UTF-16");

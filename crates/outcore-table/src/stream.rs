@@ -14,10 +14,12 @@ use outcore::Job;
 use outcore_io::{Error, Result};
 
 use crate::fault;
-use crate::input::{InputOptions, TableInput};
+use crate::input::{InputOptions, Piece, TableInput};
 use crate::output::{OutputOptions, TableFormat, TableOutput, WriterShape};
 
 const TAKE: &str = "take table";
+/// Pieces that are shorter are read together.
+const TOGETHER_BYTES: u64 = 1 << 20;
 
 /// Writes all batches of `reader` to the Arrow file `path`; how many rows there were.
 ///
@@ -79,12 +81,24 @@ impl TableBatches {
 
     fn advance(&mut self) -> Result<Option<RecordBatch>> {
         while self.ready.is_empty() {
-            let Some(&piece) = self.input.pieces().get(self.next) else {
+            let left = self.input.pieces().get(self.next..).unwrap_or(&[]);
+            if left.is_empty() {
                 return Ok(None);
+            }
+            let mut stored_bytes = 0;
+            let is_near = |piece: &&Piece| {
+                stored_bytes += piece.stored_bytes;
+                stored_bytes <= TOGETHER_BYTES
             };
-            self.next += 1;
+            let pieces = &left[..left.iter().take_while(is_near).count().max(1)];
             let mut reader = self.input.reader(self.memory_bytes)?;
-            self.ready = reader.open(piece)?.collect::<Result<_>>()?;
+            reader.expect(pieces.iter().copied());
+            for &piece in pieces {
+                for batch in reader.open(piece)? {
+                    self.ready.push_back(batch?);
+                }
+            }
+            self.next += pieces.len();
         }
         Ok(self.ready.pop_front())
     }

@@ -18,7 +18,7 @@ use outcore::Job;
 use outcore_io::Result;
 
 use crate::fault;
-use crate::input::{InputOptions, TableInput};
+use crate::input::{InputOptions, Piece, TableInput};
 use crate::output::in_utc;
 use crate::schema::retyped;
 
@@ -43,6 +43,13 @@ pub fn print(
     take(&text)?;
     let mut reader = input.reader(job.budget.free_bytes() / 2)?;
     let mut printed = 0;
+    let mut before = 0;
+    let is_printed = |piece: &&Piece| {
+        let is_printed = before < rows_count;
+        before += piece.rows_count;
+        is_printed
+    };
+    reader.expect(input.pieces().iter().take_while(is_printed).copied());
     for &piece in input.pieces() {
         if printed == rows_count {
             break;

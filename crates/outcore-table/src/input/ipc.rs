@@ -9,6 +9,7 @@
 //! Bounds: a batch is read whole, with all its columns: what it takes, compressed and not, is checked against the
 //! reader's memory before it is decoded. Dictionaries of a file take a quarter of that memory at most.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
@@ -22,7 +23,9 @@ use outcore_io::transfers::Transfers;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
-use super::source::DriveFile;
+use super::parquet::NO_FOOTER;
+use super::reader::Whole;
+use super::source::{DriveFile, Fetched};
 use crate::fault::{self, guarded};
 
 const READ: &str = "read Arrow file";
@@ -68,6 +71,10 @@ pub(super) struct IpcFile {
 impl MessageAt {
     fn len_bytes(self) -> u64 {
         u64::from(self.metadata_bytes).saturating_add(self.body_bytes)
+    }
+
+    fn range(self) -> Range<u64> {
+        self.at_bytes..self.at_bytes.saturating_add(self.len_bytes())
     }
 
     fn of(block: &Block) -> Result<Self> {
@@ -118,11 +125,17 @@ impl IpcFile {
 
     fn by_footer(file: DriveFile) -> Result<Self> {
         let len_bytes = file.len_bytes();
-        let trailer_at = len_bytes
-            .checked_sub(TRAILER_BYTES)
-            .ok_or_else(|| damaged("no footer"))?;
+        let cut_short = || {
+            let len = units::bytes(len_bytes);
+            let cause = format!("an Arrow file that ends without a footer, after {len}");
+            Error::corrupt(READ, cause).hint(NO_FOOTER)
+        };
+        let trailer_at = len_bytes.checked_sub(TRAILER_BYTES).ok_or_else(cut_short)?;
         let trailer = file.read(trailer_at, TRAILER_BYTES)?;
-        let trailer: [u8; 10] = trailer[..].try_into().map_err(|_| damaged("no footer"))?;
+        let trailer: [u8; 10] = trailer[..].try_into().map_err(|_| cut_short())?;
+        if !trailer.ends_with(MAGIC) {
+            return Err(cut_short());
+        }
         let footer_bytes =
             read_footer_length(trailer).map_err(|error| fault::arrow(READ, &error))?;
         let footer_at = trailer_at.checked_sub(footer_bytes as u64);
@@ -237,15 +250,24 @@ impl IpcFile {
         self.batches[batch].place.len_bytes()
     }
 
-    /// A batch, with its columns `columns` in the file's order.
+    /// What a batch takes to be read; how much it is when it is decompressed, is known when it is.
+    pub(super) fn whole(&self, batch: usize) -> Whole {
+        let place = self.batches[batch].place;
+        Whole {
+            ranges: vec![place.range()],
+            beside_bytes: place.len_bytes(),
+        }
+    }
+
+    /// A batch whose bytes were fetched, with its columns `columns` in the file's order.
     ///
     /// # Errors
     /// Memory: it takes more than `memory_bytes`. Corrupt. I/O. What `check` fails with.
     pub(super) fn read(
         &self,
-        batch: usize,
-        columns: &[usize],
+        (batch, columns): (usize, &[usize]),
         memory_bytes: u64,
+        fetched: &Fetched,
         transfers: &mut Transfers<usize>,
         check: impl Fn() -> Result<()>,
     ) -> Result<RecordBatch> {
@@ -265,7 +287,7 @@ impl IpcFile {
         };
         fits(at.place.len_bytes()).map_err(located)?;
         let decoder = self.decoder(at.dictionaries_count, memory_bytes / 4, transfers, &check)?;
-        let bytes = self.fetch(at.place, transfers, &check)?;
+        let bytes = fetched.bytes(&at.place.range()).map_err(located)?;
         let decode = || {
             let opened_bytes = opened_bytes(&bytes, at.place)?;
             fits(at.place.len_bytes().saturating_add(opened_bytes))?;
@@ -287,8 +309,7 @@ impl IpcFile {
         transfers: &mut Transfers<usize>,
         check: impl Fn() -> Result<()>,
     ) -> Result<Bytes> {
-        let range = place.at_bytes..place.at_bytes.saturating_add(place.len_bytes());
-        self.file.read_with(transfers, &range, check)
+        self.file.read_with(transfers, &place.range(), check)
     }
 
     /// A decoder that knows the first `count` dictionaries.

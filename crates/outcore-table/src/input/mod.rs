@@ -19,8 +19,9 @@
 //! Bounds: footers of all files are held (some hundred bytes a column and row group). A reader holds the
 //! fetched bytes of one piece and one batch; batches that it has handed out are their owner's.
 //!
-//! N.B. The bytes of a piece are fetched when it is opened, with many requests in flight, and then decoded: one
-//! reader's drive waits while it decodes. Two readers or more cover this for each other.
+//! N.B. The bytes of a piece are fetched when it is opened, with many requests in flight, and then decoded; where pieces are short, those
+//! of the next ones are fetched with them ([`reader`]). One reader's drive waits while it decodes. Two readers or more cover this for each
+//! other.
 
 mod files;
 mod headers;
@@ -29,6 +30,7 @@ mod ipc;
 mod opening;
 mod parquet;
 mod predicate;
+mod reader;
 mod repeats;
 mod source;
 mod text;
@@ -41,16 +43,15 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use outcore::Job;
-use outcore_io::memory::Reservation;
 use outcore_io::port::Volume;
-use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Kind, Result};
 
-use self::parquet::{GroupReader, ParquetFile};
+use self::parquet::ParquetFile;
 use crate::fault;
 use crate::schema::{FieldPlace, check_names, column_index, widened};
 use ipc::IpcFile;
 use opening::{full_schema, open_all};
+use reader::Whole;
 use repeats::Repeats;
 use source::DriveFile;
 
@@ -58,8 +59,10 @@ pub use files::{check_local, files_of, is_directory_of_tables, matching};
 pub(crate) use hive::MISSING as MISSING_PARTITION;
 pub(crate) use predicate::literal_of;
 pub use predicate::{Comparison, Literal, Predicate};
+pub(crate) use reader::PieceQueue;
+pub use reader::{Batches, TableReader};
+use text::TextFile;
 pub use text::{Notes, TextKind, TextOptions, parse_types};
-use text::{TextFile, TextReader};
 
 const READ: &str = "read tables";
 /// What a reader reserves, by its name in a ledger.
@@ -260,19 +263,23 @@ impl TableInput {
         (batch, error): (&RecordBatch, Error),
         work: impl Fn(RecordBatch) -> Result<()>,
     ) -> Error {
-        let file = &self.files[piece.file];
         let mut rows = 0..batch.num_rows();
-        let Some((row, error)) = rows.find_map(|row| Some((row, work(batch.slice(row, 1)).err()?)))
-        else {
-            return error.path(&file.path);
-        };
+        match rows.find_map(|row| Some((row, work(batch.slice(row, 1)).err()?))) {
+            Some((row, error)) => self.at_row((piece, first + row as u64), error),
+            None => error.path(&self.files[piece.file].path),
+        }
+    }
+
+    /// The same error with the file, and the number in there, from 0, of the row at a place of a piece.
+    pub(crate) fn at_row(&self, (piece, place): (Piece, u64), error: Error) -> Error {
+        let file = &self.files[piece.file];
         let count = |part: usize| match &*file.format {
             Format::Parquet(parquet) => u64::try_from(parquet.group(part).num_rows()).unwrap_or(0),
             Format::Ipc(ipc) => ipc.rows_count(part),
             Format::Text(text) => text.rows_count(part),
         };
         let before: u64 = (0..piece.part).map(count).sum();
-        let cause = format!("row {}: {}", before + first + row as u64, error.cause());
+        let cause = format!("row {}: {}", before + place, error.cause());
         let told = Error::new(error.kind(), error.operation(), cause).path(&file.path);
         match error.next_step() {
             Some(hint) => told.hint(hint),
@@ -361,119 +368,7 @@ impl TableInput {
             Some(file) => Some(file.drive_file().queue()?),
             None => None,
         };
-        Ok(TableReader {
-            input: self,
-            transfers,
-            reservation,
-        })
-    }
-}
-
-/// One thread's way into a [`TableInput`].
-pub struct TableReader<'a> {
-    input: &'a TableInput,
-    /// Nothing where there are no files.
-    transfers: Option<Transfers<usize>>,
-    reservation: Reservation,
-}
-
-impl TableReader<'_> {
-    /// The batches of a piece.
-    ///
-    /// # Errors
-    /// Corrupt, I/O, memory; interrupted.
-    pub fn open(&mut self, piece: Piece) -> Result<Batches<'_>> {
-        let file = &self.input.files[piece.file];
-        let check = || self.input.job.control.check();
-        let transfers = self
-            .transfers
-            .as_mut()
-            .ok_or_else(|| Error::usage(READ, "no file"))?;
-        let memory_bytes = self.reservation.bytes();
-        let found = match &*file.format {
-            Format::Parquet(parquet) => {
-                let reader = parquet.read(piece.part, &file.read, memory_bytes, transfers, check);
-                let reader = reader.map_err(|error| by_name(error, &file.path))?;
-                Found::Parquet(Box::new(reader))
-            }
-            Format::Ipc(ipc) => {
-                let batch = ipc.read(piece.part, &file.read, memory_bytes, transfers, check);
-                let batch = batch.map_err(|error| by_name(error, &file.path))?;
-                Found::Ipc { batch, next_row: 0 }
-            }
-            Format::Text(text) => {
-                let reader = text.read(piece.part, &file.read, memory_bytes, transfers, check);
-                let reader = reader.map_err(|error| error.path(&file.path))?;
-                Found::Text(Box::new(reader))
-            }
-        };
-        Ok(Batches {
-            schema: &self.input.schema,
-            file,
-            found,
-        })
-    }
-}
-
-enum Found {
-    Parquet(Box<GroupReader>),
-    Text(Box<TextReader>),
-    Ipc { batch: RecordBatch, next_row: usize },
-}
-
-/// The record batches of a piece, of the table's schema. After an error there are no more.
-pub struct Batches<'a> {
-    schema: &'a SchemaRef,
-    file: &'a TableFile,
-    found: Found,
-}
-
-impl Iterator for Batches<'_> {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let found = &mut self.found;
-        let next = fault::guarded(READ, || found.next());
-        let batch = next.and_then(|batch| {
-            batch
-                .map(|batch| self.file.shaped(self.schema, &batch))
-                .transpose()
-        });
-        if batch.is_err() {
-            self.found = Found::nothing();
-        }
-        let explained = |error: Error| match &*self.file.format {
-            Format::Parquet(file) => file.explained(error),
-            Format::Ipc(_) => error,
-            Format::Text(file) => file.located(error),
-        };
-        batch
-            .map_err(|error| explained(error).path(&self.file.path))
-            .transpose()
-    }
-}
-
-impl Found {
-    /// Nothing more.
-    fn nothing() -> Self {
-        Found::Ipc {
-            batch: RecordBatch::new_empty(Arc::new(Schema::empty())),
-            next_row: 0,
-        }
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        match self {
-            Found::Parquet(reader) => reader.next(),
-            Found::Text(reader) => reader.next(),
-            Found::Ipc { batch, next_row } => {
-                let left = batch.num_rows() - *next_row;
-                let rows_count = left.min(self::parquet::BATCH_ROWS as usize);
-                let from = *next_row;
-                *next_row += rows_count;
-                Ok((rows_count > 0).then(|| batch.slice(from, rows_count)))
-            }
-        }
+        Ok(TableReader::new(self, transfers, reservation))
     }
 }
 
@@ -533,6 +428,15 @@ impl TableFile {
             Format::Parquet(file) => file.file(),
             Format::Ipc(file) => file.file(),
             Format::Text(file) => file.file(),
+        }
+    }
+
+    /// What a piece takes if it is fetched whole, if it fits into `memory_bytes` then.
+    fn whole(&self, part: usize, memory_bytes: u64) -> Option<Whole> {
+        match &*self.format {
+            Format::Parquet(file) => file.whole(part, &self.read, memory_bytes),
+            Format::Ipc(file) => Some(file.whole(part)),
+            Format::Text(file) => Some(file.whole(part)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The files of a table opened, and the columns that they have together.
 //!
-//! Contract: [`open_all`] keeps the order of the files; those of text are looked through, on several threads. [`full_schema`]
-//! has the columns of the files, and after them those of their directories.
+//! Contract: [`open_all`] keeps the order of the files, which it opens on several threads. [`full_schema`] has the columns of the files,
+//! and after them those of their directories.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use super::text::{TextFile, settle};
 use super::{Format, InputOptions, READ, TableFile, files_of, hive, source};
 use crate::schema::{agree, united};
 
-/// Opens all files, those of text on several threads, since they are looked through.
+/// Opens all files on several threads: footers are read, and text is looked through.
 pub(super) fn open_all(
     job: &Job,
     volume: &Arc<Volume>,
@@ -24,17 +24,12 @@ pub(super) fn open_all(
     options: &InputOptions,
 ) -> Result<Vec<TableFile>> {
     let paths = files_of(paths, options.text.is_some())?;
-    let Some(text) = &options.text else {
-        let opened = paths.into_iter().map(|path| {
-            job.control.check()?;
-            TableFile::open(job, volume, path, options)
-        });
-        return opened.collect();
-    };
-    let lens = paths
-        .iter()
-        .map(|path| path.metadata().map_or(0, |facts| facts.len()));
-    job.control.begin_phase("scan", lens.sum());
+    if options.text.is_some() {
+        let lens = paths
+            .iter()
+            .map(|path| path.metadata().map_or(0, |facts| facts.len()));
+        job.control.begin_phase("scan", lens.sum());
+    }
     let next = AtomicUsize::new(0);
     let opened: Mutex<Vec<Option<TableFile>>> = Mutex::new(paths.iter().map(|_| None).collect());
     let by_memory = job.budget.free_bytes() / source::STREAMED_BYTES;
@@ -56,7 +51,7 @@ pub(super) fn open_all(
             opened.lock().unwrap_or_else(PoisonError::into_inner)[number] = Some(file);
         }
     };
-    let done = threads::together("outcore-table-scan", threads_count, work)?;
+    let done = threads::together("outcore-table-open", threads_count, work)?;
     done.into_iter().collect::<Result<()>>()?;
     let opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut files: Vec<TableFile> = opened.into_iter().flatten().collect();
@@ -66,7 +61,7 @@ pub(super) fn open_all(
             texts.push((&file.path, text));
         }
     }
-    if !texts.is_empty() {
+    if let Some(text) = options.text.as_ref().filter(|_| !texts.is_empty()) {
         settle(&mut texts, text)?;
     }
     Ok(files)

@@ -15,7 +15,6 @@ use std::sync::{Arc, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
-use outcore_io::transfers::Transfers;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 use parquet::arrow::ProjectionMask;
@@ -25,16 +24,28 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::file::metadata::{PageIndexPolicy, RowGroupMetaData};
 
+use super::reader::Whole;
 use super::source::{DriveFile, Fetched, Refused, Windows};
 use super::thrift;
 use super::zones;
 use crate::fault::{self, guarded};
 
 const READ: &str = "read Parquet file";
+/// What a file begins and ends with.
+const MAGIC: &[u8] = b"PAR1";
+/// What to do with a file that does not.
+pub(super) const NO_FOOTER: &str =
+    "it was cut short, or is still being written: copy or write it again";
 /// What an open page of a column takes, with its dictionary: writers' defaults are 1 MiB each.
 const PAGE_BYTES: u64 = 2 << 20;
 /// What is held of a column's compressed bytes at once, where it is read by stretches: a page and its header.
 const STRETCH_BYTES: u64 = (1 << 20) + (64 << 10);
+/// A batch, at most, where memory is plenty: an array of texts has less than 2 GiB, and some rows are longer than others.
+const BATCH_BYTES_MAX: u64 = 128 << 20;
+/// What the library says where they are that much longer.
+const OVERFLOW: &str = "index overflow decoding byte array";
+/// The magic at both ends, and the length of a footer.
+const FILE_BYTES_MIN: u64 = 12;
 /// Rows of a batch, where they are small.
 pub(super) const BATCH_ROWS: u64 = 8192;
 
@@ -70,6 +81,13 @@ impl ParquetFile {
             if tail.as_ref() == b"PARE" {
                 return Err(encrypted());
             }
+            if file.len_bytes() < FILE_BYTES_MIN || tail.as_ref() != MAGIC {
+                let cause = format!(
+                    "a Parquet file that ends without a footer, after {}",
+                    units::bytes(file.len_bytes())
+                );
+                return Err(Error::corrupt(READ, cause).hint(NO_FOOTER));
+            }
             let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Skip);
             let found = ArrowReaderMetadata::load(&*file, options.clone());
             let mut found = found.map_err(|error| said(&error))?;
@@ -94,8 +112,14 @@ impl ParquetFile {
         Ok(ParquetFile { file, metadata })
     }
 
-    /// The same error, or that of encrypted data, which look like damaged ones to the library.
+    /// The same error, or that of encrypted data or of too much text, which look like damaged ones to the library.
     pub(super) fn explained(&self, error: Error) -> Error {
+        if error.cause().contains(OVERFLOW) {
+            let cause = "a batch of rows has more than 2 GiB of text in one column";
+            return Error::usage(READ, cause)
+                .hint("write the file again with this column as large_string, or give less --memory, so that batches are smaller")
+                .path(self.file.path());
+        }
         if error.kind() == Kind::Corrupt && is_encrypted(&self.file).unwrap_or(false) {
             return encrypted().path(self.file.path());
         }
@@ -166,31 +190,39 @@ impl ParquetFile {
         self.need(group, columns).least_bytes()
     }
 
-    /// The batches of a row group, within `memory_bytes`. Columns of the file come in its own order.
-    ///
-    /// # Errors
-    /// Memory: it takes more in any case. Corrupt. I/O. What `check` fails with.
-    pub(super) fn read(
+    /// What a row group takes if it is fetched whole; nothing where it takes more than `memory_bytes` then.
+    pub(super) fn whole(
         &self,
         group: usize,
         columns: &[usize],
         memory_bytes: u64,
-        transfers: &mut Transfers<usize>,
-        check: impl Fn() -> Result<()>,
+    ) -> Option<Whole> {
+        let need = self.need(group, columns);
+        let batch_bytes = need.batch_rows(memory_bytes).saturating_mul(need.row_bytes);
+        let beside_bytes = need.pages_bytes.saturating_add(batch_bytes);
+        let whole_bytes = beside_bytes.saturating_add(need.stored_bytes);
+        (whole_bytes <= memory_bytes).then(|| Whole {
+            ranges: self.ranges(group, columns),
+            beside_bytes,
+        })
+    }
+
+    /// The batches of a row group, within `memory_bytes`: of what was fetched of it, or by stretches of its columns. Columns come
+    /// in the file's own order.
+    ///
+    /// # Errors
+    /// Memory: it takes more in any case. Corrupt. I/O.
+    pub(super) fn read(
+        &self,
+        (group, columns): (usize, &[usize]),
+        memory_bytes: u64,
+        fetched: Option<Fetched>,
     ) -> Result<GroupReader> {
         let place = |error: Error| error.path(self.file.path());
         let need = self.need(group, columns);
-        let ranges = self.ranges(group, columns);
-        let rows_in = |bytes: u64| (bytes / need.row_bytes).clamp(1, BATCH_ROWS);
         let refused = Refused::default();
-        let batch_rows = rows_in(memory_bytes / 4);
-        let batch_bytes = batch_rows.saturating_mul(need.row_bytes);
-        let whole_bytes = need
-            .pages_bytes
-            .saturating_add(need.stored_bytes)
-            .saturating_add(batch_bytes);
-        let reader = if whole_bytes <= memory_bytes {
-            let fetched = Fetched::read(&self.file, transfers, ranges, check)?;
+        let reader = if let Some(fetched) = fetched {
+            let batch_rows = need.batch_rows(memory_bytes);
             self.reader(fetched, group, columns, batch_rows as usize)
         } else {
             let held_bytes = need.pages_bytes.saturating_add(need.windows_bytes);
@@ -200,8 +232,13 @@ impl ParquetFile {
                 spare_bytes.ok_or_else(|| place(need.too_much(group, memory_bytes)))?;
             // Half of what is left for longer stretches, in which there is room for larger pages.
             let held_bytes = (STRETCH_BYTES, spare_bytes / 2);
-            let windows = Windows::new(&self.file, ranges, held_bytes, &refused);
-            let batch_rows = rows_in((spare_bytes / 2).min(memory_bytes / 4));
+            let windows = Windows::new(
+                &self.file,
+                self.ranges(group, columns),
+                held_bytes,
+                &refused,
+            );
+            let batch_rows = need.batch_rows((2 * spare_bytes).min(memory_bytes));
             self.reader(windows, group, columns, batch_rows as usize)
         };
         let reader = reader.map_err(|error| place(took(&refused).unwrap_or(error)))?;
@@ -281,6 +318,12 @@ fn took(refused: &Refused) -> Option<Error> {
 }
 
 impl Need {
+    /// Rows of a batch in a reader with this much memory: as many as take a quarter of it.
+    fn batch_rows(&self, memory_bytes: u64) -> u64 {
+        let batch_bytes = (memory_bytes / 4).min(BATCH_BYTES_MAX);
+        (batch_bytes / self.row_bytes).clamp(1, BATCH_ROWS)
+    }
+
     fn least_bytes(&self) -> u64 {
         let held = self.pages_bytes.saturating_add(self.row_bytes);
         held.saturating_add(self.windows_bytes)

@@ -24,6 +24,8 @@ use outcore_io::{Error, Result};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
+use crate::fault;
+
 /// One request of a long range.
 const REQUEST_BYTES: usize = 2 << 20;
 /// What is read of a column at least, where it is read by stretches.
@@ -92,96 +94,15 @@ impl DriveFile {
     /// One range, with as many requests in flight as it is long.
     ///
     /// # Errors
-    /// As [`DriveFile::read_all`].
+    /// Corrupt: the file does not have it. I/O. What `check` fails with.
     pub(super) fn read_with(
         &self,
         transfers: &mut Transfers<usize>,
         range: &Range<u64>,
         check: impl Fn() -> Result<()>,
     ) -> Result<Bytes> {
-        let read = self.read_all(transfers, std::slice::from_ref(range), check)?;
+        let read = read_all(transfers, &[(self, range.clone())], check)?;
         Ok(read.into_iter().next().unwrap_or_default())
-    }
-
-    /// Several ranges, with the requests of all of them in flight.
-    ///
-    /// # Errors
-    /// Corrupt: the file does not have them. I/O. What `check` fails with.
-    fn read_all(
-        &self,
-        transfers: &mut Transfers<usize>,
-        ranges: &[Range<u64>],
-        check: impl Fn() -> Result<()>,
-    ) -> Result<Vec<Bytes>> {
-        let is_missing =
-            |range: &&Range<u64>| range.start > range.end || range.end > self.len_bytes();
-        if let Some(range) = ranges.iter().find(is_missing) {
-            return Err(self.missing(range));
-        }
-        // Of each request: its range, where it begins, and what has come.
-        let mut parts: Vec<(usize, u64, Option<Buf>)> = Vec::new();
-        for (number, range) in ranges
-            .iter()
-            .enumerate()
-            .filter(|(_, range)| !range.is_empty())
-        {
-            let mut at_bytes = block_floor(range.start);
-            let whole_bytes = block_ceil(range.end - at_bytes) as usize;
-            // Its memory is part of what the reader of the table has reserved.
-            let pool = Pool::new(&Budget::new(whole_bytes as u64), READ, whole_bytes, 1)?;
-            let mut rest = pool.take().ok_or_else(no_buffer)?;
-            while !rest.is_empty() {
-                let part = rest.split_to(rest.len().min(REQUEST_BYTES));
-                let len_bytes = part.len() as u64;
-                transfers.read(&self.file, at_bytes, part, parts.len());
-                parts.push((number, at_bytes, None));
-                at_bytes += len_bytes;
-            }
-        }
-        self.wait_for(transfers, ranges, &mut parts, check)?;
-        let mut parts = parts.into_iter().peekable();
-        let whole = |(number, range): (usize, &Range<u64>)| {
-            let Some((_, from_bytes, first)) = parts.next_if(|(of, ..)| *of == number) else {
-                return Ok(Bytes::new());
-            };
-            let mut whole = first.ok_or_else(no_buffer)?;
-            while let Some((_, _, part)) = parts.next_if(|(of, ..)| *of == number) {
-                whole.join(part.ok_or_else(no_buffer)?);
-            }
-            let (start, end) = (range.start - from_bytes, range.end - from_bytes);
-            Ok(Bytes::from_owner(Shared(whole)).slice(start as usize..end as usize))
-        };
-        ranges.iter().enumerate().map(whole).collect()
-    }
-
-    /// Puts what arrives into `parts`, until nothing is in flight any more.
-    fn wait_for(
-        &self,
-        transfers: &mut Transfers<usize>,
-        ranges: &[Range<u64>],
-        parts: &mut [(usize, u64, Option<Buf>)],
-        check: impl Fn() -> Result<()>,
-    ) -> Result<()> {
-        let mut failure = None;
-        loop {
-            match transfers.next(&check) {
-                Ok(None) => return failure.map_or(Ok(()), Err),
-                Ok(Some(arrival)) => {
-                    let (number, start_bytes, part) = &mut parts[arrival.what];
-                    let range = &ranges[*number];
-                    let wanted_end = range.end.min(*start_bytes + arrival.buf.len() as u64);
-                    if *start_bytes + (arrival.len_bytes as u64) < wanted_end {
-                        failure = failure.or_else(|| Some(self.missing(range)));
-                    }
-                    *part = Some(arrival.buf);
-                }
-                // Nothing may be in flight when the next range is asked for.
-                Err(error) => {
-                    transfers.forget()?;
-                    return Err(error);
-                }
-            }
-        }
     }
 
     /// All of a range in order, a stretch at a time, with some read ahead; `take` says whether to go on. Buffers are
@@ -249,6 +170,82 @@ impl DriveFile {
     }
 }
 
+/// Several ranges of files of one volume, with the requests of all of them in flight.
+///
+/// # Errors
+/// Corrupt: a file does not have them. I/O. What `check` fails with.
+fn read_all(
+    transfers: &mut Transfers<usize>,
+    ranges: &[(&DriveFile, Range<u64>)],
+    check: impl Fn() -> Result<()>,
+) -> Result<Vec<Bytes>> {
+    for (file, range) in ranges {
+        if range.start > range.end || range.end > file.len_bytes() {
+            return Err(file.missing(range));
+        }
+    }
+    // Of each request: its range, where it begins, and what has come.
+    let mut parts: Vec<(usize, u64, Option<Buf>)> = Vec::new();
+    let ranges_of_bytes = ranges.iter().enumerate();
+    for (number, (file, range)) in ranges_of_bytes.filter(|(_, (_, range))| !range.is_empty()) {
+        let mut at_bytes = block_floor(range.start);
+        let whole_bytes = block_ceil(range.end - at_bytes) as usize;
+        // Its memory is part of what the reader of the table has reserved.
+        let pool = Pool::new(&Budget::new(whole_bytes as u64), READ, whole_bytes, 1)?;
+        let mut rest = pool.take().ok_or_else(no_buffer)?;
+        while !rest.is_empty() {
+            let part = rest.split_to(rest.len().min(REQUEST_BYTES));
+            let len_bytes = part.len() as u64;
+            transfers.read(&file.file, at_bytes, part, parts.len());
+            parts.push((number, at_bytes, None));
+            at_bytes += len_bytes;
+        }
+    }
+    wait_for(transfers, ranges, &mut parts, check)?;
+    let mut parts = parts.into_iter().peekable();
+    let whole = |(number, (_, range)): (usize, &(&DriveFile, Range<u64>))| {
+        let Some((_, from_bytes, first)) = parts.next_if(|(of, ..)| *of == number) else {
+            return Ok(Bytes::new());
+        };
+        let mut whole = first.ok_or_else(no_buffer)?;
+        while let Some((_, _, part)) = parts.next_if(|(of, ..)| *of == number) {
+            whole.join(part.ok_or_else(no_buffer)?);
+        }
+        let (start, end) = (range.start - from_bytes, range.end - from_bytes);
+        Ok(Bytes::from_owner(Shared(whole)).slice(start as usize..end as usize))
+    };
+    ranges.iter().enumerate().map(whole).collect()
+}
+
+/// Puts what arrives into `parts`, until nothing is in flight any more.
+fn wait_for(
+    transfers: &mut Transfers<usize>,
+    ranges: &[(&DriveFile, Range<u64>)],
+    parts: &mut [(usize, u64, Option<Buf>)],
+    check: impl Fn() -> Result<()>,
+) -> Result<()> {
+    let mut failure = None;
+    loop {
+        match transfers.next(&check) {
+            Ok(None) => return failure.map_or(Ok(()), Err),
+            Ok(Some(arrival)) => {
+                let (number, start_bytes, part) = &mut parts[arrival.what];
+                let (file, range) = &ranges[*number];
+                let wanted_end = range.end.min(*start_bytes + arrival.buf.len() as u64);
+                if *start_bytes + (arrival.len_bytes as u64) < wanted_end {
+                    failure = failure.or_else(|| Some(file.missing(range)));
+                }
+                *part = Some(arrival.buf);
+            }
+            // Nothing may be in flight when the next range is asked for.
+            Err(error) => {
+                transfers.forget()?;
+                return Err(error);
+            }
+        }
+    }
+}
+
 impl Drop for DriveFile {
     fn drop(&mut self) {
         self.volume.close(&self.file);
@@ -291,30 +288,63 @@ pub(super) struct Fetched {
     ranges: Vec<(u64, Bytes)>,
 }
 
-impl Fetched {
-    /// Reads `ranges`, those that touch in one go.
-    pub(super) fn read(
-        file: &DriveFile,
-        transfers: &mut Transfers<usize>,
-        mut ranges: Vec<Range<u64>>,
-        check: impl Fn() -> Result<()>,
-    ) -> Result<Self> {
-        ranges.sort_by_key(|range| range.start);
-        let mut merged: Vec<Range<u64>> = Vec::new();
-        for range in ranges {
-            match merged.last_mut() {
-                Some(last) if block_ceil(last.end) >= block_floor(range.start) => {
-                    last.end = last.end.max(range.end);
-                }
-                _ => merged.push(range),
+/// Reads ranges of files, the requests of all of them at the same time; those of one file that touch in one go. What it
+/// gives is one for each file that is named.
+///
+/// # Errors
+/// As [`DriveFile::read_with`].
+pub(super) fn fetch_each(
+    transfers: &mut Transfers<usize>,
+    wanted: &[(&DriveFile, &[Range<u64>])],
+    check: impl Fn() -> Result<()>,
+) -> Result<Vec<Fetched>> {
+    let mut all: Vec<(&DriveFile, Range<u64>)> = Vec::new();
+    let mut counts = Vec::with_capacity(wanted.len());
+    for (file, ranges) in wanted {
+        let merged = merged(ranges);
+        counts.push(merged.len());
+        all.extend(merged.into_iter().map(|range| (*file, range)));
+    }
+    let mut read = all
+        .iter()
+        .map(|(_, range)| range.start)
+        .zip(read_all(transfers, &all, check)?);
+    let each = wanted.iter().zip(counts);
+    let each = each.map(|((file, _), count)| Fetched {
+        file_bytes: file.len_bytes(),
+        ranges: read.by_ref().take(count).collect(),
+    });
+    Ok(each.collect())
+}
+
+/// The same ranges in order, those that touch as one.
+fn merged(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut ranges = ranges.to_vec();
+    ranges.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if block_ceil(last.end) >= block_floor(range.start) => {
+                last.end = last.end.max(range.end);
             }
+            _ => merged.push(range),
         }
-        let read = file.read_all(transfers, &merged, check)?;
-        let starts = merged.iter().map(|range| range.start);
-        Ok(Fetched {
-            file_bytes: file.len_bytes(),
-            ranges: starts.zip(read).collect(),
-        })
+    }
+    merged
+}
+
+impl Fetched {
+    /// The bytes of a range that was asked for.
+    ///
+    /// # Errors
+    /// Corrupt: it was not.
+    pub(super) fn bytes(&self, range: &Range<u64>) -> Result<Bytes> {
+        let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+        let bytes = match length {
+            0 => Ok(Bytes::new()),
+            length => self.get_bytes(range.start, length),
+        };
+        bytes.map_err(|error| fault::parquet(READ, &error))
     }
 
     /// What was read from `start` on.

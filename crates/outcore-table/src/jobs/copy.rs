@@ -169,6 +169,8 @@ pub(super) fn copy_changed(
             let before = counts.as_ref().map(|counts| &counts[..members.start]);
             let first_row = before.map_or(0, |before| before.iter().sum());
             let mut section = output.section(number as u64, first_row);
+            let is_read = |index: &usize| change.count(*index) != Some(0);
+            reader.expect(members.clone().filter(is_read).map(|index| pieces[index]));
             for (index, &piece) in members.clone().zip(&pieces[members.clone()]) {
                 let expected = change.count(index);
                 let (mut row, mut written) = (0, 0);

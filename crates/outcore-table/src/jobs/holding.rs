@@ -6,14 +6,13 @@
 //! Bounds: of memory, a quarter of it, or what the pieces need; one read of the columns that the condition names.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use outcore::{Error, Job, Result};
 use outcore_io::threads;
 
 use super::sort::read_shape;
 use crate::expr::Expr;
-use crate::input::{InputOptions, TableInput};
+use crate::input::{InputOptions, PieceQueue, TableInput};
 
 /// See the module.
 pub struct RowsWhere {
@@ -64,14 +63,10 @@ impl RowsWhere {
         }
         let stored_bytes = pieces.iter().map(|piece| piece.stored_bytes).sum();
         job.control.begin_phase("choose rows", stored_bytes);
-        let next = AtomicUsize::new(0);
+        let queue = PieceQueue::new(shape.readers_count);
         let work = |_thread: usize| -> Result<()> {
             let mut reader = self.input.reader(shape.reader_bytes)?;
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                let Some(&piece) = pieces.get(number) else {
-                    return Ok(());
-                };
+            while let Some((number, piece)) = reader.take(&queue) {
                 let mut first = firsts[number];
                 for batch in reader.open(piece)? {
                     job.control.check()?;
@@ -93,6 +88,7 @@ impl RowsWhere {
                 }
                 job.control.advance(piece.stored_bytes);
             }
+            Ok(())
         };
         let done = threads::together("outcore-table-rows", shape.readers_count, work)?;
         done.into_iter().collect::<Result<Vec<()>>>()?;

@@ -285,6 +285,7 @@ impl<'a> Runs<'a> {
         let mut rows = RowBatch::default();
         let mut last: Option<Vec<u8>> = None;
         let mut before_count = 0u64;
+        reader.expect(pieces.iter().copied());
         for &piece in pieces {
             for batch in reader.open(piece)? {
                 let batch = batch?;

@@ -20,7 +20,7 @@ use outcore_io::memory::Budget;
 use super::rows_in::{ReadShape, parts_of, position_of};
 use super::sort::read_shape;
 use crate::fault;
-use crate::input::{InputOptions, Piece, TableInput};
+use crate::input::{InputOptions, Piece, PieceQueue, TableInput};
 use crate::schema::column_index;
 
 const READ: &str = "read columns";
@@ -74,7 +74,7 @@ pub struct PlainColumns {
     firsts: Vec<u64>,
     paths: Vec<PathBuf>,
     shape: ReadShape,
-    next: AtomicUsize,
+    queue: PieceQueue,
     begun: AtomicUsize,
 }
 
@@ -115,7 +115,7 @@ impl PlainColumns {
             paths: input.paths().map(Path::to_path_buf).collect(),
             input,
             shape,
-            next: AtomicUsize::new(0),
+            queue: PieceQueue::new(shape.readers_count),
             begun: AtomicUsize::new(0),
         })
     }
@@ -149,7 +149,9 @@ impl PlainColumns {
     pub fn sample(&self, take: &mut TakePlain<'_>) -> Result<()> {
         let pieces = self.input.pieces();
         let mut reader = self.input.reader(self.shape.reader_bytes)?;
-        for number in (0..pieces.len()).step_by(pieces.len().div_ceil(SAMPLE_PIECES).max(1)) {
+        let numbers = (0..pieces.len()).step_by(pieces.len().div_ceil(SAMPLE_PIECES).max(1));
+        reader.expect(numbers.clone().map(|number| pieces[number]));
+        for number in numbers {
             let Some(batch) = reader.open(pieces[number])?.next() else {
                 continue;
             };
@@ -169,11 +171,7 @@ impl PlainColumns {
             return Ok(());
         }
         let mut reader = self.input.reader(self.shape.reader_bytes)?;
-        loop {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(&piece) = self.input.pieces().get(number) else {
-                return Ok(());
-            };
+        while let Some((number, piece)) = reader.take(&self.queue) {
             let mut position = position_of(number)?;
             let mut row = self.firsts[number];
             for batch in reader.open(piece)? {
@@ -184,6 +182,7 @@ impl PlainColumns {
                 }
             }
         }
+        Ok(())
     }
 
     fn show(

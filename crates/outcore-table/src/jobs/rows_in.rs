@@ -20,9 +20,10 @@ use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 use twox_hash::XxHash3_128;
 
+use super::rows_out::WriteShape;
 use super::window::WindowPlan;
 use crate::fault;
-use crate::input::{Piece, TableInput};
+use crate::input::{Piece, PieceQueue, TableInput};
 use crate::rows::{RowCodec, key_of};
 
 /// Pieces from which keys are sampled, and rows of each.
@@ -121,10 +122,11 @@ pub(super) struct RowsIn<'a> {
     codec: &'a RowCodec,
     keys: RowKeys<'a>,
     shape: ReadShape,
+    /// What writes the rows, where it has a limit for their length.
+    limit: Option<WriteShape>,
     sample: Sample,
     rows_count: u64,
-    /// The next piece that nobody has taken.
-    next: AtomicUsize,
+    queue: PieceQueue,
     /// Readers that have begun.
     begun: AtomicUsize,
 }
@@ -183,16 +185,44 @@ impl<'a> RowsIn<'a> {
             codec,
             keys,
             shape,
+            limit: None,
             rows_count: input.rows_count(),
             sample,
-            next: AtomicUsize::new(0),
+            queue: PieceQueue::new(shape.readers_count),
             begun: AtomicUsize::new(0),
         })
+    }
+
+    /// The same, where rows that `limit` has no room for are refused before they are sorted.
+    pub(super) fn limited(self, limit: WriteShape) -> Self {
+        RowsIn {
+            limit: Some(limit),
+            ..self
+        }
     }
 
     /// Bytes of a row, on average.
     pub(super) fn row_bytes(&self) -> f64 {
         self.sample.row_bytes
+    }
+
+    /// Fails for a row that what writes it has no room for; the first is at a position.
+    fn check_lens(&self, rows: &RowBatch, position: u64) -> Result<()> {
+        let Some(limit) = self.limit else {
+            return Ok(());
+        };
+        if rows.bytes() as u64 <= limit.row_bytes_max() {
+            return Ok(());
+        }
+        for (number, row) in rows.iter().enumerate() {
+            let (piece, place) = piece_and_place(position + number as u64);
+            let placed = |error| {
+                self.input
+                    .at_row((self.input.pieces()[piece], place), error)
+            };
+            limit.check_row(row).map_err(placed)?;
+        }
+        Ok(())
     }
 }
 
@@ -221,6 +251,7 @@ impl Sample {
         let mut reader = input.reader(reader_bytes)?;
         let mut rows = RowBatch::default();
         let mut rows_bytes = 0;
+        reader.expect(spread(input.pieces(), LEN_PIECES));
         for piece in spread(input.pieces(), LEN_PIECES) {
             let mut left = LEN_ROWS;
             for batch in reader.open(piece)? {
@@ -253,6 +284,7 @@ impl Sample {
         let narrow = input.narrowed(columns, &alone(input.job(), reader_bytes))?;
         let mut reader = narrow.reader(reader_bytes)?;
         let mut rows = RowBatch::default();
+        reader.expect(spread(narrow.pieces(), SAMPLE_PIECES));
         for piece in spread(narrow.pieces(), SAMPLE_PIECES) {
             let step = (piece.rows_count as usize / SAMPLE_ROWS).max(1);
             let mut skipped = step / 2;
@@ -365,21 +397,19 @@ impl RowSource for RowsIn<'_> {
         let mut rows = RowBatch::default();
         let at_once = self.shape.batch_bytes as f64 / self.sample.row_bytes.max(1.0);
         let at_once = (at_once as usize).clamp(1, ROWS_AT_ONCE);
-        loop {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(&piece) = self.input.pieces().get(number) else {
-                return Ok(());
-            };
+        while let Some((number, piece)) = reader.take(&self.queue) {
             let mut position = position_of(number)?;
             for batch in reader.open(piece)? {
                 for part in parts_of(&batch?, at_once) {
                     rows.clear();
                     self.keys.encode(self.codec, &part, position, &mut rows)?;
+                    self.check_lens(&rows, position)?;
                     take(&rows, position)?;
                     position += part.num_rows() as u64;
                 }
             }
         }
+        Ok(())
     }
 }
 

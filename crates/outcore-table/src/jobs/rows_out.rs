@@ -16,6 +16,8 @@ use crate::rows::RowCodec;
 
 /// Rows that are decoded at once, at most.
 pub(super) const ROWS_AT_ONCE: usize = 4096;
+/// The part of a writer's memory that one row may take.
+const ROW_SHARE: u64 = 4;
 /// Of the memory of a row group that is being encoded, what rows are that become one: so far do they shrink, about.
 const SHRINK: u64 = 2;
 
@@ -34,7 +36,7 @@ impl WriteShape {
     /// Bytes of a row, at most.
     pub(super) fn row_bytes_max(&self) -> u64 {
         let share_bytes = self.output_bytes / self.writers_count as u64;
-        self.batch_bytes.max(share_bytes / 4)
+        self.batch_bytes.max(share_bytes / ROW_SHARE)
     }
 
     /// Fails for a row that does not fit in.
@@ -45,9 +47,31 @@ impl WriteShape {
         let row_bytes_max = self.row_bytes_max();
         let row_bytes = row.len() as u64;
         match row_bytes > row_bytes_max {
-            true => Err(too_long(row_bytes, row_bytes_max)),
+            true => Err(self.too_long(row_bytes)),
             false => Ok(()),
         }
+    }
+
+    fn too_long(&self, row_bytes: u64) -> Error {
+        let cause = format!(
+            "a row takes {}, and in this memory a row may take {}",
+            units::bytes(row_bytes),
+            units::bytes(self.row_bytes_max())
+        );
+        // Of the memory, an output has a quarter.
+        let enough = |writers_count: usize| {
+            let needed_bytes = row_bytes * ROW_SHARE * 4 * writers_count as u64;
+            units::bytes_exact(needed_bytes.next_multiple_of(64 << 20))
+        };
+        let alone = match self.writers_count {
+            1 => String::new(),
+            _ => format!(", or {} with --threads 1", enough(1)),
+        };
+        let hint = format!(
+            "about --memory {} is enough{alone}; or leave the long column out",
+            enough(self.writers_count)
+        );
+        Error::new(Kind::Memory, "write table", cause).hint(hint)
     }
 }
 
@@ -162,14 +186,4 @@ impl RowPart for TablePart<'_> {
     fn finish(self: Box<Self>) -> Result<()> {
         self.section.finish()
     }
-}
-
-fn too_long(row_bytes: u64, row_bytes_max: u64) -> Error {
-    let cause = format!(
-        "a row has {}, and in this memory there is room for {}",
-        units::bytes(row_bytes),
-        units::bytes(row_bytes_max)
-    );
-    Error::new(Kind::Memory, "write table", cause)
-        .hint("allow more with --memory, use fewer threads, or leave the long column out")
 }

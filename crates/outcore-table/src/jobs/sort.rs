@@ -210,6 +210,11 @@ impl Rows<'_> {
         let output = create(job, outputs, what, (writes_shape, rows_count))?;
         job.control.begin_phase("sample", 0);
         let source = RowsIn::open(self.input, self.codec, self.keys, reads_shape)?;
+        // Of others, not all rows are written.
+        let source = match self.is_unique || self.first.is_some() {
+            true => source,
+            false => source.limited(writes_shape),
+        };
         let sample_bytes = self.input.read_bytes();
         let top = self.first.map(|first| {
             let readers = (reads_shape.readers_count, job.budget.free_bytes());

@@ -10,7 +10,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_row::Rows;
@@ -24,7 +23,7 @@ use super::rows_in::{ROWS_AT_ONCE, parts_of};
 use super::sort::read_shape;
 use crate::equal::plain_type;
 use crate::fault;
-use crate::input::{InputOptions, TableInput};
+use crate::input::{InputOptions, PieceQueue, TableInput};
 use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::{column_index, retyped};
 
@@ -140,15 +139,11 @@ fn check(job: &Job, input: &TableInput, codecs: &Codecs) -> Result<TableCheck> {
     let shape = read_shape(job, input.memory_min_bytes(), usize::MAX);
     let stored_bytes = input.pieces().iter().map(|piece| piece.stored_bytes).sum();
     job.control.begin_phase("verify", stored_bytes);
-    let next = AtomicUsize::new(0);
+    let queue = PieceQueue::new(shape.readers_count);
     let work = |_thread: usize| -> Result<Vec<(usize, Piece)>> {
         let mut reader = input.reader(shape.reader_bytes)?;
         let (mut found, mut rows) = (Vec::new(), RowBatch::default());
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&piece) = input.pieces().get(number) else {
-                return Ok(found);
-            };
+        while let Some((number, piece)) = reader.take(&queue) {
             let mut seen = Piece::default();
             let mut row = 0;
             for batch in reader.open(piece)? {
@@ -164,6 +159,7 @@ fn check(job: &Job, input: &TableInput, codecs: &Codecs) -> Result<TableCheck> {
             job.control.advance(piece.stored_bytes);
             found.push((number, seen));
         }
+        Ok(found)
     };
     let parts = threads::together("outcore-table-verify", shape.readers_count, work)?;
     let mut parts: Vec<(usize, Piece)> = parts

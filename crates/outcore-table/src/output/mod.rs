@@ -22,6 +22,7 @@
 //! file being written [`sink`]'s buffers; all of it is reserved when the output is made. Pages are made as small as
 //! the columns' number demands. Footers are not counted: some hundred bytes a column and row group.
 
+mod group;
 mod options;
 mod pages;
 mod schema;
@@ -43,13 +44,13 @@ use outcore_io::output::{Shard, StagedOutput};
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result, units};
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::{
-    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
-};
+use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::fault;
+use group::Group;
+use pages::Pages;
 pub(crate) use schema::in_utc;
 use schema::{hydrated, written_schema};
 pub(crate) use sink::SINK_BYTES;
@@ -94,8 +95,8 @@ pub struct TableOutput {
     /// What files end in front of which rows.
     files: FileRows,
     group_bytes: u64,
-    /// What compression takes of it.
-    contexts_bytes: u64,
+    /// How that is divided, where the output is Parquet.
+    pages: Pages,
     _reservation: Reservation,
 }
 
@@ -163,7 +164,9 @@ impl TableOutput {
         let most_bytes = match options.format.is_text() {
             true => options.group_bytes_max.min(TEXT_BYTES_MAX),
             false => {
-                let contexts_bytes = options.contexts_bytes(schema, options.group_bytes_max);
+                let contexts_bytes = options
+                    .pages(schema, options.group_bytes_max)
+                    .contexts_bytes;
                 options.group_bytes_max + options.dictionaries_bytes(schema) + contexts_bytes
             }
         };
@@ -193,7 +196,7 @@ impl TableOutput {
             Some(_) => None,
             None => Some(stage(job, &volume, listed, options.is_replacing)?),
         };
-        let contexts_bytes = options.contexts_bytes(&schema, group_bytes);
+        let pages = options.pages(&schema, group_bytes);
         let mut output = TableOutput {
             schema,
             options: options.clone(),
@@ -202,7 +205,7 @@ impl TableOutput {
             staged,
             files,
             group_bytes,
-            contexts_bytes,
+            pages,
             sequencer: Sequencer {
                 state: Mutex::new(State {
                     next: 0,
@@ -236,7 +239,7 @@ impl TableOutput {
 
     /// Memory for the rows of a row group that is being encoded.
     pub(crate) fn group_bytes(&self) -> u64 {
-        self.group_bytes - self.contexts_bytes
+        self.group_bytes - self.pages.contexts_bytes
     }
 
     /// Rows of a row group, at most.
@@ -437,13 +440,6 @@ pub struct Section<'a> {
     is_finished: bool,
 }
 
-/// A row group that is being encoded.
-struct Group {
-    columns: Vec<ArrowColumnWriter>,
-    rows_count: usize,
-    file: usize,
-}
-
 impl Section<'_> {
     /// Appends the rows of `batch`.
     ///
@@ -516,29 +512,16 @@ impl Section<'_> {
                 let factory = output.factory.as_ref().ok_or_else(given_up)?;
                 let columns = factory.create_column_writers(0);
                 let columns = columns.map_err(|error| unwritable(&error))?;
-                none.insert(Group {
-                    columns,
-                    rows_count: 0,
-                    file,
-                })
+                none.insert(Group::new(columns, output.pages, file))
             }
         };
-        let mut columns = group.columns.iter_mut();
-        for (field, array) in output.schema.fields().iter().zip(batch.columns()) {
-            let leaves = compute_leaves(field, array).map_err(|error| unwritable(&error))?;
-            for (leaf, column) in leaves.iter().zip(&mut columns) {
-                column.write(leaf).map_err(|error| unwritable(&error))?;
-            }
-        }
-        group.rows_count += batch.num_rows();
-        let held_bytes: usize = group
-            .columns
-            .iter()
-            .map(ArrowColumnWriter::memory_size)
-            .sum();
+        group
+            .write(output.schema.fields(), batch)
+            .map_err(|error| unwritable(&error))?;
         // Pages that are open are encoded and compressed when the group ends.
-        let is_full = held_bytes as u64 >= output.group_bytes() / 4 * 3
-            || group.rows_count >= output.options.group_rows_max;
+        let is_full = group.held_bytes >= output.group_bytes() / 4 * 3
+            || group.rows_count >= output.options.group_rows_max
+            || group.is_out_of_contexts();
         if is_full { self.append_group() } else { Ok(()) }
     }
 
@@ -547,10 +530,9 @@ impl Section<'_> {
         let Some(group) = self.group.take() else {
             return Ok(());
         };
-        let chunks = group.columns.into_iter().map(ArrowColumnWriter::close);
-        let chunks: std::result::Result<Vec<ArrowColumnChunk>, _> = chunks.collect();
-        let chunks = chunks.map_err(|error| unwritable(&error))?;
-        let mut state = self.output.turn(self.number, group.file)?;
+        let file = group.file;
+        let chunks = group.close().map_err(|error| unwritable(&error))?;
+        let mut state = self.output.turn(self.number, file)?;
         let Some(OpenFile {
             writer: Writer::Parquet(writer),
             ..
@@ -565,8 +547,7 @@ impl Section<'_> {
             }
             appended.close()
         };
-        let appended =
-            append().map_err(|error| self.output.located(group.file, unwritable(&error)));
+        let appended = append().map_err(|error| self.output.located(file, unwritable(&error)));
         state.is_failed |= appended.is_err();
         appended.map(|_| ())
     }

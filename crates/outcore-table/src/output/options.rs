@@ -274,22 +274,16 @@ impl OutputOptions {
         }
     }
 
-    /// What compression takes of a row group of `group_bytes`.
-    pub(super) fn contexts_bytes(&self, schema: &Schema, group_bytes: u64) -> u64 {
-        match self.format {
-            TableFormat::Parquet => self.pages(schema, group_bytes).contexts_bytes,
-            _ => 0,
-        }
-    }
-
+    /// The level of Zstandard in Parquet, which has a context of it for each column.
     fn zstd_level(&self) -> Option<i32> {
-        match self.codec {
-            Codec::Zstd(level) => Some(level),
+        match (self.format, self.codec) {
+            (TableFormat::Parquet, Codec::Zstd(level)) => Some(level),
             _ => None,
         }
     }
 
-    fn pages(&self, schema: &Schema, group_bytes: u64) -> Pages {
+    /// How a row group of `group_bytes` is divided.
+    pub(super) fn pages(&self, schema: &Schema, group_bytes: u64) -> Pages {
         Pages::of(self.zstd_level(), leaves_count(schema), group_bytes)
     }
 

@@ -3,8 +3,9 @@
 //! Contract: [`Pages::of`] divides the memory of a row group. The library keeps a context of Zstandard for each column from the
 //! column's first page to the end of the group: 0.2 to 0.6 MiB at level 1, and at level 19 some 17 times its page, 17 MiB for one of a
 //! MiB. So pages are as large as leaves half of the memory to rows. Where columns are too many for that, a page ends only with its group: a
-//! column that is done gives its context back before the next one needs its own. That few columns fill a page before supposes that all grow
-//! alike; many that fill one after another, each for a stretch of rows, would hold more contexts than are counted.
+//! column that is done gives its context back before the next one needs its own. Columns that fill a page before are counted, and the group
+//! ends with the second of them ([`EARLY_COLUMNS_MAX`]): so many that fill one after another, each for a stretch of rows, hold no
+//! more contexts than there is memory for.
 //!
 //! Complexity: a few steps.
 
@@ -18,8 +19,13 @@ const PAGES_OPEN: u64 = 4;
 const CONTEXTS_SHARE: u64 = 2;
 /// Where pages end with their group, a page is this part of the group at most,
 const PAGES_OF_GROUP: u64 = 2;
-/// and so many columns have ended one before: two that were full at once, two more that are half full, and the one that is being ended.
-const EARLY_COLUMNS: u64 = 5;
+/// and the group ends when so many columns have ended one that compression made shorter.
+pub(super) const EARLY_COLUMNS_MAX: usize = 2;
+/// Columns that have a context then: these, two whose pages stayed as long as they were, which fill the group, and the one that is being
+/// ended.
+const EARLY_COLUMNS: u64 = EARLY_COLUMNS_MAX as u64 + 3;
+/// What a context of a high level takes beside what grows with its page, at most.
+const HIGH_LEVEL_BYTES: u64 = 1280 << 10;
 /// How long such a page is where it is compressed, at most: longer ones need no larger context, but at the highest levels.
 const WHOLE_PAGE_BYTES: u64 = 4 << 20;
 
@@ -89,7 +95,9 @@ fn whole_bytes(level: i32, columns: u64) -> u64 {
 
 /// What a context of Zstandard takes at most that has compressed pages which were ended at `page_bytes`, and are up to twice as long.
 fn context_bytes(level: i32, page_bytes: u64) -> u64 {
-    // Measured (version 1.5.7): so many times the page at most, up to an end, since windows are no longer than a page.
+    // Measured (version 1.5.7): so many times the page at most, up to an end, since windows are no longer than a page. At high levels
+    // tables of one length come to 17 times the page.
+    let len_bytes = 2 * page_bytes;
     let (times, most_kib) = match level {
         ..=1 => (6, 576),
         2 => (9, 768),
@@ -97,9 +105,9 @@ fn context_bytes(level: i32, page_bytes: u64) -> u64 {
         4..=6 => (17, 3584),
         7..=8 => (17, 6656),
         9 => (17, 12_800),
-        _ => (32, u64::MAX >> 10),
+        _ => (32, (17 * len_bytes + HIGH_LEVEL_BYTES) >> 10),
     };
-    (times * 2 * page_bytes).min(most_kib << 10)
+    (times * len_bytes).min(most_kib << 10)
 }
 
 #[cfg(test)]
@@ -109,14 +117,18 @@ mod tests {
     #[test]
     fn contexts_take_what_is_counted_at_most() {
         for level in 1..=22 {
-            for page_bytes in [PAGE_MIN_BYTES, 32 << 10, 64 << 10, 256 << 10, 512 << 10] {
+            for page_bytes in [16u64, 32, 64, 128, 256, 512, 1024].map(|kib| kib << 10) {
                 let mut compressor = zstd::bulk::Compressor::new(level).unwrap();
                 compressor
                     .compress(&vec![0; 2 * page_bytes as usize])
                     .unwrap();
                 let taken_bytes = compressor.context_mut().sizeof() as u64;
+                let counted_bytes = context_bytes(level, page_bytes);
+                assert!(taken_bytes <= counted_bytes, "{level} {page_bytes}");
+                // Nor is much more counted, where a high level makes it dear.
+                let is_dear = level >= 10 && page_bytes >= 128 << 10;
                 assert!(
-                    taken_bytes <= context_bytes(level, page_bytes),
+                    !is_dear || counted_bytes <= taken_bytes / 2 * 3,
                     "{level} {page_bytes}"
                 );
             }

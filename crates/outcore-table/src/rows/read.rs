@@ -402,15 +402,23 @@ impl<'a> Reader<'a> {
     ) -> Result<(OffsetBuffer<O>, Buffer)> {
         let mut offsets = Vec::with_capacity(counts.rows_count() + 1);
         offsets.push(O::default());
-        let mut values: Vec<u8> = Vec::new();
+        // Their length is known before the first is copied, so that none is copied twice.
+        let mut pieces: Vec<&[u8]> = Vec::with_capacity(counts.rows_count());
+        let mut end = 0;
         self.for_each(counts, nulls, |reader, row, _, is_valid| {
             if is_valid {
-                values.extend_from_slice(reader.coded(row)?);
+                let piece = reader.coded(row)?;
+                end += piece.len();
+                pieces.push(piece);
             }
-            let end = O::from_usize(values.len());
+            let end = O::from_usize(end);
             offsets.push(end.ok_or_else(|| too_many("more than 2 GiB of text in one batch"))?);
             Ok(())
         })?;
+        let mut values: Vec<u8> = Vec::with_capacity(end);
+        pieces
+            .iter()
+            .for_each(|piece| values.extend_from_slice(piece));
         Ok((OffsetBuffer::new(offsets.into()), Buffer::from_vec(values)))
     }
 

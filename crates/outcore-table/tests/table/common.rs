@@ -422,9 +422,11 @@ pub fn copy(
 
 /// Writes `batch` to a Parquet file with row groups of `group_rows`, by the library.
 pub fn write_parquet(path: &Path, batch: &RecordBatch, group_rows: usize) {
-    let settings = WriterProperties::builder()
-        .set_max_row_group_row_count(Some(group_rows))
-        .build();
+    let settings = WriterProperties::builder().set_max_row_group_row_count(Some(group_rows));
+    write_parquet_as(path, batch, settings.build());
+}
+
+pub fn write_parquet_as(path: &Path, batch: &RecordBatch, settings: WriterProperties) {
     let file = std::fs::File::create(path).unwrap();
     let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(settings)).unwrap();
     writer.write(batch).unwrap();

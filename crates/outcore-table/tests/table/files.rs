@@ -441,7 +441,18 @@ fn what_is_no_table_is_named_with_what_to_do() {
     };
     assert!(named("a.csv", b"a,b\n1,2\n").contains("neither Parquet nor Arrow"));
     assert!(named("empty", b"").contains("empty"));
-    assert!(named("short", b"PAR1").contains("short"));
+    for (name, bytes) in [
+        ("p1", &b"PAR1"[..]),
+        ("p2", b"PAR1PAR1"),
+        ("p3", b"PAR1 more than a footer's length"),
+        ("a1", b"ARROW1"),
+        ("a2", b"ARROW1\0\0ARRO"),
+        ("a3", b"ARROW1\0\0 more than a footer's length"),
+    ] {
+        let error = named(name, bytes);
+        assert!(error.contains("ends without a footer"), "{error}");
+        assert!(error.contains(name), "{error}");
+    }
     assert!(named("f1", b"FEA1....FEA1").contains("Feather V1"));
     assert!(named("e.parquet", b"PARE....1234PARE").contains("encrypted"));
     assert!(named("stop.arrow", b"ARROW1\0\0").contains("stop.arrow"));

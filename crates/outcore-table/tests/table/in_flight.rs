@@ -1,8 +1,8 @@
 //! Reads stay in flight while tables are sorted and grouped, by the virtual clock of in-memory drives.
 //!
 //! Contract: four Parquet files on four drives, in less memory than they take, so that rows go through scratch. A reader has the
-//! requests of one row group in flight, which are several where row groups are as long as usual (10 MB here). Of row groups
-//! that are one request long, one reader has one in flight: several readers, on threads of their own, cover for each other.
+//! requests of one row group in flight, which are several where row groups are as long as usual (10 MB here), and those of the next
+//! ones with them where row groups are short (100 kB).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use outcore_io::drive::testing::RamDevice;
 use outcore_table::input::InputOptions;
-use outcore_table::jobs::{Aggregate, TableEnds, TableOrder, group_by, sort};
+use outcore_table::jobs::{Aggregate, TableEnds, TableOrder, copy, group_by, sort};
 use outcore_table::output::{OutputOptions, TableFormat};
 use outcore_table::rows::KeyColumn;
 use parquet::arrow::ArrowWriter;
@@ -21,12 +21,13 @@ use crate::depth;
 
 const ROWS: usize = 400_000;
 const GROUP_ROWS: usize = 200_000;
+const SHORT_GROUP_ROWS: usize = 2_000;
 const MEMORY_KIB: u64 = 64 << 10;
 /// The least median of reads in flight.
 const DEPTH_LEAST: usize = 4;
 
 /// A file of numbers and texts on each drive.
-fn tables(ram: &RamDevice) -> Vec<PathBuf> {
+fn tables(ram: &RamDevice, group_rows: usize) -> Vec<PathBuf> {
     let put = |drive: usize| {
         let mut draw = Draw::new(drive as u64);
         let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(
@@ -36,7 +37,7 @@ fn tables(ram: &RamDevice) -> Vec<PathBuf> {
         let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..ROWS).map(text)));
         let batch = RecordBatch::try_from_iter([("id", ids), ("text", texts)]).unwrap();
         let settings = WriterProperties::builder()
-            .set_max_row_group_row_count(Some(GROUP_ROWS))
+            .set_max_row_group_row_count(Some(group_rows))
             .set_dictionary_enabled(false)
             .build();
         let mut bytes = Vec::new();
@@ -51,13 +52,17 @@ fn tables(ram: &RamDevice) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_sort_and_a_group_by_keep_reads_in_flight_in_every_phase() {
+fn reads_stay_in_flight_in_every_phase_whether_row_groups_are_long_or_short() {
+    for group_rows in [GROUP_ROWS, SHORT_GROUP_ROWS] {
+        reads_stay_in_flight(group_rows);
+    }
+}
+
+fn reads_stay_in_flight(group_rows: usize) {
     let ram = depth::drives();
-    let inputs = tables(&ram);
-    let (sorted, grouped) = (
-        [PathBuf::from("/d0/sorted")],
-        [PathBuf::from("/d0/grouped")],
-    );
+    let inputs = tables(&ram, group_rows);
+    let [sorted, grouped, copied] =
+        ["sorted", "grouped", "copied"].map(|name| [PathBuf::from(format!("/d0/{name}"))]);
     let (reads, writes) = (
         InputOptions::default(),
         OutputOptions::new(TableFormat::Parquet),
@@ -82,4 +87,10 @@ fn a_sort_and_a_group_by_keep_reads_in_flight_in_every_phase() {
         group_by(job, &ends(&grouped), &keys, &aggregates).unwrap();
     });
     depth::check_reads("groups of a table", &medians, DEPTH_LEAST);
+    let mut medians = depth::medians_on(&ram, MEMORY_KIB, &mut |job| {
+        copy(job, &ends(&copied)).unwrap();
+    });
+    // Before the copy begins, footers are read.
+    medians.retain(|(reading, _)| !reading.phase.is_empty());
+    depth::check_reads("copy of a table", &medians, DEPTH_LEAST);
 }

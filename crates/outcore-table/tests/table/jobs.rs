@@ -19,9 +19,11 @@ use outcore_table::jobs::{
 };
 use outcore_table::output::{OutputOptions, TableFormat};
 use outcore_table::rows::KeyColumn;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
 
-use crate::common::{self, Draw, Kinds, read_parquet, write_parquet};
+use crate::common::{self, Draw, Kinds, read_parquet, write_parquet, write_parquet_as};
 
 /// A table of some columns in files of a directory, and a place for the output.
 struct TableFiles {
@@ -494,4 +496,28 @@ fn a_score_that_is_spread_over_all_parts_still_keeps_one_row_a_key() {
     found.sort();
     expected.sort();
     assert_eq!(found, expected);
+}
+
+#[test]
+fn a_row_that_is_too_long_is_named_with_the_memory_that_is_enough() {
+    let texts = ["b".to_owned(), "a".repeat(30 << 20), "c".to_owned()];
+    let column: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let batch = RecordBatch::try_from_iter([("text", column)]).unwrap();
+    let files = TableFiles::with(std::slice::from_ref(&batch), 10);
+    let codec = Compression::ZSTD(ZstdLevel::default());
+    let settings = WriterProperties::builder().set_compression(codec).build();
+    write_parquet_as(&files.inputs[0], &batch, settings);
+    let order = TableOrder {
+        keys: vec![KeyColumn::new("text")],
+        ..TableOrder::default()
+    };
+    let sorted = |memory_bytes| files.run(|ends| sort(&common::job(memory_bytes, 1), ends, &order));
+    let error = sorted(64 << 20).unwrap_err();
+    assert_eq!(error.kind(), Kind::Memory);
+    for part in ["row 1: a row takes 30.9 MiB", "in-0.parquet"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    let hint = error.next_step().unwrap_or_default();
+    assert!(hint.contains("--memory 512MiB is enough"), "{hint}");
+    assert_eq!(sorted(512 << 20).unwrap().1.num_rows(), 3);
 }

@@ -26,14 +26,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use memchr::memchr_iter;
 use outcore::Job;
-use outcore_io::transfers::Transfers;
 use outcore_io::units::{self, nearest};
 use outcore_io::{Error, Kind, Result};
 
 pub(super) use batches::TextReader;
 pub use types::parse as parse_types;
 
-use super::source::DriveFile;
+use super::reader::Whole;
+use super::source::{DriveFile, Fetched};
 use column::{ANY, Kinds, kinds_of, type_of};
 use outcore::read::csv::{fields, value};
 use scan::{Part, Records, Scanned};
@@ -294,21 +294,26 @@ impl TextFile {
         len_bytes.saturating_mul(4).saturating_add(values_bytes) + (64 << 10)
     }
 
-    /// The batches of a piece, with the columns `columns` in the file's order.
+    /// What a piece takes to be read.
+    pub(super) fn whole(&self, part: usize) -> Whole {
+        Whole {
+            ranges: vec![self.parts[part].range()],
+            beside_bytes: self.memory_min_bytes(part) - self.parts[part].len_bytes,
+        }
+    }
+
+    /// The batches of a piece whose bytes were fetched, with the columns `columns` in the file's order.
     ///
     /// # Errors
-    /// I/O. Corrupt: CSV that is not UTF-8. What `check` fails with.
+    /// Corrupt: CSV that is not UTF-8.
     pub(super) fn read(
         &self,
-        part: usize,
-        columns: &[usize],
+        (part, columns): (usize, &[usize]),
         memory_bytes: u64,
-        transfers: &mut Transfers<usize>,
-        check: impl Fn() -> Result<()>,
+        fetched: &Fetched,
     ) -> Result<TextReader> {
         let part = self.parts[part];
-        let range = part.at_bytes..part.at_bytes + part.len_bytes;
-        let bytes = self.file.read_with(transfers, &range, check)?;
+        let bytes = fetched.bytes(&part.range())?;
         // Lines of JSON are looked at one by one when they are taken.
         if let Records::Csv { .. } = self.records
             && let Err(error) = str::from_utf8(&bytes)

@@ -7,6 +7,8 @@
 //!
 //! Bounds: a few MiB that are read ahead, a record of the sample, and some 40 bytes a part. One read of the file.
 
+use std::ops::Range;
+
 use memchr::memchr;
 use outcore::Job;
 use outcore::read::csv::{BYTE_ORDER_MARK, Framer};
@@ -31,6 +33,12 @@ pub(super) struct Part {
     pub(super) at_bytes: u64,
     pub(super) len_bytes: u64,
     pub(super) rows_count: u64,
+}
+
+impl Part {
+    pub(super) fn range(&self) -> Range<u64> {
+        self.at_bytes..self.at_bytes + self.len_bytes
+    }
 }
 
 /// How records are told apart.

@@ -29,7 +29,7 @@ use super::components::Components;
 use super::minhash::{MinHash, Shingles, Space};
 use super::{Chosen, DEDUP, DedupSummary, write};
 use crate::fault;
-use crate::input::{Piece, TableInput};
+use crate::input::{Piece, PieceQueue, TableInput};
 use crate::jobs::copy::{Change, WriteBatch, filtered};
 use crate::jobs::rows_in::ReadShape;
 use crate::jobs::sort::{open, read_shape, scratch_dir};
@@ -159,7 +159,7 @@ fn unite(
         hash,
         shape,
         starts: starts_of(texts.pieces()),
-        next: AtomicUsize::new(0),
+        queue: PieceQueue::new(shape.readers_count),
         begun: AtomicUsize::new(0),
     };
     let sink = UniteSink {
@@ -197,7 +197,7 @@ struct BandsIn<'a> {
     shape: ReadShape,
     starts: Vec<u64>,
     /// The next piece that nobody has taken.
-    next: AtomicUsize,
+    queue: PieceQueue,
     begun: AtomicUsize,
 }
 
@@ -243,11 +243,7 @@ impl RowSource for BandsIn<'_> {
         }
         let mut reader = self.texts.reader(self.shape.reader_bytes)?;
         let (mut rows, mut space) = (RowBatch::default(), Space::default());
-        loop {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(&piece) = self.texts.pieces().get(number) else {
-                break;
-            };
+        while let Some((number, piece)) = reader.take(&self.queue) {
             let mut row = self.starts.get(number).copied().unwrap_or(0) as u32;
             for batch in reader.open(piece)? {
                 let batch = batch?;

@@ -34,7 +34,7 @@ use super::near::{check_text, starts_of};
 use super::passages::{Hash, PassageUnit, Passages, Repeats};
 use super::{Chosen, DEDUP, DedupSummary, write};
 use crate::fault;
-use crate::input::TableInput;
+use crate::input::{PieceQueue, TableInput};
 use crate::jobs::rows_in::ReadShape;
 use crate::jobs::sort::{open, read_shape, scratch_dir, sort_all};
 use crate::jobs::{TableEnds, TableSummary};
@@ -215,7 +215,7 @@ impl Search<'_> {
             repeats: &repeats,
             shape,
             data_bytes: 2 * again * (ITEM_BYTES + size_of::<u32>()) as u64,
-            next: AtomicUsize::new(0),
+            queue: PieceQueue::new(shape.readers_count),
             begun: AtomicUsize::new(0),
         };
         let firsts = FirstSink {
@@ -272,15 +272,11 @@ impl Search<'_> {
     fn each_text(
         &self,
         reader_bytes: u64,
-        next: &AtomicUsize,
+        queue: &PieceQueue,
         mut take: impl FnMut(u32, &str) -> Result<()>,
     ) -> Result<()> {
         let mut reader = self.texts.reader(reader_bytes)?;
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&piece) = self.texts.pieces().get(number) else {
-                return Ok(());
-            };
+        while let Some((number, piece)) = reader.take(queue) {
             let mut row = self.starts.get(number).copied().unwrap_or(0) as u32;
             for batch in reader.open(piece)? {
                 self.texts.job().control.check()?;
@@ -298,6 +294,7 @@ impl Search<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     /// Reads all texts, and notes which passages come again.
@@ -309,10 +306,10 @@ impl Search<'_> {
             .map(|piece| piece.stored_bytes)
             .sum();
         job.control.begin_phase("look for passages", stored_bytes);
-        let (seen, next) = (Seen::default(), AtomicUsize::new(0));
+        let (seen, queue) = (Seen::default(), PieceQueue::new(shape.readers_count));
         let work = |_thread: usize| {
             let (mut again, mut units) = (0, 0);
-            self.each_text(shape.reader_bytes, &next, |_, text| {
+            self.each_text(shape.reader_bytes, &queue, |_, text| {
                 let count = |_, _, hash| again += u64::from(repeats.add(hash));
                 units += self.passages.each(text, count) as u64;
                 Ok(())
@@ -341,7 +338,7 @@ struct PassagesIn<'a> {
     repeats: &'a Repeats,
     shape: ReadShape,
     data_bytes: u64,
-    next: AtomicUsize,
+    queue: PieceQueue,
     begun: AtomicUsize,
 }
 
@@ -390,7 +387,7 @@ impl RowSource for PassagesIn<'_> {
             return Ok(());
         }
         let (search, mut items) = (self.search, RowBatch::default());
-        search.each_text(self.shape.reader_bytes, &self.next, |row, text| {
+        search.each_text(self.shape.reader_bytes, &self.queue, |row, text| {
             let mut done = Ok(());
             search.passages.each(text, |start, len, hash| {
                 if done.is_ok() && self.repeats.may_repeat(hash) {

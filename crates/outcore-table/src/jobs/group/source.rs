@@ -27,7 +27,7 @@ use outcore_io::Result;
 use super::plan::Plan;
 use super::states::{States, Values};
 use super::table::KeyTable;
-use crate::input::TableInput;
+use crate::input::{PieceQueue, TableInput};
 use crate::jobs::rows_in::{LEN_PIECES, ReadShape, Sample, position_of, spread};
 use crate::rows::{RowCodec, key_of};
 
@@ -52,7 +52,7 @@ pub(super) struct GroupSource<'a> {
     data_bytes: u64,
     row_bytes: f64,
     step_rows: usize,
-    next: AtomicUsize,
+    queue: PieceQueue,
     begun: AtomicUsize,
 }
 
@@ -67,6 +67,7 @@ impl<'a> GroupSource<'a> {
         sample.see_keys_of(input, &codec, shape.reader_bytes)?;
         let (mut rows_in, mut made, mut made_bytes) = (0_u64, 0_usize, 0_usize);
         let mut reader = input.reader(shape.reader_bytes)?;
+        reader.expect(spread(input.pieces(), LEN_PIECES));
         for piece in spread(input.pieces(), LEN_PIECES) {
             let Some(batch) = reader.open(piece)?.next().transpose()? else {
                 continue;
@@ -100,7 +101,7 @@ impl<'a> GroupSource<'a> {
             data_bytes: (rows_made as f64 * bytes_a_row) as u64,
             row_bytes,
             step_rows: ((STEP_BYTES / bytes_a_row.max(1.0)) as usize).clamp(1, STEP_ROWS),
-            next: AtomicUsize::new(0),
+            queue: PieceQueue::new(shape.readers_count),
             begun: AtomicUsize::new(0),
         })
     }
@@ -316,11 +317,7 @@ impl RowSource for GroupSource<'_> {
         let mut reader = self.input.reader(self.shape.reader_bytes)?;
         let mut rows = RowBatch::default();
         let mut worker = Worker::new(self.plan);
-        loop {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(&piece) = self.input.pieces().get(number) else {
-                return Ok(());
-            };
+        while let Some((number, piece)) = reader.take(&self.queue) {
             let mut position = position_of(number)?;
             (worker.seen, worker.is_apart) = (0, false);
             let mut give = |worker: &mut Worker<'_>| {
@@ -351,5 +348,6 @@ impl RowSource for GroupSource<'_> {
             }
             give(&mut worker)?;
         }
+        Ok(())
     }
 }

@@ -10,7 +10,7 @@
 //! Bounds: two fifths of the memory for the rows of the right table and 48 bytes for each; one read of either table,
 //! and no scratch.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
@@ -23,7 +23,7 @@ use twox_hash::XxHash3_64;
 use super::plan::{LeftKeys, Plan, Which};
 use super::{JOIN, JoinKind};
 use crate::fault;
-use crate::input::TableInput;
+use crate::input::{PieceQueue, TableInput};
 use crate::jobs::copy::{Change, WriteBatch, filtered};
 use crate::jobs::rows_in::{ReadShape, parts_of};
 use crate::jobs::rows_out::ROWS_AT_ONCE;
@@ -87,17 +87,16 @@ impl<'p> Right<'p> {
         let loading = job.budget.reserve("rows of the right table", limit_bytes)?;
         let stored_bytes = input.pieces().iter().map(|piece| piece.stored_bytes).sum();
         job.control.begin_phase("load", stored_bytes);
-        let (next, used_bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let queue = PieceQueue::new(shape.readers_count);
+        let used_bytes = AtomicU64::new(0);
         let is_over = AtomicBool::new(false);
         let work = |_thread: usize| -> Result<Vec<Loaded>> {
             let mut reader = input.reader(shape.reader_bytes)?;
             let (mut rows, mut loaded) = (RowBatch::default(), Vec::new());
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                let piece = input.pieces().get(number);
-                let Some(&piece) = piece.filter(|_| !is_over.load(Ordering::Relaxed)) else {
-                    return Ok(loaded);
-                };
+            while let Some((number, piece)) = reader.take(&queue) {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
                 let mut chunk = Loaded {
                     piece: number,
                     bytes: Vec::new(),
@@ -125,6 +124,7 @@ impl<'p> Right<'p> {
                 loaded.push(chunk);
                 job.control.advance(piece.stored_bytes);
             }
+            Ok(loaded)
         };
         let threads_count = shape.readers_count;
         let loaded = threads::together("outcore-table-load", threads_count, work)?;

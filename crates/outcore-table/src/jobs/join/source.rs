@@ -15,7 +15,7 @@ use outcore::sort::lines::rows::{RowBatch, RowSource, TakeRows};
 use outcore_io::Result;
 
 use super::plan::{Plan, Which};
-use crate::input::{Piece, TableInput};
+use crate::input::{PieceQueue, TableInput};
 use crate::jobs::rows_in::{ROWS_AT_ONCE, ReadShape, Sample, parts_of, position_of};
 
 /// See the module.
@@ -23,12 +23,12 @@ pub(super) struct JoinSource<'a> {
     plan: &'a Plan,
     /// The left table, then the right one.
     inputs: &'a [TableInput; 2],
-    pieces: Vec<(Which, Piece)>,
     shape: ReadShape,
     samples: [Sample; 2],
     data_bytes: u64,
     row_bytes: f64,
-    next: AtomicUsize,
+    /// The pieces of both, of which the right ones are taken first.
+    queues: [PieceQueue; 2],
     begun: AtomicUsize,
 }
 
@@ -43,7 +43,6 @@ impl<'a> JoinSource<'a> {
         shape: ReadShape,
     ) -> Result<Self> {
         let mut samples = [Sample::default(), Sample::default()];
-        let mut pieces = Vec::new();
         let (mut data_bytes, mut rows_count) = (0.0, 0);
         for which in [Which::Right, Which::Left] {
             let (input, sample) = (&inputs[which as usize], &mut samples[which as usize]);
@@ -56,7 +55,6 @@ impl<'a> JoinSource<'a> {
             })?;
             data_bytes += sample.row_bytes() * input.rows_count() as f64;
             rows_count += input.rows_count();
-            pieces.extend(input.pieces().iter().map(|&piece| (which, piece)));
         }
         let density = |which: Which| {
             let (seen, all) = (&samples[which as usize].keys, &inputs[which as usize]);
@@ -71,12 +69,11 @@ impl<'a> JoinSource<'a> {
         Ok(JoinSource {
             plan,
             inputs,
-            pieces,
             shape,
             samples,
             data_bytes: data_bytes as u64,
             row_bytes: data_bytes / rows_count.max(1) as f64,
-            next: AtomicUsize::new(0),
+            queues: [shape.readers_count; 2].map(PieceQueue::new),
             begun: AtomicUsize::new(0),
         })
     }
@@ -116,8 +113,12 @@ impl RowSource for JoinSource<'_> {
         let at_once = (at_once as usize).clamp(1, ROWS_AT_ONCE);
         for of in [Which::Right, Which::Left] {
             let mut reader = self.inputs[of as usize].reader(self.shape.reader_bytes)?;
-            while let Some((number, piece)) = self.next_piece(of) {
-                let mut position = position_of(number)?;
+            let before = match of {
+                Which::Right => 0,
+                Which::Left => self.inputs[Which::Right as usize].pieces().len(),
+            };
+            while let Some((number, piece)) = reader.take(&self.queues[of as usize]) {
+                let mut position = position_of(before + number)?;
                 for batch in reader.open(piece)? {
                     for part in parts_of(&batch?, at_once) {
                         rows.clear();
@@ -131,20 +132,5 @@ impl RowSource for JoinSource<'_> {
             }
         }
         Ok(())
-    }
-}
-
-impl JoinSource<'_> {
-    /// The next piece of a table that nobody has taken, and its number among all.
-    fn next_piece(&self, of: Which) -> Option<(usize, Piece)> {
-        let is_next = |number: usize| {
-            let (which, _) = self.pieces.get(number)?;
-            (*which == of).then_some(number + 1)
-        };
-        let number = self
-            .next
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_next)
-            .ok()?;
-        self.pieces.get(number).map(|(_, piece)| (number, *piece))
     }
 }

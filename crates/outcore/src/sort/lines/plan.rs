@@ -95,6 +95,11 @@ pub struct LinePlan {
 stands_on_common!(LineSize, LinePlan);
 
 impl LineSize {
+    /// What is sorted, in a word.
+    pub(super) fn item(&self) -> &'static str {
+        if self.is_read { "line" } else { "row" }
+    }
+
     /// Bytes of references and keys a byte of lines.
     fn overhead(&self) -> f64 {
         (REF_BYTES as f64 + self.key_space_bytes()) / self.line_bytes.max(1.0)
@@ -350,7 +355,7 @@ impl fmt::Display for LinePlan {
             0.0 => "which are their own keys".to_string(),
             bytes => format!("with keys of about {bytes:.0} bytes"),
         };
-        let items = if size.is_read { "lines" } else { "rows" };
+        let items = format!("{}s", size.item());
         let mut notes = vec![format!(
             "{items} of about {:.0} bytes and at most {}, {keys}",
             size.line_bytes,

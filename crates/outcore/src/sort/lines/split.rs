@@ -90,13 +90,26 @@ fn parts_of(plan: &LinePlan, bucket: &LineBucket) -> usize {
 
 fn too_long(context: &Context<'_>, bucket: &LineBucket) -> Error {
     let space = bucket.space(!context.is_whole());
+    let needed_bytes =
+        space.area_bytes + space.beside_bytes() + 2 * context.plan.chunk_bytes as u64;
+    let left_bytes = context.sorting_bytes().max(1);
+    let item = context.plan.size.item();
+    let items = units::counted(bucket.counts.items, item);
+    let what = match bucket.counts.items {
+        1 => format!("{items}, which is long, needs"),
+        _ => format!("{items} with equal keys need"),
+    };
     let cause = format!(
-        "{} lines that cannot be told apart further need {} of memory, {} are left",
-        bucket.counts.items,
-        units::bytes(space.area_bytes + space.beside_bytes()),
-        units::bytes(context.sorting_bytes())
+        "{what} {} of memory to be sorted, and there is {}",
+        units::bytes(needed_bytes),
+        units::bytes(left_bytes)
     );
-    Error::new(Kind::Memory, "sort lines", cause).hint("allow more --memory")
+    // What is left for sorting grows with the memory, about.
+    let memory_bytes = context.plan.size.memory_bytes as f64;
+    let enough_bytes = memory_bytes * (needed_bytes as f64 / left_bytes as f64).max(1.0);
+    let enough = units::bytes_exact((enough_bytes as u64).next_multiple_of(64 << 20));
+    Error::new(Kind::Memory, &format!("sort {item}s"), cause)
+        .hint(format!("about --memory {enough} is enough"))
 }
 
 fn split(

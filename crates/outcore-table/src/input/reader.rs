@@ -1,0 +1,294 @@
+//! One thread's way into a table: pieces as batches, with the bytes of the next pieces read ahead.
+//!
+//! Contract: a [`TableReader`] opens any piece. It fetches the bytes of a piece whole where these fit into its memory beside what
+//! decoding takes, and with them those of the pieces that it expects next ([`TableReader::expect`], [`TableReader::take`]), as far as there
+//! is room and up to [`AHEAD_BYTES`]: so a drive has many requests at a time where pieces are no longer than one. Threads that
+//! share a table take its pieces from a [`PieceQueue`] in order, several short ones at a time.
+//!
+//! Bounds: the reservation, of which what is read ahead is a part; where a piece turns out to need that, it is given up and read again.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use outcore_io::memory::Reservation;
+use outcore_io::transfers::Transfers;
+use outcore_io::{Error, Kind, Result};
+
+use super::parquet::{BATCH_ROWS, GroupReader};
+use super::source::{Fetched, fetch_each};
+use super::text::TextReader;
+use super::{Format, Piece, READ, TableFile, TableInput, by_name};
+use crate::fault;
+
+/// Bytes that are fetched together, where pieces are shorter: requests of usual length keep a drive busy.
+const AHEAD_BYTES: u64 = 8 << 20;
+/// Pieces that are fetched together, at most.
+const AHEAD_PIECES: usize = 64;
+
+/// The pieces of a table that nobody has taken.
+#[derive(Debug)]
+pub(crate) struct PieceQueue {
+    next: AtomicUsize,
+    readers_count: usize,
+}
+
+impl PieceQueue {
+    /// All pieces, for this many threads.
+    pub(crate) fn new(readers_count: usize) -> Self {
+        PieceQueue {
+            next: AtomicUsize::new(0),
+            readers_count: readers_count.max(1),
+        }
+    }
+
+    /// The numbers of the next ones: of those that are left, a small part, so that threads end together.
+    fn take(&self, pieces: &[Piece]) -> Range<usize> {
+        let end_of = |from: usize| {
+            let left = pieces.len().saturating_sub(from);
+            let most = left.div_ceil(4 * self.readers_count).min(AHEAD_PIECES);
+            let mut bytes = 0;
+            let is_near = |piece: &&Piece| {
+                bytes += piece.stored_bytes;
+                bytes <= AHEAD_BYTES
+            };
+            let near = pieces.iter().skip(from).take(most).take_while(is_near);
+            from + near.count().max(usize::from(left > 0))
+        };
+        let mut from = self.next.load(Ordering::Relaxed);
+        loop {
+            let end = end_of(from);
+            let relaxed = Ordering::Relaxed;
+            match self.next.compare_exchange(from, end, relaxed, relaxed) {
+                Ok(_) => return from..end,
+                Err(now) => from = now,
+            }
+        }
+    }
+}
+
+/// What a piece takes that is fetched whole.
+pub(super) struct Whole {
+    /// Where its bytes lie.
+    pub(super) ranges: Vec<Range<u64>>,
+    /// What decoding takes beside them.
+    pub(super) beside_bytes: u64,
+}
+
+/// One thread's way into a [`TableInput`].
+pub struct TableReader<'a> {
+    input: &'a TableInput,
+    /// Nothing where there are no files.
+    transfers: Option<Transfers<usize>>,
+    reservation: Reservation,
+    /// The numbers of the pieces that were taken from a queue and not given yet.
+    taken: Range<usize>,
+    /// The pieces that are opened next.
+    expected: VecDeque<Piece>,
+    /// Pieces whose bytes are here, in the order in which they are opened.
+    ahead: VecDeque<(Piece, Fetched)>,
+}
+
+impl<'a> TableReader<'a> {
+    pub(super) fn new(
+        input: &'a TableInput,
+        transfers: Option<Transfers<usize>>,
+        reservation: Reservation,
+    ) -> Self {
+        TableReader {
+            input,
+            transfers,
+            reservation,
+            taken: 0..0,
+            expected: VecDeque::new(),
+            ahead: VecDeque::new(),
+        }
+    }
+
+    /// Says that these pieces are opened next, one after another.
+    pub(crate) fn expect(&mut self, pieces: impl IntoIterator<Item = Piece>) {
+        self.expected = pieces.into_iter().collect();
+    }
+
+    /// The next piece of the table that nobody has taken from `queue`, with its number.
+    pub(crate) fn take(&mut self, queue: &PieceQueue) -> Option<(usize, Piece)> {
+        let pieces = self.input.pieces();
+        if self.taken.is_empty() {
+            self.taken = queue.take(pieces);
+            self.expect(pieces[self.taken.clone()].iter().copied());
+        }
+        let number = self.taken.next()?;
+        Some((number, pieces[number]))
+    }
+
+    /// The batches of a piece.
+    ///
+    /// # Errors
+    /// Corrupt, I/O, memory; interrupted.
+    pub fn open(&mut self, piece: Piece) -> Result<Batches<'_>> {
+        self.expected.pop_front_if(|next| *next == piece);
+        if self.ahead.front().is_none_or(|(next, _)| *next != piece) {
+            self.ahead.clear();
+            self.fetch(piece, true)?;
+        }
+        let mut found = self.found(piece);
+        let is_crowded = |error: &Error| error.kind() == Kind::Memory;
+        if !self.ahead.is_empty() && found.as_ref().is_err_and(is_crowded) {
+            self.ahead.clear();
+            self.fetch(piece, false)?;
+            found = self.found(piece);
+        }
+        Ok(Batches {
+            schema: &self.input.schema,
+            file: &self.input.files[piece.file],
+            found: found?,
+        })
+    }
+
+    /// Fetches a piece, if it is read whole, and those that are expected then, if that `reads_ahead`.
+    fn fetch(&mut self, piece: Piece, reads_ahead: bool) -> Result<()> {
+        let memory_bytes = self.reservation.bytes();
+        let input = self.input;
+        let ahead_count = if reads_ahead { AHEAD_PIECES } else { 0 };
+        let expected = self.expected.iter().take(ahead_count);
+        let mut chosen: Vec<(Piece, Whole)> = Vec::new();
+        let (mut stored_bytes, mut beside_bytes) = (0u64, 0);
+        for &next in [&piece].into_iter().chain(expected) {
+            let Some(whole) = input.files[next.file].whole(next.part, memory_bytes) else {
+                break;
+            };
+            stored_bytes = stored_bytes.saturating_add(next.stored_bytes);
+            beside_bytes = whole.beside_bytes.max(beside_bytes);
+            let is_room = stored_bytes <= AHEAD_BYTES
+                && stored_bytes.saturating_add(beside_bytes) <= memory_bytes;
+            if !chosen.is_empty() && !is_room {
+                break;
+            }
+            chosen.push((next, whole));
+        }
+        let transfers = self.transfers.as_mut().ok_or_else(no_file)?;
+        let files = chosen
+            .iter()
+            .map(|(next, _)| input.files[next.file].drive_file());
+        let wanted: Vec<_> = files
+            .zip(&chosen)
+            .map(|(file, (_, whole))| (file, &whole.ranges[..]))
+            .collect();
+        let fetched = fetch_each(transfers, &wanted, || input.job.control.check());
+        let fetched = match fetched {
+            Ok(fetched) => fetched,
+            // What is damaged of another piece is told when that is opened.
+            Err(error) if error.kind() == Kind::Corrupt && chosen.len() > 1 => {
+                return self.fetch(piece, false);
+            }
+            Err(error) => {
+                let mut files = chosen.iter().map(|(next, _)| &input.files[next.file]);
+                let file = files.find(|file| error.file_path() == Some(file.drive_file().path()));
+                let file = file.unwrap_or(&input.files[piece.file]);
+                return Err(by_name(error, &file.path));
+            }
+        };
+        self.ahead = chosen.iter().map(|(next, _)| *next).zip(fetched).collect();
+        Ok(())
+    }
+
+    /// The piece, whose bytes are the first of those that are here, if it is read whole.
+    fn found(&mut self, piece: Piece) -> Result<Found> {
+        let is_it = |ahead: &mut (Piece, Fetched)| ahead.0 == piece;
+        let fetched = self.ahead.pop_front_if(is_it).map(|(_, fetched)| fetched);
+        let held = self.ahead.iter().map(|(next, _)| next.stored_bytes);
+        let memory_bytes = self.reservation.bytes().saturating_sub(held.sum());
+        let file = &self.input.files[piece.file];
+        let check = || self.input.job.control.check();
+        let transfers = self.transfers.as_mut().ok_or_else(no_file)?;
+        let what = (piece.part, &file.read[..]);
+        Ok(match &*file.format {
+            Format::Parquet(parquet) => {
+                let reader = parquet.read(what, memory_bytes, fetched);
+                let reader = reader.map_err(|error| by_name(error, &file.path))?;
+                Found::Parquet(Box::new(reader))
+            }
+            Format::Ipc(ipc) => {
+                let fetched = fetched.ok_or_else(no_file)?;
+                let batch = ipc.read(what, memory_bytes, &fetched, transfers, check);
+                let batch = batch.map_err(|error| by_name(error, &file.path))?;
+                Found::Ipc { batch, next_row: 0 }
+            }
+            Format::Text(text) => {
+                let fetched = fetched.ok_or_else(no_file)?;
+                let reader = text.read(what, memory_bytes, &fetched);
+                let reader = reader.map_err(|error| error.path(&file.path))?;
+                Found::Text(Box::new(reader))
+            }
+        })
+    }
+}
+
+fn no_file() -> Error {
+    Error::usage(READ, "no file").hint("a bug: please report it")
+}
+
+enum Found {
+    Parquet(Box<GroupReader>),
+    Text(Box<TextReader>),
+    Ipc { batch: RecordBatch, next_row: usize },
+}
+
+/// The record batches of a piece, of the table's schema. After an error there are no more.
+pub struct Batches<'a> {
+    schema: &'a SchemaRef,
+    file: &'a TableFile,
+    found: Found,
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = &mut self.found;
+        let next = fault::guarded(READ, || found.next());
+        let batch = next.and_then(|batch| {
+            batch
+                .map(|batch| self.file.shaped(self.schema, &batch))
+                .transpose()
+        });
+        if batch.is_err() {
+            self.found = Found::nothing();
+        }
+        let explained = |error: Error| match &*self.file.format {
+            Format::Parquet(file) => file.explained(error),
+            Format::Ipc(_) => error,
+            Format::Text(file) => file.located(error),
+        };
+        batch
+            .map_err(|error| explained(error).path(&self.file.path))
+            .transpose()
+    }
+}
+
+impl Found {
+    /// Nothing more.
+    fn nothing() -> Self {
+        Found::Ipc {
+            batch: RecordBatch::new_empty(Arc::new(Schema::empty())),
+            next_row: 0,
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        match self {
+            Found::Parquet(reader) => reader.next(),
+            Found::Text(reader) => reader.next(),
+            Found::Ipc { batch, next_row } => {
+                let left = batch.num_rows() - *next_row;
+                let rows_count = left.min(BATCH_ROWS as usize);
+                let from = *next_row;
+                *next_row += rows_count;
+                Ok((rows_count > 0).then(|| batch.slice(from, rows_count)))
+            }
+        }
+    }
+}
