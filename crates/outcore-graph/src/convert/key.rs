@@ -41,6 +41,11 @@ impl KeyShape {
         }
     }
 
+    /// Vertices that keys of this shape can have.
+    pub(super) fn vertices_max(self) -> u64 {
+        1 << self.vertex_bits
+    }
+
     fn bits(self) -> u32 {
         DIRECTION_BITS + 2 * self.vertex_bits + self.weight_bits
     }

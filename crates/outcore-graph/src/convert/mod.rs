@@ -2,17 +2,18 @@
 //!
 //! Contract: [`convert`] reads edges ([`crate::edges`]) and writes a graph's directory ([`crate::format`]), which is
 //! absent or whole. Each edge becomes a key for each list that has it ([`key`]); the keys go from the pass that makes
-//! them straight to the engine's sort, and from there, in order, to what packs tiles and lists ([`pack`]). So no edge
-//! lies in a file between input and graph, unless the input has to be parsed or its ids relabelled ([`relabel`]). The
+//! them straight to the engine's sort, and from there, in order, to what packs tiles and lists ([`pack`]). Pairs and text are read once
+//! ([`once`]). Other formats are parsed to files of pairs first, and so are edges whose ids are relabelled ([`relabel`]). The
 //! graph's bytes depend on the edges and options alone.
 //!
-//! Bounds: memory is that of the sort and a few MiB for the files that are written. I/O is one read of pairs to find
-//! how many vertices there are (headers and parsed files say it), one more for the sort, two keys an edge of 8 bytes
-//! each (16 for weights or more than 2^31 vertices) to scratch and back, and the graph.
+//! Bounds: memory is that of the sort and a few MiB for the files that are written. I/O is one read of the input, two keys an edge of
+//! 8 bytes each (16 for weights or more than 2^31 vertices) to scratch and back, and the graph. What is parsed first is written to
+//! scratch and read once more. With little memory, pairs are read once more to find how many vertices there are, and text is parsed first.
 
 mod given;
 mod key;
 mod named;
+mod once;
 mod pack;
 mod relabel;
 
@@ -37,8 +38,9 @@ use crate::edges::{EdgeFiles, ReadOptions, Relabel, read_edges};
 use crate::format::manifest::{FORM, Manifest, NAME};
 use crate::format::row::TileRow;
 use key::{EdgeKey, KeyShape, Placed};
+use outcore::primitives::Sequence;
 use outcore::primitives::appended::write_files;
-use pack::{FILES, KeyWriter, Packed, Packing, Sizes};
+use pack::{FILES, GraphKind, KeyWriter, Packed, Packing, Sizes, SizesOf};
 use relabel::Relabelled;
 
 const CONVERT: &str = "convert edges";
@@ -168,52 +170,100 @@ fn run_from(
     let made = NewDir::make(dir)?;
     let job = &job;
     let scratch = job.options.drives[0].dir.clone();
-    let (edges, relabelled) = read_all(job, from, &scratch, options)?;
-    let mut traffic = (edges.parsed_bytes, 0);
+    let once = match from {
+        EdgesFrom::Files(inputs) => once::convert_once(job, inputs, (dir, options))?,
+        EdgesFrom::Rows(_) => None,
+    };
+    let done = match once {
+        Some(done) => done,
+        None => convert_files(job, from, (dir, &scratch), options)?,
+    };
+    let NewDir(kept) = &mut { made };
+    *kept = None;
+    let mut phases = done.summary.phases;
+    // The sort knows nothing of what becomes of its rows.
+    for phase in phases.iter_mut().filter(|phase| phase.name == "sort") {
+        phase.written_bytes += done.graph_bytes;
+    }
+    Ok(ConvertSummary {
+        edges_in: done.edges_in,
+        manifest: done.manifest,
+        seconds: started.elapsed().as_secs_f64(),
+        read_bytes: done.before.0 + done.summary.read_bytes,
+        written_bytes: done.before.1 + done.summary.written_bytes + done.graph_bytes,
+        graph_bytes: done.graph_bytes,
+        phases,
+    })
+}
+
+/// What has been made.
+struct Done {
+    edges_in: u64,
+    manifest: Manifest,
+    /// What the sort has done.
+    summary: Summary,
+    /// Bytes that were read and written before it.
+    before: (u64, u64),
+    graph_bytes: u64,
+}
+
+/// Converts edges in files of pairs, to which all else is parsed or relabelled before.
+fn convert_files(
+    job: &Job,
+    from: &EdgesFrom<'_>,
+    (dir, scratch): (&Path, &Path),
+    options: &ConvertOptions,
+) -> Result<Done> {
+    let (edges, relabelled) = read_all(job, from, scratch, options)?;
+    let mut before = (edges.parsed_bytes, 0);
     if let Some(found) = &relabelled {
-        traffic.0 += found.read_bytes;
-        traffic.1 += found.written_bytes;
+        before.0 += found.read_bytes;
+        before.1 += found.written_bytes;
     }
-    if edges.is_mixed && !options.is_undirected {
-        let cause =
-            "some of the files say that edges have no direction, and others that they have one";
-        return Err(Error::usage(CONVERT, cause)
-            .hint("convert files of one kind at a time, or all with --undirected"));
-    }
+    check_directions(edges.is_mixed, options)?;
     let vertices = count_vertices(job, &edges, options)?;
     let edges_in = input_items(&edges)?;
     if options.vertices.is_none() && edges.vertices.is_none() {
         check_density(vertices, edges_in)?;
     }
+    let is_weighted = edges.shape.is_weighted();
+    let conversion = Conversion {
+        job,
+        dir,
+        options,
+        shape: KeyShape::of(vertices, is_weighted),
+        kind: options.kind(is_weighted, edges.is_undirected),
+        about: (vertices, edges_in),
+    };
+    let sizes = conversion.kind.sizes(options, vertices, edges_in);
+    let sizes_of: SizesOf = Box::new(move || Ok(sizes));
     let source = SourceEdges {
         edges: &edges,
         vertices,
-        edges_in,
-        is_undirected: options.is_undirected || edges.is_undirected,
         options,
     };
-    let shape = KeyShape::of(vertices, edges.shape.is_weighted());
-    let done = match shape.is_narrow() {
-        true => run::<u64>(job, &source, (shape, dir), relabelled.as_ref())?,
-        false => run::<u128>(job, &source, (shape, dir), relabelled.as_ref())?,
+    let (manifest, summary, graph_bytes) = match conversion.shape.is_narrow() {
+        true => source.run::<u64>(&conversion, sizes_of, relabelled.as_ref())?,
+        false => source.run::<u128>(&conversion, sizes_of, relabelled.as_ref())?,
     };
-    let NewDir(kept) = &mut { made };
-    *kept = None;
-    let (manifest, summary, graph_bytes) = done;
-    let mut phases = summary.phases;
-    // The sort knows nothing of what becomes of its rows.
-    for phase in phases.iter_mut().filter(|phase| phase.name == "sort") {
-        phase.written_bytes += graph_bytes;
-    }
-    Ok(ConvertSummary {
+    Ok(Done {
         edges_in,
         manifest,
-        seconds: started.elapsed().as_secs_f64(),
-        read_bytes: traffic.0 + summary.read_bytes,
-        written_bytes: traffic.1 + summary.written_bytes + graph_bytes,
+        summary,
+        before,
         graph_bytes,
-        phases,
     })
+}
+
+/// Fails for files with and without directions that are not all to be without.
+fn check_directions(is_mixed: bool, options: &ConvertOptions) -> Result<()> {
+    if is_mixed && !options.is_undirected {
+        let cause =
+            "some of the files say that edges have no direction, and others that they have one";
+        return Err(Error::usage(CONVERT, cause)
+            .hint("convert files of one kind at a time, or all with --undirected"));
+    }
+    Ok(())
 }
 
 /// Fails for a directory that has other things than a graph: they would be replaced, or lie among its files.
@@ -346,6 +396,11 @@ fn count_vertices(job: &Job, edges: &EdgeFiles, options: &ConvertOptions) -> Res
         (None, Some(_)) => None,
         (None, None) => largest_id(job, &edges.inputs, edges.shape)?,
     };
+    vertices_of(largest, told)
+}
+
+/// How many vertices there are, by the largest id and what was told before.
+fn vertices_of(largest: Option<u64>, told: Option<u64>) -> Result<u64> {
     let needed = largest.map_or(0, |largest| largest + 1);
     let vertices = told.unwrap_or(needed);
     if needed > vertices {
@@ -379,55 +434,89 @@ fn beyond(id: u64, vertices: u64) -> Error {
     Error::corrupt(CONVERT, cause).hint("give a larger --vertices, or leave it out")
 }
 
-/// The edges of a conversion.
-struct SourceEdges<'a> {
-    edges: &'a EdgeFiles,
-    vertices: u64,
-    edges_in: u64,
-    is_undirected: bool,
-    options: &'a ConvertOptions,
+impl ConvertOptions {
+    /// The kind of the graph, of edges that a header may say to have no direction.
+    fn kind(&self, is_weighted: bool, is_undirected: bool) -> GraphKind {
+        GraphKind {
+            is_weighted,
+            is_directed: !(self.is_undirected || is_undirected),
+            dedup: self.dedup,
+        }
+    }
 }
 
-impl SourceEdges<'_> {
-    /// Another number for other sizes and options.
-    fn id(&self) -> u64 {
+impl GraphKind {
+    /// Another id for other sizes and options.
+    fn sizes(self, options: &ConvertOptions, vertices: u64, edges_in: u64) -> Sizes {
         let flags = [
-            self.is_undirected,
-            self.options.dedup,
-            self.options.drop_loops,
-            self.edges.shape.is_weighted(),
+            !self.is_directed,
+            self.dedup,
+            options.drop_loops,
+            self.is_weighted,
         ];
         let flags = flags
             .iter()
             .fold(0, |bits, flag| bits << 1 | u64::from(*flag));
-        let words = [self.vertices, self.edges_in, flags];
-        bytes_checksum(bytemuck::cast_slice(&words))
-    }
-
-    fn sizes(&self) -> Sizes {
+        let words = [vertices, edges_in, flags];
         Sizes {
-            id: self.id(),
-            vertices: self.vertices,
-            is_weighted: self.edges.shape.is_weighted(),
-            is_directed: !self.is_undirected,
-            dedup: self.options.dedup,
+            id: bytes_checksum(bytemuck::cast_slice(&words)),
+            vertices,
         }
+    }
+}
+
+/// A conversion that is about to begin.
+struct Conversion<'a> {
+    job: &'a Job,
+    dir: &'a Path,
+    options: &'a ConvertOptions,
+    shape: KeyShape,
+    kind: GraphKind,
+    /// About how many vertices and edges there are.
+    about: (u64, u64),
+}
+
+/// Edges in files of pairs.
+struct SourceEdges<'a> {
+    edges: &'a EdgeFiles,
+    vertices: u64,
+    options: &'a ConvertOptions,
+}
+
+impl SourceEdges<'_> {
+    fn run<K: EdgeKey>(
+        &self,
+        conversion: &Conversion<'_>,
+        sizes_of: SizesOf,
+        relabelled: Option<&Relabelled>,
+    ) -> Result<(Manifest, Summary, u64)> {
+        let make = |bytes: &[u8], first: u64| {
+            let shape = self.edges.shape;
+            let mut keys: Vec<K> = Vec::with_capacity(2 * bytes.len() / shape.bytes());
+            let mut position = first;
+            shape.each(bytes, |edge| {
+                self.check(&edge, position);
+                conversion.push_keys(&edge, &mut keys);
+                position += 1;
+            });
+            keys
+        };
+        let keys = Edges {
+            shape: self.edges.shape,
+            inputs: &self.edges.inputs,
+            make,
+        };
+        let keys = (conversion.about.1 > 0).then_some(keys);
+        conversion.run(keys, sizes_of, relabelled)
     }
 
     /// Fails for an edge that the graph cannot have; `position` is its own among all of them.
     fn check(&self, edge: &Edge, position: u64) {
         let largest = edge.source.max(edge.target);
-        let error = if largest >= self.vertices {
-            beyond(largest, self.vertices)
-        } else if !edge.weight.is_finite() {
-            let (from, to) = (edge.source, edge.target);
-            let cause = format!(
-                "the weight of the edge from {from} to {to} is {}",
-                edge.weight
-            );
-            Error::corrupt(CONVERT, cause).hint("weights have to be finite")
-        } else {
-            return;
+        let error = match largest >= self.vertices {
+            true => beyond(largest, self.vertices),
+            false if edge.weight.is_finite() => return,
+            false => not_finite(edge),
         };
         // What was parsed or numbered is not where the user has it.
         let is_as_given = self.edges.parsed_bytes == 0 && self.options.relabel == Relabel::No;
@@ -436,9 +525,21 @@ impl SourceEdges<'_> {
             false => error,
         });
     }
+}
 
+fn not_finite(edge: &Edge) -> Error {
+    let (from, to) = (edge.source, edge.target);
+    let cause = format!(
+        "the weight of the edge from {from} to {to} is {}",
+        edge.weight
+    );
+    Error::corrupt(CONVERT, cause).hint("weights have to be finite")
+}
+
+impl Conversion<'_> {
     /// Adds the keys of an edge.
-    fn keys_of<K: EdgeKey>(&self, shape: KeyShape, edge: Edge, keys: &mut Vec<K>) {
+    #[inline(always)]
+    fn push_keys<K: EdgeKey>(&self, edge: &Edge, keys: &mut Vec<K>) {
         let (source, target) = (edge.source as u32, edge.target as u32);
         let is_loop = source == target;
         if is_loop && self.options.drop_loops {
@@ -451,111 +552,95 @@ impl SourceEdges<'_> {
                 neighbour,
                 weight: edge.weight,
             };
-            keys.push(K::of(shape, placed));
+            keys.push(K::of(self.shape, placed));
         };
         push(false, source, target);
-        match self.is_undirected {
-            true if is_loop => {}
-            is_undirected => push(!is_undirected, target, source),
+        match self.kind.is_directed {
+            false if is_loop => {}
+            is_directed => push(is_directed, target, source),
         }
     }
-}
 
-/// Sorts the keys and packs them.
-fn run<K: EdgeKey>(
-    job: &Job,
-    source: &SourceEdges<'_>,
-    (shape, dir): (KeyShape, &Path),
-    relabelled: Option<&Relabelled>,
-) -> Result<(Manifest, Summary, u64)> {
-    let sizes = source.sizes();
-    let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
-    let plans = FILES
-        .iter()
-        .filter(|file| sizes.has(file))
-        .map(|file| ShardPlan {
-            path: dir.join(file.name),
+    /// The files that will be written, and the number of the first of those with names.
+    fn plans(&self, relabelled: Option<&Relabelled>) -> Result<(Vec<ShardPlan>, usize)> {
+        let plan = |name: &str, len_bytes| ShardPlan {
+            path: self.dir.join(name),
             header: Vec::new(),
             start_bytes: 0,
-            len_bytes: sizes.about_bytes(file, source.edges_in),
-        });
-    let name_files = relabelled.map(Relabelled::name_files).transpose()?;
-    let names = name_files.into_iter().flatten();
-    let names = names.map(|(name, len_bytes)| ShardPlan {
-        path: dir.join(name),
-        header: Vec::new(),
-        start_bytes: 0,
-        len_bytes,
-    });
-    let mut plans: Vec<ShardPlan> = plans.collect();
-    let first_name = plans.len();
-    plans.extend(names);
-    let kept: Vec<PathBuf> = plans.iter().map(|plan| plan.path.clone()).collect();
-    let manifest_path = dir.join(NAME);
-    let staged = StagedOutput::stage(
-        &volume,
-        plans,
-        Some(manifest_path),
-        source.options.replace,
-        Room::AtMost,
-    )?;
-    let _batches: Reservation = job
-        .budget
-        .reserve("keys of edges", batches_bytes::<K>(job))?;
-    let _tiles: Reservation = job
-        .budget
-        .reserve("a row of tiles", TileRow::bytes(source.vertices))?;
-    let (manifest, lens_bytes, summary) = write_files(job, &volume, |appender| {
-        let files = staged.shards().iter().map(|shard| &shard.file);
-        let packing = Packing::<K>::new(job, &appender, (shape, sizes), files)?;
-        let shared = Arc::new(Mutex::new(packing));
-        let output = Output::Pipe(Mutex::new(Box::new(KeyWriter::new(&shared))));
-        let make = |bytes: &[u8], first: u64| {
-            let edges = &source.edges.shape;
-            let mut keys: Vec<K> = Vec::with_capacity(2 * bytes.len() / edges.bytes());
-            let mut position = first;
-            edges.each(bytes, |edge| {
-                source.check(&edge, position);
-                source.keys_of(shape, edge, &mut keys);
-                position += 1;
-            });
-            keys
+            len_bytes,
         };
-        let edges = Edges {
-            shape: source.edges.shape,
-            inputs: &source.edges.inputs,
-            make,
-        };
-        let sorted = match source.edges_in {
-            0 => Ok(Summary::default()),
-            _ => Context::of_job(job)
-                .sequence(edges)
-                .sort()
-                .write_to(output, false),
-        };
-        let mut packing = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        // The sort only knows that its pipe is broken; the packer knows why.
-        packing.take_failure()?;
-        let summary = sorted?;
-        let Packed {
-            mut manifest,
-            mut lens_bytes,
-        } = packing.finish()?;
-        if let Some(found) = relabelled {
-            let file = |number: usize| {
-                let shard = staged.shards().get(first_name + number);
-                let shard = shard.ok_or_else(|| Error::usage(CONVERT, "a file is not planned"))?;
-                appender.file(job, &shard.file, (256 << 10, true))
+        let files = FILES.iter().filter(|file| self.kind.has(file));
+        let files = files.map(|file| plan(file.name, self.kind.about_bytes(file, self.about)));
+        let mut plans: Vec<ShardPlan> = files.collect();
+        let first_name = plans.len();
+        let names = relabelled.map(Relabelled::name_files).transpose()?;
+        let names = names.into_iter().flatten();
+        plans.extend(names.map(|(name, len_bytes)| plan(name, len_bytes)));
+        Ok((plans, first_name))
+    }
+
+    /// Sorts the keys and packs them.
+    fn run<K: EdgeKey>(
+        &self,
+        keys: Option<impl Sequence<Item = K>>,
+        sizes_of: SizesOf,
+        relabelled: Option<&Relabelled>,
+    ) -> Result<(Manifest, Summary, u64)> {
+        let job = self.job;
+        let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+        let (plans, first_name) = self.plans(relabelled)?;
+        let kept: Vec<PathBuf> = plans.iter().map(|plan| plan.path.clone()).collect();
+        let manifest_path = self.dir.join(NAME);
+        let staged = StagedOutput::stage(
+            &volume,
+            plans,
+            Some(manifest_path),
+            self.options.replace,
+            Room::AtMost,
+        )?;
+        let _batches: Reservation = job
+            .budget
+            .reserve("keys of edges", batches_bytes::<K>(job))?;
+        let row_bytes = TileRow::bytes(self.shape.vertices_max());
+        let _tiles: Reservation = job.budget.reserve("a row of tiles", row_bytes)?;
+        let (manifest, lens_bytes, summary) = write_files(job, &volume, |appender| {
+            let files = staged.shards().iter().map(|shard| &shard.file);
+            let what = (self.shape, self.kind, sizes_of);
+            let packing = Packing::<K>::new(job, &appender, what, files)?;
+            let shared = Arc::new(Mutex::new(packing));
+            let output = Output::Pipe(Mutex::new(Box::new(KeyWriter::new(&shared))));
+            let sorted = match keys {
+                None => Ok(Summary::default()),
+                Some(keys) => Context::of_job(job)
+                    .sequence(keys)
+                    .sort()
+                    .write_to(output, false),
             };
-            lens_bytes.extend(found.copy_names(job, file, &mut manifest)?);
-        }
-        Ok((manifest, lens_bytes, summary))
-    })?;
-    job.control.begin_phase("publish", 0);
-    let sealed = FORM.seal(Owner::of(NAME), &manifest)?;
-    staged.publish_each_under(&volume, &lens_bytes, &sealed)?;
-    remove_replaced(dir, &kept);
-    Ok((manifest, summary, lens_bytes.iter().sum()))
+            let mut packing = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            // The sort only knows that its pipe is broken; the packer knows why.
+            packing.take_failure()?;
+            let summary = sorted?;
+            let Packed {
+                mut manifest,
+                mut lens_bytes,
+            } = packing.finish()?;
+            if let Some(found) = relabelled {
+                let file = |number: usize| {
+                    let shard = staged.shards().get(first_name + number);
+                    let shard =
+                        shard.ok_or_else(|| Error::usage(CONVERT, "a file is not planned"))?;
+                    appender.file(job, &shard.file, (256 << 10, true))
+                };
+                lens_bytes.extend(found.copy_names(job, file, &mut manifest)?);
+            }
+            Ok((manifest, lens_bytes, summary))
+        })?;
+        job.control.begin_phase("publish", 0);
+        let sealed = FORM.seal(Owner::of(NAME), &manifest)?;
+        staged.publish_each_under(&volume, &lens_bytes, &sealed)?;
+        remove_replaced(self.dir, &kept);
+        Ok((manifest, summary, lens_bytes.iter().sum()))
+    }
 }
 
 /// Memory for the keys of a batch of edges, on all threads.

@@ -61,24 +61,32 @@ pub(super) const FILES: [GraphFile; 7] = [
     file("in.degrees", Part::In, FileKind::Degrees),
 ];
 
-/// What a graph will be.
+/// What kind of graph is made.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sizes {
-    pub(super) id: u64,
-    pub(super) vertices: u64,
+pub(super) struct GraphKind {
     pub(super) is_weighted: bool,
     pub(super) is_directed: bool,
     pub(super) dedup: bool,
 }
 
-impl Sizes {
+/// What a graph is called in its checksums, and how many vertices it has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) id: u64,
+    pub(super) vertices: u64,
+}
+
+/// Says how large the graph is, when all keys have been made.
+pub(super) type SizesOf = Box<dyn FnMut() -> Result<Sizes> + Send>;
+
+impl GraphKind {
     /// Whether it has that file.
-    pub(super) fn has(&self, file: &GraphFile) -> bool {
+    pub(super) fn has(self, file: &GraphFile) -> bool {
         file.part != Part::In || self.is_directed
     }
 
-    /// About how long the file will be, of this many edges.
-    pub(super) fn about_bytes(&self, file: &GraphFile, edges: u64) -> u64 {
+    /// About how long the file will be, of this many vertices and edges.
+    pub(super) fn about_bytes(self, file: &GraphFile, (vertices, edges): (u64, u64)) -> u64 {
         let directions = match (file.part, self.is_directed) {
             (Part::Out, false) => 2,
             _ => 1,
@@ -87,7 +95,7 @@ impl Sizes {
         match file.kind {
             FileKind::Edges => edges_bytes + edges_bytes / 16,
             FileKind::Index => edges_bytes / 1000,
-            FileKind::Degrees => self.vertices * 4,
+            FileKind::Degrees => vertices * 4,
         }
     }
 }
@@ -142,7 +150,11 @@ impl Lists {
 /// The packers of a graph's files.
 pub(super) struct Packing<K> {
     shape: KeyShape,
-    sizes: Sizes,
+    kind: GraphKind,
+    sizes_of: SizesOf,
+    /// What is written to, until the first key comes.
+    files: Vec<AppendedFile>,
+    sizes: Option<Sizes>,
     last: Option<K>,
     tiles: Option<(TileRow, AppendedFile)>,
     out: Option<Lists>,
@@ -164,24 +176,47 @@ impl<K: EdgeKey> Packing<K> {
     pub(super) fn new<'f>(
         job: &Job,
         appender: &Appender,
-        (shape, sizes): (KeyShape, Sizes),
+        (shape, kind, sizes_of): (KeyShape, GraphKind, SizesOf),
         files: impl Iterator<Item = &'f VolumeFile>,
     ) -> Result<Self> {
-        let kinds = FILES.iter().filter(|file| sizes.has(file));
+        let kinds = FILES.iter().filter(|file| kind.has(file));
         let memory_bytes = job.budget.limit_bytes();
         let files = kinds.zip(files).map(|(GraphFile { kind, .. }, file)| {
             let is_hashed = *kind != FileKind::Edges;
             appender.file(job, file, (kind.buffer_bytes(memory_bytes), is_hashed))
         });
-        let files: Vec<AppendedFile> = files.collect::<Result<_>>()?;
-        let mut files = files.into_iter();
+        Ok(Packing {
+            shape,
+            kind,
+            sizes_of,
+            files: files.collect::<Result<_>>()?,
+            sizes: None,
+            last: None,
+            tiles: None,
+            out: None,
+            sources: None,
+            edges: 0,
+            loops: 0,
+            failure: None,
+        })
+    }
+
+    /// Makes the packers, unless that is done; all keys have been made before the first comes in order.
+    fn begin(&mut self) -> Result<Sizes> {
+        if let Some(sizes) = self.sizes {
+            return Ok(sizes);
+        }
+        let sizes = (self.sizes_of)()?;
+        self.sizes = Some(sizes);
+        let Sizes { id, vertices } = sizes;
+        let is_weighted = self.kind.is_weighted;
+        let mut files = std::mem::take(&mut self.files).into_iter();
         let tiles = files.next();
-        let row = TileRow::new(sizes.id, sizes.vertices, sizes.is_weighted);
-        let tiles = tiles.map(|file| (row, file));
+        self.tiles = tiles.map(|file| (TileRow::new(id, vertices, is_weighted), file));
         let mut lists = |part| {
             let (blocks, index, degrees) = (files.next()?, files.next()?, files.next()?);
             Some(Lists {
-                packer: ListPacker::new(sizes.id, part, sizes.is_weighted),
+                packer: ListPacker::new(id, part, is_weighted),
                 files: ListsOut {
                     blocks,
                     index,
@@ -190,21 +225,14 @@ impl<K: EdgeKey> Packing<K> {
                 },
             })
         };
-        Ok(Packing {
-            shape,
-            sizes,
-            last: None,
-            tiles,
-            out: lists(Part::Out),
-            sources: lists(Part::In),
-            edges: 0,
-            loops: 0,
-            failure: None,
-        })
+        self.out = lists(Part::Out);
+        self.sources = lists(Part::In);
+        Ok(sizes)
     }
 
     /// Takes keys, each after those before it, as they lie in memory.
     fn take_all(&mut self, keys: &[u8]) -> Result<()> {
+        self.begin()?;
         let mut keys = keys.chunks_exact(size_of::<K>());
         keys.try_for_each(|key| self.take(bytemuck::pod_read_unaligned(key)))
     }
@@ -212,7 +240,7 @@ impl<K: EdgeKey> Packing<K> {
     #[inline(always)]
     fn take(&mut self, key: K) -> Result<()> {
         let edge = key.without_weight(self.shape);
-        let is_again = self.sizes.dedup && self.last == Some(edge);
+        let is_again = self.kind.dedup && self.last == Some(edge);
         self.last = Some(edge);
         if is_again {
             return Ok(());
@@ -224,7 +252,7 @@ impl<K: EdgeKey> Packing<K> {
             weight,
         } = key.placed(self.shape);
         let item = (vertex, neighbour, weight);
-        let is_tiled = match self.sizes.is_directed {
+        let is_tiled = match self.kind.is_directed {
             true => is_in,
             false => neighbour <= vertex,
         };
@@ -252,17 +280,17 @@ impl<K: EdgeKey> Packing<K> {
 
     /// Ends all files.
     pub(super) fn finish(&mut self) -> Result<Packed> {
+        let Sizes { id, vertices } = self.begin()?;
         let mut lens_bytes = Vec::new();
         let mut chunks = 0;
         if let Some((mut row, mut file)) = self.tiles.take() {
             chunks = row.finish(&mut |chunk| file.append(chunk))?;
             lens_bytes.push(file.finish()?.len_bytes);
         }
-        let vertices = self.sizes.vertices as u32;
         let mut lists = |lists: &mut Option<Lists>| {
             let lists = lists.take();
             lists
-                .map(|lists| lists.finish(vertices, &mut lens_bytes))
+                .map(|lists| lists.finish(vertices as u32, &mut lens_bytes))
                 .transpose()
         };
         let out = lists(&mut self.out)?;
@@ -270,13 +298,13 @@ impl<K: EdgeKey> Packing<K> {
         let out = out.ok_or_else(|| Error::usage("convert edges", "the lists were ended twice"))?;
         Ok(Packed {
             manifest: Manifest {
-                id: self.sizes.id,
-                vertices: self.sizes.vertices,
+                id,
+                vertices,
                 edges: self.edges,
                 loops: self.loops,
-                directed: self.sizes.is_directed,
-                weighted: self.sizes.is_weighted,
-                dedup: self.sizes.dedup,
+                directed: self.kind.is_directed,
+                weighted: self.kind.is_weighted,
+                dedup: self.kind.dedup,
                 relabelled: false,
                 chunks,
                 out,

@@ -2,14 +2,22 @@
 //!
 //! Contract: pieces come in any order and on any threads. [`Borders::whole`] gives the lines that lie whole in a piece,
 //! and keeps what is in front of its first end of a line and after its last; [`Borders::each_cut`] puts these together when all
-//! pieces have come. A piece that comes twice counts once.
+//! pieces have come. A piece that comes twice counts once. [`CutLines`] gives each line that borders cut to whoever brings the last
+//! of its parts; there, a piece comes once.
 //!
-//! Bounds: parts of two lines a piece are in memory.
+//! Bounds: with [`Borders`], parts of two lines a piece are in memory; with [`CutLines`], parts of the lines around pieces whose
+//! neighbours have not come yet, of [`LINE_BYTES_MAX`] at most each.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use outcore::Result;
+use outcore::{Error, Result};
+
+use super::READ;
+
+/// Bytes of the longest line that may lie in several pieces.
+const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// The parts of lines at the borders of pieces.
 #[derive(Debug, Default)]
@@ -51,7 +59,7 @@ impl Borders {
     /// Shows each line that borders cut, and where it begins, to `take`.
     ///
     /// # Errors
-    /// What `take` fails with.
+    /// [`outcore::Kind::Corrupt`] for a line that is too long; what `take` fails with.
     pub(crate) fn each_cut(&self, mut take: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         let cuts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut line, mut line_at) = (Vec::new(), 0);
@@ -60,6 +68,7 @@ impl Borders {
                 line_at = *first;
             }
             line.extend_from_slice(&cut.head);
+            check_length(&line)?;
             if let Some((tail_at, tail)) = &cut.tail {
                 take(line_at, &line)?;
                 line.clear();
@@ -71,9 +80,184 @@ impl Borders {
     }
 }
 
+/// Lines that borders cut, as far as not all of their parts have come.
+#[derive(Debug, Default)]
+pub(crate) struct CutLines(Mutex<Vec<Part>>);
+
+/// A part of a line.
+#[derive(Debug)]
+struct Part {
+    at_bytes: u64,
+    bytes: Vec<u8>,
+    /// Whether the line begins here, and whether it ends here.
+    has_begin: bool,
+    has_end: bool,
+}
+
+impl Part {
+    fn end_bytes(&self) -> u64 {
+        self.at_bytes + self.bytes.len() as u64
+    }
+
+    /// Whether `next` goes on where this ends, in the same line.
+    fn goes_on_in(&self, next: &Part) -> bool {
+        !self.has_end && !next.has_begin && self.end_bytes() == next.at_bytes
+    }
+
+    fn join(&mut self, next: &Part) {
+        self.bytes.extend_from_slice(&next.bytes);
+        self.has_end = next.has_end;
+    }
+}
+
+impl CutLines {
+    /// Shows the lines that lie whole in the piece that begins `first_bytes` into the texts, and those that are whole with it, with
+    /// their places, to `take`. The piece is of the text that lies at `text`.
+    ///
+    /// # Errors
+    /// [`outcore::Kind::Corrupt`] for a line that is too long; what `take` fails with.
+    pub(crate) fn each(
+        &self,
+        (first_bytes, piece): (u64, &[u8]),
+        text: &Range<u64>,
+        mut take: impl FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let end_bytes = first_bytes + piece.len() as u64;
+        let (has_begin, has_end) = (first_bytes == text.start, end_bytes == text.end);
+        let whole = whole_lines(piece, (has_begin, has_end));
+        let part = |bytes: Range<usize>, (has_begin, has_end): (bool, bool)| Part {
+            at_bytes: first_bytes + bytes.start as u64,
+            bytes: piece[bytes].to_vec(),
+            has_begin,
+            has_end,
+        };
+        let Some(whole) = whole else {
+            let line = self.complete(part(0..piece.len(), (has_begin, has_end)))?;
+            return line.map_or(Ok(()), |line| take(line.at_bytes, &line.bytes));
+        };
+        if !has_begin {
+            let line = self.complete(part(0..whole.start, (false, true)))?;
+            line.map_or(Ok(()), |line| take(line.at_bytes, &line.bytes))?;
+        }
+        take(first_bytes + whole.start as u64, &piece[whole.clone()])?;
+        if !has_end {
+            let line = self.complete(part(whole.end..piece.len(), (true, false)))?;
+            line.map_or(Ok(()), |line| take(line.at_bytes, &line.bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Whether all lines are whole.
+    pub(crate) fn is_over(&self) -> bool {
+        let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.is_empty()
+    }
+
+    /// The line that `part` is the last missing part of; it is kept if it is not.
+    fn complete(&self, mut part: Part) -> Result<Option<Part>> {
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = parts.iter().position(|before| before.goes_on_in(&part)) {
+            let mut before = parts.swap_remove(before);
+            before.join(&part);
+            part = before;
+        }
+        if let Some(next) = parts.iter().position(|next| part.goes_on_in(next)) {
+            part.join(&parts.swap_remove(next));
+        }
+        check_length(&part.bytes)?;
+        if part.has_begin && part.has_end {
+            return Ok(Some(part));
+        }
+        parts.push(part);
+        Ok(None)
+    }
+}
+
+/// Fails for a line that is longer than any edge.
+fn check_length(line: &[u8]) -> Result<()> {
+    if line.len() <= LINE_BYTES_MAX {
+        return Ok(());
+    }
+    let cause = format!("a line is longer than {LINE_BYTES_MAX} bytes");
+    Err(Error::corrupt(READ, cause).hint("check --type, or that the file is text"))
+}
+
+/// Where the lines lie that are whole in a piece, of which a line may begin at its beginning, or end at its end; nothing if it is a part of
+/// a single line.
+pub(crate) fn whole_lines(
+    piece: &[u8],
+    (has_begin, has_end): (bool, bool),
+) -> Option<Range<usize>> {
+    let begin = match has_begin {
+        true => Some(0),
+        false => memchr::memchr(b'\n', piece).map(|end| end + 1),
+    };
+    let end = match has_end {
+        true => Some(piece.len()),
+        false => memchr::memrchr(b'\n', piece).map(|end| end + 1),
+    };
+    Some(begin?..end?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The lines of a text, in order.
+    fn lines_of(text: &[u8]) -> Vec<Vec<u8>> {
+        let mut lines: Vec<Vec<u8>> = text
+            .split(|byte| *byte == b'\n')
+            .map(<[u8]>::to_vec)
+            .collect();
+        lines.sort_unstable();
+        lines
+    }
+
+    #[test]
+    fn a_line_that_borders_cut_comes_with_the_last_of_its_parts() {
+        let text = b"ab\n\nc\nlonger than a piece\n\nlast";
+        // Behind a text of ten bytes.
+        let at = 10..10 + text.len() as u64;
+        for piece_bytes in 1..text.len() + 2 {
+            let pieces: Vec<(usize, &[u8])> = text.chunks(piece_bytes).enumerate().collect();
+            let turns = [
+                (0..pieces.len()).collect::<Vec<_>>(),
+                (0..pieces.len()).rev().collect(),
+                (0..pieces.len())
+                    .step_by(2)
+                    .chain((1..pieces.len()).step_by(2))
+                    .collect(),
+            ];
+            for order in turns {
+                let cut = CutLines::default();
+                let mut found: Vec<u8> = Vec::new();
+                for (number, piece) in order.iter().map(|number| pieces[*number]) {
+                    let first = at.start + (number * piece_bytes) as u64;
+                    let take = |place: u64, lines: &[u8]| {
+                        assert_eq!(&text[(place - at.start) as usize..][..lines.len()], lines);
+                        found.extend_from_slice(lines);
+                        if !lines.is_empty() && !lines.ends_with(b"\n") {
+                            found.push(b'\n');
+                        }
+                        Ok(())
+                    };
+                    cut.each((first, piece), &at, take).unwrap();
+                }
+                assert!(cut.is_over());
+                assert_eq!(lines_of(found.strip_suffix(b"\n").unwrap()), lines_of(text));
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_no_edge_for_sure_is_not_gathered() {
+        let (cut, piece) = (CutLines::default(), vec![0; 400 << 10]);
+        let mut pieces = (0..5).map(|number| {
+            let first = number * piece.len() as u64;
+            cut.each((first, &piece), &(0..5 * piece.len() as u64), |_, _| Ok(()))
+        });
+        assert!(pieces.any(|done| done.is_err()));
+    }
 
     #[test]
     fn every_line_comes_once_wherever_pieces_end() {

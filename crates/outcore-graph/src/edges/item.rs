@@ -8,7 +8,7 @@ use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::{Batch, Sequence};
 use outcore::{Error, Input, Job, Result, primitives};
 
-use super::{ID_LIMIT, READ};
+use super::{ID_LIMIT, PLACES, READ, look_at_places};
 
 /// What a file has of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -213,6 +213,25 @@ pub(crate) fn at_edge(
         position -= count;
     }
     error
+}
+
+/// The largest id at some places of the files, if there are edges.
+pub(crate) fn largest_of_sample(inputs: &[Input], shape: ItemShape) -> Option<u64> {
+    let mut largest = None;
+    for input in inputs {
+        let len_bytes = std::fs::metadata(&input.path).map_or(0, |facts| facts.len());
+        let data = (
+            input.header_bytes,
+            len_bytes.saturating_sub(input.header_bytes),
+        );
+        let places = (shape.bytes() as u64, PLACES / inputs.len().max(1));
+        look_at_places(&input.path, data, places, |_, items| {
+            shape.each(items, |edge| {
+                largest = largest.max(Some(edge.source.max(edge.target)));
+            });
+        });
+    }
+    largest
 }
 
 /// The largest id, if there are edges. One read of the files.

@@ -11,6 +11,7 @@
 //! | `borders` | lines of a text that is read in pieces |
 //! | `named` | lines whose ids are any strings |
 //! | [`rows`] | edges that somebody else reads |
+//! | `lines` | text whose edges are taken where it is read |
 //! | `text` | edge lists: SNAP's, GAP's `.el` and `.wel`, the entries of Matrix Market, columns of CSV |
 //! | `serial` | GAP's serialized graphs, `.sg` and `.wsg` |
 //! | `archive` | ZIP archives, which `npz` is one of |
@@ -21,12 +22,15 @@ mod archive;
 pub(crate) mod borders;
 pub mod formats;
 pub(crate) mod item;
+pub(crate) mod lines;
 pub(crate) mod named;
 mod npz;
 pub mod rows;
 mod serial;
 pub(crate) mod text;
 
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use outcore::{Error, Input, Job, Result};
@@ -38,6 +42,9 @@ use item::ItemShape;
 const READ: &str = "read edges";
 /// Ids are below this.
 pub(crate) const ID_LIMIT: u64 = 1 << 48;
+/// Places at which files are looked at before they are read, all together, and bytes at each.
+pub(crate) const PLACES: usize = 128;
+const PLACE_BYTES: usize = 4 << 10;
 
 /// What is read of the edges.
 #[derive(Debug, Clone, Default)]
@@ -111,27 +118,10 @@ pub(crate) fn read_edges(
     scratch: &Path,
     options: &ReadOptions,
 ) -> Result<EdgeFiles> {
-    let format = formats::format_of(files, options)?;
-    if let Some(shape) = format.shape(options.is_weighted) {
-        if format == EdgeFormat::Graph500 && options.is_weighted {
-            let cause = "packed edges of Graph500 have no weights";
-            return Err(Error::usage(READ, cause).hint("leave --weights out"));
-        }
-        if shape.is_wide() && options.is_weighted {
-            let cause = "pairs of 8-byte ids have no place for a weight of 4 bytes";
-            return Err(Error::usage(READ, cause).hint("use --type u32, or a text format"));
-        }
-        return Ok(EdgeFiles {
-            inputs: files.iter().map(Input::raw).collect(),
-            shape,
-            vertices: None,
-            largest: None,
-            is_undirected: false,
-            is_mixed: false,
-            parsed_bytes: 0,
-            _scratch: None,
-        });
+    if let Some(edges) = item_files(files, options)? {
+        return Ok(edges);
     }
+    let format = formats::format_of(files, options)?;
     job.device.sweep_private_dirs(scratch)?;
     let dir = job.device.make_private_dir(scratch)?;
     let mut headers: Vec<Header> = Vec::new();
@@ -151,6 +141,56 @@ pub(crate) fn read_edges(
     edges.is_mixed = edges.is_undirected && !headers.iter().all(|header| header.is_undirected);
     edges._scratch = Some(dir);
     Ok(edges)
+}
+
+/// The files, if they are pairs of numbers, which are read where they are.
+///
+/// # Errors
+/// As [`read_edges`], for options that are not for such files.
+pub(crate) fn item_files(files: &[PathBuf], options: &ReadOptions) -> Result<Option<EdgeFiles>> {
+    let format = formats::format_of(files, options)?;
+    let Some(shape) = format.shape(options.is_weighted) else {
+        return Ok(None);
+    };
+    if format == EdgeFormat::Graph500 && options.is_weighted {
+        let cause = "packed edges of Graph500 have no weights";
+        return Err(Error::usage(READ, cause).hint("leave --weights out"));
+    }
+    if shape.is_wide() && options.is_weighted {
+        let cause = "pairs of 8-byte ids have no place for a weight of 4 bytes";
+        return Err(Error::usage(READ, cause).hint("use --type u32, or a text format"));
+    }
+    Ok(Some(EdgeFiles {
+        inputs: files.iter().map(Input::raw).collect(),
+        shape,
+        ..EdgeFiles::default()
+    }))
+}
+
+/// Shows up to `count` stretches of a file's data, evenly spread with the first and the last of them, to `take`, each with its place among the
+/// data. They have `item_bytes` or a multiple of that, about 4 KiB, and begin at such a multiple. What cannot be read is left out.
+pub(crate) fn look_at_places(
+    path: &Path,
+    (data_at_bytes, data_bytes): (u64, u64),
+    (item_bytes, count): (u64, usize),
+    mut take: impl FnMut(u64, &[u8]),
+) {
+    let Ok(file) = File::open(path) else {
+        return;
+    };
+    // Items of any alignment can be looked at.
+    let mut words = [0u64; PLACE_BYTES / size_of::<u64>()];
+    let items = (PLACE_BYTES as u64).min(data_bytes) / item_bytes;
+    let place: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+    let place = &mut place[..(items * item_bytes) as usize];
+    let last_item = data_bytes / item_bytes - items;
+    let gaps = (count as u64).saturating_sub(1).clamp(1, last_item.max(1));
+    for number in 0..=gaps {
+        let at_bytes = last_item * number / gaps * item_bytes;
+        if file.read_exact_at(place, data_at_bytes + at_bytes).is_ok() {
+            take(at_bytes, place);
+        }
+    }
 }
 
 /// Parses all files; nothing if an id is too large for items that are not wide.
@@ -189,7 +229,7 @@ fn parse_all(
                 (edges.shape, [&to[0], &to[1]]),
             )? {
                 Some((found, edges_count)) => {
-                    check_entries(file, header, edges_count)?;
+                    check_entries(file, header.entries, edges_count)?;
                     found
                 }
                 None => return Ok(None),
@@ -203,8 +243,8 @@ fn parse_all(
 }
 
 /// Fails for a file that has other than as many edges as its head says.
-fn check_entries(path: &Path, header: &Header, found: u64) -> Result<()> {
-    match header.entries {
+fn check_entries(path: &Path, entries: Option<u64>, found: u64) -> Result<()> {
+    match entries {
         Some(wanted) if wanted != found => {
             let cause = format!("its head speaks of {wanted} entries, and it has {found}");
             Err(Error::corrupt(READ, cause)

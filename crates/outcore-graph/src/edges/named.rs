@@ -91,7 +91,11 @@ fn has_names(job: &Job, path: &Path, (header_bytes, syntax): (u64, Syntax)) -> R
         head.truncate(end.unwrap_or(0));
     }
     let lines = head.get(header_bytes as usize..).unwrap_or_default();
-    let is_number = |name: &[u8]| name.iter().all(u8::is_ascii_digit);
+    // One below 0 is no id, and is told so: it does not make names of all others.
+    let is_number = |name: &[u8]| match name.strip_prefix(b"-") {
+        Some(digits) if !digits.is_empty() => digits.iter().all(u8::is_ascii_digit),
+        _ => name.iter().all(u8::is_ascii_digit),
+    };
     // Numbers apart by commas are read, too.
     let has_names = |edge: NamedEdge<'_>| {
         let ids = [edge.source, edge.target];

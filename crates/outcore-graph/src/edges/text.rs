@@ -150,6 +150,32 @@ impl Syntax {
         Some((edge, at))
     }
 
+    /// Shows the edges of whole lines to `take`, and fails with the place of a line that is none, and why.
+    #[inline]
+    pub(super) fn each_edge(
+        &self,
+        lines: &[u8],
+        mut take: impl FnMut(Edge),
+    ) -> std::result::Result<(), (usize, Fault)> {
+        let mut from = 0;
+        while from < lines.len() {
+            let rest = &lines[from..];
+            if let Some((edge, line_bytes)) = self.usual_edge(rest) {
+                take(edge);
+                from += line_bytes;
+                continue;
+            }
+            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            match self.edge(&rest[..end]) {
+                Ok(Some(edge)) => take(edge),
+                Ok(None) => {}
+                Err(fault) => return Err((from, fault)),
+            }
+            from += end + 1;
+        }
+        Ok(())
+    }
+
     /// Bytes of what is between two fields, if there is any.
     fn gap(&self, text: &[u8]) -> Option<usize> {
         if !self.is_between(*text.first()?) {
@@ -287,31 +313,17 @@ impl<T: Item> Lines<'_, T> {
     /// The items of whole lines, the first of which begins `at_bytes` after the header.
     fn items(&self, text: &[u8], at_bytes: u64) -> Vec<T> {
         let mut items = Vec::with_capacity(text.len() / 12);
-        let (mut largest, mut from) = (0, 0);
-        while from < text.len() {
-            let rest = &text[from..];
-            let (found, line_bytes) = match self.syntax.usual_edge(rest) {
-                Some((edge, line_bytes)) => (Ok(Some(edge)), line_bytes),
-                None => {
-                    let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-                    (self.syntax.edge(&rest[..end]), end + 1)
-                }
-            };
-            match found {
-                Ok(None) => {}
-                Ok(Some(edge)) => {
-                    largest = edge.source.max(edge.target).max(largest);
-                    match T::of(edge) {
-                        Some(item) => items.push(item),
-                        None => self.is_too_large.store(true, Ordering::Relaxed),
-                    }
-                }
-                Err(fault) => {
-                    let at_bytes = self.input.header_bytes + at_bytes + from as u64;
-                    fail(not_an_edge(&fault, self.path, at_bytes))
-                }
+        let mut largest = 0;
+        let parsed = self.syntax.each_edge(text, |edge| {
+            largest = edge.source.max(edge.target).max(largest);
+            match T::of(edge) {
+                Some(item) => items.push(item),
+                None => self.is_too_large.store(true, Ordering::Relaxed),
             }
-            from += line_bytes;
+        });
+        if let Err((from, fault)) = parsed {
+            let at_bytes = self.input.header_bytes + at_bytes + from as u64;
+            fail(not_an_edge(&fault, self.path, at_bytes))
         }
         if !items.is_empty() {
             self.largest.fetch_max(largest, Ordering::Relaxed);
@@ -323,11 +335,14 @@ impl<T: Item> Lines<'_, T> {
     /// The items of all lines that borders cut.
     fn cut_lines(&self) -> Result<Vec<T>> {
         let mut items = Vec::new();
-        self.borders.each_cut(|at_bytes, line| {
+        let taken = self.borders.each_cut(|at_bytes, line| {
             items.extend(self.items(line, at_bytes));
             Ok(())
-        })?;
-        Ok(items)
+        });
+        match taken {
+            Ok(()) => Ok(items),
+            Err(error) => Err(error.path(self.path)),
+        }
     }
 }
 
@@ -360,11 +375,14 @@ pub(crate) fn not_an_edge(fault: &Fault, path: &Path, at_bytes: u64) -> Error {
         Some(number) => format!("line {number} is not an edge: {}", fault.0),
         None => format!("a line is not an edge: {}", fault.0),
     };
-    let hint = match fault.0.contains("whole numbers") {
-        true => {
+    let hint = match fault.0.as_str() {
+        cause if cause.contains("whole numbers") => {
             "number ids that are names with --relabel (--relabel=text, if the first ids are numbers)"
         }
-        false => {
+        cause if cause.ends_with("is negative") => {
+            "correct or remove the line; where ids below 0 are names, number them with --relabel=text"
+        }
+        _ => {
             "correct or remove the line; an edge is `source target`, followed by a weight if --weights is given"
         }
     };

@@ -16,6 +16,7 @@ mod in_flight;
 mod kernels;
 mod matrices;
 mod names;
+mod once;
 mod oracle;
 mod ranks;
 mod samples;

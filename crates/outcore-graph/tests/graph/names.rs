@@ -231,6 +231,18 @@ fn ids_are_numbers_or_names_as_the_first_lines_or_the_user_say() {
     let weighted = options(Relabel::Auto, true);
     let wanted = is(&["alice", "bob", "carol"]);
     assert_eq!(named(networkx, "e.edgelist", &weighted), wanted);
+    // A number below 0 is told, and does not make names of all others.
+    let (kind, why) = named(b"10 9\n-3 8\n", "e.txt", &auto).unwrap_err();
+    assert_eq!(kind, Kind::Corrupt);
+    assert!(
+        why.contains("line 2") && why.contains("the id -3 is negative"),
+        "{why}"
+    );
+    assert!(why.contains("--relabel=text"), "{why}");
+    assert_eq!(
+        named(b"10 9\n-3 8\n", "e.txt", &text),
+        is(&["-3", "10", "8", "9"])
+    );
     // A number that is none stands far behind the lines that are looked at.
     let mut long = "1 2\n".repeat(20_000);
     long += "3 four\n";

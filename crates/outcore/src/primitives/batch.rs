@@ -61,6 +61,8 @@ pub struct Batch<'b> {
     pub first: u64,
     /// Number of positions.
     pub count: usize,
+    /// Whether it is looked at for a sample: its neighbours need not come, and it comes again when all items are made.
+    pub is_sample: bool,
     slices: [&'b [u8]; SOURCES_MAX],
 }
 
@@ -74,6 +76,7 @@ impl<'b> Batch<'b> {
         Batch {
             first,
             count,
+            is_sample: false,
             slices: all,
         }
     }
@@ -100,6 +103,7 @@ impl<'b> Batch<'b> {
             first: self.first + from as u64,
             count,
             slices,
+            ..*self
         }
     }
 }

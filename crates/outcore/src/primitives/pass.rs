@@ -421,7 +421,9 @@ impl Loaded {
                 *slice = &buf[skip..skip + len];
             }
         }
-        Batch::new(self.piece.first, self.piece.count, &slices)
+        let mut batch = Batch::new(self.piece.first, self.piece.count, &slices);
+        batch.is_sample = self.piece.is_sample;
+        batch
     }
 }
 

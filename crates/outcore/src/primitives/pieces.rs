@@ -70,6 +70,8 @@ pub(crate) struct Piece {
     /// Position of the first element.
     pub(crate) first: u64,
     pub(crate) count: usize,
+    /// Whether only some of the pieces are handed out.
+    pub(crate) is_sample: bool,
 }
 
 /// How pieces follow each other.
@@ -382,6 +384,7 @@ pub(crate) struct Pieces {
     pub(crate) items: u64,
     /// One of this many pieces of a segment is handed out.
     stride: u64,
+    is_sample: bool,
     claims: Mutex<Claims>,
 }
 
@@ -397,6 +400,7 @@ impl Pieces {
             sources,
             items,
             stride: 1,
+            is_sample: false,
             claims: Mutex::new(Claims {
                 lanes,
                 next_lane: 0,
@@ -411,6 +415,7 @@ impl Pieces {
     pub(crate) fn sampled(self, count: u64) -> Self {
         Pieces {
             stride: (self.len() / count.max(1)).max(1),
+            is_sample: true,
             ..self
         }
     }
@@ -566,6 +571,7 @@ impl Pieces {
             allowance_bytes,
             first: segment.first + start,
             count: self.items.min(segment.count - start) as usize,
+            is_sample: self.is_sample,
         };
         lane.order += 1;
         lane.number += self.stride;

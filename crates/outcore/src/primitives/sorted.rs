@@ -159,7 +159,12 @@ impl Source for Made<'_> {
             .iter()
             .map(|source| source.element_bytes as u64)
             .sum();
-        let positions = (SAMPLE_BYTES / position_bytes.max(item_bytes)).max(1);
+        // A byte of text becomes a part of an item, and not one.
+        let sampled_bytes = match self.producer.yields() {
+            Yield::Any if position_bytes > 0 => position_bytes,
+            _ => position_bytes.max(item_bytes),
+        };
+        let positions = (SAMPLE_BYTES / sampled_bytes).max(1);
         let volume = Arc::clone(&ends.volume);
         let sample = (SAMPLE_PIECES, positions);
         let pass = Pass::open_sample(volume, job, &sources, self.demand(), sample)?;

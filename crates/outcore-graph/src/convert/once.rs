@@ -1,0 +1,269 @@
+//! Conversion of edges that are read once: pairs of numbers, and text.
+//!
+//! Contract: the pass that reads the edges makes the keys of the sort of them. How many vertices there are is known at its end, which is
+//! before the first key comes out of the sort in order. Keys, which are made before, have room for the ids that some
+//! places of the files have, and an eighth more. If a larger id comes, the pass gives up, nothing is left of it, and the edges are converted
+//! as those of other formats are. The graph is the same.
+//!
+//! Bounds: as those of [`super`]; a read of some places of each file before.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use outcore::primitives::batch::{Source, Yield};
+use outcore::primitives::{Batch, Sequence, Summary};
+use outcore::{Error, Job, Result};
+
+use super::key::{EdgeKey, KeyShape};
+use super::pack::SizesOf;
+use super::{
+    CONVERT, Conversion, ConvertOptions, Done, VERTICES_MAX, check_density, check_directions,
+    input_items, not_finite, vertices_of,
+};
+use crate::edges::item::{Edge, Edges, at_edge, fail, largest_of_sample};
+use crate::edges::lines::LineFiles;
+use crate::edges::{EdgeFiles, Relabel, item_files};
+use crate::format::manifest::Manifest;
+
+/// With less memory, what is held for a row of tiles would be a large part of it; only the number of vertices tells that few are enough.
+const MEMORY_BYTES_LEAST: u64 = 64 << 20;
+
+/// Memory for the keys of a piece of text, on each thread: a line of four bytes makes two.
+const PIECE_KEYS_BYTES: u64 = 1 << 20;
+
+/// What the pass finds out about the edges.
+#[derive(Debug, Default)]
+struct Seen {
+    /// One more than the largest id, and 0 without edges.
+    needed: AtomicU64,
+    /// Whether an id was larger than keys have room for.
+    is_beyond: AtomicBool,
+}
+
+impl Seen {
+    /// Notes ids, of which this is the largest; fails the pass if it is too large.
+    fn note(&self, largest: Option<u64>, shape: KeyShape) {
+        let needed = largest.map_or(0, |largest| largest.saturating_add(1));
+        if needed > shape.vertices_max().min(VERTICES_MAX) {
+            self.is_beyond.store(true, Ordering::Relaxed);
+            // Nobody is shown it.
+            fail(Error::usage(CONVERT, "an id is larger than those before"))
+        }
+        if needed > self.needed.load(Ordering::Relaxed) {
+            self.needed.fetch_max(needed, Ordering::Relaxed);
+        }
+    }
+
+    fn largest(&self) -> Option<u64> {
+        self.needed.load(Ordering::Relaxed).checked_sub(1)
+    }
+}
+
+/// Converts `inputs` if they are pairs or text, and if memory and ids allow to read them once.
+pub(super) fn convert_once(
+    job: &Job,
+    inputs: &[PathBuf],
+    (dir, options): (&Path, &ConvertOptions),
+) -> Result<Option<Done>> {
+    if options.relabel != Relabel::No || job.budget.free_bytes() < MEMORY_BYTES_LEAST {
+        return Ok(None);
+    }
+    if let Some(lines) = LineFiles::open(job, inputs, &options.read)? {
+        return convert_lines(job, lines, (dir, options));
+    }
+    match item_files(inputs, &options.read)? {
+        // With a number of vertices, other pairs are read once, too.
+        Some(edges) if options.vertices.is_none() => convert_items(job, &edges, (dir, options)),
+        _ => Ok(None),
+    }
+}
+
+/// Keys for that many vertices, or for the ids that were seen and some more; nothing if there are too many for a pass that may have to
+/// give up.
+fn shape_for(told: Option<u64>, seen: Option<u64>, is_weighted: bool) -> Option<KeyShape> {
+    let seen = seen.map_or(0, |largest| largest + largest / 8 + 1);
+    let vertices = told.unwrap_or(seen);
+    (vertices <= VERTICES_MAX).then(|| KeyShape::of(vertices, is_weighted))
+}
+
+/// What was made, unless the pass gave up.
+fn unless_beyond(seen: &Seen, done: Result<Done>) -> Result<Option<Done>> {
+    match done {
+        Err(_) if seen.is_beyond.load(Ordering::Relaxed) => Ok(None),
+        done => done.map(Some),
+    }
+}
+
+fn convert_items(
+    job: &Job,
+    edges: &EdgeFiles,
+    (dir, options): (&Path, &ConvertOptions),
+) -> Result<Option<Done>> {
+    let is_file = |path: &Path| path.metadata().is_ok_and(|facts| facts.is_file());
+    if !edges.inputs.iter().all(|input| is_file(&input.path)) {
+        return Ok(None);
+    }
+    let edges_in = input_items(edges)?;
+    let sampled = largest_of_sample(&edges.inputs, edges.shape);
+    let is_weighted = edges.shape.is_weighted();
+    let Some(shape) = shape_for(None, sampled, is_weighted) else {
+        return Ok(None);
+    };
+    let conversion = Conversion {
+        job,
+        dir,
+        options,
+        shape,
+        kind: options.kind(is_weighted, false),
+        about: (shape.vertices_max(), edges_in),
+    };
+    let seen = Arc::new(Seen::default());
+    let sizes_of: SizesOf = {
+        let (seen, kind, options) = (Arc::clone(&seen), conversion.kind, options.clone());
+        Box::new(move || {
+            let vertices = vertices_of(seen.largest(), None)?;
+            check_density(vertices, edges_in)?;
+            Ok(kind.sizes(&options, vertices, edges_in))
+        })
+    };
+    let made = match shape.is_narrow() {
+        true => run_items::<u64>(&conversion, edges, (&seen, sizes_of)),
+        false => run_items::<u128>(&conversion, edges, (&seen, sizes_of)),
+    };
+    let done = made.map(|(manifest, summary, graph_bytes)| Done {
+        edges_in,
+        manifest,
+        summary,
+        before: (0, 0),
+        graph_bytes,
+    });
+    unless_beyond(&seen, done)
+}
+
+fn run_items<K: EdgeKey>(
+    conversion: &Conversion<'_>,
+    edges: &EdgeFiles,
+    (seen, sizes_of): (&Seen, SizesOf),
+) -> Result<(Manifest, Summary, u64)> {
+    let make = |bytes: &[u8], first: u64| {
+        let mut keys: Vec<K> = Vec::with_capacity(2 * bytes.len() / edges.shape.bytes());
+        let (mut largest, mut position) = (None, first);
+        edges.shape.each(bytes, |edge| {
+            if !edge.weight.is_finite() {
+                let inputs = (edges.shape, &edges.inputs[..]);
+                fail(at_edge(not_finite(&edge), inputs, position))
+            }
+            largest = largest.max(Some(edge.source.max(edge.target)));
+            conversion.push_keys(&edge, &mut keys);
+            position += 1;
+        });
+        seen.note(largest, conversion.shape);
+        keys
+    };
+    let keys = Edges {
+        shape: edges.shape,
+        inputs: &edges.inputs,
+        make,
+    };
+    let keys = (conversion.about.1 > 0).then_some(keys);
+    conversion.run(keys, sizes_of, None)
+}
+
+fn convert_lines(
+    job: &Job,
+    lines: LineFiles,
+    (dir, options): (&Path, &ConvertOptions),
+) -> Result<Option<Done>> {
+    check_directions(lines.is_mixed, options)?;
+    let told = options.vertices.or(lines.vertices);
+    let sampled = lines.sample();
+    let Some(shape) = shape_for(told, sampled.largest, lines.is_weighted) else {
+        return Ok(None);
+    };
+    let conversion = Conversion {
+        job,
+        dir,
+        options,
+        shape,
+        kind: options.kind(lines.is_weighted, lines.is_undirected),
+        about: (shape.vertices_max(), sampled.edges),
+    };
+    let lines = Arc::new(lines);
+    let seen = Arc::new(Seen::default());
+    let sizes_of: SizesOf = {
+        let (seen, kind, options) = (Arc::clone(&seen), conversion.kind, options.clone());
+        let lines = Arc::clone(&lines);
+        Box::new(move || {
+            let edges_in = lines.finish()?;
+            let vertices = vertices_of(seen.largest(), told)?;
+            if told.is_none() {
+                check_density(vertices, edges_in)?;
+            }
+            Ok(kind.sizes(&options, vertices, edges_in))
+        })
+    };
+    let made = match shape.is_narrow() {
+        true => run_lines::<u64>(&conversion, &lines, (&seen, sizes_of)),
+        false => run_lines::<u128>(&conversion, &lines, (&seen, sizes_of)),
+    };
+    let done = made.and_then(|(manifest, summary, graph_bytes)| {
+        Ok(Done {
+            edges_in: lines.finish()?,
+            manifest,
+            summary,
+            before: (0, 0),
+            graph_bytes,
+        })
+    });
+    unless_beyond(&seen, done)
+}
+
+fn run_lines<K: EdgeKey>(
+    conversion: &Conversion<'_>,
+    lines: &LineFiles,
+    (seen, sizes_of): (&Seen, SizesOf),
+) -> Result<(Manifest, Summary, u64)> {
+    let job = conversion.job;
+    let keys_bytes = job.options.threads.max(1) as u64 * PIECE_KEYS_BYTES;
+    let _keys = job.budget.reserve("keys of lines", keys_bytes)?;
+    let keys = LineKeys {
+        lines,
+        make: |batch: Batch<'_>| {
+            // Short lines; a piece has fewer keys than that mostly.
+            let mut keys: Vec<K> = Vec::with_capacity(batch.count / 6);
+            let mut largest = None;
+            lines.each(&batch, |edge: Edge| {
+                largest = largest.max(Some(edge.source.max(edge.target)));
+                conversion.push_keys(&edge, &mut keys);
+            });
+            seen.note(largest, conversion.shape);
+            keys
+        },
+    };
+    let keys = (!lines.is_empty()).then_some(keys);
+    conversion.run(keys, sizes_of, None)
+}
+
+/// The keys that `make` makes of the lines in pieces of files.
+struct LineKeys<'a, F> {
+    lines: &'a LineFiles,
+    make: F,
+}
+
+impl<K: EdgeKey, F: Fn(Batch<'_>) -> Vec<K> + Sync> Sequence for LineKeys<'_, F> {
+    type Item = K;
+    const YIELD: Yield = Yield::Any;
+
+    fn sources(&self, into: &mut Vec<Source>) {
+        into.push(self.lines.source());
+    }
+
+    fn source_count(&self) -> usize {
+        1
+    }
+
+    fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = K> {
+        (self.make)(batch).into_iter()
+    }
+}

@@ -1,0 +1,233 @@
+//! Text whose edges are taken where it is read, and not written to files first.
+//!
+//! Contract: a pass over [`LineFiles::source`] gives its pieces to [`LineFiles::each`], which shows the edges of each line once, to whoever
+//! brings the last part of the line ([`CutLines`]). Of a piece of a sample, it shows those of the lines that are whole in it, which come
+//! again later. [`LineFiles::sample`] looks at some places of the files before. When all pieces have come, [`LineFiles::finish`]
+//! counts the edges. What is not an edge is an error as [`super::text`] has it.
+//!
+//! Bounds: nothing but what [`CutLines`] keeps.
+
+use std::fs;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use outcore::primitives::Batch;
+use outcore::primitives::batch::Source;
+use outcore::{Error, Input, Job, Result};
+
+use super::borders::{CutLines, whole_lines};
+use super::formats::{EdgeFormat, format_of, header_of};
+use super::item::{Edge, fail};
+use super::text::{Syntax, not_an_edge};
+use super::{PLACES, READ, ReadOptions, check_entries, look_at_places};
+
+/// Files of text.
+#[derive(Debug)]
+pub(crate) struct LineFiles {
+    files: Vec<LineFile>,
+    cut: CutLines,
+    pub(crate) is_weighted: bool,
+    /// Vertices that a header speaks of.
+    pub(crate) vertices: Option<u64>,
+    /// Whether a header says that edges have no direction, and whether another says that they have one.
+    pub(crate) is_undirected: bool,
+    pub(crate) is_mixed: bool,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct LineFile {
+    path: PathBuf,
+    header_bytes: u64,
+    syntax: Syntax,
+    /// Edges that its head speaks of.
+    entries: Option<u64>,
+    /// Where it lies among the bytes of all files.
+    text: Range<u64>,
+    /// Edges and bytes that have come.
+    edges: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// What some places of files have.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sampled {
+    /// The largest id there.
+    pub(crate) largest: Option<u64>,
+    /// About how many edges all files have.
+    pub(crate) edges: u64,
+}
+
+impl LineFiles {
+    /// The files, if they are files of text.
+    ///
+    /// # Errors
+    /// As [`super::read_edges`], for what the heads of the files say.
+    pub(crate) fn open(
+        job: &Job,
+        paths: &[PathBuf],
+        options: &ReadOptions,
+    ) -> Result<Option<Self>> {
+        let format = format_of(paths, options)?;
+        let is_text = matches!(
+            format,
+            EdgeFormat::Text | EdgeFormat::MatrixMarket | EdgeFormat::Csv
+        );
+        if !is_text {
+            return Ok(None);
+        }
+        let (mut headers, mut files) = (Vec::new(), Vec::new());
+        let mut at_bytes = 0;
+        for path in paths {
+            let Some(facts) = fs::metadata(path).ok().filter(fs::Metadata::is_file) else {
+                return Ok(None);
+            };
+            let header = header_of(job, path, format, options)?;
+            let end_bytes = at_bytes + facts.len().saturating_sub(header.bytes);
+            files.push(LineFile {
+                path: path.clone(),
+                header_bytes: header.bytes,
+                syntax: header.syntax,
+                entries: header.entries,
+                text: at_bytes..end_bytes,
+                edges: AtomicU64::new(0),
+                bytes: AtomicU64::new(0),
+            });
+            at_bytes = end_bytes;
+            headers.push(header);
+        }
+        let is_undirected = headers.iter().any(|header| header.is_undirected);
+        Ok(Some(LineFiles {
+            files,
+            cut: CutLines::default(),
+            is_weighted: headers.iter().any(|header| header.is_weighted),
+            vertices: headers.iter().filter_map(|header| header.vertices).max(),
+            is_undirected,
+            is_mixed: is_undirected && !headers.iter().all(|header| header.is_undirected),
+        }))
+    }
+
+    /// Whether there is no text at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.iter().all(|file| file.len_bytes() == 0)
+    }
+
+    /// What a pass over all of them reads.
+    pub(crate) fn source(&self) -> Source {
+        let inputs = self.files.iter().map(|file| Input {
+            path: file.path.clone(),
+            header_bytes: file.header_bytes,
+            data_bytes: Some(file.len_bytes()),
+        });
+        Source {
+            inputs: inputs.collect(),
+            element_bytes: 1,
+            align_bytes: 1,
+            count: 0,
+        }
+    }
+
+    /// Looks at places all over the files. What cannot be read or is no edge is left to the pass.
+    pub(crate) fn sample(&self) -> Sampled {
+        let places = PLACES / self.files.len().max(1);
+        let mut sampled = Sampled::default();
+        for file in &self.files {
+            let (mut edges, mut bytes) = (0u64, 0);
+            let data = (file.header_bytes, file.len_bytes());
+            look_at_places(&file.path, data, (1, places), |at_bytes, piece| {
+                let borders = file.borders(file.text.start + at_bytes, piece.len());
+                let whole = whole_lines(piece, borders).unwrap_or_default();
+                bytes += whole.len() as u64;
+                let _ = file.syntax.each_edge(&piece[whole], |edge| {
+                    let largest = edge.source.max(edge.target);
+                    sampled.largest = sampled.largest.max(Some(largest));
+                    edges += 1;
+                });
+            });
+            let share = u128::from(file.len_bytes()) * u128::from(edges) / u128::from(bytes.max(1));
+            sampled.edges += share as u64;
+        }
+        sampled
+    }
+
+    /// Shows the edges of a piece; a line that is none fails the pass.
+    pub(crate) fn each(&self, batch: &Batch<'_>, mut take: impl FnMut(Edge)) {
+        let file = self.file_at(batch.first);
+        let piece = batch.bytes(0);
+        if batch.is_sample {
+            let borders = file.borders(batch.first, piece.len());
+            if let Some(whole) = whole_lines(piece, borders) {
+                file.each_edge(batch.first + whole.start as u64, &piece[whole], &mut take);
+            }
+            return;
+        }
+        let mut edges = 0;
+        let mut count = |edge| {
+            edges += 1;
+            take(edge);
+        };
+        let done = self
+            .cut
+            .each((batch.first, piece), &file.text, |at_bytes, lines| {
+                file.each_edge(at_bytes, lines, &mut count);
+                Ok(())
+            });
+        if let Err(error) = done {
+            fail(error.path(&file.path))
+        }
+        file.edges.fetch_add(edges, Ordering::Relaxed);
+        file.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+    }
+
+    /// The file that has the byte at a place of all files.
+    fn file_at(&self, at_bytes: u64) -> &LineFile {
+        let behind = self
+            .files
+            .partition_point(|file| file.text.start <= at_bytes);
+        &self.files[behind.saturating_sub(1)]
+    }
+
+    /// The number of edges.
+    ///
+    /// # Errors
+    /// [`outcore::Kind::Corrupt`] for a file that has not as many edges as its head says, or has become another.
+    pub(crate) fn finish(&self) -> Result<u64> {
+        let mut all = 0;
+        for file in &self.files {
+            if file.bytes.load(Ordering::Relaxed) != file.len_bytes() || !self.cut.is_over() {
+                let cause = "the file was not read as a whole";
+                return Err(Error::corrupt(READ, cause)
+                    .path(&file.path)
+                    .hint("nothing may write to it meanwhile: convert again"));
+            }
+            let edges = file.edges.load(Ordering::Relaxed);
+            check_entries(&file.path, file.entries, edges)?;
+            all += edges;
+        }
+        Ok(all)
+    }
+}
+
+impl LineFile {
+    fn len_bytes(&self) -> u64 {
+        self.text.end - self.text.start
+    }
+
+    /// Whether a piece begins where the file does, and whether it ends there.
+    fn borders(&self, first_bytes: u64, len_bytes: usize) -> (bool, bool) {
+        let end_bytes = first_bytes + len_bytes as u64;
+        (first_bytes == self.text.start, end_bytes == self.text.end)
+    }
+
+    fn each_edge(&self, at_bytes: u64, lines: &[u8], take: impl FnMut(Edge)) {
+        if let Err((from, fault)) = self.syntax.each_edge(lines, take) {
+            let at_bytes = at_bytes - self.text.start + from as u64;
+            fail(not_an_edge(
+                &fault,
+                &self.path,
+                self.header_bytes + at_bytes,
+            ))
+        }
+    }
+}
