@@ -13,6 +13,7 @@ pub mod names;
 pub mod plan;
 pub mod scan;
 pub mod state;
+pub(crate) mod weights;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

@@ -2,7 +2,7 @@
 //!
 //! Contract: each vertex gets the least sum of weights of a path from a source to it, added up from the source on in 64-bit
 //! floats; infinity if there is none. A graph without weights has edges of weight 1. Edges are followed in their direction.
-//! A weight that is negative or not a number is an error where it is met.
+//! A weight that is negative or not a number is an error that names the edge, where it is met.
 //!
 //! Source: Bellman-Ford by frontiers, as Ligra has it (Shun, Blelloch, PPoPP 2013, section 4.5): the vertices whose distance
 //! fell tell their neighbours, until none falls any more. Adding a weight keeps the order of distances, rounded or not, so
@@ -11,7 +11,7 @@
 //! Bounds: sixteen bytes and two bits a vertex; rounds are at most the edges of the longest of these paths, each reads the
 //! lists of the frontier, or all tiles where that is less.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use outcore::{Error, Job, Result};
@@ -19,6 +19,7 @@ use outcore::{Error, Job, Result};
 use crate::graph::frontier::{Frontiers, VertexSet};
 use crate::graph::plan::EdgeReads;
 use crate::graph::state::State;
+use crate::graph::weights::WeightCheck;
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "shortest paths";
@@ -60,7 +61,7 @@ pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<
         distances[*source as usize].store(0, Ordering::Relaxed);
     }
     let fallen = VertexSet::new(vertices);
-    let is_wrong = AtomicBool::new(false);
+    let weights = WeightCheck::default();
     let mut frontier = sources.to_vec();
     frontier.sort_unstable();
     frontier.dedup();
@@ -68,8 +69,7 @@ pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<
         job.control.begin_phase("paths", graph.tile_bytes());
         let next = Mutex::new(Vec::new());
         frontiers.weighted_edges_of(&frontier, Direction::Out, |from, to, weight| {
-            if weight.is_nan() || weight < 0.0 {
-                is_wrong.store(true, Ordering::Relaxed);
+            if !weights.accepts(from as usize, to as usize, weight) {
                 return;
             }
             let before = f64::from_bits(distances[from as usize].load(Ordering::Relaxed));
@@ -80,12 +80,8 @@ pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<
                 next.push(to);
             }
         })?;
-        if is_wrong.load(Ordering::Relaxed) {
-            let cause = "a weight is negative, or not a number";
-            return Err(Error::usage(KERNEL, cause)
-                .path(graph.dir())
-                .hint("convert the edges again with weights of 0 or more"));
-        }
+        let hint = "convert the edges again with weights of 0 or more";
+        weights.finish((job, graph), (KERNEL, hint))?;
         frontier = next.into_inner().unwrap_or_else(PoisonError::into_inner);
         frontier.sort_unstable();
         frontier.iter().for_each(|vertex| fallen.remove(*vertex));

@@ -181,7 +181,8 @@ fn planted_groups_are_found_and_weights_count() {
     convert(&job, &[input], &path, &options).unwrap();
     let graph = Graph::open(&job, &path).unwrap();
     let error = louvain_beside(&job, &graph, LouvainOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("negative"), "{error}");
+    let wanted = "the weight of the edge from 0 to 1 is -1";
+    assert!(error.to_string().contains(wanted), "{error}");
     for (resolution, threshold) in [(-1.0, 0.0), (f64::NAN, 0.0), (1.0, -1.0)] {
         let options = LouvainOptions {
             resolution,

@@ -10,7 +10,7 @@
 //! there once more while they are sorted; those of one community, for which there is room that vertices of the first level had.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use outcore::primitives::appended::append_to;
 use outcore::{Context, Error, Input, Job, Result, ScratchDrive};
@@ -21,6 +21,7 @@ use super::KERNEL;
 use crate::graph::Graph;
 use crate::graph::held::{HeldLists, ListHolder, READING_BYTES, runs};
 use crate::graph::state::sums;
+use crate::graph::weights::WeightCheck;
 
 const EDGE_BYTES: u64 = size_of::<CoarseEdge>() as u64;
 /// What writing to scratch takes.
@@ -51,22 +52,17 @@ impl Units {
         }
         // The bits of floats that are not negative are in the order of the floats.
         let largest = AtomicU64::new(0);
-        let is_wrong = AtomicBool::new(false);
+        let weights = WeightCheck::default();
         graph.scan(job, |segment| {
-            for (_, _, weight) in segment.weighted_edges() {
-                match weight >= 0.0 {
-                    true => _ = largest.fetch_max(f64::from(weight).to_bits(), Ordering::Relaxed),
-                    false => is_wrong.store(true, Ordering::Relaxed),
+            for (larger, smaller, weight) in segment.weighted_edges() {
+                if weights.accepts(smaller, larger, weight) {
+                    largest.fetch_max(f64::from(weight).to_bits(), Ordering::Relaxed);
                 }
             }
             Ok(())
         })?;
-        if is_wrong.into_inner() {
-            let cause = "a weight is negative, or not a number";
-            return Err(Error::usage(KERNEL, cause)
-                .path(graph.dir())
-                .hint("convert the edges again with weights of 0 or more"));
-        }
+        let hint = "convert the edges again with weights of 0 or more";
+        weights.finish((job, graph), (KERNEL, hint))?;
         let largest = f64::from_bits(largest.into_inner());
         let whole = 2.0 * largest * graph.manifest().edges.max(1) as f64;
         // A power of two, so that weights keep all their digits but the smallest.

@@ -11,13 +11,13 @@
 //! Bounds: evenly, four bytes a vertex; by weight eight, which two passes over the tiles make, with sixteen more beside them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use outcore::{Error, Job, Result};
+use outcore::{Job, Result};
 
 use super::KERNEL;
 use crate::format::tile::Segment;
 use crate::graph::state::sums;
+use crate::graph::weights::WeightCheck;
 use crate::graph::{Direction, Graph};
 
 /// How rank leaves vertices.
@@ -211,13 +211,9 @@ fn units_of(weight: f64, largest: f64) -> u128 {
 /// The bits of the largest weight of each vertex's edges, as a float of eight bytes; they are in its order.
 fn largest_weights(job: &Job, graph: &Graph) -> Result<Vec<AtomicU64>> {
     let largest = sums(graph.vertices());
-    // The first in the order of vertices, so that the error is the same for any threads.
-    let wrong: Mutex<Option<(usize, usize, u32)>> = Mutex::default();
+    let weights = WeightCheck::default();
     each_end(job, graph, |vertex, other, weight| {
-        if !weight.is_finite() || weight < 0.0 {
-            let mut wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner);
-            let found = (vertex, other, weight.to_bits());
-            *wrong = Some(wrong.map_or(found, |before| before.min(found)));
+        if !weights.accepts(vertex, other, weight) {
             return;
         }
         let bits = f64::from(weight).to_bits();
@@ -225,24 +221,9 @@ fn largest_weights(job: &Job, graph: &Graph) -> Result<Vec<AtomicU64>> {
             largest[vertex].fetch_max(bits, Ordering::Relaxed);
         }
     })?;
-    match wrong.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        None => Ok(largest),
-        Some((from, to, bits)) => {
-            let [from, to] = [from, to].map(|vertex| called(job, graph, vertex));
-            let weight = f32::from_bits(bits);
-            let cause = format!("the weight of the edge from {from} to {to} is {weight}");
-            let hint = "convert the edges again with weights of 0 or more, or rank without weights";
-            Err(Error::usage(KERNEL, cause).path(graph.dir()).hint(hint))
-        }
-    }
-}
-
-/// What a vertex is called in an error: by its name, where that can be read.
-fn called(job: &Job, graph: &Graph, vertex: usize) -> String {
-    let vertex = vertex as u32;
-    let names = graph.names(job).ok().flatten();
-    let held = names.and_then(|names| names.held(job, vec![vertex]).ok());
-    held.map_or_else(|| vertex.to_string(), |held| held.get(vertex).to_owned())
+    let hint = "convert the edges again with weights of 0 or more, or rank without weights";
+    weights.finish((job, graph), (KERNEL, hint))?;
+    Ok(largest)
 }
 
 /// Shows each edge of a weight other than 0 to `visit`, as vertex, neighbour and weight, where it leaves a vertex: an undirected one at

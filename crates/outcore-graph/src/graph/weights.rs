@@ -1,0 +1,58 @@
+//! Weights that a kernel cannot take.
+//!
+//! Contract: of the edges that a pass shows to [`WeightCheck::accepts`], [`WeightCheck::finish`] names the first in the order of vertices whose
+//! weight is negative or not finite, so that the error is the same for any threads. Vertices are called by their original ids.
+
+use std::sync::{Mutex, PoisonError};
+
+use outcore::{Error, Job, Result};
+
+use super::Graph;
+
+/// Looks for the first edge with a weight that is negative or not finite.
+#[derive(Debug, Default)]
+pub(crate) struct WeightCheck(Mutex<Option<(u32, u32, u32)>>);
+
+impl WeightCheck {
+    /// Whether the weight of the edge between these vertices is as it has to be.
+    #[inline]
+    pub(crate) fn accepts(&self, from: usize, to: usize, weight: f32) -> bool {
+        let is_right = weight.is_finite() && weight >= 0.0;
+        if !is_right {
+            self.note((from as u32, to as u32, weight.to_bits()));
+        }
+        is_right
+    }
+
+    #[cold]
+    fn note(&self, edge: (u32, u32, u32)) {
+        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *first = Some(first.map_or(edge, |before| before.min(edge)));
+    }
+
+    /// Fails for an edge of `graph` that was not accepted.
+    ///
+    /// # Errors
+    /// [`outcore::Kind::Usage`].
+    pub(crate) fn finish(
+        &self,
+        (job, graph): (&Job, &Graph),
+        (kernel, hint): (&str, &'static str),
+    ) -> Result<()> {
+        let first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((from, to, bits)) = *first else {
+            return Ok(());
+        };
+        let [from, to] = [from, to].map(|vertex| called(job, graph, vertex));
+        let weight = f32::from_bits(bits);
+        let cause = format!("the weight of the edge from {from} to {to} is {weight}");
+        Err(Error::usage(kernel, cause).path(graph.dir()).hint(hint))
+    }
+}
+
+/// What a vertex is called in an error: by its name, where that can be read.
+fn called(job: &Job, graph: &Graph, vertex: u32) -> String {
+    let names = graph.names(job).ok().flatten();
+    let held = names.and_then(|names| names.held(job, vec![vertex]).ok());
+    held.map_or_else(|| vertex.to_string(), |held| held.get(vertex).to_owned())
+}
