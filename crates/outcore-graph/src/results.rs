@@ -403,11 +403,16 @@ fn write_lines(
     primitives::write(job, lines, &to, replace)
 }
 
-/// The `count` vertices with the largest values, the largest first.
+/// The `count` vertices with the largest values, the largest first; those that are infinite, as the lengths of paths that do not exist, are
+/// behind all others.
 pub fn top(values: &Values, count: usize) -> Vec<(usize, Value)> {
     let is_less = |a: &usize, b: &usize| {
         let order = match values {
-            Values::Floats(values) => values[*b].total_cmp(&values[*a]),
+            Values::Floats(values) => {
+                let (a, b) = (values[*a], values[*b]);
+                let finite_first = b.is_finite().cmp(&a.is_finite());
+                finite_first.then(b.total_cmp(&a))
+            }
             Values::Numbers(values) | Values::Vertices(values) => values[*b].cmp(&values[*a]),
             Values::Counts(values) => values[*b].cmp(&values[*a]),
             Values::Optional(values) | Values::Parents(values) => {

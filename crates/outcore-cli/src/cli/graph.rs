@@ -76,7 +76,8 @@ const SAMPLE_EXAMPLES: &str = "\
 Examples:
   outcore graph sample g.graph train.npy --fanout 15,10 -o edges.npy
   outcore graph sample g.graph --source 17 --source 42 --fanout 10,10 -o edges.csv --in
-  outcore graph sample g.graph seeds.txt --fanout all -o edges.npy --seed 7";
+  outcore graph sample g.graph seeds.txt --fanout all -o edges.npy --seed 7
+  cut -f 1 labels.tsv | outcore graph sample g.graph - -o edges.npy";
 
 const TRIANGLES_EXAMPLES: &str = "\
 Examples:
@@ -189,7 +190,8 @@ pub(crate) enum GraphCommand {
     },
     /// Shortest paths: the least sum of weights from the nearest source to each vertex
     ///
-    /// Edges without weights count 1. Infinity stands for vertices that are not reached.
+    /// Edges without weights count 1. Infinity stands for vertices that are not reached, which --top
+    /// lists behind all others.
     #[command(after_long_help = SSSP_EXAMPLES)]
     Sssp {
         #[command(flatten)]
@@ -357,8 +359,7 @@ pub(crate) struct GraphConvertArgs {
     /// Leave out edges from a vertex to itself
     #[arg(long, help_heading = "Edges")]
     pub(crate) drop_loops: bool,
-    /// Number of vertices. Default: one more than the largest id; if it is given, pairs are read
-    /// once less
+    /// Number of vertices. Default: one more than the largest id
     #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Edges", conflicts_with = "relabel")]
     pub(crate) vertices: Option<u64>,
     #[command(flatten)]
@@ -481,7 +482,8 @@ pub(crate) struct GraphSampleArgs {
     /// The graph's directory
     #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     pub(crate) graph: PathBuf,
-    /// The vertices to draw around: a file with an id a line, or an array (.npy)
+    /// The vertices to draw around: a file with an id a line, or an array (.npy); `-` for standard
+    /// input
     #[arg(value_name = "SEEDS", value_hint = ValueHint::FilePath, required_unless_present = "source")]
     pub(crate) seeds: Option<PathBuf>,
     /// Draw around this vertex, too; repeat for several

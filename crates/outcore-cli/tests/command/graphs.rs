@@ -51,6 +51,11 @@ fn strong_components_lengths_and_triangles_go_by_original_ids() {
     assert_eq!(found, ["0,2", "10,3", "20,1", "30,2", "40,0", "50,1"]);
     let found = lines(&place, "graph sssp d.graph --source 50");
     assert_eq!(found[0], "0,inf");
+    // Vertices that are not reached come last.
+    let top = run(&place, "graph sssp d.graph --source 30 --top 7").ok();
+    assert_eq!(top.text(), "10\t4\n0\t3\n20\t2\n50\t2\n40\t1\n30\t0\n");
+    let top = run(&place, "graph sssp d.graph --source 50 --top 2").ok();
+    assert_eq!(top.text(), "50\t0\n0\tinf\n");
     let found = lines(&place, "graph triangles u.graph");
     assert_eq!(found, ["0,1", "10,1", "20,2", "30,1", "40,1", "50,0"]);
     let summary = run(&place, "graph triangles u.graph --json")
@@ -397,6 +402,16 @@ fn samples_are_rows_of_edges_along_or_against_their_direction() {
     let found = lines(&place, one);
     assert!(found == ["20,0"] || found == ["20,30"], "{found:?}");
     assert_eq!(lines(&place, one), found);
+    // Seeds may come through a pipe.
+    let piped = one.replace("seeds.txt", "- -o piped.csv");
+    let arguments: Vec<&str> = piped.split(' ').collect();
+    let seeds = place.read("seeds.txt");
+    place.run_with_input(&arguments, &seeds).ok();
+    assert_eq!(place.read("piped.csv"), place.read("o.csv"));
+    let bad = ["graph", "sample", "d.graph", "-", "-o", "bad.csv"];
+    place
+        .run_with_input(&bad, b"20\nx\n")
+        .fails(4, &["line 2"], "whole number");
     run(&place, &format!("{one} -o e.npy")).ok();
     let bytes = place.read("e.npy");
     let header = String::from_utf8_lossy(&bytes[..128]).into_owned();

@@ -68,9 +68,29 @@ impl GraphFiles {
         let path = self.path(NAME);
         let opened = match &self.packed {
             Some(packed) => FORM.open(&path, Owner::of(NAME), &packed.manifest)?,
-            None => FORM.read(&path, Owner::of(NAME))?,
+            None => {
+                self.check_place()?;
+                FORM.read(&path, Owner::of(NAME))?
+            }
         };
         Ok(opened.body)
+    }
+
+    /// Fails for a place that is there and is no graph.
+    fn check_place(&self) -> Result<()> {
+        let place = &self.place;
+        let (cause, hint) = match std::fs::metadata(place) {
+            Ok(facts) if !facts.is_dir() => (
+                "it is not a directory, and a graph is one",
+                "make a graph of a file of edges with `outcore graph convert EDGES -o G.graph`",
+            ),
+            Ok(_) if !self.path(NAME).exists() => (
+                "the directory has no graph.json, which every graph has",
+                "name the directory that `outcore graph convert` has made, or convert the edges again",
+            ),
+            _ => return Ok(()),
+        };
+        Err(Error::usage(OPEN, cause).path(place).hint(hint))
     }
 
     /// A file by the name that errors give it.

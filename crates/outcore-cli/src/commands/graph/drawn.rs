@@ -6,9 +6,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use outcore::{Job, Kind, Result};
+use outcore_front::inputs::{self, Streams};
+use outcore_front::resources::Resources;
+use outcore_front::spool::Spool;
 use outcore_graph::graph::names::Names;
 use outcore_graph::graph::{Direction, Graph};
 use outcore_graph::{export, ids, kernels, results};
+use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde_json::json;
 
@@ -28,6 +32,25 @@ pub(super) fn direction_of(is_in: bool) -> Direction {
         true => Direction::In,
         false => Direction::Out,
     }
+}
+
+/// The vertices that a file or a stream names; a stream is copied to scratch beside the output first.
+fn seeds_named(
+    context: &Context,
+    (job, resources): (&Job, &Resources),
+    (name, output): (&Path, &Path),
+    graph: (&Graph, Option<&Names>),
+) -> Result<Vec<u32>> {
+    let source = match inputs::find(&[name.to_path_buf()], Streams::Taken, &context.files)?.pop() {
+        Some(source) if source.is_stream() => source,
+        _ => return seeds_of(job, name, graph),
+    };
+    let mut spool = Spool::beside(job, resources, parent_of(output))?;
+    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let copy = watch(reporter, interrupt, &job.control, &[], || {
+        spool.copy_records(job, &source, true)
+    })?;
+    seeds_of(job, &copy.path, graph).map_err(|error| inputs::explain([&copy], error))
 }
 
 /// The vertices that a file names.
@@ -73,7 +96,10 @@ pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
     let degrees_bytes = 4 * graph.vertices() as u64;
     let _held = job.budget.reserve("degrees", degrees_bytes)?;
     let mut seeds = match &args.seeds {
-        Some(path) => seeds_of(&job, path, (&graph, names))?,
+        Some(name) => {
+            let place = (name.as_path(), args.output.as_path());
+            seeds_named(context, (&job, &resources), place, (&graph, names))?
+        }
         None => Vec::new(),
     };
     seeds.extend(vertices_of(&job, &args.source, (&graph, names))?);
