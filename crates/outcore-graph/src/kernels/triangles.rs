@@ -10,10 +10,11 @@
 //! pass by them.
 //!
 //! Vertices in lists are called by rank, the one of largest degree first: most that are met are among the first, whose marks stay in
-//! the caches.
+//! the caches. The lists of the first [`HUBS_MAX`] are also rows of bits ([`Hubs`]), so that a list that meets a hub's costs
+//! no more than its own length, or an eighth of a byte for each vertex before the hub, and not the length of the hub's list.
 //!
-//! Bounds: sixteen bytes a vertex, and four more a thread; the lists are read once, and once more for each time that those that are held fill the
-//! memory. Work is the sum of those lists' lengths over all
+//! Bounds: sixteen bytes a vertex, and four more a thread; 64 MiB for the bits of hubs, or an eighth of what is left; the lists are read
+//! once, and once more for each time that those that are held fill the memory. Work is at most the sum of those lists' lengths over all
 //! edges that are kept, at most the number of edges to the power of 1.5.
 
 use std::cmp::Reverse;
@@ -38,6 +39,10 @@ const PASSING_BYTES: u64 = 8 << 20;
 const NEIGHBOUR_BYTES: u64 = 2 * 4;
 /// What a vertex takes: its number, where its list begins, and a piece, in a vector of these that grew.
 const VERTEX_BYTES: u64 = 4 + 8 + 2 * size_of::<Stretch>() as u64;
+/// Vertices whose lists are rows of bits, at most.
+const HUBS_MAX: usize = 1 << 15;
+/// Testing a neighbour costs about as much as this many words of bits.
+const TEST_WORDS: usize = 4;
 /// Vertices whose lists one thread compares before it takes others.
 const VERTICES_AT_ONCE: usize = 256;
 
@@ -64,7 +69,10 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
     )?;
     let mut lists = ListReader::new(job, graph)?;
     let _passing = job.budget.reserve("lists that pass by", PASSING_BYTES)?;
-    let held_bytes = job.budget.free_bytes().saturating_sub(READING_BYTES);
+    let free_bytes = job.budget.free_bytes().saturating_sub(READING_BYTES);
+    let hubs_count = Hubs::count_within(free_bytes / 8).min(vertices);
+    let held_bytes = free_bytes - Hubs::bytes(hubs_count);
+    let _hubs = job.budget.reserve("hubs", Hubs::bytes(hubs_count))?;
     let _held = job.budget.reserve("lists that are held", held_bytes)?;
     let degrees = graph.degrees(job, Direction::Out)?;
     let held_parts = parts_of(&degrees, held_bytes);
@@ -73,16 +81,18 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
     let counts = sums(vertices);
     for part in &held_parts {
         job.control.begin_phase("hold lists", 0);
-        let held = Shorter::read(&mut lists, &ranks, part.clone())?;
+        let lists_held = Shorter::read(&mut lists, &ranks, part.clone())?;
+        let hubs = Hubs::of(&lists_held, &ranks, hubs_count);
+        let held = (&lists_held, &hubs);
         job.control.begin_phase("triangles", 0);
         // Where all lists are held, they are what passes by, too.
         if held_parts.len() == 1 {
-            held.count_in(&held, job, (&ranks, &counts))?;
+            lists_held.count_in(held, job, (&ranks, &counts))?;
             break;
         }
         for passing in &passing_parts {
             let passing = Shorter::read(&mut lists, &ranks, passing.clone())?;
-            passing.count_in(&held, job, (&ranks, &counts))?;
+            passing.count_in(held, job, (&ranks, &counts))?;
         }
     }
     let count_of = |rank: &u32| counts[*rank as usize].load(Ordering::Relaxed);
@@ -233,13 +243,13 @@ impl Shorter {
     /// Counts the triangles of a vertex of these, of one of `held` and of a third, by rank.
     fn count_in(
         &self,
-        held: &Shorter,
+        held: (&Shorter, &Hubs),
         job: &Job,
         (ranks, counts): (&Ranks, &[AtomicU64]),
     ) -> Result<()> {
         let next = AtomicUsize::new(self.vertices.start);
         let work = |_thread: usize| -> Result<()> {
-            let mut marks = Marks::of(counts.len());
+            let mut marks = Marks::of(counts.len(), held.1.count());
             loop {
                 let from = next.fetch_add(VERTICES_AT_ONCE, Ordering::Relaxed);
                 if from >= self.vertices.end {
@@ -259,7 +269,7 @@ impl Shorter {
     fn count_of(
         &self,
         vertex: usize,
-        held: &Shorter,
+        (held, hubs): (&Shorter, &Hubs),
         marks: &mut Marks,
         (ranks, counts): (&Ranks, &[AtomicU64]),
     ) {
@@ -269,9 +279,15 @@ impl Shorter {
         }
         marks.set(list);
         let mut of_vertex = 0;
-        for &other in list {
-            let others = held.list(ranks.vertices[other as usize] as usize);
-            let found = marks.count(others.unwrap_or_default());
+        for place in 0..list.len() {
+            let other = marks.list[place];
+            let found = match hubs.row(other) {
+                Some(row) => marks.count_hub(place, row),
+                None => {
+                    let others = held.list(ranks.vertices[other as usize] as usize);
+                    marks.count(others.unwrap_or_default())
+                }
+            };
             if found > 0 {
                 counts[other as usize].fetch_add(found, Ordering::Relaxed);
                 of_vertex += found;
@@ -281,14 +297,74 @@ impl Shorter {
             let rank = ranks.of_vertex[vertex] as usize;
             counts[rank].fetch_add(of_vertex, Ordering::Relaxed);
         }
-        marks.clear(list, counts);
+        marks.clear(counts);
     }
 }
 
-/// The list of one vertex, as a table of all ranks, and how often each of the list was met. A thread has one.
+/// The lists of the first vertices by rank, as rows of bits: a bit for each vertex of a lower rank, of which alone a list has any.
+struct Hubs {
+    words: Vec<u64>,
+    /// Where the row of each begins, and where the last one ends.
+    starts: Vec<usize>,
+}
+
+impl Hubs {
+    /// Bytes of the rows of this many.
+    fn bytes(count: usize) -> u64 {
+        // Each row of bits ends with a word that is half used.
+        (count * (count / 16 + size_of::<u64>() + size_of::<usize>())) as u64
+    }
+
+    /// How many have room.
+    fn count_within(bytes: u64) -> usize {
+        let halves = std::iter::successors(Some(HUBS_MAX), |count| Some(count / 2));
+        let mut fitting = halves.filter(|count| Hubs::bytes(*count) <= bytes);
+        fitting.next().unwrap_or(0)
+    }
+
+    /// Those whose lists are `held`; the rows of others are empty.
+    fn of(held: &Shorter, ranks: &Ranks, count: usize) -> Self {
+        let row_words = |rank: usize| rank.div_ceil(u64::BITS as usize);
+        let mut starts = vec![0];
+        starts.extend((0..count).scan(0, |end, rank| {
+            *end += row_words(rank);
+            Some(*end)
+        }));
+        let mut words = vec![0; starts[count]];
+        for (start, vertex) in starts.iter().zip(&ranks.vertices[..count]) {
+            for rank in held.list(*vertex as usize).unwrap_or_default() {
+                words[start + word_of(*rank)] |= bit_of(*rank);
+            }
+        }
+        Hubs { words, starts }
+    }
+
+    fn count(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The row of the vertex of this rank, if it is a hub.
+    fn row(&self, rank: u32) -> Option<&[u64]> {
+        let end = self.starts.get(rank as usize + 1)?;
+        self.words.get(self.starts[rank as usize]..*end)
+    }
+}
+
+fn word_of(rank: u32) -> usize {
+    (rank / u64::BITS) as usize
+}
+
+fn bit_of(rank: u32) -> u64 {
+    1 << (rank % u64::BITS)
+}
+
+/// The list of one vertex, in order, as a table of all ranks and as bits of hubs, and how often each of the list was met. A thread has one.
 struct Marks {
+    list: Vec<u32>,
     /// Of each rank: its place in the list, from [`BEYOND`] on, or 0.
     places: Vec<u32>,
+    /// A bit for each hub.
+    hubs: Vec<u64>,
     /// Of each place: how often it was met. Those before [`BEYOND`] are met by turns for what is not in the list: an
     /// addition to one would wait for the addition before.
     met: Vec<u64>,
@@ -301,19 +377,51 @@ impl Marks {
     /// Bytes a vertex.
     const VERTEX_BYTES: usize = size_of::<u32>();
 
-    fn of(vertices: usize) -> Self {
+    fn of(vertices: usize, hubs_count: usize) -> Self {
         Marks {
+            list: Vec::new(),
             places: vec![0; vertices],
+            hubs: vec![0; hubs_count.div_ceil(u64::BITS as usize)],
             met: Vec::new(),
         }
     }
 
     fn set(&mut self, list: &[u32]) {
+        self.list.clear();
+        self.list.extend_from_slice(list);
+        self.list.sort_unstable();
         self.met.clear();
         self.met.resize(list.len() + BEYOND, 0);
-        for (place, rank) in (BEYOND as u32..).zip(list) {
+        for (place, rank) in (BEYOND as u32..).zip(&self.list) {
             self.places[*rank as usize] = place;
+            if let Some(word) = self.hubs.get_mut(word_of(*rank)) {
+                *word |= bit_of(*rank);
+            }
         }
+    }
+
+    /// How many of the list of a hub, which is at `place` in this one, are in it: all that are lie before it.
+    fn count_hub(&mut self, place: usize, row: &[u64]) -> u64 {
+        let before = &self.list[..place];
+        let mut found = 0;
+        if before.len() <= TEST_WORDS * row.len() {
+            for (rank, met) in before.iter().zip(&mut self.met[BEYOND..]) {
+                let is_in = row[word_of(*rank)] >> (rank % u64::BITS) & 1;
+                *met += is_in;
+                found += is_in;
+            }
+            return found;
+        }
+        for (number, (word, marked)) in row.iter().zip(&self.hubs).enumerate() {
+            let mut both = word & marked;
+            while both != 0 {
+                let rank = number * u64::BITS as usize + both.trailing_zeros() as usize;
+                self.met[self.places[rank] as usize] += 1;
+                found += 1;
+                both &= both - 1;
+            }
+        }
+        found
     }
 
     /// How many of `others` are in the list.
@@ -330,9 +438,12 @@ impl Marks {
     }
 
     /// Adds how often each was met to its count.
-    fn clear(&mut self, list: &[u32], counts: &[AtomicU64]) {
-        for (rank, met) in list.iter().zip(&self.met[BEYOND..]) {
+    fn clear(&mut self, counts: &[AtomicU64]) {
+        for (rank, met) in self.list.iter().zip(&self.met[BEYOND..]) {
             self.places[*rank as usize] = 0;
+            if let Some(word) = self.hubs.get_mut(word_of(*rank)) {
+                *word = 0;
+            }
             if *met > 0 {
                 counts[*rank as usize].fetch_add(*met, Ordering::Relaxed);
             }
