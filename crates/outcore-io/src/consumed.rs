@@ -5,7 +5,7 @@
 //! beside the file, durably: `.NAME` with [`MARKER_SUFFIX`]. The marker names the file (by inode number,
 //! length and time of birth) and the directories that hold what the file does not any more. [`check`]
 //! refuses a file that has one, by name and with what to do. A marker that is another file's is ignored,
-//! one that cannot be read counts.
+//! one that cannot be read counts. A file with several names (hard links) is never freed ([`check_links`]).
 //!
 //! However the job ends before its output is in place, killed or by an error, both stay: the file has
 //! holes, and scratch has what was written of the rest. What the job held in memory is lost with it, so
@@ -31,6 +31,7 @@ use crate::output::parent_of;
 /// Behind the name of the file.
 pub(crate) const MARKER_SUFFIX: &str = ".outcore-consumed";
 const MARK: &str = "mark input";
+const DELETE: &str = "delete input";
 const STAGED: &str = "marker";
 /// No marker is longer: one with more bytes is damaged.
 const MARKER_BYTES_MAX: u64 = 1 << 20;
@@ -112,6 +113,24 @@ pub fn check(path: &Path, found: &fs::Metadata) -> Result<()> {
         )))
 }
 
+/// Fails for a file that has another name (a hard link), under which its data are to stay.
+///
+/// # Errors
+/// Usage.
+pub fn check_links(path: &Path, found: &fs::Metadata) -> Result<()> {
+    match found.nlink() {
+        0 | 1 => Ok(()),
+        links => {
+            let cause = format!(
+                "the input has {links} names (hard links), and its data would be lost under all of them"
+            );
+            Err(Error::usage(DELETE, cause)
+                .path(path)
+                .hint("leave --delete-input out, or remove the other names first"))
+        }
+    }
+}
+
 /// Removes the marker of a file that is gone, or was replaced.
 ///
 /// # Errors
@@ -190,6 +209,7 @@ fn mark(device: &dyn Device, path: &Path, dirs: &[&PrivateDir]) -> Result<()> {
         return Ok(());
     }
     let found = fs::metadata(path).map_err(failed)?;
+    check_links(path, &found)?;
     let directories = dirs.iter().map(|dir| {
         let path = std::path::absolute(dir.path());
         path.unwrap_or_else(|_| dir.path().into())

@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::vec::IntoIter;
 
-use clap::{Arg, ArgAction, Args, CommandFactory};
+use clap::{Arg, ArgAction, Args, CommandFactory, ValueHint};
 use outcore::{Error, Result};
 use outcore_front::text::gnu::of_old_form;
 
@@ -227,6 +227,7 @@ impl<'a> Line<'a> {
             (true, None) => {
                 let missing = || wrong(format!("option '--{}' requires an argument", said()));
                 let value = words.next().ok_or_else(missing)?;
+                self.check_file_name(flag, &value)?;
                 self.value(&id, value, KeyForm::Long)?;
             }
             (false, None) => self.flag(id),
@@ -321,7 +322,11 @@ impl<'a> Line<'a> {
             }
             let missing = || wrong(format!("option requires an argument -- '{letter}'"));
             let value = match rest {
-                [] => words.next().ok_or_else(missing)?,
+                [] => {
+                    let value = words.next().ok_or_else(missing)?;
+                    self.check_file_name(Some(flag), &value)?;
+                    value
+                }
                 rest => OsStr::from_bytes(rest).to_os_string(),
             };
             return self.value(&id, value, KeyForm::Short);
@@ -364,6 +369,24 @@ impl<'a> Line<'a> {
             None => self.operands.push(word),
         }
         Ok(())
+    }
+
+    /// Fails for an option where the name of a file or directory should stand, as every other command of outcore
+    /// does; GNU's `sort` takes it for the name.
+    fn check_file_name(&self, flag: Option<&Arg>, value: &OsStr) -> Result<()> {
+        let is_option = value.as_bytes().starts_with(b"--") && value.len() > 2;
+        let hint = flag.map_or(ValueHint::Unknown, Arg::get_value_hint);
+        let is_name = matches!(hint, ValueHint::FilePath | ValueHint::DirPath);
+        let Some(flag) = flag.filter(|_| is_option && is_name && !self.is_gnu) else {
+            return Ok(());
+        };
+        let (flag, value) = (
+            format!("--{}", flag.get_long().unwrap_or_default()),
+            value.to_string_lossy(),
+        );
+        let cause = format!("{flag} needs a name, and the option {value} follows");
+        let hint = format!("name it first; if {value} is its name, write {flag}=./{value}");
+        Err(Error::usage(READ, cause).hint(hint))
     }
 
     fn flag(&mut self, id: String) {

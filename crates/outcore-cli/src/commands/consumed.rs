@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use outcore::{Error, Kind, Result};
 use outcore_front::inputs::{ResolvedInput, Source, key_of};
 use outcore_front::output::Target;
-use outcore_io::consumed::{marker_of, unmark};
+use outcore_io::consumed::{check_links, marker_of, unmark};
 use outcore_io::units;
 
 /// Names that are listed in full.
@@ -39,6 +39,9 @@ pub(crate) fn check(sources: &[Source]) -> Result<()> {
                 "the input is named twice, so it cannot be removed after it has been read once",
                 source,
             );
+        }
+        if let Ok(found) = std::fs::metadata(&source.path) {
+            check_links(&source.name, &found)?;
         }
     }
     Ok(())

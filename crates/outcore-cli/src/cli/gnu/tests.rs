@@ -33,6 +33,37 @@ fn every_option_of_gnu_sort_is_one_of_the_definition() {
 }
 
 #[test]
+fn an_option_is_no_name_of_a_file_unless_it_is_written_as_one() {
+    for words in [
+        &["--record-io", "--help"][..],
+        &["-o", "--unique", "in"],
+        &["in", "-u", "-T", "--stable"],
+    ] {
+        let words = [&["outcore", "sort"], words].concat();
+        let error = read_line(&words).unwrap_err();
+        let hint = error.next_step().unwrap_or_default();
+        assert!(error.cause().contains("needs a name"), "{error}");
+        assert!(hint.contains("=./--"), "{hint}");
+    }
+    // GNU's sort takes it, and everybody does what is written in one word.
+    check(
+        &["sort", "-o", "--help"],
+        &["sort", "sort", "--output=--help", "--"],
+    );
+    check(
+        &["outcore", "sort", "--record-io=--help", "-o--", "in"],
+        &[
+            "outcore",
+            "sort",
+            "--record-io=--help",
+            "--output=--",
+            "--",
+            "in",
+        ],
+    );
+}
+
+#[test]
 fn words_are_what_they_are_by_the_definition() {
     check(
         &["outcore", "sort", "-k1,1", "-to", "@a", "-o", "@c"],

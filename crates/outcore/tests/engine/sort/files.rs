@@ -548,6 +548,19 @@ fn input_that_may_be_freed_is_freed_and_sorted_all_the_same() {
         path: out.clone(),
         header: None,
     };
+    let again = Output::File {
+        path: dir.path().join("again"),
+        header: None,
+    };
+    // Under another name the data are to stay.
+    let twin = dir.path().join("twin");
+    fs::hard_link(&path, &twin).unwrap();
+    let refused = sort(&job, &[Input::raw(&path)], again, &format, options).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Usage, "{refused}");
+    assert!(refused.cause().contains("2 names"), "{refused}");
+    assert_eq!(fs::read(&twin).unwrap(), data);
+    fs::remove_file(&twin).unwrap();
+    assert_eq!(list(dir.path()), std::slice::from_ref(&path));
     sort(&job, &[Input::raw(&path)], output, &format, options).unwrap();
     let expected = oracle::sorted(&data, &format, options);
     assert_same(&fs::read(out).unwrap(), &expected, 8, "freed input");
