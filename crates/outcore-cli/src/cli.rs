@@ -93,7 +93,7 @@ Examples:
   outcore verify sorted.bin.outcore.json --type gensort
   outcore verify s.parquet --by country --by time:desc --against t.parquet
 
-Tables should be in the order of the columns of --by; with --unique no two rows may have equal keys. \
+With --by, a table must be in the order of these columns, and with --unique no two rows may have equal keys. \
 --against compares all rows, whatever their order, by their values.";
 
 /// Sort, shuffle, deduplicate and scan files larger than memory, on all your SSDs at once
@@ -474,8 +474,8 @@ pub(crate) struct GenArgs {
     /// name contains {drive}
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Distribution of the keys: uniform (the whole range; of floats all finite ones, whose distances
-    /// are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS], normal and clusters:K
+    /// Distribution of the keys: uniform (the whole range: of floats all finite ones, so
+    /// distances between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS], normal and clusters:K
     /// (vectors around K centres; both of floats and of integers up to 32 bits), rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like),
     /// kronecker:SCALE (the same with vertices in no order, as Graph500 has it), sorted, reversed, equal
     #[arg(long = "dist", value_name = "DIST", default_value = "uniform")]
@@ -520,10 +520,10 @@ pub(crate) struct VerifyArgs {
     /// Files that must hold the same records in any order: the input of the sort
     #[arg(long, value_name = "INPUT", num_args = 1.., value_hint = ValueHint::FilePath)]
     pub(crate) against: Vec<PathBuf>,
-    /// Of tables: the columns of the order, with :desc for the largest first; repeat for several
+    /// Tables only: column of the expected order, COLUMN:desc for the largest first; repeat for several
     #[arg(long, value_name = "COLUMN", help_heading = "Order")]
     pub(crate) by: Vec<String>,
-    /// Of tables: look at these columns only
+    /// Tables only: look at these columns and no others
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) columns: Vec<String>,
     #[command(flatten)]

@@ -94,7 +94,7 @@ pub struct IoArgs {
     /// A directory on each drive, a drives file (.toml), a block device, or a file to read
     #[arg(required = true, value_name = "DRIVE", value_hint = ValueHint::AnyPath)]
     pub targets: Vec<PathBuf>,
-    /// Measure writes too: on own files in directories, and on devices whose first and last MiB are empty
+    /// Measure writes too: in directories to files of its own, and to devices whose first and last MiB are empty
     #[arg(long)]
     pub write_ok: bool,
     /// Some block sizes, depths and threads, in about a minute (the default)
@@ -114,7 +114,7 @@ pub struct IoArgs {
     /// Size of the file on each drive; a quarter of the free space at most
     #[arg(long = "size", value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_bytes)]
     pub file_bytes: u64,
-    /// How files are read and written: auto, direct (past the page cache), buffered
+    /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub io: IoMode,
     /// Where the report goes.
@@ -157,13 +157,13 @@ pub struct SortBenchArgs {
     /// Memory to use
     #[arg(long = "memory", value_name = "SIZE", default_value = "256MiB", value_parser = units::parse_bytes)]
     pub memory_bytes: u64,
-    /// Compute threads. By default all processors
+    /// Number of compute threads. Default: one for each processor
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// Distribution of the keys, as in `gen --dist`; repeat for more
     #[arg(long = "dist", value_name = "DIST", default_values = ["uniform", "uniform:1e6", "exponential:0.001", "zipf:1.2"])]
     pub distributions: Vec<Distribution>,
-    /// How files are read and written: auto, direct (past the page cache), buffered
+    /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub io: IoMode,
     /// Where the report goes.
@@ -205,13 +205,13 @@ pub struct ViewBenchArgs {
     /// Memory to use; repeat for more. By default six sizes from half of the data to twice as much
     #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes)]
     pub memory_bytes: Vec<u64>,
-    /// Compute threads. By default all processors
+    /// Number of compute threads. Default: one for each processor
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// How often each way takes its turn; medians are shown
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=99))]
     pub rounds: u8,
-    /// How files are read and written: auto, direct (past the page cache), buffered
+    /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub io: IoMode,
     /// Where the report goes.
@@ -252,10 +252,10 @@ pub struct PrimitivesArgs {
     /// Memory to use
     #[arg(long = "memory", value_name = "SIZE", default_value = "256MiB", value_parser = units::parse_bytes)]
     pub memory_bytes: u64,
-    /// Compute threads. By default all processors
+    /// Number of compute threads. Default: one for each processor
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// How files are read and written: auto, direct (past the page cache), buffered
+    /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub io: IoMode,
     /// Where the report goes.
@@ -292,16 +292,16 @@ pub struct GraphBenchArgs {
     /// The graph has 2 to the power of N vertices
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub scale: u32,
-    /// Edges a vertex
+    /// Edges per vertex
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub factor: u64,
     /// Memory to use
     #[arg(long = "memory", value_name = "SIZE", default_value = "512MiB", value_parser = units::parse_bytes)]
     pub memory_bytes: u64,
-    /// Compute threads. By default all processors
+    /// Number of compute threads. Default: one for each processor
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// How files are read and written: auto, direct (past the page cache), buffered
+    /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub io: IoMode,
     /// Where the report goes.
@@ -351,7 +351,7 @@ pub struct VectorsBenchArgs {
     /// Measure with 1, 2, 4, ... and N threads. By default up to all processors
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// How files are read and written: auto, direct (past the page cache), buffered
+    /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub io: IoMode,
     /// Where the report goes.
@@ -404,8 +404,8 @@ pub struct ReplayArgs {
         help_heading = "Pace"
     )]
     pub speed: Speed,
-    /// Requests in flight at most; 32 a drive where the speed is max. Outcore's own traces keep
-    /// their dependencies unless this is given
+    /// Maximum number of requests in flight. Default: 32 per drive where the speed is max; outcore's own
+    /// traces keep their dependencies
     #[arg(long, value_name = "N", help_heading = "Pace")]
     pub depth: Option<usize>,
     /// Stop after this many requests of the trace
@@ -423,7 +423,7 @@ pub struct ReplayArgs {
         help_heading = "Trace"
     )]
     pub on_error: OnError,
-    /// How offsets are brought into the drives: wrap (modulo their size) or scale (in proportion)
+    /// How offsets are mapped onto the drives: wrap (modulo their size) or scale (in proportion)
     #[arg(
         long,
         value_enum,
@@ -432,19 +432,19 @@ pub struct ReplayArgs {
         help_heading = "Drives"
     )]
     pub fit: FitArg,
-    /// Equal parts of the drives that the devices of the trace take in turn
+    /// Divide the drives into N equal regions, which the devices of the trace use in turn
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Drives", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub regions: u32,
     /// Stripe over the drives
     #[arg(long = "stripe", value_name = "SIZE", default_value = "64KiB", value_parser = units::parse_bytes, help_heading = "Drives")]
     pub stripe_bytes: u64,
-    /// Requests are split into pieces of at most this
+    /// Split requests into pieces of at most this size
     #[arg(long = "max-request", value_name = "SIZE", default_value = "512KiB", value_parser = units::parse_bytes, help_heading = "Drives")]
     pub request_bytes_max: u64,
     /// Size of the file on each drive; a quarter of the free space at most
     #[arg(long = "size", value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_bytes, help_heading = "Drives")]
     pub file_bytes: u64,
-    /// How files are read and written: auto, direct (past the page cache), buffered
+    /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(
         long,
         value_name = "MODE",
@@ -460,7 +460,7 @@ pub struct ReplayArgs {
     pub report: ReportArgs,
 }
 
-/// How offsets are brought into the drives.
+/// How offsets are mapped onto the drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FitArg {
     /// Modulo their size

@@ -118,13 +118,13 @@ pub struct PlanArgs {
     /// Memory, such as 200GB.
     #[arg(long)]
     pub memory: String,
-    /// Bytes of a record.
+    /// Record size in bytes.
     #[arg(long, default_value_t = 8)]
     pub record_bytes: u64,
-    /// Cores.
+    /// Number of cores.
     #[arg(long, default_value_t = 64)]
     pub cores: u32,
-    /// Drives.
+    /// Number of drives.
     #[arg(long, default_value_t = 30)]
     pub drives: u32,
     /// Each drive.

@@ -80,7 +80,7 @@ pub(crate) struct ShuffleArgs {
     /// Random seed
     #[arg(long, value_name = "N", help_heading = "Order", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Gives an independent order for the same seed
+    /// Number of the epoch: each one gives an independent order for the same seed
     #[arg(long, value_name = "K", help_heading = "Order", default_value_t = 0)]
     pub(crate) epoch: u64,
     /// Keep rows of a table together that have equal values in these columns, in the order of the input;
@@ -169,24 +169,25 @@ pub(crate) struct SplitArgs {
     /// Files to split, in order, as one input. Default: standard input
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// File name pattern, with {part} for the part number, from 0, or the directory of --by. Parts of lines are compressed
-    /// if it ends in .gz, .zst, .bz2 or .xz; parts of records get a header if it ends in .npy
+    /// File name pattern: {part} stands for the part number, from 0; with --by, the name of a directory. Parts of lines are
+    /// compressed if it ends in .gz, .zst, .bz2 or .xz; parts of records get a header if it ends in .npy
     #[arg(short, long, value_name = "PATTERN", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Number of parts
     #[arg(short = 'n', long = "parts", value_name = "K", value_parser = parse_count, required_unless_present_any = ["part_lines", "part_bytes", "train", "by"], conflicts_with_all = ["part_lines", "part_bytes", "train", "by"])]
     pub(crate) parts: Option<u64>,
-    /// Lines, records or rows per part, except in the last one
+    /// Number of lines, records or rows in each part; the last part may have fewer
     #[arg(long = "by-lines", visible_alias = "rows", value_name = "N", value_parser = parse_count, conflicts_with_all = ["part_bytes", "train", "by"])]
     pub(crate) part_lines: Option<u64>,
-    /// Of tables: stored bytes per part, about
+    /// Tables only: approximate stored size of each part
     #[arg(long = "bytes", value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with_all = ["train", "by"])]
     pub(crate) part_bytes: Option<u64>,
-    /// Of tables: a random share of the rows for training, and the others for tests
+    /// Tables only: write a random SHARE of the rows, such as 0.9, to the part train, and the rest to the
+    /// part test
     #[arg(long, value_name = "SHARE", conflicts_with = "by")]
     pub(crate) train: Option<f64>,
-    /// Of tables: a directory for each value of this column, OUT/country=de/part-0.parquet; repeat for
-    /// directories in directories
+    /// Tables only: write a directory for each value of this column, as in OUT/country=de/part-0.parquet;
+    /// repeat for nested directories
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// Random seed of --train
@@ -205,7 +206,7 @@ pub(crate) struct SplitArgs {
     /// Replace existing parts
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
-    /// Of tables: keep these columns, in this order; the others are not read
+    /// Keep these columns, in this order; the others are not read
     #[arg(
         long,
         value_name = "NAME,...",
@@ -213,17 +214,17 @@ pub(crate) struct SplitArgs {
         help_heading = "Tables (Parquet and Arrow)"
     )]
     pub(crate) columns: Vec<String>,
-    /// Read CSV or JSON lines as a table with these types, as of `outcore convert`
+    /// Read CSV or JSON lines as a table with these column types; see `outcore convert`
     #[arg(
         long,
         value_name = "NAME:TYPE,...",
         help_heading = "Tables (Parquet and Arrow)"
     )]
     pub(crate) schema: Option<String>,
-    /// Read CSV or JSON lines as a table whose types a sample tells
+    /// Read CSV or JSON lines as a table, with column types inferred from a sample
     #[arg(long, help_heading = "Tables (Parquet and Arrow)")]
     pub(crate) infer: bool,
-    /// Of tables: compression of the parts, as of `outcore convert`
+    /// Compression of the parts; see `outcore convert`
     #[arg(
         long,
         value_name = "CODEC",
@@ -248,8 +249,8 @@ pub(crate) struct HeadArgs {
     /// Number of lines or records to print
     #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_count, default_value = "10")]
     pub(crate) records: u64,
-    /// Of tables: the first rows in the order of this column, or with COLUMN:desc the last ones;
-    /// repeat for several. Needs -o
+    /// Take the first rows in the order of this column, or with COLUMN:desc the last ones; repeat for
+    /// several columns. Needs -o
     #[arg(
         long,
         value_name = "COLUMN",

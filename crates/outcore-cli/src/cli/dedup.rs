@@ -23,17 +23,17 @@ distinct rows in the order of their keys, use `outcore unique`, which also works
 and JSON lines.
 
 --near finds rows whose texts are nearly the same: MinHash signatures are cut into bands, and rows \
-that have a band in common belong together. Whether two texts share one rises steeply around the \
-similarity --jaccard: the share of the shingles of both that both have. Shingles are 5 words, in \
+that have a band in common belong together. The chance that two texts share a band rises steeply around --jaccard, \
+their Jaccard similarity: the number of shingles that both have, divided by the number that either has. Shingles are 5 words, in \
 lower case and without punctuation. The result depends on the rows, the options and --seed alone. \
 The removed rows get a column duplicate_of: the number of the row that was kept, from 0. Without --near they are as they were in \
 the input and in its order; the row that was kept in place of one is the row of OUT that has the same values in the columns of --by.
 
 --substring cuts passages of texts instead of rows: text that occurs before, in an earlier row or earlier \
 in its own, is cut where it has at least so many bytes, or with --tokens so many tokens: what white space \
-separates. Tokens are equal to the letter, and which white space stands between them makes no difference; \
-that after the last token goes with them. The first occurrence stays, and so do all rows, \
-those whose text becomes empty, too. --removed has a row for each cut: row, start and length (in \
+separates. Tokens must match exactly; the white space between them makes no difference, and what follows the last \
+token of a passage is cut with it. The first occurrence stays, and so does every row, even if its text \
+becomes empty. --removed has a row for each cut: row, start and length (in \
 bytes), first_row (where its beginning occurs before) and text.";
 
 /// Remove duplicate rows from tables, and leave the others where they are
@@ -60,7 +60,7 @@ pub(crate) struct DedupArgs {
         help_heading = "Near duplicates"
     )]
     pub(crate) near: Option<String>,
-    /// From which similarity on, above 0 and up to 1
+    /// Least similarity of near duplicates, above 0 and up to 1
     #[arg(
         long,
         value_name = "SHARE",
@@ -69,7 +69,7 @@ pub(crate) struct DedupArgs {
         help_heading = "Near duplicates"
     )]
     pub(crate) jaccard: f64,
-    /// What texts are compared by: words:N, or chars:N for languages without blanks
+    /// Shingles that texts are compared by: words:N, or chars:N for languages without spaces
     #[arg(
         long,
         value_name = "WHAT",
@@ -78,7 +78,7 @@ pub(crate) struct DedupArgs {
         help_heading = "Near duplicates"
     )]
     pub(crate) shingles: String,
-    /// Hashes of a text: more are surer and slower
+    /// Number of hashes in a signature: more find near duplicates more surely, and take longer
     #[arg(
         long,
         value_name = "N",
@@ -87,7 +87,7 @@ pub(crate) struct DedupArgs {
         help_heading = "Near duplicates"
     )]
     pub(crate) hashes: usize,
-    /// Chooses the hashes
+    /// Random seed of the hashes
     #[arg(
         long,
         value_name = "N",

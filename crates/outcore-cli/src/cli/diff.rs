@@ -15,7 +15,7 @@ Examples:
   outcore diff old.csv new.csv --by id -o changes.csv
   outcore diff monday/ tuesday/ --by user --by time --columns user,time,amount -o d.parquet
 
-OUT has the columns diff (left, right or changed) and diff_columns (those that differ, with commas between),
+OUT has the columns diff (left, right or changed) and diff_columns (those that differ, separated by commas),
 then those of --by, and each other column twice, as NAME_left and NAME_right, in the order of the key.";
 
 /// Compare two tables by key: rows of one alone, rows that changed, and in which columns
@@ -32,8 +32,8 @@ pub(crate) struct DiffArgs {
     /// The right table, with the same columns
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) right: PathBuf,
-    /// Columns that say which rows are to be the same; repeat for several. Default: all columns, so
-    /// that no row is changed
+    /// Key column by which rows of both tables are matched; repeat for several. Default: all columns, so
+    /// that a row is in both tables or in one, and never changed
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// Write the differences as a table: .parquet, .arrow, .feather, .arrows, .csv or .jsonl

@@ -18,7 +18,7 @@ Examples:
 
 OUT has the columns of LEFT, then those of RIGHT without its --on columns. It is in the order of the
 --on columns, nulls last; within a key, rows are in the order of LEFT, and the partners of a row in the
-order of RIGHT. It is the same for any memory and threads. Nulls are equal to nothing.
+order of RIGHT. It is the same for any memory and threads. A null equals nothing, not even another null.
 
 --asof finds one partner for each row of LEFT: of the rows of RIGHT with its key, the last whose
 column is not greater. Rows without one are kept, with nulls; --how inner leaves them out.
@@ -42,8 +42,8 @@ pub(crate) struct JoinArgs {
     /// The right table
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) right: PathBuf,
-    /// Columns that are equal in rows that go together: NAME, or LEFT=RIGHT where the tables call them
-    /// differently; repeat for several
+    /// Column by which rows are matched: NAME, or LEFT=RIGHT where the tables call it differently; repeat
+    /// for several
     #[arg(long, value_name = "COLUMN")]
     pub(crate) on: Vec<String>,
     /// Which rows to write: inner, left, right, full, semi (rows of LEFT that have a partner) or anti

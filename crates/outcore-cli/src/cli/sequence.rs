@@ -283,8 +283,8 @@ pub(crate) struct ZipArgs {
 
 /// Compute several numbers from each record
 ///
-/// The output has what each expression makes of the first record, then of the second, and so on; all
-/// expressions have one type. How long the output is depends on the input alone.
+/// The output has the values of all expressions for the first record, then those for the second, and so
+/// on. All expressions must have the same type.
 #[derive(Debug, Args)]
 #[command(after_long_help = FLAT_MAP_EXAMPLES)]
 pub(crate) struct FlatMapArgs {
@@ -297,10 +297,10 @@ pub(crate) struct FlatMapArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Put its position before each record
+/// Put the position of each record before it
 ///
-/// Each record of the output is a position, from 0 (8 bytes), and the record; a .npy output has the fields
-/// position and value. With --where, what is left is counted.
+/// Each record of the output is a position (8 bytes, from 0) followed by the record; a .npy output has the
+/// fields position and value. With --where, positions count only the records that are kept.
 #[derive(Debug, Args)]
 pub(crate) struct EnumerateArgs {
     #[command(flatten)]
@@ -315,7 +315,7 @@ pub(crate) struct EnumerateArgs {
 /// once, or up to K times where K - 1 records have more than 4 KiB.
 #[derive(Debug, Args)]
 pub(crate) struct WindowsArgs {
-    /// How many records in all, 2 to 8
+    /// Number of records in each window, 2 to 8
     #[arg(value_name = "K")]
     pub(crate) window_records: usize,
     #[command(flatten)]
@@ -336,15 +336,15 @@ pub(crate) struct ReverseArgs {
 /// Merge files that are sorted already
 ///
 /// Each input must be in the order that `outcore sort` gives it; the output is all of them in that order.
-/// One read and one write, where a sort takes two of each. An input of records that is not in order gives an
-/// output that is not: `outcore verify` tells; one of a table is an error that names its row. Lines are
-/// merged by `outcore sort -m`.
+/// A merge reads and writes the data once, where a sort does so twice. If a file of records is not sorted, the
+/// output is not sorted either, which `outcore verify` finds; if a table is not, the error names the row.
+/// Lines are merged by `outcore sort -m`.
 #[derive(Debug, Args)]
 #[command(after_long_help = MERGE_EXAMPLES)]
 pub(crate) struct MergeArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Of tables: the columns that all files are in the order of, as of `outcore sort`; repeat for several
+    /// Column by which all files are sorted, as in `outcore sort --by`; repeat for several
     #[arg(
         long,
         value_name = "COLUMN",
@@ -384,7 +384,7 @@ pub(crate) struct ReduceArgs {
 /// Write prefix sums, products, minima or maxima
 ///
 /// Number i of the output combines the numbers up to i, in their own type. Integers wrap around,
-/// so small types want a cast: --map 'u64(x)'.
+/// so cast small types first: --map 'u64(x)'.
 #[derive(Debug, Args)]
 pub(crate) struct ScanArgs {
     /// The operation
@@ -459,19 +459,19 @@ fn parse_range(text: &str) -> outcore::Result<(f64, f64)> {
 ///
 /// Prints each value and its count, in the order of the values; with -o, writes them as records
 /// of the value and an 8-byte count. Values are counted in memory, or by sorting if there are too
-/// many different ones; --explain says which. Of tables, EXPR is a column or several with commas
-/// between, and OUT a table with the column count; other aggregates are those of `outcore group-by`.
+/// many different ones; --explain says which. For tables, EXPR is one column or several separated by
+/// commas, and OUT is a table with the column count; `outcore group-by` has other aggregates.
 #[derive(Debug, Args)]
 #[command(after_long_help = COUNT_BY_EXAMPLES)]
 pub(crate) struct CountByArgs {
-    /// The value to count; x is a plain number. Of tables, columns
+    /// The value to count; x stands for a plain number. For tables, names of columns
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
     pub(crate) expression: String,
     #[command(flatten)]
     pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) scratch: ScratchArgs,
-    /// Of tables: the most frequent values first
+    /// Put the most frequent values first
     #[arg(long, help_heading = "Tables (Parquet and Arrow)")]
     pub(crate) by_count: bool,
     #[command(flatten)]
@@ -557,11 +557,11 @@ pub(crate) struct LookupArgs {
     /// read of it checks
     #[arg(long)]
     pub(crate) lines: bool,
-    /// The same, where lines end with a zero byte
+    /// As --lines, where lines end with NUL
     #[arg(short, long)]
     pub(crate) zero_terminated: bool,
-    /// Write the records or lines that have these keys, all of them for each key, in place of ranks; nothing for a key that no record
-    /// has
+    /// Instead of ranks, write the records or lines that have these keys: all of them for each key, and nothing for a
+    /// key that no record has
     #[arg(long, conflicts_with = "side")]
     pub(crate) values: bool,
     #[command(flatten)]
@@ -575,7 +575,7 @@ pub(crate) struct LookupArgs {
 pub(crate) enum SideArg {
     /// Of the first such record
     Left,
-    /// Behind the last one
+    /// After the last such record
     Right,
 }
 

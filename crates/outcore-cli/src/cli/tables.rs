@@ -52,19 +52,19 @@ pub(crate) struct TableArgs {
     /// Default: zstd:1 for Parquet, lz4 for Arrow
     #[arg(long, value_name = "CODEC")]
     pub(crate) codec: Option<String>,
-    /// Rows of a row group, at most
+    /// Maximum number of rows in a row group
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) group_rows: Option<u64>,
     /// Columns that get a bloom filter, in Parquet
     #[arg(long = "bloom", value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) bloom_filters: Vec<String>,
     /// Read CSV or JSON lines as a table with these types: bool, i8 to u64, f32, f64, text, date, time,
-    /// timestamp[us,UTC], decimal(12,2), list<TYPE>, struct<NAME:TYPE>. Types of other columns are told
-    /// by a sample
+    /// timestamp[us,UTC], decimal(12,2), list<TYPE>, struct<NAME:TYPE>. Types of other columns are
+    /// inferred from a sample
     #[arg(long, value_name = "NAME:TYPE,...")]
     pub(crate) schema: Option<String>,
-    /// Read CSV or JSON lines as a table whose types a sample tells. Default where OUT is Parquet or
-    /// Arrow, and for commands that take nothing but tables
+    /// Read CSV or JSON lines as a table, with column types inferred from a sample. Default where OUT is
+    /// Parquet or Arrow, and for commands that take only tables
     #[arg(long)]
     pub(crate) infer: bool,
     /// Write N Parquet files of equal numbers of rows to the directory OUT
@@ -106,10 +106,10 @@ pub(crate) struct ReadTableArgs {
     #[arg(long)]
     union: bool,
     /// Read CSV or JSON lines as a table with these types (see `outcore convert`); types of other
-    /// columns are told by a sample
+    /// columns are inferred from a sample
     #[arg(long, value_name = "NAME:TYPE,...")]
     schema: Option<String>,
-    /// Read CSV or JSON lines as a table whose types a sample tells
+    /// Read CSV or JSON lines as a table, with column types inferred from a sample
     #[arg(long)]
     infer: bool,
 }
@@ -241,7 +241,7 @@ pub(crate) struct InfoArgs {
     /// Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::AnyPath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Types of columns of CSV and JSON lines; those of others are told by a sample
+    /// Types of columns of CSV and JSON lines; those of other columns are inferred from a sample
     #[arg(long, value_name = "NAME:TYPE,...")]
     pub(crate) schema: Option<String>,
     #[command(flatten)]

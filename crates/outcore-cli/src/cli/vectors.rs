@@ -337,7 +337,7 @@ pub(crate) struct KmeansArgs {
     /// Random seed of the starts
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Take vectors and centroids at norm 1: clusters by cosine
+    /// Scale vectors and centroids to length 1, which clusters by cosine
     #[arg(long)]
     pub(crate) spherical: bool,
     /// Keep the centroids of each iteration in FILE, and go on from there if it is there: the same command again after a run that was

@@ -64,9 +64,9 @@ pub(crate) enum ViewCommand {
     /// Unmounts when its standard input ends: started by `view mount`
     #[command(hide = true)]
     Guard {
-        /// Where
+        /// The mount point
         mountpoint: PathBuf,
-        /// What
+        /// What is mounted there
         source: String,
     },
 }
@@ -111,7 +111,7 @@ pub(crate) struct ViewBuildArgs {
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
-    /// Sort runs of that size, instead of the largest that fit the memory
+    /// Size of a sorted run. Default: the largest that fits in memory
     #[arg(long = "run-size", value_name = "SIZE", help_heading = "Resources", value_parser = units::parse_bytes)]
     pub(crate) run_bytes: Option<u64>,
     /// Write the sorted data to standard output too, once the view is there; what is still in memory
@@ -186,12 +186,12 @@ pub(crate) struct ViewRangeArgs {
     /// as in Python
     #[arg(long, value_name = "I..J", allow_hyphen_values = true, conflicts_with_all = ["from_key", "to_key", "key"])]
     pub(crate) range: Option<String>,
-    /// Only from the first record whose key is not before this one. Numbers in decimal, bytes as text
+    /// Start at the first record with this key or a later one. Numbers in decimal, bytes as text
     /// or as 0x and hexadecimal digits; several with commas. For lines, a line that has the key. For
     /// tables, values of the first columns of the order as in CSV
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub(crate) from_key: Option<String>,
-    /// Only up to the first record whose key is not before this one, without that
+    /// Stop before the first record with this key or a later one
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub(crate) to_key: Option<String>,
     /// Only records with this key; of a table, rows with these values in the first columns of the order
