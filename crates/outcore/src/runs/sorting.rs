@@ -66,8 +66,12 @@ impl Sorting<'_> {
         left.is_empty()
     }
 
-    /// An error whose offset is a place in the area of a run, with the file and the line there.
+    /// An error of a line, whose offset is a place in the area of a run, with the file and the line there. What a drive says
+    /// has a file already.
     fn with_line(&self, cut: &PlannedRun, error: Error) -> Error {
+        if error.kind() != Kind::Corrupt || error.file_path().is_some() {
+            return error;
+        }
         let lines = self.level.shape.what.lines();
         let (Some(at_bytes), Some(lines)) = (error.offset_bytes(), lines) else {
             return error;
