@@ -9,7 +9,8 @@ use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::basic::Compression;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
 use serde_json::json;
 
 use crate::support::TestDir;
@@ -434,108 +435,85 @@ fn first_rows_are_printed_and_parts_are_written_together() {
     assert_eq!(place.names(), before);
 }
 
+/// Random words, in decimal.
+fn random_words() -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(1_u64), |word| {
+        Some(word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1))
+    })
+}
+
+/// Writes a table with row groups of so many rows.
+fn write_groups(path: &Path, table: &RecordBatch, group_rows: usize) {
+    let groups = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(group_rows))
+        .set_dictionary_enabled(false)
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .build();
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, table.schema(), Some(groups)).unwrap();
+    writer.write(table).unwrap();
+    writer.close().unwrap();
+}
+
+/// Runs a job with so much memory, which its peak exceeds by 64 MiB at most.
+#[track_caller]
+fn check_peak(place: &TestDir, job: &str, memory_mib: u64) {
+    let words: Vec<&str> = job.split(' ').collect();
+    let memory = format!("{memory_mib}MiB");
+    let words = [&words[..], &["--json", "--memory", &memory]].concat();
+    let summary = place.run(&words).ok().event("summary");
+    let peak_bytes = summary["peak_rss_bytes"].as_u64().unwrap();
+    assert!(
+        peak_bytes <= (memory_mib + 64) << 20,
+        "{job} in {memory}: {peak_bytes}"
+    );
+}
+
 #[test]
 fn memory_stays_within_64_mib_of_what_is_allowed() {
     let place = TestDir::new();
     // 120 MB of texts that do not compress much.
-    let rows = 400_000_u64;
-    let mut word = 1_u64;
-    let text = StringArray::from_iter_values((0..rows).map(|_| {
-        let mut text = String::new();
-        while text.len() < 280 {
-            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            text += &word.to_string();
-        }
-        text
-    }));
-    let key = Int64Array::from_iter_values((0..rows as i64).map(|row| row * 7919 % 300_007));
+    let rows = 400_000;
+    let mut words = random_words().map(|word| word.to_string());
+    let text = |_| -> String { words.by_ref().take(15).collect() };
+    let text = StringArray::from_iter_values((0..rows).map(text));
+    let key = Int64Array::from_iter_values((0..rows).map(|row| row * 7919 % 300_007));
     let columns: [(&str, ArrayRef); 2] = [("text", Arc::new(text)), ("key", Arc::new(key))];
     let table = RecordBatch::try_from_iter(columns).unwrap();
-    let file = std::fs::File::create(place.path("t.parquet")).unwrap();
-    let groups = parquet::file::properties::WriterProperties::builder()
-        .set_max_row_group_row_count(Some(50_000))
-        .build();
-    let mut writer = ArrowWriter::try_new(file, table.schema(), Some(groups)).unwrap();
-    writer.write(&table).unwrap();
-    writer.close().unwrap();
+    write_groups(&place.path("t.parquet"), &table, 50_000);
     drop(table);
     for memory_mib in [64, 256] {
         for job in [
-            &["sort", "--by", "text"][..],
-            &["shuffle"],
-            &["dedup", "--by", "key"],
-            &["filter", "key % 2 == 0"],
-            &["join", "t.parquet", "--on", "key", "--columns", "text,key"],
-        ] {
-            let memory = format!("{memory_mib}MiB");
-            let more = [
-                "t.parquet",
-                "-o",
-                "o.parquet",
-                "--force",
-                "--json",
-                "--memory",
-                &memory,
-            ];
-            let summary = place.run(&[job, &more].concat()).ok().event("summary");
-            let peak_bytes = summary["peak_rss_bytes"].as_u64().unwrap();
-            assert!(
-                peak_bytes <= (memory_mib + 64) << 20,
-                "{job:?} {memory}: {peak_bytes}"
-            );
-        }
-        let memory = format!("{memory_mib}MiB");
-        for job in [
-            "view build t.parquet -o t.view --by text --force",
+            "sort t.parquet -o o.parquet --force --by text",
+            "shuffle t.parquet -o o.parquet --force",
+            "dedup t.parquet -o o.parquet --force --by key",
+            "filter key%2==0 t.parquet -o o.parquet --force",
+            "join t.parquet t.parquet -o o.parquet --force --on key --columns text,key",
+            "view build t.parquet -o t.view --force --by text",
             "view verify t.view",
             "view materialize t.view -o o.parquet --force",
         ] {
-            let words: Vec<&str> = job.split(' ').collect();
-            let words = [&words[..], &["--json", "--memory", &memory]].concat();
-            let summary = place.run(&words).ok().event("summary");
-            let peak_bytes = summary["peak_rss_bytes"].as_u64().unwrap();
-            assert!(
-                peak_bytes <= (memory_mib + 64) << 20,
-                "{job} {memory}: {peak_bytes}"
-            );
+            check_peak(&place, job, memory_mib);
         }
     }
 }
 
 #[test]
-fn tables_of_many_columns_are_compressed_within_the_memory() {
+fn tables_of_many_columns_are_read_and_compressed_within_the_memory() {
     let place = TestDir::new();
-    let (columns_count, rows) = (500, 6000);
-    let mut word = 1_u64;
-    let columns = (0..columns_count).map(|number| {
-        let numbers = Int64Array::from_iter_values((0..rows).map(|_| {
-            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            word as i64
-        }));
-        (format!("c{number}"), Arc::new(numbers) as ArrayRef)
-    });
-    let table = RecordBatch::try_from_iter(columns.collect::<Vec<_>>()).unwrap();
-    let file = std::fs::File::create(place.path("t.parquet")).unwrap();
-    let groups = parquet::file::properties::WriterProperties::builder()
-        .set_max_row_group_row_count(Some(2000))
-        .build();
-    let mut writer = ArrowWriter::try_new(file, table.schema(), Some(groups)).unwrap();
-    writer.write(&table).unwrap();
-    writer.close().unwrap();
-    drop(table);
-    for job in [&["convert"][..], &["shuffle"]] {
-        let more = [
-            "t.parquet",
-            "-o",
-            "o.parquet",
-            "--force",
-            "--json",
-            "--memory",
-            "128MiB",
-        ];
-        let summary = place.run(&[job, &more].concat()).ok().event("summary");
-        let peak_bytes = summary["peak_rss_bytes"].as_u64().unwrap();
-        assert!(peak_bytes <= 192 << 20, "{job:?}: {peak_bytes}");
+    let mut words = random_words().map(|word| word as i64);
+    for (columns_count, memory_mib) in [(500, 128), (1500, 256)] {
+        let columns = (0..columns_count).map(|number| {
+            let numbers = Int64Array::from_iter_values(words.by_ref().take(4000));
+            (format!("c{number}"), Arc::new(numbers) as ArrayRef)
+        });
+        let table = RecordBatch::try_from_iter(columns.collect::<Vec<_>>()).unwrap();
+        write_groups(&place.path("t.parquet"), &table, 2000);
+        drop(table);
+        for job in ["convert", "shuffle"] {
+            let job = format!("{job} t.parquet -o o.parquet --force");
+            check_peak(&place, &job, memory_mib);
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::Compression;
 use parquet::file::metadata::{PageIndexPolicy, RowGroupMetaData};
 
 use super::reader::Whole;
@@ -38,6 +39,11 @@ pub(super) const NO_FOOTER: &str =
     "it was cut short, or is still being written: copy or write it again";
 /// What an open page of a column takes, with its dictionary: writers' defaults are 1 MiB each.
 const PAGE_BYTES: u64 = 2 << 20;
+/// What Zstandard has for each column until the row group has been read (measured, version 1.5.7): tables and some literals,
+const CONTEXT_BYTES: u64 = 32 << 10;
+/// and where pages are longer than this, more literals, up to an end.
+const SHORT_PAGE_BYTES: u64 = 16 << 10;
+const LITERALS_BYTES: u64 = 64 << 10;
 /// What is held of a column's compressed bytes at once, where it is read by stretches: a page and its header.
 const STRETCH_BYTES: u64 = (1 << 20) + (64 << 10);
 /// A batch, at most, where memory is plenty: an array of texts has less than 2 GiB, and some rows are longer than others.
@@ -60,7 +66,7 @@ pub(super) struct ParquetFile {
 struct Need {
     /// Of all columns, compressed.
     stored_bytes: u64,
-    /// Pages that are open, one a column.
+    /// Pages that are open, one a column, and what decompresses them.
     pages_bytes: u64,
     /// The most of a column that is held at once, where it is read by stretches.
     windows_bytes: u64,
@@ -176,7 +182,15 @@ impl ParquetFile {
             // An offset or a value, and a bit, each; text that repeats is in the dictionary once only.
             let fixed = size(column.num_values()).saturating_mul(17);
             need.stored_bytes = need.stored_bytes.saturating_add(stored);
-            need.pages_bytes = need.pages_bytes.saturating_add(opened.min(PAGE_BYTES));
+            let context_bytes = match column.compression() {
+                Compression::ZSTD(_) => {
+                    let literals_bytes = opened.saturating_sub(SHORT_PAGE_BYTES);
+                    CONTEXT_BYTES + literals_bytes.min(LITERALS_BYTES)
+                }
+                _ => 0,
+            };
+            let page_bytes = opened.min(PAGE_BYTES) + context_bytes;
+            need.pages_bytes = need.pages_bytes.saturating_add(page_bytes);
             need.windows_bytes = need.windows_bytes.saturating_add(stored.min(STRETCH_BYTES));
             let values = fixed.saturating_add(text.max(opened));
             values_bytes = values_bytes.saturating_add(values);

@@ -6,7 +6,7 @@
 //! between the two: other rows, or other columns. What it gives appears when it is published, so that several tables can be
 //! written before the first of them is seen.
 //!
-//! Bounds: a third of the memory is the readers', the rest the writers'.
+//! Bounds: a third of the memory is the readers', the rest the writers'; one reader that needs more has up to a half.
 
 use std::fmt;
 use std::ops::Range;
@@ -144,11 +144,14 @@ pub(super) fn copy_changed(
     let pieces = input.pieces();
     let memory_bytes = job.budget.free_bytes();
     let threads_count = threads_count(job, input, (schema, writes), memory_bytes);
+    let third_bytes = memory_bytes / 3 / threads_count as u64;
+    let reader_bytes =
+        with_room(input.memory_min_bytes()).clamp(third_bytes, third_bytes.max(memory_bytes / 2));
     let counts: Option<Vec<u64>> = (0..pieces.len()).map(|piece| change.count(piece)).collect();
     let sections = sections(pieces, writes);
     let shape = WriterShape {
         writers_count: threads_count,
-        memory_bytes: memory_bytes / 3 * 2,
+        memory_bytes: memory_bytes - reader_bytes * threads_count as u64,
         rows_count: counts.as_ref().map(|counts| counts.iter().sum()),
     };
     let plan = PassPlan::of(job, COPY, input, (schema, shape.rows_count), threads_count);
@@ -159,7 +162,7 @@ pub(super) fn copy_changed(
     let next = AtomicUsize::new(0);
     let rows_in = AtomicU64::new(0);
     let work = |_thread: usize| {
-        let mut reader = input.reader(memory_bytes / 3 / threads_count as u64)?;
+        let mut reader = input.reader(reader_bytes)?;
         let mut rows_count = 0;
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);

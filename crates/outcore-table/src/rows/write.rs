@@ -158,6 +158,7 @@ impl Column {
     fn valid_count(&self, from: usize, to: usize) -> usize {
         match &self.nulls {
             None => to - from,
+            Some(nulls) if to == from + 1 => usize::from(nulls.is_valid(from)),
             Some(nulls) => nulls.inner().slice(from, to - from).count_set_bits(),
         }
     }
