@@ -60,6 +60,10 @@ impl KeyShape {
 pub(super) trait EdgeKey: Pod + Sortable + Eq + Send + Sync {
     fn of(shape: KeyShape, placed: Placed) -> Self;
     fn placed(self, shape: KeyShape) -> Placed;
+    /// The same for all edges of a list.
+    fn list(self, shape: KeyShape) -> Self;
+    /// The neighbour, and the weight of the edge to it.
+    fn neighbour(self, shape: KeyShape) -> (u32, f32);
     /// The same for all weights.
     fn without_weight(self, shape: KeyShape) -> Self;
 }
@@ -83,6 +87,7 @@ fn unordered(bits: u32) -> f32 {
 macro_rules! keys {
     ($($key:ty),*) => {$(
         impl EdgeKey for $key {
+            #[inline(always)]
             fn of(shape: KeyShape, placed: Placed) -> Self {
                 let bits = shape.vertex_bits;
                 let vertex = <$key>::from(placed.vertex);
@@ -94,22 +99,33 @@ macro_rules! keys {
                 }
             }
 
+            #[inline(always)]
             fn without_weight(self, shape: KeyShape) -> Self {
                 self >> shape.weight_bits
             }
 
-            fn placed(self, shape: KeyShape) -> Placed {
-                let bits = shape.vertex_bits;
+            #[inline(always)]
+            fn list(self, shape: KeyShape) -> Self {
+                self >> (shape.vertex_bits + shape.weight_bits)
+            }
+
+            #[inline(always)]
+            fn neighbour(self, shape: KeyShape) -> (u32, f32) {
                 let weight = match shape.weight_bits {
                     0 => 1.0,
                     _ => unordered(self as u32),
                 };
-                let key = self >> shape.weight_bits;
-                let vertex = |key: $key| (key & ((1 << bits) - 1)) as u32;
+                let mask = (1 << shape.vertex_bits) - 1;
+                ((self >> shape.weight_bits & mask) as u32, weight)
+            }
+
+            fn placed(self, shape: KeyShape) -> Placed {
+                let list = self.list(shape);
+                let (neighbour, weight) = self.neighbour(shape);
                 Placed {
-                    is_in: key >> (2 * bits) != 0,
-                    vertex: vertex(key >> bits),
-                    neighbour: vertex(key),
+                    is_in: list >> shape.vertex_bits != 0,
+                    vertex: (list & ((1 << shape.vertex_bits) - 1)) as u32,
+                    neighbour,
                     weight,
                 }
             }

@@ -155,7 +155,9 @@ pub(super) struct Packing<K> {
     /// What is written to, until the first key comes.
     files: Vec<AppendedFile>,
     sizes: Option<Sizes>,
+    /// The last edge, and what is kept of a list, where parallel edges are merged.
     last: Option<K>,
+    kept: Vec<K>,
     tiles: Option<(TileRow, AppendedFile)>,
     out: Option<Lists>,
     sources: Option<Lists>,
@@ -192,6 +194,7 @@ impl<K: EdgeKey> Packing<K> {
             files: files.collect::<Result<_>>()?,
             sizes: None,
             last: None,
+            kept: Vec::new(),
             tiles: None,
             out: None,
             sources: None,
@@ -233,42 +236,65 @@ impl<K: EdgeKey> Packing<K> {
     /// Takes keys, each after those before it, as they lie in memory.
     fn take_all(&mut self, keys: &[u8]) -> Result<()> {
         self.begin()?;
-        let mut keys = keys.chunks_exact(size_of::<K>());
-        keys.try_for_each(|key| self.take(bytemuck::pod_read_unaligned(key)))
+        match bytemuck::try_cast_slice(keys) {
+            Ok(keys) => self.take_keys(keys),
+            Err(_) => {
+                let mut keys = keys.chunks_exact(size_of::<K>());
+                keys.try_for_each(|key| self.take_keys(&[bytemuck::pod_read_unaligned(key)]))
+            }
+        }
     }
 
-    #[inline(always)]
-    fn take(&mut self, key: K) -> Result<()> {
-        let edge = key.without_weight(self.shape);
-        let is_again = self.kind.dedup && self.last == Some(edge);
-        self.last = Some(edge);
-        if is_again {
-            return Ok(());
+    fn take_keys(&mut self, keys: &[K]) -> Result<()> {
+        let shape = self.shape;
+        let mut lists = keys.chunk_by(|a, b| a.list(shape) == b.list(shape));
+        if !self.kind.dedup {
+            return lists.try_for_each(|list| self.take_list(list));
         }
-        let Placed {
-            is_in,
-            vertex,
-            neighbour,
-            weight,
-        } = key.placed(self.shape);
-        let item = (vertex, neighbour, weight);
-        let is_tiled = match self.kind.is_directed {
-            true => is_in,
-            false => neighbour <= vertex,
-        };
-        if is_tiled {
-            self.edges += 1;
-            self.loops += u64::from(vertex == neighbour);
-            if let Some((row, file)) = &mut self.tiles {
-                row.push(item, &mut |chunk| file.append(chunk))?;
+        let mut kept = std::mem::take(&mut self.kept);
+        for list in lists {
+            kept.clear();
+            for key in list {
+                let edge = key.without_weight(shape);
+                if self.last.replace(edge) != Some(edge) {
+                    kept.push(*key);
+                }
             }
+            self.take_list(&kept)?;
+        }
+        self.kept = kept;
+        Ok(())
+    }
+
+    /// Takes keys of one list.
+    fn take_list(&mut self, keys: &[K]) -> Result<()> {
+        let Some(first) = keys.first() else {
+            return Ok(());
+        };
+        let shape = self.shape;
+        let neighbour = |key: &K| key.neighbour(shape);
+        let Placed { is_in, vertex, .. } = first.placed(shape);
+        // Neighbours ascend.
+        let tiled = match (self.kind.is_directed, is_in) {
+            (true, true) => keys,
+            (true, false) => &[],
+            (false, _) => &keys[..keys.partition_point(|key| neighbour(key).0 <= vertex)],
+        };
+        if let Some((row, file)) = &mut self.tiles {
+            self.edges += tiled.len() as u64;
+            let after = tiled.partition_point(|key| neighbour(key).0 <= vertex);
+            let before = tiled.partition_point(|key| neighbour(key).0 < vertex);
+            self.loops += (after - before) as u64;
+            row.extend(vertex, tiled, neighbour, &mut |chunk| file.append(chunk))?;
         }
         let lists = match is_in {
             true => &mut self.sources,
             false => &mut self.out,
         };
         match lists {
-            Some(lists) => lists.packer.push(item, &mut lists.files),
+            Some(lists) => lists
+                .packer
+                .extend(vertex, keys, neighbour, &mut lists.files),
             None => Ok(()),
         }
     }

@@ -39,6 +39,7 @@ impl Item for [u32; 2] {
         Some([edge.source.try_into().ok()?, edge.target.try_into().ok()?])
     }
 
+    #[inline(always)]
     fn edge(self) -> Edge {
         Edge {
             source: self[0].into(),
@@ -54,6 +55,7 @@ impl Item for [u32; 3] {
         Some([source, target, edge.weight.to_bits()])
     }
 
+    #[inline(always)]
     fn edge(self) -> Edge {
         Edge {
             weight: f32::from_bits(self[2]),
@@ -67,6 +69,7 @@ impl Item for [u64; 2] {
         Some([edge.source, edge.target])
     }
 
+    #[inline(always)]
     fn edge(self) -> Edge {
         Edge {
             source: self[0],
@@ -81,6 +84,7 @@ impl Item for [u64; 3] {
         Some([edge.source, edge.target, u64::from(edge.weight.to_bits())])
     }
 
+    #[inline(always)]
     fn edge(self) -> Edge {
         Edge {
             weight: f32::from_bits(self[2] as u32),

@@ -91,23 +91,30 @@ impl ListPacker {
         self.neighbours.len() - self.open_from
     }
 
-    /// Adds a pair, after those before it in order.
+    /// Adds neighbours of `vertex` with their weights, which `item` makes of what is given, after those before them in order.
     #[inline]
-    pub(crate) fn push(
+    pub(crate) fn extend<T>(
         &mut self,
-        (vertex, neighbour, weight): (u32, u32, f32),
+        vertex: u32,
+        mut items: &[T],
+        item: impl Fn(&T) -> (u32, f32),
         files: &mut dyn ListFiles,
     ) -> Result<()> {
         if vertex != self.vertex {
             self.end_list(files)?;
             self.vertex = vertex;
         }
-        if self.open() == alone_max(self.is_weighted) {
-            self.place_alone(files)?;
-        }
-        self.neighbours.push(neighbour);
-        if self.is_weighted {
-            self.weights.push(weight);
+        while !items.is_empty() {
+            if self.open() == alone_max(self.is_weighted) {
+                self.place_alone(files)?;
+            }
+            let room = alone_max(self.is_weighted) - self.open();
+            let (now, later) = items.split_at(room.min(items.len()));
+            self.neighbours.extend(now.iter().map(|some| item(some).0));
+            if self.is_weighted {
+                self.weights.extend(now.iter().map(|some| item(some).1));
+            }
+            items = later;
         }
         Ok(())
     }

@@ -69,28 +69,35 @@ impl TileRow {
         (columns_of(vertices) * column_bytes + (blocks_max(vertices) + 1) * block_bytes) as u64
     }
 
-    /// Adds an edge, after those before it in order.
+    /// Adds edges of a row with their columns and weights, which `item` makes of what is given, after those before them in order.
     #[inline]
-    pub(crate) fn push(
+    pub(crate) fn extend<T>(
         &mut self,
-        (row, column, weight): (u32, u32, f32),
+        row: u32,
+        items: &[T],
+        item: impl Fn(&T) -> (u32, f32),
         emit: &mut Emit<'_>,
     ) -> Result<()> {
+        if items.is_empty() {
+            return Ok(());
+        }
         if row >> LOCAL_BITS != self.row {
             self.pack(emit)?;
             self.row = row >> LOCAL_BITS;
         }
-        let tile = (column >> LOCAL_BITS) as usize;
-        if (self.chains[tile].next_word as usize).is_multiple_of(BLOCK_WORDS) {
-            self.begin_block(tile, emit)?;
-        }
-        let chain = &mut self.chains[tile];
-        let at = chain.next_word as usize;
-        self.words[at] = row & 0xFFFF | column << LOCAL_BITS;
-        chain.next_word += 1;
-        if self.is_weighted {
-            self.words[at + 1] = weight.to_bits();
+        for (column, weight) in items.iter().map(item) {
+            let tile = (column >> LOCAL_BITS) as usize;
+            if (self.chains[tile].next_word as usize).is_multiple_of(BLOCK_WORDS) {
+                self.begin_block(tile, emit)?;
+            }
+            let chain = &mut self.chains[tile];
+            let at = chain.next_word as usize;
+            self.words[at] = row & 0xFFFF | column << LOCAL_BITS;
             chain.next_word += 1;
+            if self.is_weighted {
+                self.words[at + 1] = weight.to_bits();
+                chain.next_word += 1;
+            }
         }
         Ok(())
     }
@@ -174,7 +181,8 @@ mod tests {
             let hub = (9..14).flat_map(|at| (0..vertices).map(move |column| (at, column)));
             let edges: Vec<(u32, u32)> = hub.chain([(70_000, 3), (70_000, 300_000)]).collect();
             for (index, (at, column)) in edges.iter().enumerate() {
-                row.push((*at, *column, index as f32), &mut emit).unwrap();
+                let edge = |column: &u32| (*column, index as f32);
+                row.extend(*at, &[*column], edge, &mut emit).unwrap();
             }
             let count = row.finish(&mut emit).unwrap();
             assert_eq!(count, chunks.len() as u64);
@@ -223,8 +231,10 @@ mod tests {
                 Ok(())
             };
             // Twice as many edges as the shortest part has.
+            let columns: Vec<u32> = (0..1 << 18).collect();
             for at in 0..8 {
-                (0..1 << 18).for_each(|column| row.push((at, column, 1.0), &mut emit).unwrap());
+                let edge = |column: &u32| (*column, 1.0);
+                row.extend(at, &columns, edge, &mut emit).unwrap();
             }
             row.finish(&mut emit).unwrap();
             1 + tiles.windows(2).filter(|pair| pair[1] < pair[0]).count()
