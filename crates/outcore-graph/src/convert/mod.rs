@@ -407,7 +407,13 @@ fn vertices_of(largest: Option<u64>, told: Option<u64>) -> Result<u64> {
         return Err(beyond(needed - 1, vertices));
     }
     if vertices > VERTICES_MAX {
-        let cause = format!("{vertices} vertices, {VERTICES_MAX} are the most");
+        let cause = match told {
+            Some(told) => format!("{told} vertices, {VERTICES_MAX} are the most"),
+            None => format!(
+                "the largest id is {}, and a graph has {VERTICES_MAX} vertices at most",
+                vertices - 1
+            ),
+        };
         return Err(Error::usage(CONVERT, cause)
             .hint("number the vertices that have edges anew, with --relabel"));
     }
@@ -511,11 +517,19 @@ impl SourceEdges<'_> {
     }
 
     /// Fails for an edge that the graph cannot have; `position` is its own among all of them.
+    #[inline(always)]
     fn check(&self, edge: &Edge, position: u64) {
+        let largest = edge.source.max(edge.target);
+        if largest >= self.vertices || !edge.weight.is_finite() {
+            self.refuse(edge, position);
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, edge: &Edge, position: u64) {
         let largest = edge.source.max(edge.target);
         let error = match largest >= self.vertices {
             true => beyond(largest, self.vertices),
-            false if edge.weight.is_finite() => return,
             false => not_finite(edge),
         };
         // What was parsed or numbered is not where the user has it.

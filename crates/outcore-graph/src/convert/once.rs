@@ -82,7 +82,7 @@ pub(super) fn convert_once(
 /// Keys for that many vertices, or for the ids that were seen and some more; nothing if there are too many for a pass that may have to
 /// give up.
 fn shape_for(told: Option<u64>, seen: Option<u64>, is_weighted: bool) -> Option<KeyShape> {
-    let seen = seen.map_or(0, |largest| largest + largest / 8 + 1);
+    let seen = seen.map_or(0, |largest| largest + largest / 1024 + 1);
     let vertices = told.unwrap_or(seen);
     (vertices <= VERTICES_MAX).then(|| KeyShape::of(vertices, is_weighted))
 }

@@ -279,5 +279,6 @@ fn ids_beyond_the_vertices_and_a_graph_that_is_there_are_refused() {
     };
     let (kind, text) = convert_with(&many).unwrap_err();
     assert_eq!(kind, Kind::Usage);
+    assert!(text.contains("the largest id is 38654705664"), "{text}");
     assert!(text.contains("--relabel"), "{text}");
 }

@@ -31,8 +31,18 @@ fn each_failed_operation_of_a_conversion_is_a_named_error_and_leaves_nothing() {
         .map(|id| format!("{} {} 0.5\n", (id * id % 977) << 33, id))
         .collect();
     std::fs::write(&input, text).unwrap();
-    let graph = dir.path().join("g");
-    for relabel in [Relabel::No, Relabel::Auto, Relabel::Text] {
+    let plain = dir.path().join("n.txt");
+    let text: String = (0..4_000u64)
+        .map(|id| format!("{} {id} 1\n", id % 7))
+        .collect();
+    std::fs::write(&plain, text).unwrap();
+    // With more memory, text is read once.
+    for (relabel, input, memory_bytes) in [
+        (Relabel::No, &plain, 32 << 20),
+        (Relabel::No, &plain, 96 << 20),
+        (Relabel::Auto, &input, 32 << 20),
+        (Relabel::Text, &input, 32 << 20),
+    ] {
         let options = ConvertOptions {
             relabel,
             read: ReadOptions {
@@ -41,40 +51,37 @@ fn each_failed_operation_of_a_conversion_is_a_named_error_and_leaves_nothing() {
             },
             ..ConvertOptions::default()
         };
-        if relabel == Relabel::No {
-            let text: String = (0..4_000u64)
-                .map(|id| format!("{} {id} 1\n", id % 7))
-                .collect();
-            std::fs::write(dir.path().join("n.txt"), text).unwrap();
-        }
-        let input = match relabel {
-            Relabel::Auto | Relabel::Text | Relabel::Numbers => input.clone(),
-            Relabel::No => dir.path().join("n.txt"),
-        };
-        let (mut nth, mut failed, mut is_done) = (1, 0, false);
-        while !is_done {
-            let (job, device) = faulty(&format!("eio@{nth}"));
-            let result = convert(&job, std::slice::from_ref(&input), &graph, &options);
-            is_done = device.operations() < nth;
-            match result {
-                Ok(summary) => {
-                    assert_eq!(summary.edges_in, 4_000, "operation {nth}");
-                    Graph::open(&crate::common::job(32 << 20, 1), &graph).unwrap();
-                }
-                Err(error) => {
-                    failed += 1;
-                    assert!(!error.cause().is_empty(), "{nth}: {error}");
-                    assert!(!graph.exists(), "operation {nth}: {error}");
-                }
-            }
-            let _ = std::fs::remove_dir_all(&graph);
-            assert_eq!(job.budget.used_bytes(), 0, "operation {nth}");
-            nth += 1;
-        }
-        assert!(failed > 8, "{failed} of {nth}");
+        let (tried, failed) = walk_conversion(input, &options, memory_bytes);
+        assert!(failed > 8, "{failed} of {tried}");
         let left = std::fs::read_dir(dir.path()).unwrap().count();
         assert!(left <= 2, "{left} entries are left");
     }
+}
+
+/// Converts 4,000 edges beside their file with each operation failed once; gives the operations and failures.
+fn walk_conversion(input: &Path, options: &ConvertOptions, memory_bytes: u64) -> (u64, u64) {
+    let graph = input.with_file_name("g");
+    let (mut nth, mut failed, mut is_done) = (1, 0, false);
+    while !is_done {
+        let (job, device) = faulty_in(&format!("eio@{nth}"), memory_bytes);
+        let result = convert(&job, &[input.to_path_buf()], &graph, options);
+        is_done = device.operations() < nth;
+        match result {
+            Ok(summary) => {
+                assert_eq!(summary.edges_in, 4_000, "operation {nth}");
+                Graph::open(&crate::common::job(32 << 20, 1), &graph).unwrap();
+            }
+            Err(error) => {
+                failed += 1;
+                assert!(!error.cause().is_empty(), "{nth}: {error}");
+                assert!(!graph.exists(), "operation {nth}: {error}");
+            }
+        }
+        let _ = std::fs::remove_dir_all(&graph);
+        assert_eq!(job.budget.used_bytes(), 0, "operation {nth}");
+        nth += 1;
+    }
+    (nth, failed)
 }
 
 /// What a kernel finds in a graph, as text.
