@@ -59,7 +59,11 @@ pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     graph.scan(job, |segment| {
         let edges = segment.edges_ahead(|source| prefetch(&parents[source]));
         for (target, source) in edges {
-            unite(&parents, target as u32, source as u32);
+            // Most edges lie in the largest component, where parents are the root soon.
+            let of = |vertex: usize| parents[vertex].load(Ordering::Relaxed);
+            if of(target) != of(source) {
+                unite(&parents, target as u32, source as u32);
+            }
         }
         Ok(())
     })?;
