@@ -36,7 +36,7 @@ then OUT is in the order of LEFT. If it does not fit, or with --how right, full 
 #[derive(Debug, Args)]
 #[command(after_long_help = JOIN_EXAMPLES)]
 pub(crate) struct JoinArgs {
-    /// The left table: a Parquet or Arrow file, or a directory of them
+    /// The left table: a file of Parquet, Arrow, CSV or JSON lines, or a directory of them
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) left: PathBuf,
     /// The right table
@@ -62,7 +62,8 @@ pub(crate) struct JoinArgs {
     /// Write rows in any order: faster if RIGHT fits into two fifths of the memory
     #[arg(long)]
     pub(crate) unordered: bool,
-    /// Output: .parquet, .arrow or .feather (Arrow file), or .arrows (Arrow stream)
+    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv or .jsonl, these
+    /// also with .gz or .zst
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     #[command(flatten)]

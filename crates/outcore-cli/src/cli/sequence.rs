@@ -99,6 +99,10 @@ Examples:
 
 Whole records of any kind are counted by `outcore unique --count`, lines too.";
 
+/// What is read by commands that take tables, too.
+const TABLES_TOO: &str = "Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of \
+    shards, or Parquet and Arrow files and directories of them; - is standard input";
+
 /// The primitives.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SequenceCommand {
@@ -240,7 +244,7 @@ pub(crate) struct OutputArgs {
 /// The output has one number for each record of the input, or the row with its new columns, in the
 /// same order. It appears whole or not at all.
 #[derive(Debug, Args)]
-#[command(after_long_help = MAP_EXAMPLES)]
+#[command(after_long_help = MAP_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
 pub(crate) struct MapArgs {
     /// What to compute
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
@@ -257,7 +261,7 @@ pub(crate) struct MapArgs {
 ///
 /// The output has whole records or rows, in input order. It appears whole or not at all.
 #[derive(Debug, Args)]
-#[command(after_long_help = FILTER_EXAMPLES)]
+#[command(after_long_help = FILTER_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
 pub(crate) struct FilterArgs {
     /// The condition
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
@@ -340,7 +344,7 @@ pub(crate) struct ReverseArgs {
 /// output is not sorted either, which `outcore verify` finds; if a table is not, the error names the row.
 /// Lines are merged by `outcore sort -m`.
 #[derive(Debug, Args)]
-#[command(after_long_help = MERGE_EXAMPLES)]
+#[command(after_long_help = MERGE_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
 pub(crate) struct MergeArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
@@ -462,7 +466,7 @@ fn parse_range(text: &str) -> outcore::Result<(f64, f64)> {
 /// many different ones; --explain says which. For tables, EXPR is one column or several separated by
 /// commas, and OUT is a table with the column count; `outcore group-by` has other aggregates.
 #[derive(Debug, Args)]
-#[command(after_long_help = COUNT_BY_EXAMPLES)]
+#[command(after_long_help = COUNT_BY_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
 pub(crate) struct CountByArgs {
     /// The value to count; x stands for a plain number. For tables, names of columns
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
