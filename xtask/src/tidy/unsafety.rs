@@ -9,13 +9,17 @@ use super::rust::{Source, Sources};
 use super::{Finding, Severity};
 
 /// Files and folders (ending in `/`) that may hold unsafe code, and what for.
-const PLACES: [(&str, &str); 10] = [
+const PLACES: [(&str, &str); 11] = [
     ("crates/outcore-io/src/memory.rs", "aligned buffers"),
     ("crates/outcore-io/src/memory/", "aligned buffers"),
     ("crates/outcore-io/src/drive/uring.rs", "io_uring's rings"),
     (
         "crates/outcore/src/partition/kernel.rs",
         "hot loops that measurements demanded",
+    ),
+    (
+        "crates/outcore/src/read/terminators.rs",
+        "vectors that find the ends of lines",
     ),
     (
         "crates/outcore-store/examples/volume_depth1.rs",

@@ -16,10 +16,10 @@
 //! overwritten. N.B. without lines, a key takes twice as long into 256 buffers; with plain stores,
 //! 1.5 times as long (docs/decisions/0022).
 //!
-//! The one file of the engine outside memory and I/O with `unsafe`: indexing through slices costs
-//! three loads and two compares a key more than the one load, store and test of a pointer, and
-//! this loop runs once for every key of every distribution; and vector instructions that not every
-//! machine has are chosen when the program runs.
+//! `unsafe`, because indexing through slices costs three loads and two compares a key more than the one load, store
+//! and test of a pointer, and this loop runs once for every key of every distribution; and because vector instructions
+//! that not every machine has are chosen when the program runs. Of the engine outside memory and I/O only
+//! `read::terminators` has some, too.
 //!
 //! Invariants (checked at the border, relied on inside): every buffer is at least `segment_bytes`
 //! long and begins at a line; `0 <= filled < capacity` between calls, so that each position has
@@ -55,6 +55,30 @@ pub(crate) fn fetch(area: &[u8], (at, len_bytes): (usize, usize)) {
 pub(crate) fn fetch_all<T>(items: &[T]) {
     let line_items = (LINE_BYTES / size_of::<T>().max(1)).max(1);
     items.iter().step_by(line_items).for_each(prefetch);
+}
+
+/// As many bytes are copied of items that are no longer, whatever their length.
+const COPIED_BYTES: usize = 64;
+
+/// Copies the item at `at` in `area` to the front of `out`; false if it has no room for that. What `out` holds behind
+/// the item may change, too.
+///
+/// N.B. a call of `memcpy` for each line of text, which has to find out how long it is, takes three times as long
+/// (docs/decisions/0022).
+#[inline(always)]
+pub(crate) fn copy_item(area: &[u8], (at, len_bytes): (usize, usize), out: &mut [u8]) -> bool {
+    if len_bytes <= COPIED_BYTES
+        && let Some(from) = area[at..].first_chunk::<COPIED_BYTES>()
+        && let Some(to) = out.first_chunk_mut::<COPIED_BYTES>()
+    {
+        *to = *from;
+        return true;
+    }
+    let Some(to) = out.get_mut(..len_bytes) else {
+        return false;
+    };
+    to.copy_from_slice(&area[at..at + len_bytes]);
+    true
 }
 
 /// A full buffer was met after `consumed` elements.
@@ -223,25 +247,26 @@ impl Scatter {
         self.capacity_bytes
     }
 
-    /// Appends `record`, of any length, to a bucket's buffer; false if it has no room for that. A
-    /// buffer that is filled so is never passed to the methods for elements of one size.
+    /// Appends the record that lies in `area` where `record` says (its place and its length) to a bucket's buffer; false
+    /// if that has no room for it. A buffer that is filled so is never passed to the methods for elements of one size.
     ///
     /// # Panics
-    /// When there is no such bucket.
+    /// When there is no such bucket, or no such record.
     #[inline]
-    pub(crate) fn append(&mut self, bucket: usize, record: &[u8]) -> bool {
+    pub(crate) fn append(&mut self, bucket: usize, area: &[u8], record: (usize, usize)) -> bool {
         debug_assert!(self.lines.is_empty());
         let cursor = &mut self.cursors[bucket];
-        if record.len() > cursor.stop as usize - cursor.next as usize {
+        if cursor.next.is_null() {
             return false;
         }
-        // SAFETY: without lines, `next..stop` is room in the bucket's own buffer, and there is enough of it; the
-        // record lies elsewhere, since the buffer is owned and not lent.
-        unsafe {
-            std::ptr::copy_nonoverlapping(record.as_ptr(), cursor.next, record.len());
-            cursor.next = cursor.next.add(record.len());
+        let room_bytes = cursor.stop as usize - cursor.next as usize;
+        // SAFETY: without lines, `next..stop` is room in the bucket's own buffer, which nobody else has.
+        let room = unsafe { std::slice::from_raw_parts_mut(cursor.next, room_bytes) };
+        let is_copied = copy_item(area, record, room);
+        if is_copied {
+            cursor.next = cursor.next.wrapping_add(record.1);
         }
-        true
+        is_copied
     }
 
     /// All buffers with the bytes filled in each.

@@ -179,7 +179,7 @@ impl<V: VaryingItems, R: Route> VaryingMover<V, R> {
                 counts.items += 1;
                 counts.bytes += item.bytes.len() as u64;
             } else {
-                worker.append(item.bucket, item.bytes)?;
+                worker.append(item.bucket, run.bytes, (from, item_bytes))?;
             }
         }
         Ok(())

@@ -242,11 +242,16 @@ impl<'a> ScatterWorker<'a> {
             .store(&mut self.port, bucket, full, (payload_bytes, count))
     }
 
-    /// Copies an item of any length to the end of its bucket's buffer.
+    /// Copies an item of any length, whose place and length in `area` are given, to the end of its bucket's buffer.
     #[inline]
-    pub(super) fn append(&mut self, bucket: usize, item: &[u8]) -> Result<()> {
-        if !self.buffers.append(bucket, item) {
-            return self.append_further(bucket, item);
+    pub(super) fn append(
+        &mut self,
+        bucket: usize,
+        area: &[u8],
+        (at, len_bytes): (usize, usize),
+    ) -> Result<()> {
+        if !self.buffers.append(bucket, area, (at, len_bytes)) {
+            return self.append_further(bucket, &area[at..at + len_bytes]);
         }
         self.added[bucket] += 1;
         Ok(())
@@ -260,7 +265,7 @@ impl<'a> ScatterWorker<'a> {
             return self.store_long(bucket, item);
         }
         self.give_buffer(bucket, item.len())?;
-        self.buffers.append(bucket, item);
+        self.buffers.append(bucket, item, (0, item.len()));
         self.added[bucket] += 1;
         Ok(())
     }

@@ -21,6 +21,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::bucket::{Bucket, Counts};
+use super::kernel::{FETCH_AHEAD, copy_item, fetch};
 use super::load::Load;
 use super::{Partition, no_buffer};
 use crate::job::thread_group::ThreadGroup;
@@ -452,7 +453,15 @@ pub(crate) fn gather<P: Copy>(
     let (mut index, mut offset) = next;
     let mut filled = 0;
     while filled < out.len() && index < refs.len() {
+        if let Some(&ahead) = refs.get(index + FETCH_AHEAD) {
+            fetch(area, range(ahead));
+        }
         let (at, item_bytes) = range(refs[index]);
+        if offset == 0 && copy_item(area, (at, item_bytes), &mut out[filled..]) {
+            filled += item_bytes;
+            index += 1;
+            continue;
+        }
         let len = (item_bytes - offset).min(out.len() - filled);
         out[filled..filled + len].copy_from_slice(&area[at + offset..at + offset + len]);
         filled += len;

@@ -6,6 +6,8 @@
 
 use memchr::{memchr, memchr_iter, memrchr};
 
+use super::terminators::Terminators;
+
 /// Where records begin and end.
 pub(crate) trait Framing: Clone + Send + Sync {
     /// Whether a record may begin at any byte, so that its begin has to be looked for; otherwise
@@ -158,7 +160,7 @@ impl ItemFraming {
         match self {
             ItemFraming::Terminated(terminator) => {
                 let mut left = items_max;
-                for end in memchr_iter(terminator, &bytes[from..]) {
+                for end in Terminators::of(terminator, &bytes[from..]) {
                     found(at, from + end);
                     at = from + end + 1;
                     left -= 1;
@@ -190,7 +192,7 @@ impl ItemFraming {
     #[inline]
     pub(crate) fn spans(self, bytes: &[u8]) -> impl Iterator<Item = (usize, usize)> + '_ {
         let mut ends = match self {
-            ItemFraming::Terminated(terminator) => Some(memchr_iter(terminator, bytes)),
+            ItemFraming::Terminated(terminator) => Some(Terminators::of(terminator, bytes)),
             ItemFraming::LengthPrefixed => None,
         };
         let mut at = 0;

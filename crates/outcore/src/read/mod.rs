@@ -1,5 +1,6 @@
 //! Streams over a volume: blocks in ([`source`]), whole records of any length in order
-//! (`regions`), the records of CSV ([`csv`]), and random pieces for samples ([`sample`]).
+//! (`regions`), the records of CSV ([`csv`]), the ends of lines ([`terminators`]), and random pieces for samples
+//! ([`sample`]).
 
 pub(crate) mod by_drive;
 pub mod chunks;
@@ -9,3 +10,4 @@ pub mod gather;
 pub mod regions;
 pub mod sample;
 pub mod source;
+pub mod terminators;

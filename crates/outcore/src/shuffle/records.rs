@@ -7,7 +7,6 @@
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
-use memchr::memchr_iter;
 
 use super::route::RandomRoute;
 use super::tree::DrawRng;
@@ -16,6 +15,7 @@ use crate::partition::scatter::{NumberItems, RecordItems};
 use crate::partition::task::gather;
 use crate::read::framing::ItemFraming;
 use crate::read::regions::{FixedLength, Framing, Terminated};
+use crate::read::terminators::Terminators;
 
 /// Records as a shuffle sees them.
 pub(super) trait Records: Sync {
@@ -207,7 +207,7 @@ impl Records for Lines {
 
     fn refs(&self, area: &[u8], at: usize, count: usize, mut visit: impl FnMut([u32; 2])) {
         let mut from = at;
-        for end in memchr_iter(self.terminator, &area[at..]).take(count) {
+        for end in Terminators::of(self.terminator, &area[at..]).take(count) {
             let to = at + end + 1;
             visit([from as u32, (to - from) as u32]);
             from = to;

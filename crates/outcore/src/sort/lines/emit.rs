@@ -7,7 +7,7 @@
 use std::io::Write;
 
 use super::refs::Ref;
-use crate::partition::kernel::FETCH_AHEAD;
+use crate::partition::kernel::{FETCH_AHEAD, copy_item};
 use crate::read::framing::ItemFraming;
 
 /// Room for a count: twenty digits and a blank.
@@ -123,12 +123,10 @@ impl<'a> Gather<'a> {
             if let Some(ahead) = self.refs.get(self.next + FETCH_AHEAD) {
                 ahead.fetch(self.area);
             }
-            let r = &self.refs[self.next];
-            let (at, len) = self.item(r);
-            let Some(room) = out.get_mut(filled..filled + len) else {
+            let (at, len) = self.item(&self.refs[self.next]);
+            if !copy_item(self.area, (at, len), &mut out[filled..]) {
                 break;
-            };
-            room.copy_from_slice(&self.area[at..at + len]);
+            }
             filled += len;
             self.step();
         }

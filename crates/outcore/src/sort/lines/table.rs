@@ -10,13 +10,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use memchr::memchr_iter;
 use twox_hash::xxhash3_64::Hasher;
 
 use super::bucket::{FromTable, LineBucket};
 use super::context::Context;
 use super::refs::{AnyTie, Ref, sort_refs};
 use super::splitters::LineSplitters;
+use crate::read::terminators::Terminators;
 use outcore_io::Result;
 
 /// Lines that are looked up side by side.
@@ -79,7 +79,7 @@ impl Table {
         }
         let mut lines = [(0usize, 0usize); BATCH];
         let mut count = 0;
-        for end in memchr_iter(terminator, &bytes[begin..]) {
+        for end in Terminators::of(terminator, &bytes[begin..]) {
             lines[count] = (*from, begin + end);
             *from = begin + end + 1;
             count += 1;
