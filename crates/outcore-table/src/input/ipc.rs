@@ -24,8 +24,7 @@ use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
 use super::parquet::NO_FOOTER;
-use super::reader::Whole;
-use super::source::{DriveFile, Fetched};
+use super::source::{DriveFile, Fetched, Whole};
 use crate::fault::{self, guarded};
 
 const READ: &str = "read Arrow file";

@@ -51,9 +51,8 @@ use crate::fault;
 use crate::schema::{FieldPlace, check_names, column_index, widened};
 use ipc::IpcFile;
 use opening::{full_schema, open_all};
-use reader::Whole;
 use repeats::Repeats;
-use source::DriveFile;
+use source::{DriveFile, Whole};
 
 pub use files::{check_local, files_of, is_directory_of_tables, matching};
 pub(crate) use hive::MISSING as MISSING_PARTITION;

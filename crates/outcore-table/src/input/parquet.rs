@@ -25,8 +25,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::basic::Compression;
 use parquet::file::metadata::{PageIndexPolicy, RowGroupMetaData};
 
-use super::reader::Whole;
-use super::source::{DriveFile, Fetched, Refused, Windows};
+use super::source::{DriveFile, Fetched, Refused, Whole, Windows};
 use super::thrift;
 use super::zones;
 use crate::fault::{self, guarded};

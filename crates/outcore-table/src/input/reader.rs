@@ -19,7 +19,7 @@ use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Kind, Result};
 
 use super::parquet::{BATCH_ROWS, GroupReader};
-use super::source::{Fetched, fetch_each};
+use super::source::{Fetched, Whole, fetch_each};
 use super::text::TextReader;
 use super::{Format, Piece, READ, TableFile, TableInput, by_name};
 use crate::fault;
@@ -68,14 +68,6 @@ impl PieceQueue {
             }
         }
     }
-}
-
-/// What a piece takes that is fetched whole.
-pub(super) struct Whole {
-    /// Where its bytes lie.
-    pub(super) ranges: Vec<Range<u64>>,
-    /// What decoding takes beside them.
-    pub(super) beside_bytes: u64,
 }
 
 /// One thread's way into a [`TableInput`].

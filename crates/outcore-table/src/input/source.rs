@@ -282,6 +282,14 @@ fn outside(start: u64) -> ParquetError {
     ))
 }
 
+/// What a piece takes that is fetched whole.
+pub(super) struct Whole {
+    /// Where its bytes lie.
+    pub(super) ranges: Vec<Range<u64>>,
+    /// What decoding takes beside them.
+    pub(super) beside_bytes: u64,
+}
+
 /// Ranges that have been read, in order.
 pub(super) struct Fetched {
     file_bytes: u64,

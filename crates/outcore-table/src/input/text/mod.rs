@@ -32,8 +32,7 @@ use outcore_io::{Error, Kind, Result};
 pub(super) use batches::TextReader;
 pub use types::parse as parse_types;
 
-use super::reader::Whole;
-use super::source::{DriveFile, Fetched};
+use super::source::{DriveFile, Fetched, Whole};
 use column::{ANY, Kinds, kinds_of, type_of};
 use outcore::read::csv::{fields, value};
 use scan::{Part, Records, Scanned};
