@@ -441,4 +441,6 @@ def _no_path(given: object) -> UsageError:
     name = type(given).__qualname__
     cause = f"an object of type {name} is neither the name of a file nor a list of names"
     hint = "outcore reads files: save data that is in memory first, for example with numpy.save"
+    if hasattr(given, "collect"):
+        hint = "a lazy frame has no rows yet: give what its collect() returns"
     return usage("read paths", cause, hint)

@@ -158,6 +158,13 @@ def test_what_is_wrong_is_named_and_leaves_nothing(here: Path) -> None:
     with pytest.raises(outcore.UsageError, match="not supported yet"):
         outcore.table("s3://bucket/t.parquet").sort("x")
 
+    class LazyFrame:
+        def collect(self) -> Any: ...
+
+    with pytest.raises(outcore.UsageError, match="LazyFrame") as raised:
+        outcore.table(LazyFrame())  # type: ignore[arg-type]
+    assert "collect()" in str(raised.value.hint)
+
     def broken() -> Any:
         yield rows(10).to_batches()[0]
         raise RuntimeError("the source broke")
