@@ -391,6 +391,16 @@ fn louvain_tells_its_modularity_and_wants_no_directions() {
 }
 
 #[test]
+fn what_is_no_graph_is_told_so() {
+    let place = place();
+    let file = run(&place, "graph info edges.txt");
+    file.fails(2, &["not a directory", "edges.txt"], "graph convert");
+    std::fs::create_dir(place.path("empty")).unwrap();
+    let empty = run(&place, "graph cc empty -o c.npy");
+    empty.fails(2, &["no graph.json", "empty"], "graph convert");
+}
+
+#[test]
 fn samples_are_rows_of_edges_along_or_against_their_direction() {
     let place = place();
     let found = lines(&place, "graph sample d.graph --source 20 --fanout all,all");

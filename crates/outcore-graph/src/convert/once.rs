@@ -2,7 +2,7 @@
 //!
 //! Contract: the pass that reads the edges makes the keys of the sort of them. How many vertices there are is known at its end, which is
 //! before the first key comes out of the sort in order. Keys, which are made before, have room for the ids that some
-//! places of the files have, and an eighth more. If a larger id comes, the pass gives up, nothing is left of it, and the edges are converted
+//! places of the files have, and a thousandth more. If a larger id comes, the pass gives up, nothing is left of it, and the edges are converted
 //! as those of other formats are. The graph is the same.
 //!
 //! Bounds: as those of [`super`]; a read of some places of each file before.
