@@ -355,8 +355,12 @@ impl TableInput {
             let file = files
                 .max_by_key(|piece| piece.memory_min_bytes)
                 .map(|piece| &self.files[piece.file]);
-            let error = Error::new(Kind::Memory, READ, cause)
-                .hint("allow more with --memory, use fewer threads, or read fewer columns");
+            // Jobs give half of the memory to a reader, if it needs that; a damaged footer may ask for anything.
+            let enough_bytes = (2 * needed_bytes.min(1 << 60)).next_multiple_of(64 << 20);
+            let enough = outcore_io::units::bytes_exact(enough_bytes);
+            let error = Error::new(Kind::Memory, READ, cause).hint(format!(
+                "allow --memory {enough} or more, or read fewer columns"
+            ));
             return Err(match file {
                 Some(file) => error.path(&file.path),
                 None => error,

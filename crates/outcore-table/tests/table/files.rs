@@ -398,6 +398,8 @@ fn a_row_group_above_the_memory_is_read_by_pages() {
     let error = all(&InputOptions::default(), &[input], 1 << 20).unwrap_err();
     assert_eq!(error.kind(), Kind::Memory);
     assert!(error.to_string().contains("in.parquet"), "{error}");
+    let hint = error.next_step().unwrap_or_default();
+    assert!(hint.starts_with("allow --memory 64MiB or more"), "{hint}");
 }
 
 #[test]

@@ -107,7 +107,11 @@ fn too_long(context: &Context<'_>, bucket: &LineBucket) -> Error {
     // What is left for sorting grows with the memory, about.
     let memory_bytes = context.plan.size.memory_bytes as f64;
     let enough_bytes = memory_bytes * (needed_bytes as f64 / left_bytes as f64).max(1.0);
-    let enough = units::bytes_exact((enough_bytes as u64).next_multiple_of(64 << 20));
+    let enough = units::bytes_exact(
+        (enough_bytes as u64)
+            .min(1 << 60)
+            .next_multiple_of(64 << 20),
+    );
     Error::new(Kind::Memory, format!("sort {item}s"), cause)
         .hint(format!("about --memory {enough} is enough"))
 }
