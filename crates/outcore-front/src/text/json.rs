@@ -10,6 +10,7 @@ use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::{Error, Result};
 use serde::de::IgnoredAny;
 
+use super::json_flat::find_flat;
 use super::json_scan::{PATHS_MAX, Step, find};
 use super::{FieldOrder, append_whole};
 use outcore::key::encode::{Decimal, append_decimal, append_string, complement, digits_len};
@@ -165,14 +166,17 @@ impl JsonFields {
             }
             let mut found = [None; PATHS_MAX];
             let found = &mut found[..fields.len()];
-            let scanned = find(line, &paths[..fields.len()], found);
-            if known == Known::Nothing && !scanned.is_json {
-                // It knows what is wrong, and looks at values however deep.
-                serde_json::from_slice::<IgnoredAny>(line)
-                    .map_err(|error| NoKey(format!("it is not JSON: {error}")))?;
-            }
-            if !scanned.has_good_names {
-                return Err(NoKey("it is not JSON: a name is not UTF-8".to_owned()));
+            let paths = &paths[..fields.len()];
+            if known == Known::Nothing || !find_flat(line, paths, found) {
+                let scanned = find(line, paths, found);
+                if known == Known::Nothing && !scanned.is_json {
+                    // It knows what is wrong, and looks at values however deep.
+                    serde_json::from_slice::<IgnoredAny>(line)
+                        .map_err(|error| NoKey(format!("it is not JSON: {error}")))?;
+                }
+                if !scanned.has_good_names {
+                    return Err(NoKey("it is not JSON: a name is not UTF-8".to_owned()));
+                }
             }
             for (field, value) in fields.iter().zip(found) {
                 self.append_field(field, *value, key)?;
