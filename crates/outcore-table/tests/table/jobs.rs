@@ -520,4 +520,17 @@ fn a_row_that_is_too_long_is_named_with_the_memory_that_is_enough() {
     let hint = error.next_step().unwrap_or_default();
     assert!(hint.contains("--memory 512MiB is enough"), "{hint}");
     assert_eq!(sorted(512 << 20).unwrap().1.num_rows(), 3);
+    // Where not all rows are written, the engine says it, of rows as well.
+    let unique =
+        |memory_bytes| files.run(|ends| unique(&common::job(memory_bytes, 1), ends, &order));
+    let error = unique(64 << 20).unwrap_err();
+    assert_eq!(error.kind(), Kind::Memory);
+    assert!(
+        error
+            .to_string()
+            .contains("rows, of which one is very long"),
+        "{error}"
+    );
+    let hint = error.next_step().unwrap_or_default();
+    assert!(hint.contains("--memory") && hint.contains("MiB"), "{hint}");
 }

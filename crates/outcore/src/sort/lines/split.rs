@@ -96,8 +96,8 @@ fn too_long(context: &Context<'_>, bucket: &LineBucket) -> Error {
     let item = context.plan.size.item();
     let items = units::counted(bucket.counts.items, item);
     let what = match bucket.counts.items {
-        1 => format!("{items}, which is long, needs"),
-        _ => format!("{items} with equal keys need"),
+        1 => format!("{items} needs"),
+        _ => format!("{items}, of which one is very long, need"),
     };
     let cause = format!(
         "{what} {} of memory to be sorted, and there is {}",
@@ -112,8 +112,9 @@ fn too_long(context: &Context<'_>, bucket: &LineBucket) -> Error {
             .min(1 << 60)
             .next_multiple_of(64 << 20),
     );
-    Error::new(Kind::Memory, format!("sort {item}s"), cause)
-        .hint(format!("about --memory {enough} is enough"))
+    Error::new(Kind::Memory, format!("sort {item}s"), cause).hint(format!(
+        "allow more with --memory: the sort alone takes about {enough}"
+    ))
 }
 
 fn split(
