@@ -422,6 +422,9 @@ pub fn top(values: &Values, count: usize) -> Vec<(usize, Value)> {
         order.then(a.cmp(b))
     };
     let count = count.min(values.len());
+    if count == 0 {
+        return Vec::new();
+    }
     let mut best: Vec<usize> = Vec::with_capacity(2 * count + 1);
     for vertex in 0..values.len() {
         best.push(vertex);

@@ -395,6 +395,8 @@ fn what_is_no_graph_is_told_so() {
     let place = place();
     let file = run(&place, "graph info edges.txt");
     file.fails(2, &["not a directory", "edges.txt"], "graph convert");
+    let missing = run(&place, "graph info missing");
+    missing.fails(3, &["No such file", "(missing)"], "check the path");
     std::fs::create_dir(place.path("empty")).unwrap();
     let empty = run(&place, "graph cc empty -o c.npy");
     empty.fails(2, &["no graph.json", "empty"], "graph convert");

@@ -88,7 +88,8 @@ impl GraphFiles {
                 "the directory has no graph.json, which every graph has",
                 "name the directory that `outcore graph convert` has made, or convert the edges again",
             ),
-            _ => return Ok(()),
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(Error::io(OPEN, &error).path(place)),
         };
         Err(Error::usage(OPEN, cause).path(place).hint(hint))
     }
