@@ -385,7 +385,7 @@ impl<'a> Line<'a> {
             value.to_string_lossy(),
         );
         let cause = format!("{flag} needs a name, and the option {value} follows");
-        let hint = format!("name it first; if {value} is its name, write {flag}=./{value}");
+        let hint = format!("give the name; for a file called {value} write {flag}=./{value}");
         Err(Error::usage(READ, cause).hint(hint))
     }
 
