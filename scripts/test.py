@@ -2,9 +2,9 @@
 """Everything that must hold before a change goes in: `make test`, or parts of it.
 
 Contract: runs the parts named (`lint`, `rust`, `python`; all by default) one after the other, goes on
-after a failure, and ends with the line `N passed, N failed, N skipped`. If no part is named, Python's tests run beside
-Rust's once these are built, since neither keeps two processors busy; what they print follows then. The exit code is
-0 only if nothing failed. No step reads standard input; each is stopped, with all that it started,
+after a failure, and ends with the line `N passed, N failed, N skipped`. If no part is named, Python's tests and then the
+checks of style run beside Rust's tests once these are built, since no part keeps two processors busy; what they print
+follows then. The exit code is 0 only if nothing failed. No step reads standard input; each is stopped, with all that it started,
 once it takes longer than its limit. Needs `scripts/setup.sh` to have run.
 """
 
@@ -157,21 +157,30 @@ def rust() -> Tally:
     return reader.finish(run(command, reader.read))
 
 
-def rust_beside_python() -> Tally:
-    """Both, Rust's tests having been built: the extension shares what they are built of."""
+def side_by_side() -> Tally:
+    """All parts, Rust's tests having been built: the extension shares what they are built of."""
     tally = step("the build of the tests", ["cargo", "test", "--workspace", "--no-run"])
     lines: list[str] = []
 
-    def beside() -> Tally:
+    def beside() -> list[Tally]:
         PRINTS.set(lines.append)
-        return python()
+        return [timed("python", python), timed("lint", lint)]
 
     with ThreadPoolExecutor(max_workers=1) as threads:
         pending = threads.submit(beside)
-        tally.add(rust())
+        tally.add(timed("rust", rust))
     for line in lines:
         say(line)
-    tally.add(pending.result())
+    for done in pending.result():
+        tally.add(done)
+    return tally
+
+
+def timed(name: str, part: Callable[[], Tally]) -> Tally:
+    """A part, which says how long it took."""
+    started = time.monotonic()
+    tally = part()
+    say(f"\n{name}: {time.monotonic() - started:.0f} s")
     return tally
 
 
@@ -219,12 +228,8 @@ def main(names: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     tally = Tally()
-    times = []
-    for name, part in (chosen or {"lint": lint, "rust and python": rust_beside_python}).items():
-        started = time.monotonic()
-        tally.add(part())
-        times.append(f"{name} {time.monotonic() - started:.0f} s")
-    print(f"\n{', '.join(times)}")
+    for name, part in (chosen or {"all": side_by_side}).items():
+        tally.add(timed(name, part))
     for title, lines in (("skipped", tally.skipped), ("failed", tally.failed)):
         if lines:
             print(f"\n{title}:")
