@@ -7,6 +7,8 @@
 //! Bounds: one pass over the text; no memory but for names with escapes; a stack as deep as paths have steps, and
 //! [`NESTING_MAX`] values more.
 
+use std::ops::ControlFlow;
+
 /// One step into a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
@@ -127,15 +129,9 @@ impl Scan<'_, '_> {
                     }
                 });
             }
-            at = match taken {
-                0 => self.skip_value(at),
-                taken => self.value(at, paths, taken, depth + 1),
-            };
-            at = skip_space(text, at);
-            match byte(text, at) {
-                Some(b',') => at = skip_space(text, at + 1),
-                Some(b'}') => return at + 1,
-                _ => return nowhere(text),
+            match self.item(at, paths, (taken, depth), b'}') {
+                ControlFlow::Continue(next) => at = next,
+                ControlFlow::Break(end) => return end,
             }
         }
     }
@@ -152,17 +148,34 @@ impl Scan<'_, '_> {
             each(led, |path| {
                 taken |= u8::from(paths[path][depth] == Step::Index(index)) << path;
             });
-            at = match taken {
-                0 => self.skip_value(at),
-                taken => self.value(at, paths, taken, depth + 1),
-            };
-            at = skip_space(text, at);
-            match byte(text, at) {
-                Some(b',') => at = skip_space(text, at + 1),
-                Some(b']') => return at + 1,
-                _ => return nowhere(text),
+            match self.item(at, paths, (taken, depth), b']') {
+                ControlFlow::Continue(next) => at = next,
+                ControlFlow::Break(end) => return end,
             }
             index += 1;
+        }
+    }
+
+    /// Passes the item at `at` of a container, into which the paths of the set `taken` are led: goes on where the next one begins, or
+    /// ends behind `close`.
+    #[inline(always)]
+    fn item(
+        &mut self,
+        at: usize,
+        paths: &[&[Step]],
+        (taken, depth): (u8, usize),
+        close: u8,
+    ) -> ControlFlow<usize, usize> {
+        let text = self.text;
+        let at = match taken {
+            0 => self.skip_value(at),
+            taken => self.value(at, paths, taken, depth + 1),
+        };
+        let at = skip_space(text, at);
+        match byte(text, at) {
+            Some(b',') => ControlFlow::Continue(skip_space(text, at + 1)),
+            Some(byte) if byte == close => ControlFlow::Break(at + 1),
+            _ => ControlFlow::Break(nowhere(text)),
         }
     }
 
