@@ -205,7 +205,10 @@ const EXAMPLES: [(&str, &str); 45] = [
         "outcore view materialize keys.view -o sorted.bin",
     ),
     ("completions", "outcore completions bash > outcore.bash"),
-    ("man", "outcore man | man -l -\noutcore man pages"),
+    (
+        "man",
+        "outcore man | man -l -\nmkdir pages; outcore man pages",
+    ),
     ("sim run", "outcore sim run --preset pm9a3"),
     ("sim presets", "outcore sim presets"),
     (
@@ -257,22 +260,39 @@ fn arrange(command: Command, path: &str) -> Command {
     let about = text_of(command.get_about());
     let long = text_of(command.get_long_about());
     let details = long.strip_prefix(about.as_str()).unwrap_or(&long).trim();
+    let Closing { examples, rest } = closing_of(&command, path);
+    let mut page = vec![about.as_str()];
+    page.extend(examples.iter().map(String::as_str));
+    page.extend((!details.is_empty()).then_some(details));
+    let page = page.join("\n\n");
+    command.long_about(page).after_long_help(rest.join("\n\n"))
+}
+
+/// What the closing text of a command has, in paragraphs.
+pub(crate) struct Closing {
+    /// Each a heading and indented lines.
+    pub(crate) examples: Vec<String>,
+    /// Each in one line.
+    pub(crate) rest: Vec<String>,
+}
+
+/// The examples of a command whose name below the root is `path`, and what else closes its page.
+pub(crate) fn closing_of(command: &Command, path: &str) -> Closing {
     let closing = text_of(command.get_after_long_help());
-    let (mut examples, rest): (Vec<&str>, Vec<&str>) = closing
+    let (examples, rest): (Vec<&str>, Vec<&str>) = closing
         .split("\n\n")
         .filter(|paragraph| !paragraph.is_empty())
         .partition(|paragraph| is_examples(paragraph));
+    let mut examples: Vec<String> = examples.into_iter().map(str::to_string).collect();
     let own = EXAMPLES.iter().find(|(known, _)| *known == path);
     let own = own.map(|(_, lines)| format!("Examples:\n  {}", lines.replace('\n', "\n  ")));
     if examples.is_empty() {
-        examples.extend(own.as_deref());
+        examples.extend(own);
     }
-    let mut page = vec![about.as_str()];
-    page.extend(examples);
-    page.extend((!details.is_empty()).then_some(details));
-    let page = page.join("\n\n");
-    let rest: Vec<String> = rest.into_iter().map(flowing).collect();
-    command.long_about(page).after_long_help(rest.join("\n\n"))
+    Closing {
+        examples,
+        rest: rest.into_iter().map(flowing).collect(),
+    }
 }
 
 /// A paragraph in one line, which is wrapped when it is printed.

@@ -173,6 +173,11 @@ fn man_pages_and_completions_come_from_the_flags() {
     }
     let page = fs::read_to_string(dir.join("outcore-sort.1")).unwrap();
     assert!(page.contains("scratch\\-limit") && page.contains("unique"));
+    // Examples are not filled, and no command goes without.
+    assert!(page.contains("outcore sort keys.bin \\-o sorted.bin \\-\\-type u64"));
+    let page = fs::read_to_string(dir.join("outcore-zip.1")).unwrap();
+    let (_, examples) = page.split_once(".SH EXAMPLES\n.PP\n.nf\n").unwrap();
+    assert!(examples.starts_with("  outcore zip a.npy"), "{examples}");
     place.run(&["man", "man"]).fails(2, &["exists"], "--force");
     place.run(&["man", "--force", "man"]).ok();
     place
