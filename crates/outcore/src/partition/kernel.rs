@@ -92,6 +92,8 @@ pub(crate) struct Full {
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
+/// Of longer records, the place of the next one in each buffer is fetched, since it is seldom in the cache.
+const FETCHED_BYTES_MIN: usize = 32;
 /// Buffers that are larger all together are written past the caches.
 const CACHED_BYTES: usize = 8 << 20;
 
@@ -264,6 +266,8 @@ impl Scatter {
         let room = unsafe { std::slice::from_raw_parts_mut(cursor.next, room_bytes) };
         let is_copied = copy_item(area, record, room);
         if is_copied {
+            // Where the next record goes, if it is as long; it will wait for nothing then.
+            fetch(room, (record.1 + COPIED_BYTES - 1, record.1));
             cursor.next = cursor.next.wrapping_add(record.1);
         }
         is_copied
@@ -394,7 +398,8 @@ impl Scatter {
         let cursors = self.cursors.as_mut_ptr();
         for (index, &bucket) in buckets.iter().enumerate() {
             // SAFETY: as for keys, but in the buffer itself; `record_bytes` divides the capacities, so there is room
-            // for one whole record, and source and buffer are different memory.
+            // for one whole record, after this one too as long as the buffer is not full, and source and buffer are
+            // different memory.
             unsafe {
                 let cursor = cursors.add(usize::from(bucket));
                 let next = (*cursor).next;
@@ -406,6 +411,10 @@ impl Scatter {
                         consumed: index + 1,
                         bucket: usize::from(bucket),
                     });
+                }
+                if record_bytes > FETCHED_BYTES_MIN {
+                    let place = std::slice::from_raw_parts(next, record_bytes);
+                    fetch(place, ((record_bytes - 1) % LINE_BYTES, record_bytes));
                 }
             }
         }
@@ -628,6 +637,31 @@ mod tests {
             check::<u32>(&bytes, is_lined);
             check::<u64>(&bytes, is_lined);
             check::<u128>(&bytes, is_lined);
+        }
+    }
+
+    #[test]
+    fn records_of_any_length_are_appended_until_one_has_no_room() {
+        let budget = Budget::new(1 << 20);
+        let pool = Pool::new(&budget, "test", 4096, 2).unwrap();
+        let mut scatter = Scatter::without_buffers(2, 4096);
+        assert!(!scatter.append(0, &[1, 2], (0, 1)));
+        (0..2).for_each(|bucket| scatter.give(bucket, pool.take().unwrap()));
+        let area: Vec<u8> = (0..9000u32).map(|at| (at % 251) as u8).collect();
+        let mut expected = [Vec::new(), Vec::new()];
+        let mut at = 0;
+        for len in (0..).map(|number| number * 7 % 190) {
+            let bucket = len % 2;
+            let is_room = expected[bucket].len() + len <= 4096;
+            assert_eq!(scatter.append(bucket, &area, (at, len)), is_room);
+            if !is_room {
+                break;
+            }
+            expected[bucket].extend_from_slice(&area[at..at + len]);
+            at += len;
+        }
+        for (expected, (buf, filled)) in expected.iter().zip(scatter.into_parts()) {
+            assert_eq!(*expected, buf.unwrap()[..filled]);
         }
     }
 

@@ -70,7 +70,7 @@ fn hits_in(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
             u64::from(_mm_movemask_epi8(is_hit).cast_unsigned())
         };
         let [first, second, third, fourth]: [__m128i; 4] = bytemuck::cast(*block);
-        hits(first) | hits(second) << 16 | hits(third) << 32 | hits(fourth) << 48
+        hits(first) | (hits(second) << 16) | (hits(third) << 32) | (hits(fourth) << 48)
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
@@ -82,12 +82,13 @@ fn hits_in(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
 #[cfg(any(test, not(target_arch = "x86_64")))]
 fn hits_in_words(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
     const LOW: u64 = u64::MAX / 0xFF;
+    const REST: u64 = LOW * 0x7F;
     let (parts, _) = block.as_chunks();
     parts.iter().rev().fold(0, |hits, &part| {
         let differs = u64::from_le_bytes(part) ^ (LOW * u64::from(byte));
         // The upper bit of each byte that is zero, all of which are gathered in the highest byte.
-        let is_hit = !((differs & LOW * 0x7F) + LOW * 0x7F | differs | LOW * 0x7F);
-        hits << 8 | (is_hit >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+        let is_hit = !(((differs & REST) + REST) | differs | REST);
+        (hits << 8) | ((is_hit >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56)
     })
 }
 

@@ -103,6 +103,7 @@ pub(super) fn word_in(area: &[u8], r: &Ref, depth: usize) -> u64 {
 }
 
 /// Groups of at most this size are sorted by insertion.
+/// N.B. to ask for their strings while the group above is gone through, and to sort them then, is no faster.
 const INSERTION: usize = 12;
 /// Below this many, the standard library's sort is faster than setting up a radix sort.
 const RADIX: usize = 128;

@@ -7,6 +7,8 @@
 //! is. A batch of lines is hashed, then looked up step by step, so that cache misses overlap.
 //!
 //! Bounds: exactly the bytes that it is given, touched as far as they are needed.
+//!
+//! N.B. huge pages for the slots and the arena save nothing, nor does asking for the end of each line beside its front.
 
 use std::sync::{Mutex, PoisonError};
 
