@@ -465,7 +465,7 @@ impl SortArgs {
 pub(crate) struct GenArgs {
     /// Record type, as in `sort --type`; gensort makes the records of sortbenchmark.org's gensort
     /// 1.5, byte for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort --key`
-    #[arg(value_name = "TYPE", value_parser = RecordFormat::parse_type)]
+    #[arg(value_name = "TYPE", value_parser = parse_generated)]
     pub(crate) format: RecordFormat,
     /// Number of records
     #[arg(short = 'n', long = "count", value_name = "COUNT", value_parser = parse_count)]
@@ -633,6 +633,19 @@ fn parse_record_bytes(text: &str) -> Result<usize> {
     usize::try_from(bytes).map_err(|_| {
         Error::usage("read record size", format!("{bytes} bytes")).hint("a record has at most 1MiB")
     })
+}
+
+/// The type of records that are made; graphs are asked for by name, and are a distribution.
+fn parse_generated(text: &str) -> Result<RecordFormat> {
+    match text.split(':').next() {
+        Some(graph @ ("rmat" | "kronecker")) => {
+            let cause = format!("{graph} is a distribution of edges, and no type");
+            Err(Error::usage("read record type", cause).hint(format!(
+                "for edges of a graph of 2^20 vertices: outcore gen u32x2 -n 16777216 --dist {graph}:20 -o FILE"
+            )))
+        }
+        _ => RecordFormat::parse_type(text),
+    }
 }
 
 /// A number of records: `1000000`, `1_000_000` or `1e6`.

@@ -77,6 +77,9 @@ fn an_unknown_type_and_a_broken_key() {
         &["--type", "unknown type `u46`"],
         "u64",
     );
+    let generated = ["gen", "rmat:5", "-n", "4", "-o", "out"];
+    let cause = ["TYPE", "rmat is a distribution"];
+    refused(&place, &generated, 2, &cause, "--dist rmat:20");
     let record = ["--record", "8", "--key"];
     let key = |key: &'static str| sort(&[&record[..], &[key]].concat());
     refused(&place, &key("4:8"), 2, &["4:8"], "");
