@@ -156,7 +156,10 @@ fn pairs_without_a_number_of_vertices_make_the_same_graph_and_are_read_once() {
     let len_bytes = 8 * edges.len() as u64;
     // The keys stay in memory, and a sample is read besides.
     let read_bytes = summary.read_bytes;
-    assert!(read_bytes < len_bytes * 3 / 2, "{read_bytes} of {len_bytes}");
+    assert!(
+        read_bytes < len_bytes * 3 / 2,
+        "{read_bytes} of {len_bytes}"
+    );
     let wide = dir.path().join("e.u64");
     let ids = edges.iter().flatten();
     let bytes = ids.flat_map(|id| u64::from(*id).to_le_bytes());
