@@ -310,15 +310,17 @@ fn what_the_output_has_replaced_is_never_deleted_whatever_it_is_called() {
             .ok();
         assert!(place.read("in") == sorted_u64(&bytes), "{input} {output}");
     }
-    // The output takes one name of a file with two; the other goes.
+    // What has another name is not deleted, and not freed, even if the output takes that name.
     place.write("in", &bytes);
     fs::hard_link(place.path("in"), place.path("other")).unwrap();
     let replace = ["--replace", "--delete-input", "--type", "u64"];
-    place
-        .run(&[&["sort", "other", "-o", "in"][..], &replace].concat())
-        .ok();
-    assert!(place.read("in") == sorted_u64(&bytes));
-    assert_eq!(place.names(), ["here", "in", "sub"]);
+    let answer = place.run(&[&["sort", "other", "-o", "in"][..], &replace].concat());
+    assert!(
+        answer.code == Some(2) && answer.stderr.contains("2 names"),
+        "{answer:?}"
+    );
+    assert!(place.read("in") == bytes && place.read("other") == bytes);
+    assert_eq!(place.names(), ["here", "in", "other", "sub"]);
 }
 
 #[test]
