@@ -66,12 +66,11 @@ class Case:
         shutil.rmtree(self.dir)
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """A table of DuckDB: `pos`, and of column number N `kN` in the total order and `eN` with one NaN and one zero."""
+        """A table of DuckDB: `pos`, and of column number N the key `kN`."""
         arrays: dict[str, Any] = {"pos": pa.array(range(rows.num_rows), pa.int64())}
         for place, column in enumerate(rows.column_names):
             array = values.whole(rows[column])
-            arrays[f"k{place}"] = values.key(array, False)
-            arrays[f"e{place}"] = values.key(array, True)
+            arrays[f"k{place}"] = values.key(array)
         held = pa.table(arrays)
         self.db.register("held", held)
         self.db.execute(f"create table {name} as select * from held")

@@ -2,8 +2,8 @@
 
 Contract: [`bits`] turns floats and times, inside nested values, too, into integers of the same bits and dictionaries into what they
 stand for, so that pyarrow's `equals` tells NaNs and zeros apart. [`key`] gives DuckDB a column that it orders, or takes
-for equal, as outcore says it does: where a type or an order is not DuckDB's own (total order of floats, decimals beyond
-38 digits, times in units that it has not), integers or texts of the same order stand in.
+for equal, as outcore says it does: where a type is not DuckDB's own (decimals beyond 38 digits, times in units that it has not),
+integers or texts of the same order stand in, and of zeros and NaNs there is one.
 """
 
 from __future__ import annotations
@@ -83,15 +83,6 @@ def type_text(of: pa.DataType) -> str:
     return str(of)
 
 
-def total_order(array: pa.Array) -> pa.Array:
-    """Floats as integers in the order of IEEE 754's totalOrder."""
-    width = array.type.bit_width
-    top, all_ones = 1 << (width - 1), (1 << width) - 1
-    numbers = bits(array).to_pylist()
-    ordered = [None if number is None else ((number ^ all_ones) if number & top else (number | top)) for number in numbers]
-    return pa.array(ordered, pa.uint64())
-
-
 def canonical(array: pa.Array) -> pa.Array:
     """Floats with one NaN and one zero, as doubles."""
     real = [None if value is None else (float("nan") if value != value else value + 0.0) for value in array.to_pylist()]
@@ -107,14 +98,14 @@ def _text_of(value: Any) -> str:
     return f"{type(value).__name__}:{value!r}"
 
 
-def key(array: pa.Array, is_one_zero: bool) -> pa.Array:
-    """A column as DuckDB takes it for a key; with `is_one_zero` all NaNs are equal, and 0.0 and -0.0.
+def key(array: pa.Array) -> pa.Array:
+    """A column as DuckDB takes it for a key; all NaNs are equal, and 0.0 and -0.0.
 
     Nested values become texts: their order means nothing.
     """
     of = array.type
     if pa.types.is_floating(of):
-        return canonical(array) if is_one_zero else total_order(array)
+        return canonical(array)
     if pa.types.is_nested(of):
         texts = [None if value is None else _text_of(value) for value in bits(array).to_pylist()]
         return pa.array(texts, pa.string())

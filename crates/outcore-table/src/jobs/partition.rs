@@ -43,7 +43,7 @@ const PARTITIONS_MAX: usize = 10_000;
 /// `file`; gives their names, too. The outputs of `ends` do not matter.
 ///
 /// # Errors
-/// As [`sort`](super::sort()); usage: a key of floats or nested values, no other column, too many values.
+/// As [`sort`](super::sort()); usage: a key of floats, bytes or nested values, no other column, too many values.
 pub fn partition(
     job: &Job,
     ends: &TableEnds<'_>,
