@@ -5,12 +5,17 @@
 //! strings, arrays, objects: numbers by value, exactly, whatever their length; strings by their code
 //! points; arrays and objects by the text that they are written with. Of equal names in an object the
 //! last counts. A line that is not JSON, or has no such field, has no key. Lines are never changed.
+//!
+//! Where every path is a single name, fields are found by the layout of a line that came before ([`Layout`]), which leads to the
+//! same values; what it cannot tell, a scan of the line does, and says what is wrong.
+
+use std::sync::OnceLock;
 
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::{Error, Result};
 use serde::de::IgnoredAny;
 
-use super::json_flat::find_flat;
+use super::json_layout::Layout;
 use super::json_scan::{PATHS_MAX, Step, find};
 use super::{FieldOrder, append_whole};
 use outcore::key::encode::{Decimal, append_decimal, append_string, complement, digits_len};
@@ -86,6 +91,8 @@ pub struct JsonFields {
     fields: Vec<Field>,
     is_descending: bool,
     tie: Tie,
+    /// How the first line was laid out that was an object; never there where a path is no single name.
+    layout: OnceLock<Layout>,
 }
 
 impl JsonFields {
@@ -122,24 +129,14 @@ impl JsonFields {
                 (false, false) => Tie::Bytes,
                 (false, true) => Tie::BytesDescending,
             },
+            layout: OnceLock::new(),
         })
     }
 }
 
-/// What is known of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
-    Nothing,
-    Json,
-}
-
 impl SortKey for JsonFields {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
-        append_whole(key, |key| self.append_all(line, Known::Nothing, key))
-    }
-
-    fn append_key_again(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
-        append_whole(key, |key| self.append_all(line, Known::Json, key))
+        append_whole(key, |key| self.append_all(line, key))
     }
 
     fn is_descending(&self) -> bool {
@@ -153,12 +150,19 @@ impl SortKey for JsonFields {
 
 impl JsonFields {
     /// Appends the keys of all fields.
-    fn append_all(
-        &self,
-        line: &[u8],
-        known: Known,
-        key: &mut Vec<u8>,
-    ) -> std::result::Result<(), NoKey> {
+    fn append_all(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+        let mut found = [None; PATHS_MAX];
+        if let Some(layout) = self.layout.get()
+            && layout.find(line, &mut found)
+        {
+            let mut fields = self.fields.iter().zip(found);
+            return fields.try_for_each(|(field, value)| self.append_field(field, value, key));
+        }
+        self.append_scanned(line, key)
+    }
+
+    /// The same by a scan of the line, which is learnt from if nothing has been learnt.
+    fn append_scanned(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
         for fields in self.fields.chunks(PATHS_MAX) {
             let mut paths: [&[Step]; PATHS_MAX] = [&[]; PATHS_MAX];
             for (steps, field) in paths.iter_mut().zip(fields) {
@@ -166,23 +170,38 @@ impl JsonFields {
             }
             let mut found = [None; PATHS_MAX];
             let found = &mut found[..fields.len()];
-            let paths = &paths[..fields.len()];
-            if known == Known::Nothing || !find_flat(line, paths, found) {
-                let scanned = find(line, paths, found);
-                if known == Known::Nothing && !scanned.is_json {
-                    // It knows what is wrong, and looks at values however deep.
-                    serde_json::from_slice::<IgnoredAny>(line)
-                        .map_err(|error| NoKey(format!("it is not JSON: {error}")))?;
-                }
-                if !scanned.has_good_names {
-                    return Err(NoKey("it is not JSON: a name is not UTF-8".to_owned()));
-                }
+            let scanned = find(line, &paths[..fields.len()], found);
+            if !scanned.is_json {
+                // It knows what is wrong, and looks at values however deep.
+                serde_json::from_slice::<IgnoredAny>(line)
+                    .map_err(|error| NoKey(format!("it is not JSON: {error}")))?;
+            }
+            if !scanned.has_good_names {
+                return Err(NoKey("it is not JSON: a name is not UTF-8".to_owned()));
             }
             for (field, value) in fields.iter().zip(found) {
                 self.append_field(field, *value, key)?;
             }
         }
+        if self.layout.get().is_none() {
+            self.learn(line);
+        }
         Ok(())
+    }
+
+    /// Learns the layout of a line, if all paths are names in it.
+    fn learn(&self, line: &[u8]) {
+        let name = |field: &Field| match &field.path.steps[..] {
+            [Step::Name(name)] => Some(name.clone()),
+            _ => None,
+        };
+        let names: Option<Vec<String>> = self.fields.iter().map(name).collect();
+        if let Some(names) = names.filter(|names| names.len() <= PATHS_MAX)
+            && let Some(layout) = Layout::of(line, names)
+        {
+            // Another thread may have learnt of another line, which is as good.
+            let _ = self.layout.set(layout);
+        }
     }
 
     fn append_field(
@@ -193,12 +212,10 @@ impl JsonFields {
     ) -> std::result::Result<(), NoKey> {
         let path = &field.path.text;
         let value = value.ok_or_else(|| NoKey(format!("it has no field {path}")))?;
-        let value = std::str::from_utf8(value)
-            .map_err(|error| NoKey(format!("it is not JSON: {path} is not UTF-8: {error}")))?;
-        let is_null = value == "null";
+        let is_null = value == b"null";
         field.order.append_null(is_null, self.is_descending, key);
         let start = key.len();
-        append_value(value, key)?;
+        append_value(value, path, key)?;
         if field.is_turned {
             complement(&mut key[start..]);
         }
@@ -206,10 +223,9 @@ impl JsonFields {
     }
 }
 
-/// Appends a value by its type, then its content.
-fn append_value(text: &str, key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
-    let bytes = text.as_bytes();
-    let class = match bytes.first() {
+/// Appends the value at `path` by its type, then its content.
+fn append_value(value: &[u8], path: &str, key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+    let class = match value.first() {
         Some(b'n') => 0,
         Some(b'f') => 1,
         Some(b't') => 2,
@@ -219,16 +235,22 @@ fn append_value(text: &str, key: &mut Vec<u8>) -> std::result::Result<(), NoKey>
         _ => 3,
     };
     key.push(class);
+    if class < 4 {
+        if class == 3 {
+            append_decimal(&number(value), key);
+        }
+        return Ok(());
+    }
+    let text = std::str::from_utf8(value)
+        .map_err(|error| NoKey(format!("it is not JSON: {path} is not UTF-8: {error}")))?;
     match class {
-        3 => append_decimal(&number(bytes), key),
-        4 if !text.contains('\\') => append_string(&bytes[1..bytes.len() - 1], key),
+        4 if !text.contains('\\') => append_string(&value[1..value.len() - 1], key),
         4 => {
             let string: String = serde_json::from_str(text)
                 .map_err(|error| NoKey(format!("it is not JSON: {error}")))?;
             append_string(string.as_bytes(), key);
         }
-        5 | 6 => append_string(bytes, key),
-        _ => {}
+        _ => append_string(value, key),
     }
     Ok(())
 }
@@ -236,9 +258,8 @@ fn append_value(text: &str, key: &mut Vec<u8>) -> std::result::Result<(), NoKey>
 /// A number as JSON has it.
 fn number(text: &[u8]) -> Decimal<'_> {
     let mut number = Decimal::at_front_of(text);
-    let exponent = text.iter().position(|byte| matches!(byte, b'e' | b'E'));
-    if let Some(at) = exponent {
-        let rest = &text[at + 1..];
+    if let Some(b'e' | b'E') = text.get(number.len_bytes()) {
+        let rest = &text[number.len_bytes() + 1..];
         let is_negative = rest.first() == Some(&b'-');
         let digits = rest
             .strip_prefix(b"-")
@@ -400,6 +421,44 @@ mod tests {
             let compared = compare_items(&both, &line(pair[0]), &line(pair[1]));
             assert_eq!(compared, Ok(Ordering::Less), "{pair:?}");
         }
+    }
+
+    #[test]
+    fn lines_of_any_layout_have_the_keys_and_the_errors_of_a_first_line() {
+        let lines: [&[u8]; 14] = [
+            b"{\"a\": 1, \"b\": \"x\"}",
+            b"{\"a\": 2, \"b\": \"y\"}",
+            b"{\"b\": \"y\", \"a\": 2}",
+            b"{\"a\": 2, \"more\": {\"a\": 3}, \"b\": null}\r",
+            b"{\"a\": 2, \"b\": \"y\", \"a\": 3}",
+            b"{\"\\u0061\": 2e1, \"b\": \"\\u00e9\"}",
+            b"{\"a\": 2}",
+            b"{\"a\": 2, \"b\": \"y\"",
+            b"{\"a\": 02, \"b\": \"y\"}",
+            b"{\"a\": 2, \"b\": \"\xff\"}",
+            b"{\"a\": 2, \"b\": \"y\", \"\xff\": 1}",
+            b"[1]",
+            b"",
+            b"{\"a\": 2, \"b\": \"y\"} x",
+        ];
+        let learnt = order(&[".a", ".b"]);
+        let deep = format!(
+            "{{\"a\": 2, \"c\": {}{}, \"b\": 1}}",
+            "[".repeat(99),
+            "]".repeat(99)
+        );
+        for line in lines.into_iter().chain([deep.as_bytes()]) {
+            let (mut key, mut first) = (vec![7], vec![7]);
+            let made = learnt.append_key(line, &mut key);
+            let wanted = order(&[".a", ".b"]).append_key(line, &mut first);
+            assert_eq!((made, key), (wanted, first), "{}", line.escape_ascii());
+        }
+        assert!(learnt.layout.get().is_some());
+        let further = order(&[".a.b"]);
+        further
+            .append_key(b"{\"a\":{\"b\":1}}", &mut Vec::new())
+            .unwrap();
+        assert!(further.layout.get().is_none());
     }
 
     proptest! {

@@ -70,16 +70,43 @@ fn nowhere(text: &[u8]) -> usize {
     text.len() + 1
 }
 
-fn byte(text: &[u8], at: usize) -> Option<u8> {
+pub(super) fn byte(text: &[u8], at: usize) -> Option<u8> {
     text.get(at).copied()
 }
 
 #[inline(always)]
-fn skip_space(text: &[u8], mut at: usize) -> usize {
+pub(super) fn skip_space(text: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\t' | b'\n' | b'\r') = byte(text, at) {
         at += 1;
     }
     at
+}
+
+/// The place behind the value at `at`, whose grammar is checked; behind the text for what is no value, or deeper than is
+/// checked.
+#[inline(always)]
+pub(super) fn skip_value(text: &[u8], at: usize) -> usize {
+    match byte(text, at) {
+        Some(b'"') => skip_string(text, at).end,
+        Some(b'-' | b'0'..=b'9') => skip_number(text, at),
+        _ => skip_other(text, at),
+    }
+}
+
+/// The same of what is neither a string nor a number.
+fn skip_other(text: &[u8], at: usize) -> usize {
+    let mut scan = Scan {
+        text,
+        found: &mut [],
+        nesting: 0,
+        is_deep: false,
+        has_good_names: true,
+    };
+    let end = scan.skip_value(at);
+    match scan.is_deep {
+        true => nowhere(text),
+        false => end,
+    }
 }
 
 impl Scan<'_, '_> {
@@ -261,23 +288,28 @@ fn skip_number(text: &[u8], mut at: usize) -> usize {
 
 #[inline(always)]
 fn skip_digits(text: &[u8], mut at: usize) -> usize {
-    while let Some(b'0'..=b'9') = byte(text, at) {
-        at += 1;
+    loop {
+        // The upper bit of bytes that are no digits; as with `marks`, the lowest is right.
+        let word = word_at(text, at) ^ (LOW * u64::from(b'0'));
+        let others = (word.wrapping_add(LOW * 0x76) | word) & (LOW << 7);
+        if others != 0 {
+            return at + others.trailing_zeros() as usize / 8;
+        }
+        at += 8;
     }
-    at
 }
 
 /// A string that was passed.
-struct Passed {
+pub(super) struct Passed {
     /// Behind its last quote.
-    end: usize,
-    has_escape: bool,
-    is_ascii: bool,
+    pub(super) end: usize,
+    pub(super) has_escape: bool,
+    pub(super) is_ascii: bool,
 }
 
 /// Passes the string that begins at `at`.
 #[inline(always)]
-fn skip_string(text: &[u8], mut at: usize) -> Passed {
+pub(super) fn skip_string(text: &[u8], mut at: usize) -> Passed {
     let (mut seen, mut has_escape) = (0, false);
     at += 1;
     let end = loop {
@@ -321,9 +353,12 @@ const LOW: u64 = 0x0101_0101_0101_0101;
 #[inline(always)]
 fn word_at(text: &[u8], at: usize) -> u64 {
     let rest = text.get(at..).unwrap_or_default();
-    match rest.first_chunk::<8>() {
-        Some(&bytes) => u64::from_le_bytes(bytes),
-        None => rest
+    match (rest.first_chunk::<8>(), text.last_chunk::<8>()) {
+        (Some(&bytes), _) => u64::from_le_bytes(bytes),
+        (None, Some(&bytes)) if !rest.is_empty() => {
+            u64::from_le_bytes(bytes) >> (64 - 8 * rest.len())
+        }
+        _ => rest
             .iter()
             .rev()
             .fold(0, |word, byte| word << 8 | u64::from(*byte)),
@@ -342,7 +377,7 @@ fn marks(word: u64) -> u64 {
 
 /// Calls `visit` with each path of a set.
 #[inline(always)]
-fn each(mut set: u8, mut visit: impl FnMut(usize)) {
+pub(super) fn each(mut set: u8, mut visit: impl FnMut(usize)) {
     while set != 0 {
         visit(set.trailing_zeros() as usize);
         set &= set - 1;
@@ -351,7 +386,7 @@ fn each(mut set: u8, mut visit: impl FnMut(usize)) {
 
 /// Whether `quoted`, a JSON string with its quotes, is `wanted`.
 #[inline(always)]
-fn is_name(quoted: &[u8], wanted: &str, has_escape: bool) -> bool {
+pub(super) fn is_name(quoted: &[u8], wanted: &str, has_escape: bool) -> bool {
     match has_escape {
         false => quoted.len() == wanted.len() + 2 && quoted[1..].starts_with(wanted.as_bytes()),
         true => serde_json::from_slice::<String>(quoted).is_ok_and(|name| name == wanted),

@@ -21,7 +21,7 @@ pub mod csv;
 pub mod csv_files;
 pub mod gnu;
 pub mod json;
-mod json_flat;
+mod json_layout;
 mod json_scan;
 pub mod order;
 pub mod output;

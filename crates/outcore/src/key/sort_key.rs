@@ -42,14 +42,6 @@ pub trait SortKey: Sync {
     /// The item has no key: a field is missing, or a quote does not end. Nothing is appended then.
     fn append_key(&self, item: &[u8], key: &mut Vec<u8>) -> Result<(), NoKey>;
 
-    /// The same for an item that [`SortKey::append_key`] has taken before: what it checked need not be checked again.
-    ///
-    /// # Errors
-    /// As [`SortKey::append_key`], though only for an item that has changed.
-    fn append_key_again(&self, item: &[u8], key: &mut Vec<u8>) -> Result<(), NoKey> {
-        self.append_key(item, key)
-    }
-
     /// Whether the key is the item itself, so that none need be made.
     fn is_item(&self) -> bool {
         false

@@ -393,7 +393,7 @@ impl<'a> Sorting<'a> {
                 .find(bytes, run.at, usize::MAX, |from, end| {
                     // Every line had a key when it was distributed.
                     let made = key_ref(area, (from, end), keys, |line, keys| {
-                        order.append_key_again(line, keys)
+                        order.append_key(line, keys)
                     });
                     match made {
                         Ok(key) => refs.push(key),
