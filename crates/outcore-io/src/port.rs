@@ -4,10 +4,13 @@
 //! drive. A [`Port`] is one thread's access to all drives: a waiting lane for each drive in front
 //! of one queue, so a drive that is slow or full holds up only its own lane.
 //!
-//! Invariants: at most [`LANE_DEPTH`] requests of a port are in flight on one drive; what finds no
-//! slot waits in that drive's lane, in order. Drives that a volume meets after a port was made share the
-//! slots of its first lane. Every completion is counted to its drive. Failed and short writes become
-//! errors that name drive, file and offset.
+//! Invariants: at most [`LANE_DEPTH`] reads and as many writes of a port are in flight on one drive, and no
+//! more are started once they have bytes enough ([`lane`]); what finds no slot waits in that drive's lane, in order.
+//! Reads and writes do not wait for each other, unless they meet in the same bytes: drives serve both at
+//! once. Drives that a volume meets after a port was made share the slots of its first lane. Every
+//! completion is counted to its drive. Failed and short writes become errors that name drive, file and offset.
+
+mod lane;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -16,15 +19,16 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use self::lane::{Lane, LaneTags};
 use crate::drive::private_dir;
-use crate::drive::queue::{Class, DriveQueue, Policy, Span, TagPool};
+use crate::drive::queue::{Class, Span};
 use crate::drive::{
     Access, Completion, Device, FileFacts, FileId, Op, Queue, QueueLimits, Request,
 };
 use crate::error::{Error, Kind, Result};
 use crate::memory::Buf;
 
-/// Requests in flight on one drive from one port.
+/// Reads in flight on one drive from one port, and writes.
 pub const LANE_DEPTH: usize = 32;
 /// The longest a port waits before its owner looks for cancellation again.
 pub const WAIT_MAX: Duration = Duration::from_millis(50);
@@ -248,14 +252,15 @@ impl Volume {
 
     /// A port for the calling thread.
     pub fn port(&self) -> Result<Port> {
-        let first_tags = Arc::new(TagPool::new(LANE_DEPTH));
+        let first_tags = LaneTags::new();
         let lanes = self.drives().into_iter().enumerate();
         let lanes = lanes.map(|(index, drive)| match index {
-            0 => PortQueue::new(drive, Arc::clone(&first_tags)),
-            _ => PortQueue::new(drive, Arc::new(TagPool::new(LANE_DEPTH))),
+            0 => Lane::new(drive, &first_tags),
+            _ => Lane::new(drive, &LaneTags::new()),
         });
-        let lanes: Vec<PortQueue> = lanes.collect();
-        let queue = self.files.device.queue(LANE_DEPTH * lanes.len().max(1))?;
+        let lanes: Vec<Lane> = lanes.collect();
+        let depth = 2 * LANE_DEPTH * lanes.len().max(1);
+        let queue = self.files.device.queue(depth)?;
         Ok(Port {
             files: Arc::clone(&self.files),
             drives: Arc::clone(&self.drives),
@@ -342,22 +347,6 @@ pub struct TransferFault {
     pub errno: i32,
 }
 
-struct PortQueue {
-    drive: Arc<Drive>,
-    queue: DriveQueue<(Buf, u64)>,
-}
-
-impl PortQueue {
-    fn new(drive: Arc<Drive>, tags: Arc<TagPool>) -> Self {
-        // N.B. the requests of streams are as long as the drive takes them, and in order: sorting and
-        // merging them would cost and bring nothing.
-        PortQueue {
-            drive,
-            queue: DriveQueue::new(Policy::AS_IT_COMES, tags, None),
-        }
-    }
-}
-
 /// A finished transfer: the buffer comes back with how many bytes are in it.
 #[derive(Debug)]
 pub struct Transfer {
@@ -378,9 +367,9 @@ pub struct Port {
     files: Arc<OpenFiles>,
     drives: Arc<Mutex<Vec<Arc<Drive>>>>,
     queue: Box<dyn Queue>,
-    lanes: Vec<PortQueue>,
-    /// Slots of the queue that drives share for which there was no lane when it was made.
-    first_tags: Arc<TagPool>,
+    lanes: Vec<Lane>,
+    /// Slots that drives share for which there was no lane when the queue was made.
+    first_tags: LaneTags,
     done: Vec<Completion>,
 }
 
@@ -399,7 +388,7 @@ impl Port {
         }
         let lane = &mut self.lanes[file.drive_index];
         lane.drive.pending.fetch_add(1, Ordering::Relaxed);
-        lane.queue.submit(span, (buf, token));
+        lane.submit(span, (buf, token));
         self.start(file.drive_index);
     }
 
@@ -408,8 +397,8 @@ impl Port {
     fn add_lanes(&mut self) {
         let drives = self.drives.lock().unwrap_or_else(PoisonError::into_inner);
         for drive in &drives[self.lanes.len()..] {
-            let tags = Arc::clone(&self.first_tags);
-            self.lanes.push(PortQueue::new(Arc::clone(drive), tags));
+            self.lanes
+                .push(Lane::new(Arc::clone(drive), &self.first_tags));
         }
     }
 
@@ -423,7 +412,7 @@ impl Port {
         for completion in self.done.drain(..) {
             let Completion { request, result } = completion;
             let lane = &mut self.lanes[request.drive_index];
-            lane.queue.finish(&Span {
+            lane.finish(&Span {
                 op: request.op,
                 class: Class::Foreground,
                 file: request.file,
@@ -446,19 +435,15 @@ impl Port {
     /// Hands what has a slot to the queue.
     fn start(&mut self, drive_index: usize) {
         let lane = &mut self.lanes[drive_index];
-        let mut cargo = None;
-        while let Some(span) = lane.queue.poll(|one| cargo = Some(one)) {
-            // Nothing is merged here.
-            if let Some((buf, token)) = cargo.take() {
-                self.queue.submit(Request {
-                    token,
-                    op: span.op,
-                    file: span.file,
-                    drive_index,
-                    offset_bytes: span.offset_bytes,
-                    buf: buf.into(),
-                });
-            }
+        while let Some((span, (buf, token))) = lane.next() {
+            self.queue.submit(Request {
+                token,
+                op: span.op,
+                file: span.file,
+                drive_index,
+                offset_bytes: span.offset_bytes,
+                buf: buf.into(),
+            });
         }
     }
 
@@ -469,7 +454,7 @@ impl Port {
     }
 
     fn waiting(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.queue.waiting()).sum()
+        self.lanes.iter().map(Lane::waiting).sum()
     }
 
     /// Transfers handed in and not yet returned.
@@ -481,7 +466,7 @@ impl Port {
     pub fn backlog(&self, drive_index: usize) -> usize {
         self.lanes
             .get(drive_index)
-            .map_or(0, |lane| lane.queue.waiting() + lane.queue.in_flight())
+            .map_or(0, |lane| lane.waiting() + lane.in_flight())
     }
 }
 
@@ -531,5 +516,104 @@ fn settle(drive: &Drive, request: Request, result: std::result::Result<usize, i3
         buf: request.buf.into_whole(),
         len_bytes,
         fault,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lane::LANE_BYTES;
+    use super::*;
+    use crate::drive::testing::{RamDevice, RamOptions};
+    use crate::memory::{BLOCK_BYTES, Budget, Pool};
+
+    /// A port of a volume with one file of `blocks` blocks, and a pool of `slots` buffers of `slot_bytes`.
+    fn port(
+        blocks: usize,
+        (slot_bytes, slots): (usize, usize),
+    ) -> (Volume, VolumeFile, Port, Pool) {
+        let ram = RamDevice::new(RamOptions {
+            short_one_in: 0,
+            ..RamOptions::default()
+        });
+        ram.put("/d0/in", vec![7; blocks * BLOCK_BYTES]);
+        let volume = Volume::new(Arc::new(ram), &[]).unwrap();
+        let file = volume.open("/d0/in".as_ref(), Access::Update).unwrap();
+        let port = volume.port().unwrap();
+        let budget = Budget::new((slot_bytes * slots * 2) as u64);
+        let pool = Pool::new(&budget, "test", slot_bytes, slots).unwrap();
+        (volume, file, port, pool)
+    }
+
+    fn submit(
+        port: &mut Port,
+        file: &VolumeFile,
+        op: Op,
+        (block, token): (usize, u64),
+        pool: &Pool,
+    ) {
+        let buf = pool.take().unwrap();
+        port.submit(file, op, (block * BLOCK_BYTES) as u64, buf, token);
+    }
+
+    #[test]
+    fn a_write_starts_beside_reads_that_wait() {
+        let count = 2 * LANE_DEPTH;
+        let (_volume, file, mut port, pool) = port(count + 1, (BLOCK_BYTES, count + 1));
+        for number in 0..count {
+            submit(&mut port, &file, Op::Read, (number, 0), &pool);
+        }
+        let lane = &port.lanes[file.drive_index];
+        assert_eq!((lane.in_flight(), lane.waiting()), (LANE_DEPTH, LANE_DEPTH));
+        submit(&mut port, &file, Op::Write, (count, 1), &pool);
+        assert_eq!(port.lanes[file.drive_index].in_flight(), LANE_DEPTH + 1);
+    }
+
+    #[test]
+    fn no_more_is_started_once_the_bytes_in_flight_are_enough_for_a_drive() {
+        let slot_bytes = LANE_BYTES / 2;
+        let (_volume, file, mut port, pool) = port(8, (slot_bytes, 8));
+        for op in [Op::Read, Op::Write] {
+            for _ in 0..4 {
+                // Beside each other, whatever they read: the file's end.
+                submit(
+                    &mut port,
+                    &file,
+                    op,
+                    (8 + 4096 * usize::from(op == Op::Write), 0),
+                    &pool,
+                );
+            }
+        }
+        let lane = &port.lanes[file.drive_index];
+        assert_eq!(lane.reads.queue.in_flight(), 2);
+        assert!(lane.waiting() > 0);
+        let mut finished = Vec::new();
+        while port.in_flight() > 0 {
+            port.poll(true, &mut finished).unwrap();
+        }
+        assert_eq!(finished.len(), 8);
+    }
+
+    #[test]
+    fn what_meets_in_the_same_bytes_keeps_its_order() {
+        let (_volume, file, mut port, pool) = port(64, (BLOCK_BYTES, 64));
+        let mut finished = Vec::new();
+        for round in 0..20 {
+            let mut fill = pool.take().unwrap();
+            fill.fill(round);
+            port.submit(&file, Op::Write, 0, fill, 0);
+            for _ in 0..3 {
+                submit(&mut port, &file, Op::Read, (0, 1 + u64::from(round)), &pool);
+            }
+            if round % 4 == 3 {
+                while port.in_flight() > 0 {
+                    port.poll(true, &mut finished).unwrap();
+                }
+                for transfer in finished.drain(..).filter(|transfer| transfer.token > 0) {
+                    let round = (transfer.token - 1) as u8;
+                    assert!(transfer.buf.iter().all(|byte| *byte == round));
+                }
+            }
+        }
     }
 }

@@ -8,9 +8,10 @@
 //! [`Framing`]. Records do not run from one file into the next; a last one that is not ended is
 //! ended here.
 //!
-//! Bounds: `open_chunks` chunks are open at once, each with a window of reads of `block_bytes` from the
-//! pool, and a record of at most `record_bytes_max` that is being put together. Each byte is read
-//! once, but for a block or two at the borders of chunks.
+//! Bounds: regions of `open_chunks` chunks are given by turns, each with a window of reads of `block_bytes` from
+//! the pool, and a record of at most `record_bytes_max` that is being put together. Where all of them has been
+//! asked for, the chunks that follow are read ahead in what is left of the windows: a chunk may be no longer than
+//! one read. Each byte is read once, but for a block or two at the borders of chunks.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -85,6 +86,8 @@ struct OpenChunk<F> {
     begun_at: u64,
     /// Whether records of the current stretch have begun.
     is_inside: bool,
+    /// Whether a region of it has been given.
+    is_begun: bool,
 }
 
 /// How a [`RegionReader`] reads.
@@ -109,7 +112,12 @@ impl RegionSizes {
     /// Buffers a thread.
     pub(crate) fn slots(&self) -> usize {
         // One in the hands of the owner.
-        self.open_chunks * self.reads_a_chunk + 1
+        self.reads() + 1
+    }
+
+    /// Reads of all chunks.
+    fn reads(&self) -> usize {
+        self.open_chunks * self.reads_a_chunk
     }
 }
 
@@ -123,7 +131,8 @@ pub(crate) struct RegionReader<'a, F> {
     /// Open chunk to look at first.
     turn: usize,
     next_token: u64,
-    in_flight: usize,
+    /// Reads that have been asked for and not been given.
+    reads: usize,
     is_out: bool,
 }
 
@@ -138,7 +147,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             open: Vec::new(),
             turn: 0,
             next_token: 0,
-            in_flight: 0,
+            reads: 0,
             is_out: false,
         }
     }
@@ -150,7 +159,13 @@ impl<'a, F: Framing> RegionReader<'a, F> {
 
     /// Keeps the windows of reads full.
     pub(crate) fn start(&mut self, port: &mut Port) -> Result<()> {
-        while !self.is_out && self.open.len() < self.sizes.open_chunks {
+        let mut open = std::mem::take(&mut self.open);
+        let filled = open
+            .iter_mut()
+            .try_for_each(|open_chunk| self.fill(open_chunk, port));
+        self.open = open;
+        filled?;
+        while !self.is_out && self.has_room() {
             let Some(chunk) = self.chunks.next(port) else {
                 self.is_out = true;
                 break;
@@ -164,21 +179,25 @@ impl<'a, F: Framing> RegionReader<'a, F> {
                 begun: Vec::new(),
                 begun_at: 0,
                 is_inside: false,
+                is_begun: false,
             };
             // So that it counts for the choice of the next one's drive.
             self.fill(&mut open_chunk, port)?;
             self.open.push(open_chunk);
         }
-        let mut open = std::mem::take(&mut self.open);
-        let filled = open
-            .iter_mut()
-            .try_for_each(|open_chunk| self.fill(open_chunk, port));
-        self.open = open;
-        filled
+        Ok(())
+    }
+
+    /// Whether a chunk more may be opened: there are fewer than are given by turns, or there is nothing left to ask
+    /// for of those that are open.
+    fn has_room(&self) -> bool {
+        let is_all_asked_for = || self.open.iter().all(|open| open.left.is_empty());
+        self.reads < self.sizes.reads()
+            && (self.open.len() < self.sizes.open_chunks || is_all_asked_for())
     }
 
     fn fill(&mut self, open_chunk: &mut OpenChunk<F>, port: &mut Port) -> Result<()> {
-        while open_chunk.reads.len() < self.sizes.reads_a_chunk {
+        while self.reads < self.sizes.reads() && open_chunk.reads.len() < self.sizes.reads_a_chunk {
             let Some(&stretch) = open_chunk.left.front() else {
                 return Ok(());
             };
@@ -224,7 +243,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         let token = REGION_TOKENS | self.next_token;
         self.next_token += 1;
         port.submit(&part.file, Op::Read, read_from, buf, token);
-        self.in_flight += 1;
+        self.reads += 1;
         Ok(Read {
             stretch,
             from: range.start,
@@ -238,7 +257,6 @@ impl<'a, F: Framing> RegionReader<'a, F> {
     /// Takes back a read that has ended, one whose token has [`REGION_TOKENS`] in it; its owner has
     /// looked for a fault.
     pub(crate) fn settle(&mut self, transfer: Transfer) -> Result<()> {
-        self.in_flight -= 1;
         let mut reads = self
             .open
             .iter_mut()
@@ -259,30 +277,30 @@ impl<'a, F: Framing> RegionReader<'a, F> {
     /// The next region, if its bytes have come; then the owner polls, unless all is done.
     pub(crate) fn take(&mut self, port: &mut Port) -> Result<Option<Region>> {
         let count = self.open.len();
-        for step in 0..count {
-            let index = (self.turn + step) % count;
-            let is_ready = |open_chunk: &OpenChunk<F>| {
-                open_chunk.reads.front().is_some_and(|r| r.buf.is_some())
-            };
-            if !is_ready(&self.open[index]) {
-                continue;
-            }
-            // Whatever has come of one chunk first: changing it costs its owner something.
-            self.turn = index;
-            let mut open_chunk = self.open.swap_remove(index);
-            let region = self.region(&mut open_chunk, port)?;
-            if !region.ends_chunk {
-                self.open.push(open_chunk);
-                self.open.swap(index, count - 1);
-            }
-            return Ok(Some(region));
+        let begun = self.open.iter().filter(|open| open.is_begun).count();
+        let may_begin = begun < self.sizes.open_chunks;
+        let is_ready = |open: &OpenChunk<F>| {
+            (open.is_begun || may_begin) && open.reads.front().is_some_and(|r| r.buf.is_some())
+        };
+        // Whatever has come of one chunk first: changing it costs its owner something.
+        let ready = (0..count)
+            .map(|step| (self.turn + step) % count)
+            .find(|&index| is_ready(&self.open[index]));
+        let Some(index) = ready else { return Ok(None) };
+        self.turn = index;
+        let mut open_chunk = self.open.remove(index);
+        open_chunk.is_begun = true;
+        let region = self.region(&mut open_chunk, port)?;
+        if !region.ends_chunk {
+            self.open.insert(index, open_chunk);
         }
-        Ok(None)
+        Ok(Some(region))
     }
 
     /// What the first read of an open chunk finishes.
     fn region(&mut self, open_chunk: &mut OpenChunk<F>, port: &mut Port) -> Result<Region> {
         let mut read = open_chunk.reads.pop_front().ok_or_else(nothing_read)?;
+        self.reads -= 1;
         let (stretch, to) = (read.stretch, read.to);
         let part = &self.chunks.parts()[stretch.part];
         let buf = read.buf.take().ok_or_else(nothing_read)?;
@@ -485,9 +503,18 @@ mod tests {
         let mut by_chunk = vec![Vec::new(); chunks.count() as usize];
         let mut advanced_bytes = 0;
         let mut finished = Vec::new();
+        let mut begun = std::collections::BTreeSet::new();
         loop {
             reader.start(&mut port)?;
+            let is_all_asked_for = reader.open.iter().all(|open| open.left.is_empty());
+            let is_full = reader.reads == sizes.reads() || !is_all_asked_for;
+            assert!(reader.is_out || is_full, "windows are full");
             if let Some(region) = reader.take(&mut port)? {
+                begun.insert(region.chunk);
+                assert!(begun.len() <= sizes.open_chunks, "{begun:?}");
+                if region.ends_chunk {
+                    begun.remove(&region.chunk);
+                }
                 advanced_bytes += region.advance_bytes;
                 let out: &mut Vec<u8> = &mut by_chunk[region.chunk as usize];
                 let joined = region.slices().concat();

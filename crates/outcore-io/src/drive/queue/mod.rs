@@ -244,10 +244,18 @@ impl<T> DriveQueue<T> {
         Some(merged)
     }
 
-    /// Says that a transfer that [`DriveQueue::poll`] gave is over; its slot is free again.
-    pub fn finish(&mut self, span: &Span) {
+    /// Whether something waits or is in flight that must be over before a transfer of `span` starts.
+    pub fn conflicts_with(&self, span: &Span) -> bool {
+        let waiting = [&self.incoming, &self.run, &self.background];
+        let mut waiting = waiting.into_iter().flatten();
+        waiting.any(|entry| entry.span.conflicts_with(span))
+            || self.flying.iter().any(|flying| flying.conflicts_with(span))
+    }
+
+    /// Says that a transfer that [`DriveQueue::poll`] gave is over; its slot is free again. Whether it was in flight.
+    pub fn finish(&mut self, span: &Span) -> bool {
         let Some(index) = self.flying.iter().position(|flying| flying == span) else {
-            return;
+            return false;
         };
         self.flying.swap_remove(index);
         self.flying_writes -= usize::from(span.op == Op::Write);
@@ -256,6 +264,7 @@ impl<T> DriveQueue<T> {
         if let Some(group) = &self.group_tags {
             group.put();
         }
+        true
     }
 
     /// Sleeps until a slot may be free that another submitter holds.
