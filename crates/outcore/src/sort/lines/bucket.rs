@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::arrange::KEY_HEAD_BYTES;
 use super::emit::COUNT_BYTES_MAX;
 use super::refs::REF_BYTES;
+use super::table::COUNT_BYTES;
 use crate::partition::bucket::{Bucket, Location};
 use outcore_io::memory::block_ceil;
 
@@ -17,7 +18,7 @@ use outcore_io::memory::block_ceil;
 pub(super) struct FromTable {
     /// Number of the table.
     pub(super) table: usize,
-    /// Which of its lines, which are in order.
+    /// Which of its lines.
     pub(super) refs: Range<usize>,
 }
 
@@ -85,8 +86,10 @@ impl LineBucket {
             Location::Scratch { .. } => segment.stored_bytes() as u64,
         });
         let heads_bytes = KEY_HEAD_BYTES * self.counts.items;
+        // Behind each line from a table.
+        let counts_bytes = COUNT_BYTES as u64 * self.kind.lines;
         Space {
-            area_bytes: block_ceil(stored.sum::<u64>() + self.kind.bytes),
+            area_bytes: block_ceil(stored.sum::<u64>() + self.kind.bytes + counts_bytes),
             lines: self.counts.items + self.kind.lines,
             key_bytes: if has_keys && !self.is_equal {
                 self.counts.key_bytes + heads_bytes

@@ -222,7 +222,8 @@ fn distribute_by<const HAS_KEYS: bool>(
         let is_equal = |bucket| splitters.equal_key(bucket).is_some();
         let lines = Lines::<HAS_KEYS>::new(context, count, is_equal);
         let mut mover = VaryingMover::new(lines, LineRoute::new(splitters));
-        let mut table = Table::new(plan.table_bytes);
+        let terminator = context.options.terminator;
+        let mut table = Table::new(&context.job.budget, plan.table_bytes, terminator)?;
         feed(&mut worker, &mut mover, &mut table)?;
         let outs = worker.finish(true)?;
         let best = mover.items.best;
@@ -252,7 +253,7 @@ fn take_region(
         let mut from = 0;
         while from < bytes.len() {
             let run = Run {
-                bytes: table.take(bytes, context.options.terminator, &mut from),
+                bytes: table.take(bytes, &mut from),
                 position: begin + at,
                 place: Some((region.part, region.at_bytes + at)),
             };

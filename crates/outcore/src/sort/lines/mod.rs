@@ -16,6 +16,7 @@ mod context;
 mod distribute;
 mod emit;
 mod files;
+mod line_bytes;
 mod made;
 mod merge;
 mod plan;

@@ -17,13 +17,13 @@ use std::sync::{Arc, Mutex};
 use super::bucket::LineBucket;
 use super::context::Context;
 use super::distribute::distribute_input;
-use super::plan::{LineSize, TABLES, plan_lines};
+use super::plan::{LineSize, plan_lines};
 use super::rows::RowSink;
 use super::sample::{LineSample, Lines, Wanted, sample_input};
 use super::sort_task::sort_buckets;
 use super::split::split_oversized;
 use super::splitters::{LineSplitters, SplitterSize};
-use super::table::{Table, sort_tables};
+use super::table::{Table, Tables};
 use super::{LineSortOptions, LineSummary};
 use crate::ends::{Forecast, Input, Output, Phases, check_unchanged, open_inputs};
 use crate::job::Job;
@@ -196,16 +196,13 @@ pub(super) fn sort_from<S: ItemSource>(
     drop(sample);
     phases.end("sample", &ends.volume);
     job.control.begin_phase("distribute", data_bytes);
-    let table_bytes = plan.table_bytes * plan.size.threads as u64;
-    let _tables = job.budget.reserve(TABLES, table_bytes)?;
     let (mut buckets, tables) = source.distribute(&context, &splitters)?;
     check_unchanged(&ends.volume, &ends.parts, false)?;
-    let tables = sort_tables(&context, tables)?;
     let lines_in = buckets.iter().map(|b| b.counts.items).sum::<u64>()
-        + tables.lines()
+        + tables.iter().map(|table| table.lines).sum::<u64>()
         + context.skipped.load(Ordering::Relaxed);
-    tables.assign(&splitters, &mut buckets);
-    let (buckets, splits) = split_oversized(&context, &tables, buckets)?;
+    let mut tables = Tables::assign(&context, tables, &splitters, &mut buckets)?;
+    let (buckets, splits) = split_oversized(&context, &mut tables, buckets)?;
     phases.end("distribute", &ends.volume);
     if options.count {
         let counted_bytes = buckets.iter().map(LineBucket::counted_bytes_max).sum();

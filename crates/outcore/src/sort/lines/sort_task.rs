@@ -13,10 +13,11 @@ use super::arrange::{key_ref, sort_keys, to_line};
 use super::bucket::{LineBucket, Space, TableLines};
 use super::context::Context;
 use super::emit::Gather;
+use super::line_bytes::is_same;
 use super::plan::SORTING;
 use super::refs::{AnyTie, Ref, sort_refs};
 use super::rows::{RowPart, RowSink};
-use super::table::Tables;
+use super::table::{Tables, met};
 use crate::key::sort_key::Tie;
 use crate::partition::driver::{Ends, Written};
 use crate::partition::kernel::FETCH_AHEAD;
@@ -283,19 +284,19 @@ impl BucketWork<TableLines> for Sorting<'_> {
         }
         loaded.load.append_resident(&mut area);
         let framing = self.context.framing;
-        let terminator = self.context.options.terminator;
         let (runs, end) = loaded.load.runs();
         let mut refs = std::mem::take(&mut self.refs);
         refs.clear();
         refs.reserve_exact(bucket.lines_max() as usize);
-        let mut met = Vec::new();
+        let has_counts = self.context.options.count;
         let mut at = end;
         for from in &bucket.kind.from {
             at = self
                 .tables
-                .copy(from, terminator, &mut area, at, &mut met, &mut refs);
+                .copy(from, (&mut area, at), has_counts, &mut refs);
         }
-        self.order(bucket, &area, &runs, &mut refs, &met)?;
+        let counted_from = if has_counts { end } else { usize::MAX };
+        self.order(bucket, &area, (&runs, counted_from), &mut refs)?;
         // The segments that were copied free their slots before anything waits.
         loaded.load.segments.clear();
         let count = refs.len() as u64;
@@ -313,7 +314,6 @@ impl BucketWork<TableLines> for Sorting<'_> {
                 self.hand_on(worker, &loaded, parts, (rows, count, bytes))
             }
             None => {
-                let has_counts = self.context.options.count;
                 let gather = Gather::new((&area, framing), &refs, count, has_counts);
                 self.emit(worker, &loaded, gather)
             }
@@ -324,21 +324,20 @@ impl BucketWork<TableLines> for Sorting<'_> {
 }
 
 impl<'a> Sorting<'a> {
-    /// References to the lines of a bucket in order, after those to lines from tables, which were
-    /// `met` so often.
+    /// References to the lines of a bucket in order, after those to lines from tables. Lines of the area from
+    /// `counted_from` on have behind them how often they were met.
     fn order(
         &mut self,
         bucket: &LineBucket,
         area: &[u8],
-        runs: &[LoadedRun],
+        (runs, counted_from): (&[LoadedRun], usize),
         refs: &mut Vec<Ref>,
-        met: &[(u32, u64)],
     ) -> Result<()> {
         let depth = bucket.depth;
         if self.context.is_whole() {
             self.find_lines(area, runs, refs);
             sort_refs(area, refs, depth, &AnyTie);
-            self.finish_order(area, refs, met);
+            self.finish_order(area, refs, counted_from);
         } else if bucket.is_equal {
             self.find_lines(area, runs, refs);
             match self.context.order.tie() {
@@ -354,7 +353,8 @@ impl<'a> Sorting<'a> {
             let made = self.make_keys(area, runs, refs, &mut keys);
             if made.is_ok() {
                 sort_keys(self.context.order, (area, &keys), refs, depth);
-                self.finish_order(&keys, refs, met);
+                // Tables have lines that are their own keys.
+                self.finish_order(&keys, refs, usize::MAX);
                 refs.iter_mut().for_each(|key| to_line(&keys, key));
             }
             self.keys = keys;
@@ -409,27 +409,26 @@ impl<'a> Sorting<'a> {
     }
 
     /// Turns the order around where it descends; of equal keys keeps the first where one is wanted,
-    /// with their number for its word; `met` says, by place, how often those from tables were met.
-    fn finish_order(&self, keys: &[u8], refs: &mut Vec<Ref>, met: &[(u32, u64)]) {
+    /// with their number for its word.
+    fn finish_order(&self, keys: &[u8], refs: &mut Vec<Ref>, counted_from: usize) {
         if self.context.order.is_descending() {
             refs.reverse();
         }
         if !self.context.is_unique() {
             return;
         }
-        let first_met = met.first().map_or(u32::MAX, |(at, _)| *at);
         let mut kept = 0;
         for index in 0..refs.len() {
             let next = refs[index];
-            let times = match next.at < first_met {
+            let times = match (next.at as usize) < counted_from {
                 true => 1,
-                false => met
-                    .binary_search_by_key(&next.at, |(at, _)| *at)
-                    .map_or(1, |found| met[found].1),
+                false => met(keys, &next),
             };
             let is_same = kept > 0 && {
                 let last = &refs[kept - 1];
-                last.len_bytes == next.len_bytes && last.bytes(keys) == next.bytes(keys)
+                let (last_at, at) = (last.at as usize, next.at as usize);
+                last.len_bytes == next.len_bytes
+                    && is_same((keys, last_at), (keys, at), next.len_bytes as usize)
             };
             if is_same {
                 refs[kept - 1].word += times;

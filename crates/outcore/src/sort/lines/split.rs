@@ -41,7 +41,7 @@ const SPLITS_MAX: u32 = 12;
 /// Gives how many times, at most, a line was distributed here, too.
 pub(super) fn split_oversized(
     context: &Context<'_>,
-    tables: &Tables,
+    tables: &mut Tables,
     buckets: Vec<LineBucket>,
 ) -> Result<(Vec<LineBucket>, u32)> {
     refine(buckets, |bucket, tried| {
@@ -119,7 +119,7 @@ fn too_long(context: &Context<'_>, bucket: &LineBucket) -> Error {
 
 fn split(
     context: &Context<'_>,
-    tables: &Tables,
+    tables: &mut Tables,
     mut bucket: LineBucket,
     in_vain: u32,
 ) -> Result<Vec<LineBucket>> {

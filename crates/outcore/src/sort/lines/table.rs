@@ -1,323 +1,399 @@
 //! A table of distinct lines with their counts: what is counted here is never sorted.
 //!
+//! Model: group prefetching (Chen, Ailamaki, Gibbons and Mowry, "Improving hash join performance through prefetching",
+//! ICDE 2004).
+//!
 //! Contract: a worker's own [`Table`] takes the lines that it has or has room for and gives back all
 //! others. Once it is full it goes on counting those that it has, so that frequent lines, which it
-//! is likely to have met early, stay off the drives. The lines lie in one arena, each after its
-//! count; the slots of an open-addressing table hold 32 bits of the line's hash (xxh3) and where it
-//! is. A batch of lines is hashed, then looked up step by step, so that cache misses overlap.
+//! is likely to have met early, stay off the drives. The lines lie in one arena, each with its terminator behind
+//! its count; the slots of an open-addressing table hold 32 bits of the line's hash and where it
+//! is. A batch of lines is hashed, then its slots are read, then its lines compared, and each step asks for the memory of
+//! the next one, so that cache misses overlap.
 //!
 //! Bounds: exactly the bytes that it is given, touched as far as they are needed.
 //!
-//! N.B. huge pages for the slots and the arena save nothing, nor does asking for the end of each line beside its front.
+//! N.B. three things that gain nothing: lines that never lie across a border of cache lines, since they take more memory
+//! then; batches of 32; the ends of a batch found without branches before its lines are hashed (docs/decisions/0022).
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
-
-use twox_hash::xxhash3_64::Hasher;
 
 use super::bucket::{FromTable, LineBucket};
 use super::context::Context;
-use super::refs::{AnyTie, Ref, sort_refs};
+use super::line_bytes::{hash, is_same};
+use super::plan::TABLES;
+use super::refs::Ref;
 use super::splitters::LineSplitters;
+use crate::partition::kernel::{FETCH_AHEAD, copy_item, fetch};
 use crate::read::terminators::Terminators;
 use outcore_io::Result;
+use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool, prefetch};
 
 /// Lines that are looked up side by side.
 const BATCH: usize = 64;
-/// Bytes in front of each line: its count and its length.
-const HEAD_BYTES: usize = 12;
+/// Bytes in front of each line: its count.
+pub(super) const COUNT_BYTES: usize = 8;
 /// Lines begin at multiples of this.
 const UNIT_BYTES: usize = 8;
 /// Bytes of an arena at most: places have 32 bits.
 const ARENA_BYTES_MAX: usize = (u32::MAX / 2) as usize;
 /// Slots for a line, over 2.
 const SLOTS_A_LINE_HALVES: usize = 3;
+/// Lines that are routed to their buckets together.
+const GROUP_BATCH: usize = 512;
 
 /// A worker's distinct lines.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// Upper half: upper half of the hash. Lower half: unit of the arena, plus one; 0 if empty.
-    slots: Vec<u64>,
-    arena: Vec<u8>,
-    arena_bytes_max: usize,
-    entries: usize,
-    is_full: bool,
+    /// None in a table that takes nothing.
+    entries: Option<Entries>,
     /// Lines counted.
     pub(super) lines: u64,
     /// Lines of the last batch that found no place.
     rest: Vec<u8>,
 }
 
+/// What a table has room for.
+#[derive(Debug)]
+struct Entries {
+    terminator: u8,
+    /// Words. Upper half: upper half of the hash. Lower half: unit of the arena, plus one; 0 if empty.
+    slots: Buf,
+    arena: Buf,
+    /// Bytes of the arena that are taken.
+    arena_bytes: usize,
+    count: usize,
+    is_full: bool,
+}
+
 impl Table {
-    /// A table of `bytes`; one of none takes nothing.
-    pub(super) fn new(bytes: u64) -> Self {
-        if bytes == 0 {
-            return Table::default();
+    /// A table of `bytes` of the budget for lines that end with `terminator`; one of less than two blocks takes nothing.
+    pub(super) fn new(budget: &Budget, bytes: u64, terminator: u8) -> Result<Self> {
+        let blocks = bytes as usize / BLOCK_BYTES;
+        if blocks < 2 {
+            return Ok(Table::default());
         }
-        let slots_bytes = (bytes / 4).max(1024);
-        let slots = 1usize << (slots_bytes / 8).ilog2();
-        let arena_bytes_max = (bytes as usize)
-            .saturating_sub(8 * slots)
-            .min(ARENA_BYTES_MAX);
-        Table {
-            slots: vec![0; slots],
-            arena: Vec::with_capacity(arena_bytes_max),
-            arena_bytes_max,
+        let slots_bytes = (1usize << (blocks / 4).max(1).ilog2()) * BLOCK_BYTES;
+        let arena_bytes = (blocks * BLOCK_BYTES - slots_bytes).min(ARENA_BYTES_MAX);
+        // Apart, since the slots are given back earlier.
+        let map = |bytes| Pool::new(budget, TABLES, bytes, 1).map(|pool| pool.take());
+        let (slots, arena) = (map(slots_bytes)?, map(arena_bytes)?);
+        let entries = slots.zip(arena).map(|(slots, arena)| Entries {
+            terminator,
+            slots,
+            arena,
+            arena_bytes: 0,
+            count: 0,
+            is_full: false,
+        });
+        Ok(Table {
+            entries,
             ..Table::default()
-        }
+        })
     }
 
     /// Takes lines from `bytes[*from..]`, moves `from` past them, and gives back, with their
     /// terminators, those for which there is no place.
-    pub(super) fn take<'b>(
-        &'b mut self,
-        bytes: &'b [u8],
-        terminator: u8,
-        from: &mut usize,
-    ) -> &'b [u8] {
+    pub(super) fn take<'b>(&'b mut self, bytes: &'b [u8], from: &mut usize) -> &'b [u8] {
         let begin = *from;
-        if self.slots.is_empty() {
+        let Some(entries) = &mut self.entries else {
             *from = bytes.len();
             return &bytes[begin..];
-        }
+        };
         let mut lines = [(0usize, 0usize); BATCH];
         let mut count = 0;
-        for end in Terminators::of(terminator, &bytes[begin..]) {
-            lines[count] = (*from, begin + end);
-            *from = begin + end + 1;
+        for end in Terminators::of(entries.terminator, &bytes[begin..]) {
+            let end = begin + end + 1;
+            lines[count] = (*from, end - *from);
+            *from = end;
             count += 1;
             if count == BATCH {
                 break;
             }
         }
         self.rest.clear();
-        self.batch(bytes, &lines[..count]);
+        self.lines += entries.batch(bytes, &lines[..count], &mut self.rest);
         &self.rest
     }
+}
 
-    fn batch(&mut self, bytes: &[u8], lines: &[(usize, usize)]) {
-        let mask = self.slots.len() - 1;
+impl Entries {
+    /// Counts lines, each with its terminator, and gives how many; those for which there is no place are appended to `rest`.
+    fn batch(&mut self, bytes: &[u8], lines: &[(usize, usize)], rest: &mut Vec<u8>) -> u64 {
+        let slots: &[u64] = bytemuck::cast_slice(&self.slots);
+        let mask = slots.len() - 1;
         let mut hashes = [0u64; BATCH];
-        for (hash, &(at, end)) in hashes.iter_mut().zip(lines) {
-            *hash = Hasher::oneshot(&bytes[at..end]);
+        for (line_hash, &(at, len)) in hashes.iter_mut().zip(lines) {
+            *line_hash = hash(bytes, at, len);
+            prefetch(&slots[*line_hash as usize & mask]);
         }
-        let mut slots = [0u64; BATCH];
-        for (slot, hash) in slots.iter_mut().zip(&hashes[..lines.len()]) {
-            *slot = self.slots[*hash as usize & mask];
-        }
-        // A first look at where each line most likely is.
-        let mut lens = [u32::MAX; BATCH];
-        for (index, &slot) in slots[..lines.len()].iter().enumerate() {
-            if slot != 0 && slot >> 32 == hashes[index] >> 32 {
-                lens[index] = self.len_at(place_of(slot));
+        // Where each line most likely is.
+        let mut likely = [0u64; BATCH];
+        for ((likely, &hash), &(_, len)) in likely.iter_mut().zip(&hashes).zip(lines) {
+            let mut index = hash as usize & mask;
+            while slots[index] != 0 && slots[index] >> 32 != hash >> 32 {
+                index = (index + 1) & mask;
+            }
+            *likely = slots[index];
+            if *likely != 0 {
+                let place = place_of(*likely);
+                fetch(&self.arena, (place, COUNT_BYTES + len));
+                // Most lines lie across a border of cache lines.
+                if let Some(end) = self.arena.get(place + COUNT_BYTES + len) {
+                    prefetch(end);
+                }
             }
         }
-        for (index, &(at, end)) in lines.iter().enumerate() {
-            let line = &bytes[at..end];
-            let is_found = lens[index] as usize == line.len() && {
-                let place = place_of(slots[index]);
-                self.is_line_at(place, line) && self.count(place)
+        let mut counted = 0;
+        for (index, &line) in lines.iter().enumerate() {
+            let is_found = likely[index] != 0 && {
+                let place = place_of(likely[index]);
+                self.is_line_at(place, bytes, line) && self.count(place)
             };
-            if !is_found && !self.look_further(hashes[index], line) {
-                self.rest.extend_from_slice(&bytes[at..=end]);
-                continue;
+            if is_found || self.look_further(hashes[index], bytes, line) {
+                counted += 1;
+            } else {
+                rest.extend_from_slice(&bytes[line.0..line.0 + line.1]);
             }
-            self.lines += 1;
         }
+        counted
     }
 
-    fn len_at(&self, place: usize) -> u32 {
-        let bytes = self.arena[place + 8..].first_chunk();
-        bytes.map_or(0, |&bytes| u32::from_ne_bytes(bytes))
-    }
-
-    fn count_at(&self, place: usize) -> u64 {
-        let bytes = self.arena[place..].first_chunk();
-        bytes.map_or(0, |&bytes| u64::from_ne_bytes(bytes))
-    }
-
-    fn is_line_at(&self, place: usize, line: &[u8]) -> bool {
-        let from = place + HEAD_BYTES;
-        self.arena.get(from..from + line.len()) == Some(line)
+    /// Terminators are part of what is compared, so that lengths need not be.
+    #[inline(always)]
+    fn is_line_at(&self, place: usize, bytes: &[u8], (at, len): (usize, usize)) -> bool {
+        is_same((bytes, at), (&self.arena, place + COUNT_BYTES), len)
     }
 
     /// Counts the line at `place` once more.
+    #[inline(always)]
     fn count(&mut self, place: usize) -> bool {
-        let count = self.count_at(place) + 1;
-        self.arena[place..place + 8].copy_from_slice(&count.to_ne_bytes());
+        let count = count_at(&self.arena, place) + 1;
+        self.arena[place..place + COUNT_BYTES].copy_from_slice(&count.to_ne_bytes());
         true
     }
 
     /// Looks for a line slot by slot, or gives it a place; false if there is none.
-    fn look_further(&mut self, hash: u64, line: &[u8]) -> bool {
-        let mask = self.slots.len() - 1;
+    fn look_further(&mut self, hash: u64, bytes: &[u8], (at, len): (usize, usize)) -> bool {
+        let slots: &[u64] = bytemuck::cast_slice(&self.slots);
+        let (slot_count, mask) = (slots.len(), slots.len() - 1);
         let mut index = hash as usize & mask;
-        loop {
-            let slot = self.slots[index];
-            if slot == 0 {
-                break;
-            }
-            let place = place_of(slot);
-            if slot >> 32 == hash >> 32
-                && self.len_at(place) as usize == line.len()
-                && self.is_line_at(place, line)
-            {
+        while slots[index] != 0 {
+            let (slot, place) = (slots[index], place_of(slots[index]));
+            if slot >> 32 == hash >> 32 && self.is_line_at(place, bytes, (at, len)) {
                 return self.count(place);
             }
             index = (index + 1) & mask;
         }
-        let place = self.arena.len();
-        let entry_bytes = (HEAD_BYTES + line.len()).next_multiple_of(UNIT_BYTES);
-        let is_full = place + entry_bytes > self.arena_bytes_max
-            || self.entries * SLOTS_A_LINE_HALVES / 2 >= self.slots.len();
-        if self.is_full || is_full {
-            // What it has by now is all that it will have: lines have one place each.
+        let place = self.arena_bytes;
+        let end = place + COUNT_BYTES + len;
+        if end > self.arena.len() || self.count * SLOTS_A_LINE_HALVES / 2 >= slot_count {
             self.is_full = true;
+        }
+        // What it has by then is all that it will have: lines have one place each.
+        if self.is_full {
             return false;
         }
-        self.arena.extend_from_slice(&1u64.to_ne_bytes());
-        self.arena
-            .extend_from_slice(&(line.len() as u32).to_ne_bytes());
-        self.arena.extend_from_slice(line);
-        self.arena.resize(place + entry_bytes, 0);
-        self.slots[index] = hash >> 32 << 32 | (place / UNIT_BYTES + 1) as u64;
-        self.entries += 1;
+        self.arena[place..place + COUNT_BYTES].copy_from_slice(&1u64.to_ne_bytes());
+        self.arena[place + COUNT_BYTES..end].copy_from_slice(&bytes[at..at + len]);
+        self.arena_bytes = end.next_multiple_of(UNIT_BYTES);
+        let slots: &mut [u64] = bytemuck::cast_slice_mut(&mut self.slots);
+        slots[index] = (hash >> 32 << 32) | (place / UNIT_BYTES + 1) as u64;
+        self.count += 1;
         true
     }
 
-    /// The lines, with references to them in order; the slots' memory is free then.
-    fn into_lines(mut self) -> TableLines {
-        let mut refs = Vec::with_capacity(self.entries);
-        for slot in std::mem::take(&mut self.slots) {
-            if slot != 0 {
-                let place = place_of(slot);
-                let at = place + HEAD_BYTES;
-                refs.push(Ref::to(at, at + self.len_at(place) as usize));
-            }
+    /// References to all lines, as they lie.
+    fn refs(&self) -> Vec<Ref> {
+        let mut refs = Vec::with_capacity(self.count);
+        let mut place = 0;
+        while place < self.arena_bytes {
+            let at = place + COUNT_BYTES;
+            let rest = &self.arena[at..self.arena_bytes];
+            let len = Terminators::of(self.terminator, rest)
+                .next()
+                .unwrap_or(rest.len());
+            refs.push(Ref::to(at, at + len));
+            place = (at + len + 1).next_multiple_of(UNIT_BYTES);
         }
-        sort_refs(&self.arena, &mut refs, 0, &AnyTie);
-        TableLines {
-            arena: self.arena,
-            refs,
-            lines: self.lines,
-        }
+        refs
     }
 }
 
-/// The distinct lines of a table, in order.
-#[derive(Debug, Default)]
+fn count_at(arena: &[u8], place: usize) -> u64 {
+    let bytes = arena[place..].first_chunk();
+    bytes.map_or(0, |&bytes| u64::from_ne_bytes(bytes))
+}
+
+/// The distinct lines of a table.
+#[derive(Debug)]
 struct TableLines {
-    arena: Vec<u8>,
+    arena: Buf,
+    /// Those of a bucket are neighbours, in the order in which they lie.
     refs: Vec<Ref>,
-    lines: u64,
+}
+
+/// What of a table's lines belongs to one bucket.
+#[derive(Debug, Default, Clone)]
+struct Share {
+    lines: usize,
+    /// With terminators.
+    bytes: u64,
+    /// How often its lines were met.
+    met: u64,
+    refs: Range<usize>,
+}
+
+impl TableLines {
+    /// The lines of a table, if it takes some; the slots' memory is free then.
+    fn of(table: Table) -> Option<Self> {
+        let entries = table.entries?;
+        let refs = entries.refs();
+        let Entries { arena, .. } = entries;
+        Some(TableLines { arena, refs })
+    }
+
+    /// How often a line was met.
+    fn count_of(&self, r: &Ref) -> u64 {
+        count_at(&self.arena, r.at as usize - COUNT_BYTES)
+    }
+
+    /// Puts some of the lines in the order of their buckets; gives the share of each bucket.
+    fn group(&mut self, range: Range<usize>, splitters: &LineSplitters) -> Vec<Share> {
+        let ungrouped = self.refs[range.clone()].to_vec();
+        let mut buckets = vec![0u16; ungrouped.len()];
+        let mut words = Vec::with_capacity(GROUP_BATCH);
+        let batches = ungrouped.chunks(GROUP_BATCH);
+        for (refs, buckets) in batches.zip(buckets.chunks_mut(GROUP_BATCH)) {
+            splitters.classify(&self.arena, refs, &mut words, buckets);
+        }
+        let mut shares = vec![Share::default(); splitters.bucket_count()];
+        for (r, &bucket) in ungrouped.iter().zip(&buckets) {
+            let share = &mut shares[usize::from(bucket)];
+            share.lines += 1;
+            share.bytes += u64::from(r.len_bytes) + 1;
+            share.met += self.count_of(r);
+        }
+        let mut next = range.start;
+        for share in &mut shares {
+            share.refs = next..next;
+            next += share.lines;
+        }
+        for (r, &bucket) in ungrouped.iter().zip(&buckets) {
+            let refs = &mut shares[usize::from(bucket)].refs;
+            self.refs[refs.end] = *r;
+            refs.end += 1;
+        }
+        shares
+    }
 }
 
 /// The tables of all workers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tables(Vec<TableLines>);
 
-/// Puts the lines of each table in order, side by side.
-pub(super) fn sort_tables(context: &Context<'_>, tables: Vec<Table>) -> Result<Tables> {
-    let cells: Vec<Mutex<Option<Table>>> = tables
-        .into_iter()
-        .map(|table| Mutex::new(Some(table)))
-        .collect();
-    let sorted = context.on_all_threads(|thread| {
-        let table = cells.get(thread).and_then(|cell| {
-            let mut cell = cell.lock().unwrap_or_else(PoisonError::into_inner);
-            cell.take()
-        });
-        Ok(table.map_or_else(TableLines::default, Table::into_lines))
-    })?;
-    Ok(Tables(sorted))
-}
-
 impl Tables {
-    /// Lines that were counted in all of them.
-    pub(super) fn lines(&self) -> u64 {
-        self.0.iter().map(|table| table.lines).sum()
-    }
-
-    /// Tells each bucket which lines of the tables belong to it; those of one that is only counted
+    /// Tells each bucket which lines of the workers' tables belong to it; those of one that is only counted
     /// are added to its count.
-    pub(super) fn assign(&self, splitters: &LineSplitters, buckets: &mut [LineBucket]) {
-        let all = self.0.iter().enumerate();
-        let whole: Vec<FromTable> = all
-            .map(|(table, lines)| FromTable {
-                table,
-                refs: 0..lines.refs.len(),
-            })
+    pub(super) fn assign(
+        context: &Context<'_>,
+        tables: Vec<Table>,
+        splitters: &LineSplitters,
+        buckets: &mut [LineBucket],
+    ) -> Result<Self> {
+        let cells: Vec<Mutex<Option<Table>>> = tables
+            .into_iter()
+            .map(|table| Mutex::new(Some(table)))
             .collect();
-        self.reassign(splitters, &whole, buckets);
+        let grouped = context.on_all_threads(|thread| {
+            let table = cells.get(thread).and_then(|cell| {
+                let mut cell = cell.lock().unwrap_or_else(PoisonError::into_inner);
+                cell.take()
+            });
+            let lines = table.and_then(TableLines::of);
+            Ok(lines.map(|mut lines| {
+                let shares = lines.group(0..lines.refs.len(), splitters);
+                (lines, shares)
+            }))
+        })?;
+        let mut tables = Vec::with_capacity(grouped.len());
+        for (lines, shares) in grouped.into_iter().flatten() {
+            give(tables.len(), shares, buckets);
+            tables.push(lines);
+        }
+        Ok(Tables(tables))
     }
 
     /// The same for lines that belonged to a bucket that has been split.
     pub(super) fn reassign(
-        &self,
+        &mut self,
         splitters: &LineSplitters,
         lines: &[FromTable],
         buckets: &mut [LineBucket],
     ) {
-        let mut words = Vec::new();
-        let mut found = Vec::new();
-        for whole in lines {
-            let (number, table) = (whole.table, &self.0[whole.table]);
-            let refs = &table.refs[whole.refs.clone()];
-            found.resize(refs.len(), 0u16);
-            splitters.classify(&table.arena, refs, &mut words, &mut found);
-            let mut from = whole.refs.start;
-            for same in found.chunk_by(|a, b| a == b) {
-                let refs = from..from + same.len();
-                from = refs.end;
-                let bucket = &mut buckets[usize::from(same[0])];
-                for r in &table.refs[refs.clone()] {
-                    bucket.kind.bytes += u64::from(r.len_bytes) + 1;
-                    if bucket.copies_of.is_some() {
-                        bucket.counts.items += table.count_of(r);
-                    }
-                }
-                if bucket.copies_of.is_none() {
-                    bucket.kind.lines += refs.len() as u64;
-                    bucket.kind.from.push(FromTable {
-                        table: number,
-                        refs,
-                    });
-                }
-            }
+        for FromTable { table, refs } in lines {
+            let shares = self.0[*table].group(refs.clone(), splitters);
+            give(*table, shares, buckets);
         }
     }
 
-    /// Copies the lines `from` a table to `area[at..]`, each with a terminator; notes where each is
-    /// and how often it was met. Gives where the last ends.
+    /// Copies the lines `from` a table to `area[at..]`, each with its terminator and, if `has_counts`, with how often it
+    /// was met behind that; notes where each is. Gives where the last ends.
+    ///
+    /// # Panics
+    /// When there is no room for them.
     pub(super) fn copy(
         &self,
         from: &FromTable,
-        terminator: u8,
-        area: &mut [u8],
-        mut at: usize,
-        met: &mut Vec<(u32, u64)>,
+        (area, mut at): (&mut [u8], usize),
+        has_counts: bool,
         refs: &mut Vec<Ref>,
     ) -> usize {
         let table = &self.0[from.table];
-        for r in &table.refs[from.refs.clone()] {
-            let line = r.bytes(&table.arena);
-            area[at..at + line.len()].copy_from_slice(line);
-            area[at + line.len()] = terminator;
-            met.push((at as u32, table.count_of(r)));
+        let lines = &table.refs[from.refs.clone()];
+        for (index, r) in lines.iter().enumerate() {
+            if let Some(ahead) = lines.get(index + FETCH_AHEAD) {
+                ahead.fetch(&table.arena);
+            }
+            let item_bytes = r.len_bytes as usize + 1;
+            let is_copied = copy_item(&table.arena, (r.at as usize, item_bytes), &mut area[at..]);
+            assert!(
+                is_copied,
+                "a bucket's area has room for its lines from tables"
+            );
             refs.push(Ref {
                 at: at as u32,
                 ..*r
             });
-            at += line.len() + 1;
+            at += item_bytes;
+            if has_counts {
+                area[at..at + COUNT_BYTES].copy_from_slice(&table.count_of(r).to_ne_bytes());
+                at += COUNT_BYTES;
+            }
         }
         at
     }
 }
 
-impl TableLines {
-    /// How often a line was met.
-    fn count_of(&self, r: &Ref) -> u64 {
-        let bytes = self.arena[r.at as usize - HEAD_BYTES..].first_chunk();
-        bytes.map_or(0, |&bytes| u64::from_ne_bytes(bytes))
+/// How often the line that was copied to an area was met.
+pub(super) fn met(area: &[u8], line: &Ref) -> u64 {
+    count_at(area, (line.at + line.len_bytes) as usize + 1)
+}
+
+/// Hands its share of a table's lines to each bucket.
+fn give(table: usize, shares: Vec<Share>, buckets: &mut [LineBucket]) {
+    for (share, bucket) in shares.into_iter().zip(buckets) {
+        if share.lines == 0 {
+            continue;
+        }
+        bucket.kind.bytes += share.bytes;
+        if bucket.copies_of.is_some() {
+            bucket.counts.items += share.met;
+            continue;
+        }
+        bucket.kind.lines += share.lines as u64;
+        let refs = share.refs;
+        bucket.kind.from.push(FromTable { table, refs });
     }
 }
 
@@ -337,7 +413,7 @@ mod tests {
         #[test]
         fn every_line_is_counted_or_given_back(
             lines in prop::collection::vec("[a-c]{0,5}|[a-z]{30}", 0..1500),
-            bytes in prop_oneof![Just(0u64), Just(4096), Just(1 << 20)],
+            bytes in prop_oneof![Just(0u64), Just(8192), Just(1 << 20)],
         ) {
             let mut text = Vec::new();
             let mut expected: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
@@ -346,21 +422,24 @@ mod tests {
                 text.push(b'\n');
                 *expected.entry(line.clone().into_bytes()).or_default() += 1;
             }
-            let mut table = Table::new(bytes);
+            let budget = Budget::new(bytes);
+            let mut table = Table::new(&budget, bytes, b'\n').unwrap();
             let mut got: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
             let (mut from, mut given_back) = (0, 0);
             while from < text.len() {
-                let rest = table.take(&text, b'\n', &mut from);
+                let rest = table.take(&text, &mut from);
                 for line in rest.split_inclusive(|&byte| byte == b'\n') {
                     *got.entry(line[..line.len() - 1].to_vec()).or_default() += 1;
                     given_back += 1;
                 }
             }
             prop_assert_eq!(table.lines + given_back, lines.len() as u64);
-            prop_assert_eq!(bytes > 0 && given_back > 0, table.is_full);
-            let found = table.into_lines();
-            for r in &found.refs {
-                *got.entry(r.bytes(&found.arena).to_vec()).or_default() += found.count_of(r);
+            let is_full = table.entries.as_ref().is_some_and(|entries| entries.is_full);
+            prop_assert_eq!(bytes > 0 && given_back > 0, is_full);
+            if let Some(found) = TableLines::of(table) {
+                for r in &found.refs {
+                    *got.entry(r.bytes(&found.arena).to_vec()).or_default() += found.count_of(r);
+                }
             }
             prop_assert_eq!(got, expected);
         }
