@@ -227,8 +227,12 @@ impl Reporter {
 
     /// The summary of a command, as an event. What was recorded ends with it.
     pub(crate) fn summary(&self, summary: &Summary) {
+        let trace = self.recorder.finish();
+        if !self.is_json {
+            return;
+        }
         let mut fields = summary.to_json();
-        if let Some(trace) = self.recorder.finish() {
+        if let Some(trace) = trace {
             fields["io_trace"] = trace;
         }
         self.event("summary", fields);

@@ -76,6 +76,8 @@ pub struct Source {
     pub manifest: Option<PathBuf>,
     /// The dataset, if it is one rather than a file of the system; then only the device of the job opens `path`.
     pub sealed: Option<Sealed>,
+    /// What it holds, once its first bytes have been looked at.
+    pub content: Option<Content>,
 }
 
 /// What names mean that are not names of the system's files.
@@ -112,6 +114,7 @@ impl Source {
             start_bytes: 0,
             manifest: None,
             sealed: Some(sealed),
+            content: None,
         }
     }
 
@@ -162,8 +165,11 @@ impl Source {
         }
         let file = File::open(&self.path).map_err(|error| cannot_open(&self.path, &error))?;
         let failed = |error| Error::io("read input", &error).path(&self.name);
-        // A small file needs little memory. Some under /proc say that they are empty.
-        let there_bytes = file.metadata().map_err(failed)?.len().max(4096);
+        // A small file needs little memory, and one read. Some under /proc say that they are empty.
+        let there_bytes = match file.metadata().map_err(failed)?.len() {
+            0 => 4096,
+            len => len,
+        };
         let mut head =
             vec![0; usize::try_from(there_bytes).map_or(len_bytes, |there| there.min(len_bytes))];
         let got = read_at(&file, &mut head, self.start_bytes).map_err(failed)?;
@@ -194,6 +200,20 @@ pub struct ResolvedInput {
 }
 
 impl ResolvedInput {
+    /// All of a file as data.
+    fn whole(source: Source, content: Content) -> Result<Self> {
+        Ok(ResolvedInput {
+            header_bytes: source.start_bytes,
+            data_bytes: source.len_bytes()?.saturating_sub(source.start_bytes),
+            npy: None,
+            content,
+            source: Source {
+                content: Some(content),
+                ..source
+            },
+        })
+    }
+
     /// As the engine wants it.
     pub fn to_sort(&self) -> Input {
         Input {
@@ -337,6 +357,7 @@ fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Sourc
         start_bytes: 0,
         manifest: manifest.map(Path::to_path_buf),
         sealed: None,
+        content: None,
     })
 }
 
@@ -378,6 +399,7 @@ fn standard_input() -> Result<Source> {
             start_bytes: 0,
             manifest: None,
             sealed: None,
+            content: None,
         });
     }
     let at = rustix::fs::seek(stdin, rustix::fs::SeekFrom::Current(0));
@@ -397,6 +419,7 @@ fn standard_input() -> Result<Source> {
         start_bytes,
         manifest: None,
         sealed: None,
+        content: None,
     })
 }
 
@@ -473,7 +496,10 @@ pub fn look(source: Source) -> Result<ResolvedInput> {
 /// # Errors
 /// A file that cannot be read, or that `recognition` does not take for lines.
 pub fn look_at_lines(source: Source, recognition: Recognition) -> Result<ResolvedInput> {
-    let (input, _) = look_at_bytes(source)?;
+    let input = match source.content {
+        Some(content) => ResolvedInput::whole(source, content)?,
+        None => look_at_bytes(source)?.0,
+    };
     let name = &input.source.name;
     let checked = recognition.check_lines(name, input.content, true);
     let fitting = fitting_types(input.data_bytes);
@@ -498,13 +524,7 @@ pub fn content_of(source: &Source) -> Result<Content> {
 /// All of a file as data, what it holds, and its first bytes.
 fn look_at_bytes(source: Source) -> Result<(ResolvedInput, Vec<u8>)> {
     let head = source.head(HEAD_BYTES)?;
-    let input = ResolvedInput {
-        header_bytes: source.start_bytes,
-        data_bytes: source.len_bytes()?.saturating_sub(source.start_bytes),
-        npy: None,
-        content: Content::of(&head),
-        source,
-    };
+    let input = ResolvedInput::whole(source, Content::of(&head))?;
     Ok((input, head))
 }
 

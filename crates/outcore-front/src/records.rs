@@ -269,6 +269,7 @@ mod tests {
                 start_bytes: 0,
                 manifest: None,
                 sealed: None,
+                content: None,
             },
             header_bytes: 0,
             data_bytes,

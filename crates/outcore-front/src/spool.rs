@@ -172,6 +172,7 @@ impl Spool {
             path,
             start_bytes: 0,
             sealed: None,
+            content: None,
             ..source.clone()
         })
     }

@@ -73,7 +73,11 @@ fn real_path(path: &Path) -> PathBuf {
 
 /// The marker of a file, whatever it is called.
 pub fn marker_of(path: &Path) -> PathBuf {
-    let path = real_path(path);
+    marker_beside(&real_path(path))
+}
+
+/// The same for a name that is no link.
+fn marker_beside(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(MARKER_SUFFIX);
@@ -85,12 +89,18 @@ pub fn marker_of(path: &Path) -> PathBuf {
 /// # Errors
 /// [`Kind::Corrupt`] with what is left where.
 pub fn check(path: &Path, found: &fs::Metadata) -> Result<()> {
-    let place = marker_of(path);
+    // To follow a name from the root takes a call of the system for each directory: only links have to be followed.
+    let is_link = fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink());
+    let place = match is_link {
+        true => marker_of(path),
+        false => marker_beside(path),
+    };
     let bytes = match read_file(&place, MARKER_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::io("open input", &error).path(place)),
     };
+    let place = marker_of(path);
     let marker: Option<Marker> = private_dir::unseal(STAGED, &bytes);
     let rest = match marker {
         Some(marker) if !marker.is_of(found) => return Ok(()),

@@ -66,8 +66,8 @@ pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
         return table::sort(context, args, resources);
     }
     table::check_no_table(&args.tables)?;
-    if is_lines(context, args)? {
-        return sort_lines::run(context, args, resources);
+    if let Meant::Lines(found) = meant(context, args)? {
+        return sort_lines::run(context, args, resources, found);
     }
     check_for_records(args)?;
     if args.is_check() {
@@ -133,14 +133,21 @@ fn bytes_of_files(inputs: &[PathBuf]) -> Option<u64> {
     bytes.filter(|_| !inputs.is_empty())
 }
 
-/// Whether the input is lines: everything that neither flags, nor names, nor what a file begins with
+/// What the input is.
+enum Meant {
+    Records,
+    /// Lines, and the inputs, where they had to be looked at.
+    Lines(Option<Vec<Source>>),
+}
+
+/// What the input is: lines are everything that neither flags, nor names, nor what a file begins with
 /// say to be records; as GNU sort, everything that the flags do not.
-fn is_lines(context: &Context, args: &SortArgs) -> Result<bool> {
+fn meant(context: &Context, args: &SortArgs) -> Result<Meant> {
     let is_gnu = context.reporter.is_gnu();
     let is_of_array = |name: &Path| name.extension().is_some_and(|end| end == "npy");
     let has_type = args.record.format.is_some() || args.record.record_bytes.is_some();
     if args.lines.is_lines {
-        return Ok(true);
+        return Ok(Meant::Lines(None));
     }
     let has_record_key = args.record.keys.iter().any(|key| key.contains(':'));
     if (is_gnu && !has_type)
@@ -150,7 +157,7 @@ fn is_lines(context: &Context, args: &SortArgs) -> Result<bool> {
         || args.lines.zero_terminated
     {
         return match has_type {
-            false => Ok(true),
+            false => Ok(Meant::Lines(None)),
             true => Err(Error::usage(
                 "read arguments",
                 "--type, --record and --key are for records, and other options given are for lines",
@@ -163,17 +170,20 @@ fn is_lines(context: &Context, args: &SortArgs) -> Result<bool> {
         || has_record_key
         || names.any(|name| is_of_array(name) || inputs::is_manifest(name))
     {
-        return Ok(false);
+        return Ok(Meant::Records);
     }
     if args.inputs.is_empty() {
-        return Ok(true);
+        return Ok(Meant::Lines(None));
     }
-    for source in inputs::find(&args.inputs, Streams::Taken, &context.files)? {
-        if !source.is_stream() && inputs::look(source)?.npy.is_some() {
-            return Ok(false);
+    let mut sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
+    for source in sources.iter_mut().filter(|source| !source.is_stream()) {
+        let input = inputs::look(source.clone())?;
+        if input.npy.is_some() {
+            return Ok(Meant::Records);
         }
+        *source = input.source;
     }
-    Ok(true)
+    Ok(Meant::Lines(Some(sources)))
 }
 
 /// Fails for what records do not have.

@@ -20,7 +20,7 @@ use outcore::sort::lines::{
 };
 use outcore::{Error, Forecast, Kind, Phase, Result};
 use outcore_front::content::Recognition;
-use outcore_front::inputs::Names;
+use outcore_front::inputs::{Names, Source};
 use outcore_front::output::Sink;
 use outcore_front::resources::Resources;
 use outcore_front::text::csv_files::CsvSort;
@@ -44,7 +44,12 @@ const READ: &str = "read arguments";
 const READ_NAMES: &str = "read names of inputs";
 
 /// Runs it.
-pub(crate) fn run(context: &Context, args: &SortArgs, resources: Resources) -> Result<u8> {
+pub(crate) fn run(
+    context: &Context,
+    args: &SortArgs,
+    resources: Resources,
+    found: Option<Vec<Source>>,
+) -> Result<u8> {
     refuse_others(args)?;
     // Told before anything is read.
     let order = order_of(context, args)?;
@@ -59,6 +64,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs, resources: Resources) -> R
     let debug = debug_of(context, args)?;
     let request = LineRequest {
         inputs: &inputs,
+        found,
         output: args.output.as_deref(),
         // What GNU sort knows nothing of keeps the habits of all other commands.
         overwrite: match (args.text.csv || args.text.jsonl, args.force) {

@@ -39,6 +39,8 @@ use crate::recorder::Kept;
 pub(crate) struct LineRequest<'a> {
     /// Names of inputs; none for standard input.
     pub(crate) inputs: &'a [PathBuf],
+    /// What these names mean, where that has been found out.
+    pub(crate) found: Option<Vec<Source>>,
     /// Name of the output; none for standard output.
     pub(crate) output: Option<&'a Path>,
     /// What the output may replace.
@@ -70,6 +72,9 @@ impl LineRequest<'_> {
     /// The inputs. To GNU sort a manifest is a file like any other.
     fn find(&self, context: &Context) -> Result<Vec<Source>> {
         let known = &context.files;
+        if let Some(found) = &self.found {
+            return Ok(found.clone());
+        }
         match (self.holds(), self.inputs) {
             (Holds::Bytes, []) => inputs::find_as_named(&[PathBuf::from("-")], known),
             (Holds::Bytes, names) => inputs::find_as_named(names, known),

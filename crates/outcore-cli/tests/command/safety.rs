@@ -136,6 +136,24 @@ fn a_marker_that_is_a_pipe_or_endless_refuses_the_file_and_is_not_waited_for() {
 }
 
 #[test]
+fn a_marker_is_found_by_every_name_of_its_file() {
+    let place = TestDir::new();
+    let inner = TestDir::new();
+    inner.write("in", b"b\na\n");
+    inner.write(".in.outcore-consumed", b"damaged");
+    std::os::unix::fs::symlink(inner.path("in"), place.path("link")).unwrap();
+    std::os::unix::fs::symlink(inner.dir(), place.path("dir")).unwrap();
+    let whole = inner.path("in");
+    for name in ["link", "dir/in", "./dir/./in", whole.to_str().unwrap()] {
+        let wanted = ["its marker is damaged"];
+        place.run(&["sort", name]).fails(4, &wanted, "remove");
+    }
+    inner
+        .run(&["sort", "in"])
+        .fails(4, &["its marker is damaged"], "remove");
+}
+
+#[test]
 fn what_fits_in_memory_is_not_lost_with_the_job_that_was_to_delete_it() {
     let place = TestDir::new();
     let input = random_u64(100_000, 19);

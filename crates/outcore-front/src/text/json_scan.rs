@@ -70,6 +70,7 @@ fn nowhere(text: &[u8]) -> usize {
     text.len() + 1
 }
 
+#[inline(always)]
 pub(super) fn byte(text: &[u8], at: usize) -> Option<u8> {
     text.get(at).copied()
 }

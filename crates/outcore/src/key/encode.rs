@@ -134,19 +134,23 @@ fn append_head(exponent: i64, key: &mut Vec<u8>) {
 
 /// Two digits a byte, from 1 to 100, then 0.
 fn append_digits(whole: &[u8], fraction: &[u8], key: &mut Vec<u8>) {
-    let pair = |[tens, ones]: [u8; 2]| (tens - b'0') * 10 + (ones - b'0') + 1;
-    let (pairs, rest) = whole.as_chunks();
-    key.extend(pairs.iter().copied().map(pair));
+    let pair = |tens: u8, ones: u8| (tens - b'0') * 10 + (ones - b'0') + 1;
+    let mut pairs = whole.chunks_exact(2);
+    for digits in pairs.by_ref() {
+        key.push(pair(digits[0], digits[1]));
+    }
     let mut fraction = fraction;
-    if let [tens] = *rest {
+    if let [tens] = *pairs.remainder() {
         let ones = fraction.first().copied().unwrap_or(b'0');
         fraction = fraction.get(1..).unwrap_or_default();
-        key.push(pair([tens, ones]));
+        key.push(pair(tens, ones));
     }
-    let (pairs, rest) = fraction.as_chunks();
-    key.extend(pairs.iter().copied().map(pair));
-    if let [tens] = *rest {
-        key.push(pair([tens, b'0']));
+    let mut pairs = fraction.chunks_exact(2);
+    for digits in pairs.by_ref() {
+        key.push(pair(digits[0], digits[1]));
+    }
+    if let [tens] = *pairs.remainder() {
+        key.push(pair(tens, b'0'));
     }
     key.push(0);
 }
