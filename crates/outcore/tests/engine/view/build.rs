@@ -331,6 +331,23 @@ fn a_seek_reads_about_one_block_of_each_run() {
 }
 
 #[test]
+fn pieces_of_many_runs_fit_the_cache_where_there_is_more_memory() {
+    let case = Case {
+        memory_bytes: 512 << 20,
+        ..Case::of("u64", 60_000, 128)
+    };
+    let ram = case.ram();
+    let input = case.input();
+    ram.put("/d0/in", input.clone());
+    case.build(&case.job(Arc::new(ram.clone()))).unwrap();
+    let job = case.job(Arc::new(ram));
+    let view = SortedView::open(&job, DIR.as_ref()).unwrap();
+    assert!(read_all(&view) == case.sorted(&input));
+    let peak_bytes = job.budget.peak_bytes();
+    assert!(peak_bytes < 80 << 20, "{peak_bytes}");
+}
+
+#[test]
 fn more_threads_need_no_more_memory_to_write_a_view_out() {
     let case = Case::of("u64", 60_000, 60);
     let ram = case.ram();
