@@ -111,7 +111,8 @@ pub(crate) struct ViewBuildArgs {
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
-    /// Size of a sorted run. Default: the largest that fits in memory
+    /// Size of a sorted run. Default: the largest that fits in memory; of numbers two thirds of it while there
+    /// are at most 64 runs
     #[arg(long = "run-size", value_name = "SIZE", help_heading = "Resources", value_parser = units::parse_bytes)]
     pub(crate) run_bytes: Option<u64>,
     /// Write the sorted data to standard output too, once the view is there; what is still in memory
