@@ -127,7 +127,6 @@ fn prepare(
     let resources = resources::without_drives(&flags)?.measuring(is_explained);
     let request = LineRequest {
         inputs: &files.inputs,
-        found: None,
         output: files.output.as_deref(),
         overwrite: Overwrite::of(files.force),
         record_io,

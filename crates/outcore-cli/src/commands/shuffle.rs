@@ -64,7 +64,6 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
     let has_type = format_beside(&rows, &types, &sources, recognition)?.is_some();
     let request = LineRequest {
         inputs: &args.files.inputs,
-        found: None,
         output: args.files.output.as_deref(),
         overwrite: Overwrite::of(args.files.force),
         record_io: &args.record_io,

@@ -64,7 +64,6 @@ pub(crate) fn run(
     let debug = debug_of(context, args)?;
     let request = LineRequest {
         inputs: &inputs,
-        found,
         output: args.output.as_deref(),
         // What GNU sort knows nothing of keeps the habits of all other commands.
         overwrite: match (args.text.csv || args.text.jsonl, args.force) {
@@ -76,7 +75,7 @@ pub(crate) fn run(
         takes_records: false,
         recognition: recognition_of(context, args)?,
     };
-    let mut lines = LineJob::prepare(context, resources, &request)?;
+    let mut lines = LineJob::prepare_found(context, resources, &request, found)?;
     let options = LineSortOptions {
         terminator: args.lines.terminator(),
         unique: args.unique,

@@ -82,7 +82,6 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
         .measuring(args.explain);
     let request = LineRequest {
         inputs: &args.inputs,
-        found: None,
         output: None,
         overwrite: Overwrite::of(args.force),
         record_io: &args.record_io,

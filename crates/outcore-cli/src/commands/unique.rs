@@ -70,7 +70,6 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
     .measuring(args.explain || args.dry_run);
     let request = LineRequest {
         inputs: &args.files.inputs,
-        found: None,
         output: args.files.output.as_deref(),
         overwrite: Overwrite::of(args.files.force),
         record_io: &args.record_io,

@@ -39,8 +39,6 @@ use crate::recorder::Kept;
 pub(crate) struct LineRequest<'a> {
     /// Names of inputs; none for standard input.
     pub(crate) inputs: &'a [PathBuf],
-    /// What these names mean, where that has been found out.
-    pub(crate) found: Option<Vec<Source>>,
     /// Name of the output; none for standard output.
     pub(crate) output: Option<&'a Path>,
     /// What the output may replace.
@@ -72,9 +70,6 @@ impl LineRequest<'_> {
     /// The inputs. To GNU sort a manifest is a file like any other.
     fn find(&self, context: &Context) -> Result<Vec<Source>> {
         let known = &context.files;
-        if let Some(found) = &self.found {
-            return Ok(found.clone());
-        }
         match (self.holds(), self.inputs) {
             (Holds::Bytes, []) => inputs::find_as_named(&[PathBuf::from("-")], known),
             (Holds::Bytes, names) => inputs::find_as_named(names, known),
@@ -144,8 +139,18 @@ impl LineJob {
         resources: Resources,
         request: &LineRequest<'_>,
     ) -> Result<Self> {
+        Self::prepare_found(context, resources, request, None)
+    }
+
+    /// The same where the inputs may have been `found` already.
+    pub(crate) fn prepare_found(
+        context: &Context,
+        resources: Resources,
+        request: &LineRequest<'_>,
+        found: Option<Vec<Source>>,
+    ) -> Result<Self> {
         let started = Instant::now();
-        let sources = request.find(context)?;
+        let sources = found.map_or_else(|| request.find(context), Ok)?;
         let target = choose_target(context, request, (&sources, &resources), request.holds())?;
         // Wrong drives are told before a stream is waited for.
         resources.named_drives(0)?;
