@@ -8,6 +8,8 @@
 
 use memchr::{memchr, memchr2};
 
+use super::terminators::Terminators;
+
 /// The byte order mark of UTF-8, which some programs write in front of a file.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -74,16 +76,20 @@ impl Framer {
 /// The fields of a record, as they are written.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
-    rest: Option<&'a [u8]>,
-    separator: u8,
+    record: &'a [u8],
+    /// Where the next field begins; nowhere after the last.
+    from: Option<usize>,
+    /// Those that have not been passed, in quotes too.
+    separators: Terminators<'a>,
 }
 
 /// The fields of a record without its end of line.
 pub fn fields(record: &[u8], separator: u8) -> Fields<'_> {
     let record = record.strip_suffix(b"\r").unwrap_or(record);
     Fields {
-        rest: Some(record),
-        separator,
+        record,
+        from: Some(0),
+        separators: Terminators::of(separator, record),
     }
 }
 
@@ -91,14 +97,17 @@ impl<'a> Iterator for Fields<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
-        let rest = self.rest?;
-        let quoted = quoted_len(rest);
-        let Some(found) = memchr(self.separator, &rest[quoted..]) else {
-            self.rest = None;
-            return Some(rest);
-        };
-        self.rest = Some(&rest[quoted + found + 1..]);
-        Some(&rest[..quoted + found])
+        let from = self.from?;
+        let field = &self.record[from..];
+        let quoted_end = from + quoted_len(field);
+        self.from = None;
+        for separator in self.separators.by_ref() {
+            if separator >= quoted_end {
+                self.from = Some(separator + 1);
+                return Some(&self.record[from..separator]);
+            }
+        }
+        Some(field)
     }
 }
 
