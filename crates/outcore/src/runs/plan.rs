@@ -32,10 +32,6 @@ const RUNS_MAX: u64 = 512;
 pub(super) const INPUT_PIECES_MAX: usize = 64;
 /// A run is at most so long: records in it are found by 32 bits.
 const AREA_BYTES_MAX: u64 = 1 << 30;
-/// Runs that are merged easily: while there are no more, shorter ones are sorted faster, in less memory, and sooner.
-const EASY_RUNS: u64 = 64;
-/// Runs that are no longer are not shortened.
-const EASY_RUN_BYTES_MIN: u64 = 16 << 20;
 /// Shorter areas are not worth a run.
 const AREA_BYTES_MIN: u64 = 64 << 10;
 /// How many lines of the mean length a block of lines holds.
@@ -251,7 +247,7 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
         let runs = records.div_ceil(run_records).max(threads + 2);
         run_records = records.div_ceil(runs).max(1).min(run_records);
     } else if size.is_scalar && !size.keeps_runs && size.run_bytes.is_none() {
-        run_records = easy_run_records(&size, slot_bytes, run_records);
+        run_records = size.easy_run_records(slot_bytes, run_records);
     }
     if let Some(run_bytes) = size.run_bytes {
         let least = size.lines.map_or(1, |lines| lines.line_bytes);
@@ -286,23 +282,6 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
     plan.predict(index_bytes);
     // Runs that are shorter than a block have an entry of the index each.
     (plan.ledger().bytes() <= size.memory_bytes).then_some(plan)
-}
-
-/// Numbers of a run of data that fill all areas several times, if a run may have `run_records`: fewer where half as many runs more, and
-/// [`EASY_RUNS`] at most, are read in a little of the memory. A seek looks at a block of each run.
-///
-/// N.B. 2 GiB of u64 in 512 MiB take a sixth less processor time in 64 runs than in 43, and two thirds of the memory, which must be touched
-/// first; runs of 16 and 24 MiB gain no more. Lines gain nothing, and are merged more slowly (docs/benchmarks.md).
-fn easy_run_records(size: &ViewSize, slot_bytes: u64, run_records: u64) -> u64 {
-    let record_bytes = size.record_bytes as u64;
-    let longest_runs = size.data_bytes.div_ceil(run_records * record_bytes);
-    let runs = (longest_runs + longest_runs / 2).min(EASY_RUNS);
-    let reader_bytes = (2 * runs + SPARE_SLOTS as u64) * slot_bytes;
-    if reader_bytes > size.memory_bytes / 32 {
-        return run_records;
-    }
-    let run_bytes = size.data_bytes.div_ceil(runs).max(EASY_RUN_BYTES_MIN);
-    run_records.min(run_bytes.div_ceil(record_bytes))
 }
 
 /// A slot for one block.
