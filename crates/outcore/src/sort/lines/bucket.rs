@@ -9,9 +9,11 @@ use std::ops::Range;
 use super::arrange::KEY_HEAD_BYTES;
 use super::emit::COUNT_BYTES_MAX;
 use super::refs::REF_BYTES;
-use super::table::COUNT_BYTES;
 use crate::partition::bucket::{Bucket, Location};
 use outcore_io::memory::block_ceil;
+
+/// Bytes of a count: in front of each line of a table, and behind it in a bucket's area.
+pub(super) const COUNT_BYTES: usize = 8;
 
 /// Lines of one of several tables that belong to a bucket.
 #[derive(Debug, Clone)]

@@ -18,7 +18,7 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use super::bucket::{FromTable, LineBucket};
+use super::bucket::{COUNT_BYTES, FromTable, LineBucket};
 use super::context::Context;
 use super::line_bytes::{hash, is_same};
 use super::plan::TABLES;
@@ -31,8 +31,6 @@ use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool, prefetch};
 
 /// Lines that are looked up side by side.
 const BATCH: usize = 64;
-/// Bytes in front of each line: its count.
-pub(super) const COUNT_BYTES: usize = 8;
 /// Lines begin at multiples of this.
 const UNIT_BYTES: usize = 8;
 /// Bytes of an arena at most: places have 32 bits.
