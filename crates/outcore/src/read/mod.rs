@@ -1,5 +1,5 @@
 //! Streams over a volume: blocks in ([`source`]), whole records of any length in order
-//! (`regions`), the records of CSV ([`csv`]), the ends of lines ([`terminators`]), and random pieces for samples
+//! (`regions`), the records of CSV ([`csv`]), the ends of lines (`terminators`), and random pieces for samples
 //! ([`sample`]).
 
 pub(crate) mod by_drive;
@@ -10,4 +10,4 @@ pub mod gather;
 pub mod regions;
 pub mod sample;
 pub mod source;
-pub mod terminators;
+pub(crate) mod terminators;

@@ -12,7 +12,7 @@ const BLOCK_BYTES: usize = 64;
 
 /// The places of a byte in a stretch of bytes.
 #[derive(Debug, Clone)]
-pub struct Terminators<'a> {
+pub(crate) struct Terminators<'a> {
     terminator: u8,
     /// What has not been compared.
     rest: &'a [u8],
@@ -25,7 +25,7 @@ pub struct Terminators<'a> {
 impl<'a> Terminators<'a> {
     /// Those in `bytes`.
     #[inline(always)]
-    pub fn of(terminator: u8, bytes: &'a [u8]) -> Self {
+    pub(crate) fn of(terminator: u8, bytes: &'a [u8]) -> Self {
         Terminators {
             terminator,
             rest: bytes,
