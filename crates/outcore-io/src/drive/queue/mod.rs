@@ -245,7 +245,7 @@ impl<T> DriveQueue<T> {
     }
 
     /// Whether something waits or is in flight that must be over before a transfer of `span` starts.
-    pub fn conflicts_with(&self, span: &Span) -> bool {
+    pub(crate) fn conflicts_with(&self, span: &Span) -> bool {
         let waiting = [&self.incoming, &self.run, &self.background];
         let mut waiting = waiting.into_iter().flatten();
         waiting.any(|entry| entry.span.conflicts_with(span))
