@@ -19,7 +19,8 @@ const READ_BYTES_GOOD: usize = 256 << 10;
 const READ_BYTES_MIN: usize = 16 << 10;
 /// Reads of the input and writes of segments in flight a drive, of all threads, with which it is busy throughout, and
 /// the part of the memory that they may take beyond what was wished for.
-/// N.B. with 6 and 32 a drive of 1.2 GB/s each way idled for a tenth of the distribution.
+/// N.B. with 6 and 32 a drive of 1.2 GB/s each way had nothing in flight for up to a tenth of the distribution
+/// (docs/decisions/0016).
 const READS_WIDE: usize = 10;
 const WRITES_WIDE: usize = 48;
 const CHUNKS_WIDE: usize = 20;
