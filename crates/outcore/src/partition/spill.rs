@@ -146,21 +146,23 @@ impl<'a> Spill<'a> {
     ) -> Result<ScratchAddress> {
         let sizes = self.partition.sizes;
         let segment_bytes = sizes.segment_bytes as u32;
+        let stored_bytes = block_ceil(payload_bytes as u64);
         let extent = match self.outs[bucket].extent.take() {
             Some(open) => open,
             None => {
-                let segments = match self.spilling.is_split {
-                    // No larger than what the bucket is still expected to get from this worker.
+                let is_short = stored_bytes < u64::from(segment_bytes);
+                let segments = match self.spilling.is_split || is_short {
+                    // No larger than what the bucket is nearly sure to get from this worker.
                     false => {
                         let made = self.outs[bucket].segments.len();
-                        let left = sizes.expected_segments.saturating_sub(made);
-                        left.clamp(1, sizes.extent_segments)
+                        let sure = sizes.expected_segments - sizes.expected_segments.div_ceil(8);
+                        sure.saturating_sub(made).clamp(1, sizes.extent_segments)
                     }
-                    // What is read is freed segment by segment, and used again so.
+                    // What is read is freed segment by segment, and used again so; nothing adjoins what is short.
                     true => 1,
                 };
                 let extent_bytes = match segments {
-                    1 => block_ceil(payload_bytes as u64),
+                    1 => stored_bytes,
                     segments => u64::from(segment_bytes) * segments as u64,
                 };
                 let scratch = self.partition.scratch.get()?;

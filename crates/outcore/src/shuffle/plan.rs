@@ -198,7 +198,7 @@ fn candidates(size: ShuffleSize, distributions: u32) -> impl Iterator<Item = Shu
     });
     let further = all_levels.filter(move |(levels, drawn)| distributions == 1 || drawn > levels);
     further.flat_map(move |levels| {
-        (0..=6)
+        (0..=7)
             .filter_map(move |shift| with_levels(size, (distributions, tree_levels), levels, shift))
     })
 }

@@ -91,6 +91,19 @@ fn what_fits_the_memory_stays_there_whatever_the_keys() {
 }
 
 #[test]
+fn scratch_has_hardly_any_gaps() {
+    for (text, memory_mib) in [("u64", 6), ("u64", 12), ("gensort", 6)] {
+        let sort = sort_of(text, Values::Uniform, 24, memory_mib, 2);
+        let (summary, output) = sort.on_ram().unwrap();
+        let plan = summary.plan.as_ref().unwrap();
+        assert_eq!(plan.distributions, 1, "{plan}");
+        let away_bytes = summary.written_bytes - output.len() as u64;
+        let most = away_bytes + away_bytes / 64;
+        assert!(summary.scratch_bytes <= most, "{away_bytes} {summary:?}");
+    }
+}
+
+#[test]
 fn a_limit_on_scratch_is_kept_and_one_that_the_plan_fits_is_enough() {
     for text in ["u64", "gensort"] {
         for (memory_mib, threads) in [(0, 1), (5, 2), (6, 1)] {
