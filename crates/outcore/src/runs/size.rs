@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::SPARE_SLOTS;
+use super::fetch::slack_bytes;
 use super::item_rule::PREFIX_WORDS;
 use super::shape::entry_bytes;
 use super::types::{BuildOptions, LineType};
@@ -16,7 +17,7 @@ use crate::sort::lines::{LineSize, REF_BYTES, sample_lengths};
 use crate::sort::radix::space_bytes;
 use outcore_io::Result;
 use outcore_io::drive::Access;
-use outcore_io::memory::block_ceil;
+use outcore_io::memory::{BLOCK_BYTES, block_ceil};
 use outcore_io::port::Volume;
 
 const LINE_BUFFER_BYTES_MAX: u64 = 1 << 20;
@@ -127,11 +128,23 @@ impl ViewSize {
         entry_bytes(self.lines.map_or(1, |_| PREFIX_WORDS)) as u64
     }
 
+    /// A slot for one block of `block_records`.
+    pub(super) fn slot_bytes(&self, block_records: u64) -> u64 {
+        let block_bytes = block_records * self.record_bytes as u64;
+        let is_aligned = self.lines.is_none() && block_bytes.is_multiple_of(BLOCK_BYTES as u64);
+        // A block of lines is longer than its units by a line.
+        let share_bytes = self.memory_bytes / 128;
+        let more_bytes = self.lines.map_or(0, |lines| {
+            block_bytes.max((2 * lines.line_bytes).min(share_bytes))
+        });
+        block_bytes + more_bytes + slack_bytes(is_aligned) as u64
+    }
+
     /// Numbers of a run of data that fill all areas several times, if a run may have `run_records`: fewer where half as many runs
     /// more, and [`EASY_RUNS`] at most, are read in a little of the memory. A seek looks at a block of each run.
     ///
-    /// N.B. 2 GiB of u64 in 512 MiB take a sixth less processor time in 64 runs than in 43, and two thirds of the memory, which must
-    /// be touched first; runs of 16 and 24 MiB gain no more. Lines gain nothing, and are merged more slowly (docs/benchmarks.md).
+    /// N.B. 2 GiB of u64 in 512 MiB take a sixth less processor time in 64 runs than in 43, and leave memory for half as many areas
+    /// more; runs of 16 and 24 MiB gain no more. Lines gain nothing, and are merged more slowly (docs/benchmarks.md).
     pub(super) fn easy_run_records(&self, slot_bytes: u64, run_records: u64) -> u64 {
         let record_bytes = self.record_bytes as u64;
         let longest_runs = self.data_bytes.div_ceil(run_records * record_bytes);

@@ -190,7 +190,7 @@ pub(super) fn sort_runs(
         level,
         areas: Pool::new(&runs, RUNS, plan.area_bytes, areas)?,
         left: Mutex::new(left),
-        loads_max: 1 + plan.drives.div_ceil(threads),
+        loads_max: (areas / threads / 2).max(1 + plan.drives.div_ceil(threads)),
         keeps,
         lines,
         kept: Mutex::default(),
