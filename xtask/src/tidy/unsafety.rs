@@ -9,13 +9,17 @@ use super::rust::{Source, Sources};
 use super::{Finding, Severity};
 
 /// Files and folders (ending in `/`) that may hold unsafe code, and what for.
-const PLACES: [(&str, &str); 11] = [
+const PLACES: [(&str, &str); 12] = [
     ("crates/outcore-io/src/memory.rs", "aligned buffers"),
     ("crates/outcore-io/src/memory/", "aligned buffers"),
     ("crates/outcore-io/src/drive/uring.rs", "io_uring's rings"),
     (
         "crates/outcore/src/partition/kernel.rs",
         "hot loops that measurements demanded",
+    ),
+    (
+        "crates/outcore/src/key/byte_order.rs",
+        "one vector instruction a record",
     ),
     (
         "crates/outcore/src/read/terminators.rs",

@@ -17,6 +17,7 @@
 //! | [`expr`] | [`Expr`](expr::Expr): expressions over the numbers of a record
 //! | [`check`] | [`Checker`]: order, duplicates and checksum of a stream |
 
+mod byte_order;
 pub mod check;
 mod dtype;
 pub mod encode;

@@ -4,9 +4,10 @@
 //! native `u128`; [`WholeOrder::decode`] restores the very bytes. That needs a string as long as
 //! the record, in which each byte of the record stands once: key fields that do not overlap, and
 //! the record's other bytes after them to break ties. Equal integers are then equal records, and
-//! such a record is sorted as a scalar is: in place, without references. Both work in batches that
-//! the first-level cache holds, and allocate nothing.
+//! such a record is sorted as a scalar is: in place, without references. Where no field is a float, both only move bytes and flip
+//! bits; else they work in batches that the first-level cache holds. Nothing is allocated.
 
+use super::byte_order::ByteOrder;
 use super::order::{Order, OrderOptions, atoms_of};
 use super::record::RecordFormat;
 use super::sort_key::Tie;
@@ -23,6 +24,8 @@ pub(crate) struct WholeOrder {
     order: Order,
     /// What the string is made of, in its order.
     atoms: Vec<Atom>,
+    /// How bytes are moved to encode and to decode, where that is all.
+    moves: Option<(ByteOrder, ByteOrder)>,
 }
 
 impl WholeOrder {
@@ -38,10 +41,20 @@ impl WholeOrder {
         }
         let atoms = atoms_of(format, options);
         let string_bytes: usize = atoms.iter().map(Atom::len_bytes).sum();
-        (string_bytes == RECORD_BYTES).then(|| WholeOrder {
+        if string_bytes != RECORD_BYTES {
+            return None;
+        }
+        let mut whole = WholeOrder {
             order: Order::new(format, options),
             atoms,
-        })
+            moves: None,
+        };
+        if whole.atoms.iter().all(Atom::is_fixed) {
+            let encoding = ByteOrder::of(|record| whole.encode_numbers(record));
+            let decoding = ByteOrder::of(|record| whole.decode_numbers(record));
+            whole.moves = Some((encoding, decoding));
+        }
+        Some(whole)
     }
 
     /// Whether every byte of a record lies in a key, so that records of equal keys are equal.
@@ -51,6 +64,22 @@ impl WholeOrder {
 
     /// Turns whole records into integers in their places.
     pub(crate) fn encode(&self, records: &mut [u8]) {
+        match &self.moves {
+            Some((encoding, _)) => encoding.apply(records.as_chunks_mut().0),
+            None => self.encode_numbers(records),
+        }
+    }
+
+    /// The inverse of [`WholeOrder::encode`].
+    pub(crate) fn decode(&self, records: &mut [u8]) {
+        match &self.moves {
+            Some((_, decoding)) => decoding.apply(records.as_chunks_mut().0),
+            None => self.decode_numbers(records),
+        }
+    }
+
+    /// Encodes by the numbers in a record, whatever they are.
+    fn encode_numbers(&self, records: &mut [u8]) {
         let (mut high, mut low) = ([0; BATCH], [0; BATCH]);
         for batch in records.chunks_mut(BATCH * RECORD_BYTES) {
             let count = batch.len() / RECORD_BYTES;
@@ -64,8 +93,8 @@ impl WholeOrder {
         }
     }
 
-    /// The inverse of [`WholeOrder::encode`].
-    pub(crate) fn decode(&self, records: &mut [u8]) {
+    /// Decodes by the numbers in a record, whatever they are.
+    fn decode_numbers(&self, records: &mut [u8]) {
         let mut strings = [0; BATCH];
         let mut restored = [0; BATCH];
         for batch in records.chunks_mut(BATCH * RECORD_BYTES) {

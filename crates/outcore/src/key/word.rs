@@ -25,6 +25,14 @@ pub(super) enum Atom {
 }
 
 impl Atom {
+    /// Whether its bytes are moved and bits of them flipped, the same whatever they are.
+    pub(super) fn is_fixed(&self) -> bool {
+        match self {
+            Atom::Bytes { .. } => true,
+            Atom::Number { lane, .. } => !lane.is_float,
+        }
+    }
+
     /// Bytes of the string.
     pub(super) fn len_bytes(&self) -> usize {
         match *self {

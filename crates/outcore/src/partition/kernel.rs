@@ -18,8 +18,8 @@
 //!
 //! `unsafe`, because indexing through slices costs three loads and two compares a key more than the one load, store
 //! and test of a pointer, and this loop runs once for every key of every distribution; and because vector instructions
-//! that not every machine has are chosen when the program runs. Of the engine outside memory and I/O only
-//! `read::terminators` has some, too.
+//! that not every machine has are chosen when the program runs. Of the engine outside memory and I/O only `key::byte_order` and
+//! `read::terminators` have some, too.
 //!
 //! Invariants (checked at the border, relied on inside): every buffer is at least `segment_bytes`
 //! long and begins at a line; `0 <= filled < capacity` between calls, so that each position has
