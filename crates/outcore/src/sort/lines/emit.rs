@@ -4,8 +4,6 @@
 //! and with its count in front where that is asked for (as
 //! `uniq -c` writes it: seven places, a blank). A line may lie in two chunks.
 
-use std::io::Write;
-
 use super::refs::Ref;
 use crate::partition::kernel::{FETCH_AHEAD, copy_item};
 use crate::read::framing::ItemFraming;
@@ -105,9 +103,7 @@ impl<'a> Gather<'a> {
                 filled += len;
                 continue;
             }
-            if !self.has_counts {
-                filled += self.fill_whole(&mut out[filled..]);
-            }
+            filled += self.fill_whole(&mut out[filled..]);
             if self.left == 0 || filled == out.len() {
                 break;
             }
@@ -116,18 +112,26 @@ impl<'a> Gather<'a> {
         filled
     }
 
-    /// Whole lines without counts, as many as there is room for.
+    /// Whole lines with their counts, as many as there is room for.
     fn fill_whole(&mut self, out: &mut [u8]) -> usize {
         let mut filled = 0;
         while self.left > 0 {
             if let Some(ahead) = self.refs.get(self.next + FETCH_AHEAD) {
                 ahead.fetch(self.area);
             }
-            let (at, len) = self.item(&self.refs[self.next]);
-            if !copy_item(self.area, (at, len), &mut out[filled..]) {
+            let r = &self.refs[self.next];
+            let mut head_len = 0;
+            if self.has_counts {
+                let Some(head) = out[filled..].first_chunk_mut() else {
+                    break;
+                };
+                head_len = put_count(r.word, head);
+            }
+            let (at, len) = self.item(r);
+            if !copy_item(self.area, (at, len), &mut out[filled + head_len..]) {
                 break;
             }
-            filled += len;
+            filled += head_len + len;
             self.step();
         }
         filled
@@ -154,13 +158,26 @@ impl<'a> Gather<'a> {
         let (at, len) = self.item(&r);
         (self.line_from, self.line_to) = (at, at + len);
         if self.has_counts {
-            let mut room = &mut self.head[..];
-            // There is always room for it.
-            let _ = write!(room, "{:>7} ", r.word);
-            let left = room.len();
-            (self.head_from, self.head_to) = (0, COUNT_BYTES_MAX - left);
+            (self.head_from, self.head_to) = (0, put_count(r.word, &mut self.head));
         }
     }
+}
+
+/// Puts a count with the blank after it at the front of `head`; gives its length.
+///
+/// N.B. formatted by the standard library, a count takes 20 ns, twice what its line takes to be copied.
+fn put_count(count: u64, head: &mut [u8; COUNT_BYTES_MAX]) -> usize {
+    let len = count_bytes(count) as usize;
+    head[..len].fill(b' ');
+    let mut left = count;
+    for digit in head[..len - 1].iter_mut().rev() {
+        *digit = b'0' + (left % 10) as u8;
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    len
 }
 
 /// Length of a count with the blank after it.

@@ -419,6 +419,9 @@ impl<'a> Sorting<'a> {
         }
         let mut kept = 0;
         for index in 0..refs.len() {
+            if let Some(ahead) = refs.get(index + FETCH_AHEAD) {
+                ahead.fetch(keys);
+            }
             let next = refs[index];
             let times = match (next.at as usize) < counted_from {
                 true => 1,
