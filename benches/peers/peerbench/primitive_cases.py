@@ -3,7 +3,7 @@
 Each case is a generator of results, as in cases.py. Inputs that several cases read are made once, by the first that
 wants them, and removed with the run. Sizes and memory scale with `--scale`, memory never below what outcore accepts.
 
-Bounds, at full scale: 17 GiB of disk at most (7 GiB of shared inputs, and 8 GiB to gather from or two times the text
+Bounds, at full scale: 20 GiB of disk at most (10 GiB of shared inputs, and 8 GiB to gather from or two times the text
 for its scratch and output), 13 GiB of memory for the drives' images.
 """
 
@@ -32,13 +32,14 @@ from .units import MIB, format_count, format_size
 
 LINES_FULL = 66 * 10**6
 DISTINCT_FULL = 10**6
+HALF_DISTINCT_FULL = LINES_FULL // 2
 KEYS_FULL = 1 << 28
 GATHER_KEYS_FULL = 1 << 30
 GATHER_COUNT_FULL = 10**6
 MEMORY_FULL = 512 * MIB
 # Upper bounds of what programs/primitives.cpp makes.
 LINE_BYTES_MAX_MEAN = 34
-REPEATED_LINE_BYTES_MAX_MEAN = 41
+REPEATED_LINE_BYTES_MAX_MEAN = 42
 
 DRIVE_RATE_BYTES_S = 100 * 10**6
 DRIVE_COUNTS = (1, 2, 4, 8)
@@ -76,6 +77,7 @@ class PrimitiveCases:
             "shuffle-text": self.shuffle_text,
             "sort-text": self.sort_text,
             "unique": self.unique,
+            "half-unique": self.half_unique,
             "shuffle-u64": self.shuffle_keys,
             "map": functools.partial(self.one_pass, "map"),
             "filter": functools.partial(self.one_pass, "filter"),
@@ -111,15 +113,15 @@ class PrimitiveCases:
 
         return self._input("text.txt", lines * LINE_BYTES_MAX_MEAN, make)
 
-    def _repeats(self) -> Path:
-        """As many lines, drawn from few."""
-        lines, distinct = self._setting.records(LINES_FULL), self._setting.records(DISTINCT_FULL)
+    def _repeats(self, name: str, distinct_full: int) -> Path:
+        """As many lines, drawn from so many different ones."""
+        lines, distinct = self._setting.records(LINES_FULL), self._setting.records(distinct_full)
 
         def make(path: Path) -> None:
             self._setting.log(f"generating {path.name}: {lines} lines, {distinct} of them different")
             self._data.make("repeats", lines, distinct, 1, path)
 
-        return self._input("repeats.txt", lines * REPEATED_LINE_BYTES_MAX_MEAN, make)
+        return self._input(name, lines * REPEATED_LINE_BYTES_MAX_MEAN, make)
 
     def _keys(self) -> Path:
         keys = self._setting.records(KEYS_FULL)
@@ -168,15 +170,22 @@ class PrimitiveCases:
         yield from self._agreeing("sort-text", "sort", self._text(), own, peer, floor.of_sort)
 
     def unique(self) -> Results:
-        """As many lines, a million different ones: each once, and each with its count."""
+        """As many lines, a million different ones: each once, and each with its count. No scratch is needed."""
+        yield from self._unique(("unique", ""), "repeats.txt", DISTINCT_FULL, _reading)
+
+    def half_unique(self) -> Results:
+        """The same of half as many different lines as there are lines, which go through scratch."""
+        yield from self._unique(("half-unique", ", half distinct,"), "half.txt", HALF_DISTINCT_FULL, floor.of_sort)
+
+    def _unique(self, names: tuple[str, str], file_name: str, distinct_full: int, lower: Lower) -> Results:
         self._need_data()
-        source = self._repeats()
+        (key, what), source = names, self._repeats(file_name, distinct_full)
         own = outcore_tool(self._setting.outcore, ["sort", "-u"], "sorted.txt", typed=False)
         peer = primitive_tools.gnu_sort("GNU sort -u", "-u")
-        yield from self._agreeing("unique-sort", "sort -u", source, own, peer, _reading)
+        yield from self._agreeing(f"{key}-sort", f"sort -u{what}", source, own, peer, lower)
         own = outcore_tool(self._setting.outcore, ["unique", "--count"], "counted.txt", typed=False)
         peer = primitive_tools.gnu_count()
-        yield from self._agreeing("unique-count", "unique --count", source, own, peer, _reading)
+        yield from self._agreeing(f"{key}-count", f"unique --count{what}", source, own, peer, lower)
 
     def _agreeing(self, key: str, what: str, source: Path, own: Tool, peer: Tool, lower: Lower) -> Results:
         tools = [own, peer] if "gnu" in self._setting.peers else [own]
@@ -383,11 +392,12 @@ def opened(setting: Setting) -> Iterator[dict[str, Group]]:
 
 
 # Directories that cases make beside those that are called like their group.
-CASE_NAMES = ("unique-sort", "unique-count")
+CASE_NAMES = ("unique-sort", "unique-count", "half-unique-sort", "half-unique-count")
 NAMES = (
     "shuffle-text",
     "sort-text",
     "unique",
+    "half-unique",
     "shuffle-u64",
     "map",
     "filter",

@@ -27,6 +27,8 @@ SPEEDUPS = {
     "sort-text": ("GNU sort", SORT_SPEEDUP_MIN),
     "unique-sort": ("GNU sort -u", DISTINCT_SPEEDUP_MIN),
     "unique-count": ("GNU sort | uniq -c", DISTINCT_SPEEDUP_MIN),
+    "half-unique-sort": ("GNU sort -u", DISTINCT_SPEEDUP_MIN),
+    "half-unique-count": ("GNU sort | uniq -c", DISTINCT_SPEEDUP_MIN),
 }
 PASSES = ("map", "filter", "reduce", "scan")
 
