@@ -177,6 +177,13 @@ def of_sort(source: Path, target: Path) -> Floor:
     return Floor(lambda: floor_seconds(source, target), lambda: serial_seconds(source, target))
 
 
+def of_reduction(source: Path, target: Path, share: float) -> Floor:
+    """Of everything that has to read and write its data once, and to read them again for a `share` of them that is written."""
+    size_bytes = source.stat().st_size
+    written = (size_bytes, round(share * size_bytes))
+    return Floor(lambda: sum(pass_seconds(source, target, write_bytes) for write_bytes in written))
+
+
 def of_pass(source: Path, target: Path, write_bytes: int) -> Floor:
     """Of one pass that reads `source` while it writes `write_bytes`."""
     return Floor(lambda: pass_seconds(source, target, write_bytes))

@@ -11,6 +11,7 @@
 //! | [`order`] | [`Order`]: the total order as 8-byte words |
 //! | [`scalar`] | [`ScalarOrder`]: scalars to native unsigned integers and back |
 //! | `whole` | records of 16 bytes to native unsigned integers and back |
+//! | `byte_order` | bytes of such records in another order |
 //! | [`npy`] | [`NpyHeader`]: headers of NumPy files |
 //! | [`encode`] | what keys of text are made of: escaped strings, decimal numbers, complements |
 //! | [`sort_key`] | [`SortKey`]: every order as bytes that compare as unsigned |

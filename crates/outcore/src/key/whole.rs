@@ -4,8 +4,8 @@
 //! native `u128`; [`WholeOrder::decode`] restores the very bytes. That needs a string as long as
 //! the record, in which each byte of the record stands once: key fields that do not overlap, and
 //! the record's other bytes after them to break ties. Equal integers are then equal records, and
-//! such a record is sorted as a scalar is: in place, without references. Where no field is a float, both only move bytes and flip
-//! bits; else they work in batches that the first-level cache holds. Nothing is allocated.
+//! such a record is sorted as a scalar is: in place, without references. Where no field is a float, encoding and decoding only move
+//! bytes and flip bits; else they work in batches that the first-level cache holds. Nothing is allocated.
 
 use super::byte_order::ByteOrder;
 use super::order::{Order, OrderOptions, atoms_of};

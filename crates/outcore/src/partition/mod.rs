@@ -105,8 +105,8 @@ pub(crate) struct SegmentSizes {
     pub(crate) full_bytes: usize,
     /// Segments of one bucket side by side on scratch, at most.
     pub(crate) extent_segments: usize,
-    /// Segments that a bucket gets from one worker, about.
-    pub(crate) expected_segments: usize,
+    /// Segments that a bucket is nearly sure to get from one worker.
+    pub(crate) sure_segments: usize,
     /// Writes in flight a worker.
     pub(crate) writes_in_flight: usize,
     /// Segments that may stay in memory.

@@ -36,6 +36,8 @@ pub(crate) const BUCKETS_MAX: usize = 2048;
 /// N.B. while 4 MiB at a time are read, a drive of 1.2 GB/s each way takes 4 GiB in writes of 64 KiB in 4.5 s, of 128 KiB in 4.2, of
 /// 256 KiB in 3.9, of 512 KiB in 3.7 and of 1 MiB in 3.5 (docs/decisions/0016).
 pub(crate) const SEGMENT_BYTES_MAX: usize = 512 << 10;
+/// Halvings of it that are tried.
+const SEGMENT_HALVINGS: u32 = 7;
 /// Largest bucket in memory: offsets in it have 32 bits.
 pub(crate) const AREA_BYTES_MAX: usize = (u32::MAX / 2) as usize;
 /// Reads of the input: the longest, and how short they become for the sake of their number.
@@ -147,6 +149,19 @@ pub(crate) struct Wishes {
     pub(crate) reads_max: usize,
 }
 
+/// Lengths of segments that are tried for items of so many bytes: halvings of the longest that hold one, and the length of one
+/// that would leave much of the longest empty.
+pub(crate) fn segments_tried(item_bytes: usize) -> impl Iterator<Item = usize> {
+    let own_bytes = item_bytes.next_multiple_of(BLOCK_BYTES);
+    let longest_bytes = SEGMENT_BYTES_MAX.max(own_bytes);
+    let halvings = (0..=SEGMENT_HALVINGS)
+        .map(move |shift| (longest_bytes >> shift).next_multiple_of(BLOCK_BYTES));
+    let is_between = own_bytes > longest_bytes / 2 && own_bytes < longest_bytes;
+    halvings
+        .chain(is_between.then_some(own_bytes))
+        .filter(move |&segment_bytes| segment_bytes >= item_bytes)
+}
+
 impl PartitionPlan {
     /// A plan for `job` with these buckets, and all that it `wishes` for.
     pub(crate) fn new(job: JobSize, buckets: Buckets, wishes: Wishes) -> Self {
@@ -222,6 +237,12 @@ impl PartitionPlan {
         (each_bytes / self.segment_payload_bytes.max(1) as u64) as usize
     }
 
+    /// Of these, as many as a bucket is nearly sure to get.
+    fn sure_segments(&self) -> usize {
+        let expected = self.expected_segments();
+        expected - expected.div_ceil(8)
+    }
+
     /// Size of an area: the bucket in whole segments, room to lay it out like the file, and a border block for
     /// each short segment.
     pub fn area_bytes(&self) -> usize {
@@ -259,7 +280,7 @@ impl PartitionPlan {
             segment_bytes: self.segment_bytes,
             full_bytes: self.element_bytes.map_or(0, |_| self.segment_payload_bytes),
             extent_segments: self.extent_segments,
-            expected_segments: self.expected_segments(),
+            sure_segments: self.sure_segments(),
             writes_in_flight: self.writes_in_flight,
             resident_segments: self.resident_segments,
             split_reads: self.split_reads(),
@@ -340,7 +361,11 @@ impl PartitionPlan {
             None => data_bytes * f64::from(self.distributions.saturating_sub(1)),
         };
         let segments = |bytes: f64| bytes / self.segment_payload_bytes.max(1) as f64;
-        let loads = segments(away_bytes) / self.extent_segments as f64
+        let sure = self.sure_segments();
+        let extent_segments = self.extent_segments.min(sure).max(1);
+        // What is beyond lies alone.
+        let joined = sure as f64 / self.expected_segments().max(1) as f64;
+        let loads = segments(away_bytes) * (joined / extent_segments as f64 + 1.0 - joined)
             + data_bytes / self.bucket_bytes_max.max(1) as f64;
         let times = f64::from(self.distributions.max(1));
         let phases = [
@@ -389,15 +414,14 @@ impl PartitionPlan {
         let requests = phases.iter().map(|phase| phase.1).sum();
         self.moving_seconds = rates.seconds(moved_bytes, requests, drives);
         self.computing_seconds = computing(phases.iter().map(|phase| phase.3).sum());
-        // What is read to be distributed again makes room. Of a bucket and thread the last block is half empty, and while they
-        // are filled, the last extent may be, if buckets are not as long as expected.
+        // What is read to be distributed again makes room. Of a bucket and thread the last block is half empty, and the last
+        // extent may be, if the bucket gets less than it is nearly sure to get.
         let live_bytes = match again_bytes {
             0.0 => away_bytes,
             // All data, and one bucket twice while it is read and written.
             _ => data_bytes * (1.0 + 1.0 / self.bucket_count as f64),
         };
         let streams = |buckets: f64| buckets * self.job.threads as f64;
-        let extent_segments = self.extent_segments.min(self.expected_segments()).max(1);
         let open_bytes =
             streams(self.bucket_count as f64) * (extent_segments * self.segment_bytes) as f64 / 2.0;
         let last_bytes = streams(self.bucket_count_last) * BLOCK_BYTES as f64 / 2.0;
@@ -547,4 +571,20 @@ fn reads_min(job: &JobSize) -> usize {
     (READS_MIN * job.drive_count)
         .div_ceil(job.threads)
         .clamp(THREAD_READS_MIN, READS_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_hold_an_item_and_leave_little_of_themselves_empty() {
+        let tried = |item_bytes| segments_tried(item_bytes).collect::<Vec<_>>();
+        let halvings: Vec<_> = (0..=7).map(|shift| (512 << 10) >> shift).collect();
+        assert_eq!(tried(8), halvings);
+        assert_eq!(tried(5000), halvings[..7]);
+        assert_eq!(tried(300 << 10), [512 << 10, 300 << 10]);
+        assert_eq!(tried(512 << 10), [512 << 10]);
+        assert_eq!(tried(1_000_000), [1_003_520]);
+    }
 }

@@ -155,8 +155,8 @@ impl<'a> Spill<'a> {
                     // No larger than what the bucket is nearly sure to get from this worker.
                     false => {
                         let made = self.outs[bucket].segments.len();
-                        let sure = sizes.expected_segments - sizes.expected_segments.div_ceil(8);
-                        sure.saturating_sub(made).clamp(1, sizes.extent_segments)
+                        let left = sizes.sure_segments.saturating_sub(made);
+                        left.clamp(1, sizes.extent_segments)
                     }
                     // What is read is freed segment by segment, and used again so; nothing adjoins what is short.
                     true => 1,

@@ -140,6 +140,11 @@ impl ViewSize {
         block_bytes + more_bytes + slack_bytes(is_aligned) as u64
     }
 
+    /// Whether runs may be shorter than the memory allows, since nobody asks for others.
+    pub(super) fn has_easy_runs(&self) -> bool {
+        self.is_scalar && !self.keeps_runs && self.run_bytes.is_none()
+    }
+
     /// Numbers of a run of data that fill all areas several times, if a run may have `run_records`: fewer where half as many runs
     /// more, and [`EASY_RUNS`] at most, are read in a little of the memory. A seek looks at a block of each run.
     ///

@@ -190,7 +190,10 @@ pub(super) fn sort_runs(
         level,
         areas: Pool::new(&runs, RUNS, plan.area_bytes, areas)?,
         left: Mutex::new(left),
-        loads_max: (areas / threads / 2).max(1 + plan.drives.div_ceil(threads)),
+        loads_max: {
+            let drives = plan.drives.div_ceil(threads);
+            (areas / threads / 2).clamp(1 + drives, 2 + drives)
+        },
         keeps,
         lines,
         kept: Mutex::default(),

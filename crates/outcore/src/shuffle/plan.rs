@@ -11,12 +11,12 @@ use crate::ends::{EDGES, EDGES_BYTES};
 use crate::job::{JobSize, KindCosts};
 pub(super) use crate::partition::plan::INPUT;
 use crate::partition::plan::{
-    AREA_BYTES_MAX, Buckets, PartitionPlan, Planned, SEGMENT_BYTES_MAX, Wishes, best_of,
-    on_fewer_threads, plan_within, stands_on_common,
+    AREA_BYTES_MAX, Buckets, PartitionPlan, Planned, Wishes, best_of, on_fewer_threads,
+    plan_within, segments_tried, stands_on_common,
 };
 use crate::partition::{SPLIT_SEGMENTS, SegmentSizes};
 use outcore_io::Result;
-use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
+use outcore_io::memory::{Ledger, Pool};
 use outcore_io::units;
 
 /// Most levels of one distribution: beyond 4096 buckets every store misses the caches.
@@ -198,8 +198,9 @@ fn candidates(size: ShuffleSize, distributions: u32) -> impl Iterator<Item = Shu
     });
     let further = all_levels.filter(move |(levels, drawn)| distributions == 1 || drawn > levels);
     further.flat_map(move |levels| {
-        (0..=7)
-            .filter_map(move |shift| with_levels(size, (distributions, tree_levels), levels, shift))
+        segments_tried(size.record_bytes.unwrap_or(1)).filter_map(move |segment_bytes| {
+            with_levels(size, (distributions, tree_levels), levels, segment_bytes)
+        })
     })
 }
 
@@ -207,11 +208,8 @@ fn with_levels(
     size: ShuffleSize,
     (distributions, tree_levels): (u32, u32),
     (levels, drawn_levels): (u32, u32),
-    segment_shift: u32,
+    segment_bytes: usize,
 ) -> Option<ShufflePlan> {
-    let record_bytes = size.record_bytes.unwrap_or(1);
-    let largest = SEGMENT_BYTES_MAX.max(record_bytes.next_multiple_of(BLOCK_BYTES));
-    let segment_bytes = (largest >> segment_shift).next_multiple_of(BLOCK_BYTES);
     let average_bytes = size.data_bytes / fan_out(drawn_levels) as u64;
     let open_chunks = size
         .drive_count
@@ -225,11 +223,11 @@ fn with_levels(
     // Draws are uniform: what a bucket gets beyond its share is a few standard deviations of its
     // number of records; lines differ in length besides, and a long one or two may be in a bucket of short ones.
     let spread_bytes = match size.record_bytes {
-        Some(_) => (6.0 * (average_bytes as f64 * record_bytes as f64).sqrt()) as u64,
+        Some(record_bytes) => (6.0 * (average_bytes as f64 * record_bytes as f64).sqrt()) as u64,
         None => average_bytes / 4 + 2 * line_bytes_max as u64,
     };
     let bytes_max = average_bytes + spread_bytes + 2 * segment_bytes as u64;
-    if segment_bytes < record_bytes || bytes_max > AREA_BYTES_MAX as u64 {
+    if bytes_max > AREA_BYTES_MAX as u64 {
         return None;
     }
     let buckets = Buckets {

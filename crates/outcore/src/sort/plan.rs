@@ -11,8 +11,8 @@ use crate::ends::{EDGES, EDGES_BYTES};
 use crate::job::{JobSize, KindCosts};
 pub use crate::partition::plan::PartitionPlan;
 use crate::partition::plan::{
-    AREA_BYTES_MAX, Buckets, INPUT_RUN_BYTES, Planned, SEGMENT_BYTES_MAX, Wishes, best_of,
-    on_fewer_threads, plan_within, stands_on_common,
+    AREA_BYTES_MAX, Buckets, INPUT_RUN_BYTES, Planned, Wishes, best_of, on_fewer_threads,
+    plan_within, segments_tried, stands_on_common,
 };
 pub(crate) use crate::partition::plan::{BUCKETS_MAX, INPUT};
 use crate::partition::{SPLIT_SEGMENTS, SegmentSizes};
@@ -71,8 +71,8 @@ impl SortSize {
         }
     }
 
-    /// The largest bucket whose sort is fast: it stays in the last-level cache or nearly so.
-    /// N.B. of u64 buckets of 4 and 8 MiB take the same time of the processors on a Zen 4 with 32 MiB of cache, and of 16 MiB
+    /// The largest bucket, in the mean, whose sort is fast: it stays in the last-level cache or nearly so.
+    /// N.B. of u64, buckets of 4 and 8 MiB take the same time of the processors on a Zen 4 with 32 MiB of cache, and those of 16 MiB
     /// 3 ns an element more; half as many buckets are filled by writes that are twice as long.
     fn bucket_bytes_good(&self) -> usize {
         if self.is_scalar { 8 << 20 } else { 16 << 20 }
@@ -231,10 +231,9 @@ fn candidates(
     distributions: u32,
     buckets_max: usize,
 ) -> impl Iterator<Item = SortPlan> {
-    let largest = SEGMENT_BYTES_MAX.max(size.element_bytes.next_multiple_of(BLOCK_BYTES));
-    let segments = (0..=7).map(move |shift| (largest >> shift).next_multiple_of(BLOCK_BYTES));
-    let usable = segments.filter(move |&segment_bytes| segment_bytes >= size.element_bytes);
-    let choices = usable.flat_map(|segment_bytes| (0..=9).map(move |shift| (segment_bytes, shift)));
+    let segments = segments_tried(size.element_bytes);
+    let choices =
+        segments.flat_map(|segment_bytes| (0..=9).map(move |shift| (segment_bytes, shift)));
     choices.filter_map(move |(segment_bytes, bucket_shift)| {
         let average_bytes = (size.bucket_bytes_good() >> bucket_shift)
             .max(4 * size.element_bytes)

@@ -191,8 +191,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn counts_are_written_as_uniq_writes_them() {
+        for count in [0, 1, 42, 9_999_999, 10_000_000, u64::MAX] {
+            let mut head = [b'x'; COUNT_BYTES_MAX];
+            let len = put_count(count, &mut head);
+            assert_eq!(head[..len], *format!("{count:>7} ").as_bytes());
+            assert_eq!(count_bytes(count), len as u64);
+        }
+    }
+
+    #[test]
     fn lines_come_in_order_however_the_output_is_cut() {
-        let area = b"one\ntwo\n\nlonger line\n";
+        let mut area = b"one\ntwo\n\nlonger line\n".to_vec();
+        // Short lines are copied with what is behind them.
+        area.resize(100, b'.');
+        let area = &area[..];
         let at = [(4, 3), (9, 11), (8, 0), (0, 3)];
         let refs = at.map(|(at, len)| Ref {
             word: 12_345_678,
