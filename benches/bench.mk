@@ -24,7 +24,7 @@ bench-sort-quick: build
 bench-drives: build
 	$(BENCH_SORT) --only drives $(BENCH_ARGS)
 
-# Shuffle, lines, map, filter, reduce, scan and gather at full size: about 18 minutes, 17 GiB of disk, 13 GiB of memory
+# Shuffle, lines, map, filter, reduce, scan and gather at full size: about 25 minutes, 20 GiB of disk, 13 GiB of memory
 # for the drives' images. terashuf: see docs/benchmarks.md.
 bench-primitives: build
 	$(BENCH_PRIMITIVES) $(BENCH_ARGS)
