@@ -165,7 +165,7 @@ pub fn option_sets() -> impl Iterator<Item = (bool, bool, bool)> {
 }
 
 /// The table. Every format meets every option and, over the table, every pattern; sizes lie at
-/// the borders of blocks (4 KiB), segments (up to 512 KiB) and small memories (a few MiB).
+/// the borders of blocks (4 KiB), segments (up to 256 KiB) and small memories (a few MiB).
 pub fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     let mut turn = 0;
