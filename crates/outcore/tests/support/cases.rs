@@ -216,7 +216,7 @@ pub fn cases() -> Vec<Case> {
     // Sizes at borders.
     for format in ["u32", "u128be", "gensort", "4999/4990:8:u64be"] {
         let record_bytes = RecordFormat::parse_type(format).unwrap().record_bytes();
-        let borders = [0, 4096, 65_536, 262_144, 524_288, 1 << 20];
+        let borders = [0, 4096, 65_536, 262_144, 1 << 20];
         for (index, bytes) in borders.into_iter().enumerate() {
             let at = bytes / record_bytes;
             let values = [Values::Uniform, Values::Zipf][index % 2];
