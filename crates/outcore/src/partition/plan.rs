@@ -35,8 +35,8 @@ pub(crate) const BUCKETS_MAX: usize = 2048;
 /// Largest segment: beyond it drives gain less than the memory for buffers costs.
 /// N.B. while 4 MiB at a time are read, a drive of 1.2 GB/s each way takes 4 GiB in writes of 64 KiB in 4.5 s, of 128 KiB in 4.2, of
 /// 256 KiB in 3.9, of 512 KiB in 3.7 and of 1 MiB in 3.5. But nothing is written while buffers fill, and less stays in memory: with
-/// 512 KiB, sorts and shuffles on eight drives of 50 to 100 MB/s had 0.94 to 0.96 of their rating, and 2 GiB on that drive took
-/// 4.15 s in place of 4.2 (docs/decisions/0016).
+/// 512 KiB, sorts and shuffles on eight drives of 100 MB/s lost a hundredth, and 2 GiB on that drive took 4.15 s in place of 4.2
+/// (docs/decisions/0016).
 pub(crate) const SEGMENT_BYTES_MAX: usize = 256 << 10;
 /// Halvings of it that are tried.
 const SEGMENT_HALVINGS: u32 = 6;
