@@ -96,6 +96,11 @@ impl<'a, K> Tasks<'a, K> {
         self.is_appended || matches!(self.sink, Sink::Pipe(_))
     }
 
+    /// Whether the next task's output may be placed as soon as this one's has been, whether or not that is written.
+    pub(crate) fn is_placed_alone(&self) -> bool {
+        matches!(self.sink, Sink::Files(_))
+    }
+
     /// Where in a block the output of a task starts, if that is known before its bucket is worked on.
     pub(crate) fn phase(&self, task: &BucketTask<K>) -> usize {
         match &self.sink {

@@ -13,6 +13,7 @@ mod arrange;
 mod bucket;
 mod check;
 mod context;
+mod distinct;
 mod distribute;
 mod emit;
 mod files;

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::arrange::{key_ref, sort_keys, to_line};
 use super::bucket::{LineBucket, Space, TableLines};
 use super::context::Context;
+use super::distinct::{Distinct, Times};
 use super::emit::Gather;
 use super::line_bytes::is_same;
 use super::plan::SORTING;
@@ -23,7 +24,7 @@ use crate::partition::driver::{Ends, Written};
 use crate::partition::kernel::FETCH_AHEAD;
 use crate::partition::load::LoadedRun;
 use crate::partition::task::{
-    BucketTask, BucketWork, Loaded, TaskMemory, TaskWorker, Tasks, run_tasks, tasks_in_order,
+    BucketTask, BucketWork, Loaded, Spot, TaskMemory, TaskWorker, Tasks, run_tasks, tasks_in_order,
 };
 use outcore_io::memory::{BLOCK_BYTES, Buf};
 use outcore_io::output::StagedOutput;
@@ -240,6 +241,22 @@ struct Sorting<'a> {
     done: &'a Done,
     refs: Vec<Ref>,
     keys: Vec<u8>,
+    distinct: Distinct,
+}
+
+/// What is known of the strings of a bucket before they are sorted.
+#[derive(Debug, Default)]
+struct Known {
+    /// Whether no two of them are equal.
+    is_distinct: bool,
+    /// How often they are there, where that is asked for.
+    times: Option<Times>,
+}
+
+impl Known {
+    fn times(&self, r: &Ref) -> u64 {
+        self.times.as_ref().map_or(1, |times| times.at(r.at))
+    }
 }
 
 /// Sorts and writes the buckets that may be taken on `threads` threads; counts what is written.
@@ -268,6 +285,7 @@ fn run(
         done,
         refs: Vec::new(),
         keys: Vec::new(),
+        distinct: Distinct::default(),
     })
 }
 
@@ -296,9 +314,9 @@ impl BucketWork<TableLines> for Sorting<'_> {
                 .copy(from, (&mut area, at), has_counts, &mut refs);
         }
         let counted_from = if has_counts { end } else { usize::MAX };
-        self.order(bucket, &area, (&runs, counted_from), &mut refs)?;
         // The segments that were copied free their slots before anything waits.
         loaded.load.segments.clear();
+        let spot = self.order(worker, &loaded, (&area, &runs, counted_from), &mut refs)?;
         let count = refs.len() as u64;
         let written = match self.parts {
             Some(parts) => {
@@ -315,7 +333,11 @@ impl BucketWork<TableLines> for Sorting<'_> {
             }
             None => {
                 let gather = Gather::new((&area, framing), &refs, count, has_counts);
-                self.emit(worker, &loaded, gather)
+                let spot = match spot {
+                    Some(spot) => spot,
+                    None => worker.place(&loaded, |_| gather.bytes_left())?,
+                };
+                self.emit(worker, spot, gather)
             }
         };
         self.refs = refs;
@@ -325,22 +347,32 @@ impl BucketWork<TableLines> for Sorting<'_> {
 
 impl<'a> Sorting<'a> {
     /// References to the lines of a bucket in order, after those to lines from tables. Lines of the area from
-    /// `counted_from` on have behind them how often they were met.
-    fn order(
+    /// `counted_from` on have behind them how often they were met. Gives where they go if that could be told before they were
+    /// sorted, so that the next bucket need not wait for this one.
+    fn order<'t>(
         &mut self,
-        bucket: &LineBucket,
-        area: &[u8],
-        (runs, counted_from): (&[LoadedRun], usize),
+        worker: &TaskWorker<'t, TableLines>,
+        loaded: &Loaded<TableLines>,
+        (area, runs, counted_from): (&[u8], &[LoadedRun], usize),
         refs: &mut Vec<Ref>,
-    ) -> Result<()> {
-        let depth = bucket.depth;
+    ) -> Result<Option<Spot<'t>>> {
+        let bucket = &loaded.task.bucket;
+        let (order, depth) = (self.context.order, bucket.depth);
+        let mut spot = None;
         if self.context.is_whole() {
             self.find_lines(area, runs, refs);
+            let known = self.keep_first(bucket, area, refs);
+            if known.is_distinct && self.parts.is_none() && worker.tasks.is_placed_alone() {
+                let (count, has_counts) = (refs.len() as u64, self.context.options.count);
+                let lines = (area, self.context.framing);
+                let gather = Gather::new(lines, refs, count, has_counts);
+                spot = Some(worker.place(loaded, |_| gather.bytes_left())?);
+            }
             sort_refs(area, refs, depth, &AnyTie);
-            self.finish_order(area, refs, counted_from);
+            self.finish_order(area, refs, (counted_from, &known));
         } else if bucket.is_equal {
             self.find_lines(area, runs, refs);
-            match self.context.order.tie() {
+            match order.tie() {
                 Tie::Position => {}
                 Tie::Bytes => sort_refs(area, refs, 0, &AnyTie),
                 Tie::BytesDescending => {
@@ -352,15 +384,30 @@ impl<'a> Sorting<'a> {
             let mut keys = std::mem::take(&mut self.keys);
             let made = self.make_keys(area, runs, refs, &mut keys);
             if made.is_ok() {
-                sort_keys(self.context.order, (area, &keys), refs, depth);
+                let known = match order.tie() {
+                    Tie::Position => self.keep_first(bucket, &keys, refs),
+                    Tie::Bytes | Tie::BytesDescending => Known::default(),
+                };
+                sort_keys(order, (area, &keys), refs, depth);
                 // Tables have lines that are their own keys.
-                self.finish_order(&keys, refs, usize::MAX);
+                self.finish_order(&keys, refs, (usize::MAX, &known));
                 refs.iter_mut().for_each(|key| to_line(&keys, key));
             }
             self.keys = keys;
             made?;
         }
-        Ok(())
+        Ok(spot)
+    }
+
+    /// Leaves the first of equal strings where one is wanted, with their number for its word, as far as that is worth it.
+    fn keep_first(&mut self, bucket: &LineBucket, area: &[u8], refs: &mut Vec<Ref>) -> Known {
+        // Of lines from tables it is written behind them how often they were met.
+        if !self.context.is_unique() || !bucket.kind.from.is_empty() {
+            return Known::default();
+        }
+        let is_distinct = self.distinct.keep_first(area, refs);
+        let times = self.context.options.count.then(|| Times::of(refs));
+        Known { is_distinct, times }
     }
 
     /// One reference a line.
@@ -410,11 +457,20 @@ impl<'a> Sorting<'a> {
 
     /// Turns the order around where it descends; of equal keys keeps the first where one is wanted,
     /// with their number for its word.
-    fn finish_order(&self, keys: &[u8], refs: &mut Vec<Ref>, counted_from: usize) {
+    fn finish_order(
+        &self,
+        keys: &[u8],
+        refs: &mut Vec<Ref>,
+        (counted_from, known): (usize, &Known),
+    ) {
         if self.context.order.is_descending() {
             refs.reverse();
         }
         if !self.context.is_unique() {
+            return;
+        }
+        if known.is_distinct {
+            refs.iter_mut().for_each(|r| r.word = known.times(r));
             return;
         }
         let mut kept = 0;
@@ -424,7 +480,7 @@ impl<'a> Sorting<'a> {
             }
             let next = refs[index];
             let times = match (next.at as usize) < counted_from {
-                true => 1,
+                true => known.times(&next),
                 false => met(keys, &next),
             };
             let is_same = kept > 0 && {
@@ -476,7 +532,8 @@ impl<'a> Sorting<'a> {
         }
         let refs = vec![copy; lines.min(COPIES_MAX) as usize];
         let gather = Gather::new((line, framing), &refs, lines, self.context.options.count);
-        self.emit(worker, loaded, gather)
+        let spot = worker.place(loaded, |_| gather.bytes_left())?;
+        self.emit(worker, spot, gather)
     }
 
     /// Passes the rows of a bucket to their sink.
@@ -505,16 +562,15 @@ impl<'a> Sorting<'a> {
     }
 
     /// Writes the lines of a bucket in order.
-    fn emit(
+    fn emit<'t>(
         &self,
-        worker: &mut TaskWorker<'_, TableLines>,
-        loaded: &Loaded<TableLines>,
+        worker: &mut TaskWorker<'t, TableLines>,
+        spot: Spot<'t>,
         mut gather: Gather<'_>,
     ) -> Result<()> {
         self.done
             .lines
             .fetch_add(gather.lines_left(), Ordering::Relaxed);
-        let spot = worker.place(loaded, |_| gather.bytes_left())?;
         worker.emit(spot, |out| {
             gather.fill(out);
         })
