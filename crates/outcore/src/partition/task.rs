@@ -8,7 +8,8 @@
 //! emits the result: the bucket's area, or items by reference, in chunks laid out like the output.
 //! Every segment's checksum is verified before its items are used. Where the position of a bucket's
 //! output depends on the buckets before it (`--unique`, pipes), workers wait between work and
-//! output until the buckets before theirs have been placed ([`TaskWorker::place`]). Tasks that need
+//! output until the buckets before theirs have been placed ([`TaskWorker::place`]); whoever knows the length of its output
+//! earlier may place it as soon as it is its turn ([`TaskWorker::place_if_next`]). Tasks that need
 //! too much memory to run on all threads at once are run by a single thread.
 //!
 //! Bounds: each worker's own areas and chunks; each segment is read once, each output byte written once.
@@ -94,11 +95,6 @@ impl<'a, K> Tasks<'a, K> {
     /// Whether a task's output waits for that of the tasks before it.
     fn is_sequenced(&self) -> bool {
         self.is_appended || matches!(self.sink, Sink::Pipe(_))
-    }
-
-    /// Whether the next task's output may be placed as soon as this one's has been, whether or not that is written.
-    pub(crate) fn is_placed_alone(&self) -> bool {
-        matches!(self.sink, Sink::Files(_))
     }
 
     /// Where in a block the output of a task starts, if that is known before its bucket is worked on.
@@ -332,6 +328,27 @@ impl<'a, K> TaskWorker<'a, K> {
             at_bytes,
             bytes,
             turn,
+        })
+    }
+
+    /// The same before the bucket has been worked on, if that needs no waiting: not where the task is not next, nor in a
+    /// pipe, where the next task could not be placed before this one's output has been written.
+    pub(crate) fn place_if_next(&self, loaded: &Loaded<K>, bytes: u64) -> Option<Spot<'a>> {
+        if !self.tasks.is_appended || !matches!(self.tasks.sink, Sink::Files(_)) {
+            return None;
+        }
+        let sequencer = &self.tasks.sequencer;
+        let mut placed = sequencer.placed();
+        if placed.next != loaded.load.index {
+            return None;
+        }
+        let at_bytes = placed.bytes;
+        placed.bytes += bytes;
+        sequencer.pass_on(placed);
+        Some(Spot {
+            at_bytes,
+            bytes,
+            turn: None,
         })
     }
 

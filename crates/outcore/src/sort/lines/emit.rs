@@ -166,7 +166,7 @@ impl<'a> Gather<'a> {
 /// Puts a count with the blank after it at the front of `head`; gives its length.
 ///
 /// N.B. `unique --count` of 66 million lines, 28.5 million of them different, took 9.3 to 9.7 s of user time with counts formatted by the
-/// standard library and copied before their lines, and takes 6.9 s.
+/// standard library and copied before their lines, and 6.9 s so.
 fn put_count(count: u64, head: &mut [u8; COUNT_BYTES_MAX]) -> usize {
     let len = count_bytes(count) as usize;
     head[..len].fill(b' ');

@@ -45,7 +45,7 @@ const BUCKET_BYTES_BEST: u64 = 8 << 20;
 const BUCKET_SHIFTS_TRIED: RangeInclusive<i32> = -6..=8;
 /// To search for the best plan takes longer than to sort so little, which stays in memory.
 const LITTLE_BYTES: u64 = 256 << 10;
-/// Bytes of references a line: one, and its copy in the radix sort.
+/// Bytes of references a line: one, and its copy in the radix sort or the slots of a look for equal lines.
 pub(crate) const REF_BYTES: u64 = 32;
 /// Bytes in front of each key: where its line is.
 pub(crate) const KEY_HEAD_BYTES: u64 = 8;

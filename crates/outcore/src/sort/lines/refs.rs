@@ -19,8 +19,9 @@ use crate::sort::radix::{self, Item, space_len};
 
 pub(crate) use crate::partition::route::Ref;
 
-/// Bytes of references a string: one, and its copy in the radix sort.
+/// Bytes of references a string: one, and its copy in the radix sort, or before that the slots of a look for equal ones.
 pub(crate) const REF_BYTES: u64 = 2 * size_of::<Ref>() as u64;
+const _: () = assert!(size_of::<Ref>() >= 2 * size_of::<u64>());
 
 impl Ref {
     /// The string from `depth` on.

@@ -2,8 +2,8 @@
 //!
 //! Contract: where keys are made, they are made of the lines in the order of the input, so that places
 //! of keys order ties. Lines are gathered in chunks laid out like the output; where a bucket's place
-//! depends on the buckets before it, workers take turns between sorting and writing
-//! ([`crate::partition::task`]).
+//! depends on the buckets before it, workers take turns between sorting and writing, or before sorting where it is their turn and what
+//! is left of the bucket is known by then ([`crate::partition::task`]).
 //!
 //! Bounds: the worker's areas and chunks, references and keys.
 
@@ -335,7 +335,10 @@ impl BucketWork<TableLines> for Sorting<'_> {
                 let gather = Gather::new((&area, framing), &refs, count, has_counts);
                 let spot = match spot {
                     Some(spot) => spot,
-                    None => worker.place(&loaded, |_| gather.bytes_left())?,
+                    None => {
+                        let bytes = gather.bytes_left();
+                        worker.place(&loaded, |_| bytes)?
+                    }
                 };
                 self.emit(worker, spot, gather)
             }
@@ -347,7 +350,7 @@ impl BucketWork<TableLines> for Sorting<'_> {
 
 impl<'a> Sorting<'a> {
     /// References to the lines of a bucket in order, after those to lines from tables. Lines of the area from
-    /// `counted_from` on have behind them how often they were met. Gives where they go if that could be told before they were
+    /// `counted_from` on have behind them how often they were met. Gives where they go if that was told before they were
     /// sorted, so that the next bucket need not wait for this one.
     fn order<'t>(
         &mut self,
@@ -362,11 +365,11 @@ impl<'a> Sorting<'a> {
         if self.context.is_whole() {
             self.find_lines(area, runs, refs);
             let known = self.keep_first(bucket, area, refs);
-            if known.is_distinct && self.parts.is_none() && worker.tasks.is_placed_alone() {
+            if known.is_distinct && self.parts.is_none() {
                 let (count, has_counts) = (refs.len() as u64, self.context.options.count);
                 let lines = (area, self.context.framing);
                 let gather = Gather::new(lines, refs, count, has_counts);
-                spot = Some(worker.place(loaded, |_| gather.bytes_left())?);
+                spot = worker.place_if_next(loaded, gather.bytes_left());
             }
             sort_refs(area, refs, depth, &AnyTie);
             self.finish_order(area, refs, (counted_from, &known));
@@ -401,12 +404,13 @@ impl<'a> Sorting<'a> {
 
     /// Leaves the first of equal strings where one is wanted, with their number for its word, as far as that is worth it.
     fn keep_first(&mut self, bucket: &LineBucket, area: &[u8], refs: &mut Vec<Ref>) -> Known {
-        // Of lines from tables it is written behind them how often they were met.
-        if !self.context.is_unique() || !bucket.kind.from.is_empty() {
+        let has_counts = self.context.options.count;
+        // Lines from tables have how often they were met behind them, not in their words.
+        if !self.context.is_unique() || (has_counts && !bucket.kind.from.is_empty()) {
             return Known::default();
         }
         let is_distinct = self.distinct.keep_first(area, refs);
-        let times = self.context.options.count.then(|| Times::of(refs));
+        let times = has_counts.then(|| Times::of(refs));
         Known { is_distinct, times }
     }
 
@@ -532,7 +536,8 @@ impl<'a> Sorting<'a> {
         }
         let refs = vec![copy; lines.min(COPIES_MAX) as usize];
         let gather = Gather::new((line, framing), &refs, lines, self.context.options.count);
-        let spot = worker.place(loaded, |_| gather.bytes_left())?;
+        let bytes = gather.bytes_left();
+        let spot = worker.place(loaded, |_| bytes)?;
         self.emit(worker, spot, gather)
     }
 

@@ -30,7 +30,7 @@ use crate::read::terminators::Terminators;
 use outcore_io::Result;
 use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool, prefetch};
 
-/// Lines that are looked up one after another.
+/// Lines that are looked up in one go; at its ends fewer steps lie side by side.
 const BATCH: usize = 256;
 /// Lines between the steps of a look-up.
 const AHEAD: usize = 8;
@@ -185,7 +185,9 @@ impl Entries {
     /// Terminators are part of what is compared, so that lengths need not be.
     #[inline(always)]
     fn is_line_at(&self, place: usize, bytes: &[u8], (at, len): (usize, usize)) -> bool {
-        is_same((bytes, at), (&self.arena, place + COUNT_BYTES), len)
+        // A longer line with the same half of its hash may go beyond the arena.
+        place + COUNT_BYTES + len <= self.arena.len()
+            && is_same((bytes, at), (&self.arena, place + COUNT_BYTES), len)
     }
 
     /// Counts the line at `place` once more.

@@ -39,6 +39,7 @@ fn every_text_is_sorted_within_its_ledger_whatever_the_memory_and_the_threads() 
                 job.drives = 1 + turn % 2;
                 job.to_pipe = turn.is_multiple_of(5);
                 job.options.unique = turn.is_multiple_of(3);
+                job.options.count = turn % 3 == 1;
                 let summary = job.check();
                 let plan = summary.plan.unwrap();
                 assert!(plan.ledger().bytes() <= plan.size.memory_bytes, "{plan}");

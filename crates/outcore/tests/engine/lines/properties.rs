@@ -88,6 +88,24 @@ fn every_kind_of_text_is_sorted_through_scratch() {
 }
 
 #[test]
+fn lines_that_are_there_twice_are_left_or_counted_once_and_the_first_of_equal_keys_stays() {
+    let tie = Tie::Position;
+    let second = |descending| TestOrder::Second { descending, tie };
+    let bytes = |descending| TestOrder::Bytes { descending };
+    for order in [bytes(false), bytes(true), second(false), second(true)] {
+        for (case, count) in [false, true].into_iter().cycle().take(8).enumerate() {
+            let mut job = LineJob::of(order, text(Text::Twice, 700_000, b'\n', 4));
+            (job.options.unique, job.options.count) = (!count, count);
+            job.threads = if case < 4 { 1 } else { 3 };
+            job.to_pipe = case % 4 > 1;
+            let summary = job.check();
+            let plan = summary.plan.unwrap();
+            assert_eq!(plan.table_bytes, 0, "lines are sorted: {plan}");
+        }
+    }
+}
+
+#[test]
 fn files_of_any_length_keep_all_their_lines() {
     let whole = text(Text::Words, 10_000, b'\n', 5);
     let lens = [0, 1, 2, 4095, 4096, 4097, 8191, 8192];

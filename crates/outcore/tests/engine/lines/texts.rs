@@ -25,10 +25,12 @@ pub enum Text {
     Heavy,
     /// Numbers in order.
     Sorted,
+    /// Most lines are there twice or so, and of two lines that differ some have the same second field.
+    Twice,
 }
 
 /// All of them.
-pub const TEXTS: [Text; 9] = [
+pub const TEXTS: [Text; 10] = [
     Text::Words,
     Text::Few,
     Text::Same,
@@ -38,6 +40,7 @@ pub const TEXTS: [Text; 9] = [
     Text::Long,
     Text::Heavy,
     Text::Sorted,
+    Text::Twice,
 ];
 
 /// About `bytes` of text.
@@ -91,6 +94,12 @@ pub fn text(kind: Text, bytes: usize, terminator: u8, seed: u64) -> Vec<u8> {
             Text::Sorted => {
                 number += 1;
                 text.extend_from_slice(format!("line {number:012}").as_bytes());
+            }
+            Text::Twice => {
+                let (first, second) = (draw(2), draw(bytes as u64 / 80 + 1));
+                let len = if second.is_multiple_of(5) { 70 } else { 5 };
+                text.extend(std::iter::repeat_n(b'a' + first as u8, len));
+                text.extend_from_slice(format!(" {second}").as_bytes());
             }
         }
         text.push(terminator);
