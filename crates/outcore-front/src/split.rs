@@ -356,7 +356,7 @@ impl<'a> Parts<'a> {
             writer.put(&header.encode(rows))?;
         }
         let compression = Compression::of(self.pattern);
-        self.current = Some(Encoder::new(compression, writer)?);
+        self.current = Some(Encoder::new(compression, writer, 1)?);
         self.staged.push(path);
         let front = std::mem::take(&mut self.front);
         let written = self.put(&front);

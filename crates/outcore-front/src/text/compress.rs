@@ -6,7 +6,8 @@
 //! are padding, as tapes and block devices leave it, and as `gzip` has it. An [`Encoder`] writes
 //! one member or frame; only [`Encoder::finish`] makes it whole. Memory of a decoder: 128 KiB and
 //! the window of the format, which is refused where it is larger than the caller allows (4 MiB at
-//! most for bzip2); of an encoder 128 KiB (gzip), 8 MiB (Zstandard, bzip2) or 17 MiB (xz).
+//! most for bzip2); of an encoder what [`Compression::writer_bytes`] says. Several threads write gzip and
+//! Zstandard, with the same bytes however many they are; where one writes Zstandard alone, its bytes are others.
 //!
 //! Source: RFC 1952, RFC 8878, the file format of xz 1.2.1.
 
@@ -16,16 +17,24 @@ use std::path::Path;
 use bzip2::bufread::MultiBzDecoder;
 use bzip2::write::BzEncoder;
 use flate2::bufread::GzDecoder;
-use flate2::write::GzEncoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::write::XzEncoder;
 use outcore::{Error, Kind, Result};
 use outcore_io::units;
+use zstd::zstd_safe::CParameter;
+
+use super::gzip::{self, GzipWriter};
 
 const BUFFER_BYTES: usize = 128 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// As `zstd` without options.
 const ZSTD_LEVEL: i32 = 3;
+/// What a thread of Zstandard compresses at once.
+const ZSTD_BLOCK_BYTES: u32 = 1 << 20;
+/// Threads that compress, at most: they wait for the one that writes if there are more.
+const THREADS_MAX: usize = 8;
+/// The part of the memory that they take, at most.
+const MEMORY_SHARE: u64 = 16;
 /// The exponents of windows that Zstandard knows.
 const ZSTD_WINDOWS: std::ops::RangeInclusive<u32> = 10..=31;
 /// `xz` itself takes 6, whose encoder needs 94 MiB: more than a job may use beyond its memory.
@@ -90,10 +99,22 @@ impl Compression {
         }
     }
 
-    /// Memory that writing takes, about: window, tables and buffers.
-    pub(crate) fn writer_bytes(self) -> u64 {
+    /// Threads that write for a job: as many as it has, if they take a small part of the memory that is free.
+    pub(crate) fn writer_threads(self, job_threads: usize, free_bytes: u64) -> usize {
+        let limit_bytes = free_bytes / MEMORY_SHARE;
+        let most = match self {
+            Compression::Gzip | Compression::Zstd => job_threads.min(THREADS_MAX),
+            Compression::Bzip2 | Compression::Xz => 1,
+        };
+        let fits = |threads: &usize| self.writer_bytes(*threads) <= limit_bytes;
+        (2..=most).rev().find(fits).unwrap_or(1)
+    }
+
+    /// Memory that writing with as many threads takes, about: window, tables and buffers.
+    pub(crate) fn writer_bytes(self, threads: usize) -> u64 {
         match self {
-            Compression::Gzip => 512 << 10,
+            Compression::Gzip => gzip::writer_bytes(threads),
+            Compression::Zstd if threads > 1 => (8 << 20) + threads as u64 * (6 << 20),
             Compression::Zstd | Compression::Bzip2 => 8 << 20,
             Compression::Xz => 17 << 20,
         }
@@ -295,7 +316,7 @@ pub(crate) enum Encoder<W: Write> {
     /// As it is.
     Plain(W),
     /// gzip
-    Gzip(GzEncoder<W>),
+    Gzip(GzipWriter<W>),
     /// Zstandard
     Zstd(zstd::Encoder<'static, W>),
     /// bzip2
@@ -305,23 +326,25 @@ pub(crate) enum Encoder<W: Write> {
 }
 
 impl<W: Write> Encoder<W> {
-    /// Begins to write.
+    /// Begins to write, with as many threads that compress.
     ///
     /// # Errors
     /// Memory for the window is not to be had.
-    pub(crate) fn new(compression: Option<Compression>, inner: W) -> Result<Self> {
+    pub(crate) fn new(compression: Option<Compression>, inner: W, threads: usize) -> Result<Self> {
         Ok(match compression {
             None => Encoder::Plain(inner),
-            Some(Compression::Gzip) => {
-                Encoder::Gzip(GzEncoder::new(inner, flate2::Compression::default()))
-            }
+            Some(Compression::Gzip) => Encoder::Gzip(GzipWriter::new(inner, threads)),
             Some(Compression::Zstd) => {
                 let mut encoder = zstd::Encoder::new(inner, ZSTD_LEVEL)
                     .map_err(|error| Error::io("compress", &error))?;
                 // As zstd does: broken bytes are found when they are read.
-                encoder
-                    .include_checksum(true)
-                    .map_err(|error| Error::io("compress", &error))?;
+                let set = encoder.include_checksum(true).and_then(|()| match threads {
+                    0 | 1 => Ok(()),
+                    threads => encoder
+                        .set_parameter(CParameter::JobSize(ZSTD_BLOCK_BYTES))
+                        .and_then(|()| encoder.multithread(threads as u32)),
+                });
+                set.map_err(|error| Error::io("compress", &error))?;
                 Encoder::Zstd(encoder)
             }
             Some(Compression::Bzip2) => {
@@ -391,9 +414,49 @@ mod tests {
     }
 
     fn compressed(compression: Compression, text: &[u8]) -> Vec<u8> {
-        let mut encoder = Encoder::new(Some(compression), Vec::new()).unwrap();
+        compressed_by(2, compression, text)
+    }
+
+    fn compressed_by(threads: usize, compression: Compression, text: &[u8]) -> Vec<u8> {
+        let mut encoder = Encoder::new(Some(compression), Vec::new(), threads).unwrap();
         encoder.write_all(text).unwrap();
         encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn any_number_of_threads_writes_what_is_read_back_and_two_or_more_the_same_bytes() {
+        let text = text().repeat(10);
+        for compression in Compression::ALL {
+            let all: Vec<_> = (1..4)
+                .map(|threads| compressed_by(threads, compression, &text))
+                .collect();
+            for bytes in &all {
+                assert!(
+                    read_all(compression, bytes).unwrap() == text,
+                    "{compression:?}"
+                );
+            }
+            assert!(all[1] == all[2], "{compression:?}");
+        }
+    }
+
+    #[test]
+    fn threads_that_compress_take_a_small_part_of_the_memory() {
+        let threads = |compression: Compression, free_bytes| {
+            let threads = compression.writer_threads(16, free_bytes);
+            assert!(threads == 1 || compression.writer_bytes(threads) <= free_bytes / 16);
+            threads
+        };
+        for (compression, few, some, many) in [
+            (Compression::Gzip, 1, 3, 8),
+            (Compression::Zstd, 1, 1, 8),
+            (Compression::Bzip2, 1, 1, 1),
+            (Compression::Xz, 1, 1, 1),
+        ] {
+            assert_eq!(threads(compression, 16 << 20), few);
+            assert_eq!(threads(compression, 64 << 20), some);
+            assert_eq!(threads(compression, 2 << 30), many);
+        }
     }
 
     fn read_all(compression: Compression, bytes: &[u8]) -> Result<Vec<u8>> {

@@ -10,6 +10,7 @@
 //! | [`csv`] | columns of CSV |
 //! | [`csv_files`] | files of CSV as the engine can take them |
 //! | [`gnu`] | `sort(1)` of GNU coreutils, in the C locale |
+//! | [`gzip`] | a writer of gzip with several threads |
 //! | [`json`] | fields of JSON |
 //! | [`output`] | lines into what the engine does not write itself: compressed files, headers |
 //! | [`order`] | an order of lines as text, for a file to hold |
@@ -20,6 +21,7 @@ pub(crate) mod compress;
 pub mod csv;
 pub mod csv_files;
 pub mod gnu;
+mod gzip;
 pub mod json;
 mod json_layout;
 mod json_scan;

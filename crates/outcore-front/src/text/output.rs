@@ -97,26 +97,29 @@ impl LineWriter {
     ) -> Result<Self> {
         match target {
             Target::Pipe(path) => Self::to_pipe(pipe(path.as_deref())?, dress),
-            Target::File(path) => Self::to_file(job, path, replace, dress),
+            Target::File(path) => Self::to_file(job, path, replace, (dress, 1)),
             Target::Shards { .. } => Err(not_one_file(target)),
         }
     }
 
     fn to_pipe(sink: Sink, dress: &Dress) -> Result<Self> {
-        Self::on(Base::Pipe(sink), None, dress)
+        Self::on(Encoder::Plain(Base::Pipe(sink)), dress)
     }
 
-    /// Begins one file.
-    ///
-    /// # Errors
-    /// What making or writing it fails with.
-    pub fn to_file(job: &Job, path: &Path, replace: bool, dress: &Dress) -> Result<Self> {
+    /// Begins one file, which as many threads compress.
+    fn to_file(
+        job: &Job,
+        path: &Path,
+        replace: bool,
+        (dress, threads): (&Dress, usize),
+    ) -> Result<Self> {
         let file = StagedFile::create(job, path, replace)?;
-        Self::on(Base::File(Box::new(file)), dress.compression(path), dress)
+        let base = Base::File(Box::new(file));
+        let encoder = Encoder::new(dress.compression(path), base, threads)?;
+        Self::on(encoder, dress)
     }
 
-    fn on(base: Base, compression: Option<Compression>, dress: &Dress) -> Result<Self> {
-        let mut encoder = Encoder::new(compression, base)?;
+    fn on(mut encoder: Encoder<Base>, dress: &Dress) -> Result<Self> {
         encoder
             .write_all(&dress.header)
             .map_err(|error| Error::io(WRITE, &error))?;
@@ -253,14 +256,15 @@ pub struct Pending {
 
 /// What an output reserves beside the engine's own plan, where another thread does the writing; nothing
 /// where the engine writes it itself.
-pub(crate) fn ledger(target: &Target, dress: &Dress) -> Option<Ledger> {
+pub(crate) fn ledger(target: &Target, dress: &Dress, threads: usize) -> Option<Ledger> {
     let pieces = Ledger::new("output").always(PIECES, PIECES_RESERVED_BYTES);
     match target {
         // The engine's files of lines have nothing in front.
         Target::File(path) => {
             let compression = dress.compression(path);
             let is_plain = compression.is_none() && !dress.is_framed && dress.header.is_empty();
-            let compressor_bytes = compression.map_or(0, Compression::writer_bytes);
+            let compressor_bytes =
+                compression.map_or(0, |compression| compression.writer_bytes(threads));
             let ledger = BlockWriter::on(pieces).always(COMPRESSOR, compressor_bytes);
             (!is_plain).then_some(ledger)
         }
@@ -269,12 +273,23 @@ pub(crate) fn ledger(target: &Target, dress: &Dress) -> Option<Ledger> {
     }
 }
 
+/// Threads that compress an output beside a job.
+fn compressing_threads(job: &Job, target: &Target, dress: &Dress) -> usize {
+    let compression = match target {
+        Target::File(path) => dress.compression(path),
+        Target::Pipe(_) | Target::Shards { .. } => None,
+    };
+    compression.map_or(1, |compression| {
+        compression.writer_threads(job.options.threads, job.budget.free_bytes())
+    })
+}
+
 /// Takes what an output will reserve for as long as a plan is made that stands beside it.
 ///
 /// # Errors
 /// Less is left.
 pub fn set_aside(job: &Job, target: &Target, dress: &Dress) -> Result<Option<Job>> {
-    ledger(target, dress)
+    ledger(target, dress, compressing_threads(job, target, dress))
         .map(|ledger| job.under(&ledger))
         .transpose()
 }
@@ -293,7 +308,9 @@ pub fn open(
 ) -> Result<(Output, Pending)> {
     let itself = |output| Ok((output, Pending::default()));
     // What the writing thread will hold is taken now, before the engine plans with what is left.
-    let set_aside = set_aside(job, target, dress)?;
+    let threads = compressing_threads(job, target, dress);
+    let ledger = ledger(target, dress, threads);
+    let set_aside = ledger.map(|ledger| job.under(&ledger)).transpose()?;
     let job = match (set_aside, target) {
         (Some(job), _) => job,
         (None, Target::File(path)) => {
@@ -318,7 +335,9 @@ pub fn open(
     let thread = spawn("outcore-write", move || {
         let mut writer = match place {
             Destination::Pipe(sink) => LineWriter::to_pipe(sink, &dress)?,
-            Destination::File(path) => LineWriter::to_file(&job, &path, replace, &dress)?,
+            Destination::File(path) => {
+                LineWriter::to_file(&job, &path, replace, (&dress, threads))?
+            }
         };
         // Without an end the engine has failed, and nothing may appear.
         while let Ok(message) = receiver.recv() {

@@ -1,18 +1,18 @@
-//! Merging items that are compared by the first word of their keys, and by all there is where that is equal.
+//! Merging items that are compared by a word of their keys, and by all there is where that is equal.
 //!
 //! Contract: as [`super`]. [`Records`] have one length and an order that is compiled to words; [`Framed`] items, lines and
 //! rows, have keys that are made, of which each run keeps that of its head. One loop merges both:
 //! where items may be of any length, the output may end inside one, and the next call goes on with it. Items
 //! that are equal in all come in the order of their runs.
 //!
-//! Memory: a node a run; of lines and rows that are not their own keys, a key a run.
+//! Memory: a node a run; of lines and rows a key a run, two where they are not their own keys.
 
 use std::cmp::Ordering;
 
 use super::{LoadedRuns, Merge, Merged};
 use crate::key::order::Order;
 use crate::runs::ItemRule;
-use crate::sort::lines::word_of;
+use crate::sort::lines::Coding;
 use crate::sort::loser_tree::{ENDED, LoserTree, Node};
 use outcore_io::Result;
 
@@ -20,12 +20,15 @@ use outcore_io::Result;
 trait Items: Send {
     /// Prepares for `runs` runs.
     fn begin(&mut self, _runs: usize) {}
-    /// Looks at the item at `at` of what is loaded of `run`, which is now its head; gives the first word of its key.
+    /// Looks at the item at `at` of what is loaded of `run`, which is now its head; gives a word that orders it as far as
+    /// words differ. The head before came out last.
     fn look(&mut self, loaded: &[u8], at: usize, run: usize) -> u64;
+    /// Keeps what is still needed of the head of `run`, of which nothing more is loaded.
+    fn leave(&mut self, _loaded: &[u8], _run: usize) {}
     /// Where the head of `run`, which begins at `at` of what is loaded, ends with all that belongs to it.
     fn end(&self, loaded: &[u8], at: usize, run: usize) -> usize;
-    /// Order of the heads of two runs whose first words are equal, but for their runs.
-    fn compare_rest(&self, runs: &LoadedRuns<'_>, a: usize, b: usize) -> Ordering;
+    /// Whether the head `a` comes before `b`, by their words and what else there is; the word of the other may change.
+    fn beats(&self, runs: &LoadedRuns<'_>, a: &mut Node<u64>, b: &mut Node<u64>) -> bool;
 }
 
 /// Records of one length.
@@ -44,12 +47,28 @@ impl Items for Records {
         at + self.order.record_bytes()
     }
 
-    fn compare_rest(&self, runs: &LoadedRuns<'_>, a: usize, b: usize) -> Ordering {
-        let record = |run: usize| {
-            let head = runs.heads[run];
-            &runs.loaded[run][head..head + self.order.record_bytes()]
+    #[inline(always)]
+    fn beats(&self, runs: &LoadedRuns<'_>, a: &mut Node<u64>, b: &mut Node<u64>) -> bool {
+        match a.key != b.key {
+            true => a.key < b.key,
+            false => self.compare_rest(runs, a.run, b.run).is_lt(),
+        }
+    }
+}
+
+impl Records {
+    /// Order of heads whose first words are equal; runs that have ended come last.
+    #[inline(never)]
+    fn compare_rest(&self, runs: &LoadedRuns<'_>, a: u32, b: u32) -> Ordering {
+        if (a | b) & ENDED != 0 {
+            return (a & ENDED).cmp(&(b & ENDED)).then(a.cmp(&b));
+        }
+        let record = |run: u32| {
+            let head = runs.heads[run as usize];
+            &runs.loaded[run as usize][head..head + self.order.record_bytes()]
         };
-        self.order.compare_from_word(record(a), record(b), 1)
+        let rest = self.order.compare_from_word(record(a), record(b), 1);
+        rest.then(a.cmp(&b))
     }
 }
 
@@ -61,11 +80,27 @@ struct Head {
     end: usize,
     /// Its key, if that is not the content.
     key: Vec<u8>,
+    /// The key of the head before it; while a head is its own key and loaded, nothing.
+    base: Vec<u8>,
+    before: Before,
 }
 
-/// Lines or rows in the order of a rule.
+/// Where the key of the head before is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Before {
+    /// There was none.
+    #[default]
+    Nowhere,
+    /// Where the head is that is left now.
+    Loaded,
+    /// With the head.
+    Kept,
+}
+
+/// Lines or rows in the order of a rule, by offset-value codes.
 struct Framed {
     rule: ItemRule,
+    coding: Coding,
     heads: Vec<Head>,
 }
 
@@ -78,18 +113,34 @@ impl Items for Framed {
     fn look(&mut self, loaded: &[u8], at: usize, run: usize) -> u64 {
         let (content, _) = self.rule.framing.first(&loaded[at..]);
         let head = &mut self.heads[run];
+        let last = head.at..head.end;
+        let before = std::mem::replace(&mut head.before, Before::Loaded);
         head.at = (at + self.rule.framing.head_bytes()).min(loaded.len());
         head.end = head.at + content.len();
-        self.rule.key(content, &mut head.key);
-        let key = if self.rule.is_whole {
-            content
+        let code = if self.rule.is_whole {
+            let base = match before {
+                Before::Nowhere => None,
+                Before::Loaded => Some(&loaded[last]),
+                Before::Kept => Some(&head.base[..]),
+            };
+            self.coding.code(content, base)
         } else {
-            &head.key
+            std::mem::swap(&mut head.key, &mut head.base);
+            self.rule.key(content, &mut head.key);
+            let base = (before != Before::Nowhere).then_some(&head.base[..]);
+            self.coding.code(&head.key, base)
         };
-        match self.rule.is_descending() {
-            true => !word_of(key, 0),
-            false => word_of(key, 0),
+        // A run that is not in order is broken: the item is taken for an equal of the one before it.
+        code.unwrap_or_default()
+    }
+
+    fn leave(&mut self, loaded: &[u8], run: usize) {
+        let head = &mut self.heads[run];
+        if self.rule.is_whole {
+            head.base.clear();
+            head.base.extend_from_slice(&loaded[head.at..head.end]);
         }
+        head.before = Before::Kept;
     }
 
     #[inline(always)]
@@ -97,14 +148,23 @@ impl Items for Framed {
         (self.heads[run].end + self.rule.framing.tail_bytes()).min(loaded.len())
     }
 
-    fn compare_rest(&self, runs: &LoadedRuns<'_>, a: usize, b: usize) -> Ordering {
-        let both = |run: usize| {
+    #[inline(always)]
+    fn beats(&self, runs: &LoadedRuns<'_>, a: &mut Node<u64>, b: &mut Node<u64>) -> bool {
+        let content = |run: usize| {
             let head = &self.heads[run];
-            (&runs.loaded[run][head.at..head.end], &head.key[..])
+            &runs.loaded[run][head.at..head.end]
         };
-        let (a, b) = (both(a), both(b));
+        let key = |run: usize| match self.rule.is_whole {
+            true => content(run),
+            false => &self.heads[run].key[..],
+        };
         let rank = &self.rule.rank;
-        rank.by_key(a, b).then_with(|| rank.by_tie(a.0, b.0))
+        self.coding.beats(
+            a,
+            b,
+            |a, b| (key(a), key(b)),
+            |a, b| rank.by_tie(content(a), content(b)),
+        )
     }
 }
 
@@ -124,8 +184,16 @@ pub(super) fn merge_of_records(order: &Order) -> Box<dyn Merge> {
 
 /// The merge of lines or rows.
 pub(crate) fn merge_of_items(rule: ItemRule) -> Box<dyn Merge> {
+    let coding = Coding {
+        is_descending: rule.is_descending(),
+        is_kept: true,
+    };
     let heads = Vec::new();
-    Box::new(ItemMerge::new(Framed { rule, heads }))
+    Box::new(ItemMerge::new(Framed {
+        rule,
+        coding,
+        heads,
+    }))
 }
 
 impl<I: Items> ItemMerge<I> {
@@ -152,25 +220,6 @@ impl<I: Items> ItemMerge<I> {
     }
 }
 
-/// Whether the head of `a` comes before that of `b`.
-#[inline(always)]
-fn is_before<I: Items>(items: &I, runs: &LoadedRuns<'_>, a: &Node<u64>, b: &Node<u64>) -> bool {
-    match a.key != b.key {
-        true => a.key < b.key,
-        false => compare_ties(items, runs, a.run, b.run).is_lt(),
-    }
-}
-
-/// Order of heads whose first words are equal; runs that have ended come last.
-#[inline(never)]
-fn compare_ties<I: Items>(items: &I, runs: &LoadedRuns<'_>, a: u32, b: u32) -> Ordering {
-    if (a | b) & ENDED != 0 {
-        return (a & ENDED).cmp(&(b & ENDED)).then(a.cmp(&b));
-    }
-    let rest = items.compare_rest(runs, a as usize, b as usize);
-    rest.then(a.cmp(&b))
-}
-
 impl<I: Items> Merge for ItemMerge<I> {
     fn encode(&self, _payload: &mut [u8]) -> Result<()> {
         Ok(())
@@ -182,14 +231,14 @@ impl<I: Items> Merge for ItemMerge<I> {
         self.items.begin(run_count);
         let heads: Vec<Node<u64>> = (0..run_count).map(|run| self.head(runs, run)).collect();
         let items = &self.items;
-        self.tree = LoserTree::new(&heads, u64::MAX, |a, b| is_before(items, runs, a, b));
+        self.tree = LoserTree::new(&heads, u64::MAX, |a, b| items.beats(runs, a, b));
         Ok(())
     }
 
     fn advance(&mut self, runs: &LoadedRuns<'_>, run: usize) -> Result<()> {
         let head = self.head(runs, run);
         let items = &self.items;
-        self.tree.replace(head, |a, b| is_before(items, runs, a, b));
+        self.tree.replace(head, |a, b| items.beats(runs, a, b));
         Ok(())
     }
 
@@ -210,6 +259,7 @@ impl<I: Items> Merge for ItemMerge<I> {
             self.given_bytes = 0;
             runs.heads[run] = next;
             if next >= loaded.len() {
+                self.items.leave(loaded, run);
                 let used_up = Some(run);
                 return Ok(Merged { bytes, used_up });
             }
@@ -218,7 +268,7 @@ impl<I: Items> Merge for ItemMerge<I> {
                 run: run as u32,
             };
             let (items, runs) = (&self.items, &*runs);
-            self.tree.replace(head, |a, b| is_before(items, runs, a, b));
+            self.tree.replace(head, |a, b| items.beats(runs, a, b));
         }
         let used_up = None;
         Ok(Merged { bytes, used_up })

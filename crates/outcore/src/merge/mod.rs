@@ -1,11 +1,11 @@
-//! Merging sorted runs as far as they are in memory: a loser tree over numbers, or over the first words of keys.
+//! Merging sorted runs as far as they are in memory: a loser tree over numbers, or over words of keys.
 //!
 //! Equal elements come in the order of their runs, so a merge of stable runs is stable.
 //!
 //! Contract: [`Merge`] moves elements from what is loaded of the runs to an
 //! output until that is full or nothing loaded of a run is left; then the caller brings what comes
 //! next of that run, or says that it has ended. Numbers are merged as native integers (encoded by the caller
-//! through [`Merge::encode`]) and decoded as they are put out; other items by the first word of their
+//! through [`Merge::encode`]) and decoded as they are put out; other items by a word of their
 //! keys, ties by the rest ([`items`]). No I/O; memory: two words a run and a small batch.
 
 mod items;
@@ -104,13 +104,13 @@ macro_rules! merge_numbers {
                 for run in 0..runs.heads.len() {
                     heads.push(number_head::<$unsigned>(runs, run)?);
                 }
-                self.tree = LoserTree::new(&heads, <$unsigned>::MAX, is_before);
+                self.tree = LoserTree::new(&heads, <$unsigned>::MAX, |a, b| is_before(a, b));
                 Ok(())
             }
 
             fn advance(&mut self, runs: &LoadedRuns<'_>, run: usize) -> Result<()> {
                 let head = number_head::<$unsigned>(runs, run)?;
-                self.tree.replace(head, is_before);
+                self.tree.replace(head, |a, b| is_before(a, b));
                 Ok(())
             }
 

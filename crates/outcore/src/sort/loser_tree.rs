@@ -3,8 +3,8 @@
 //! Source: Knuth, The Art of Computer Programming, volume 3, section 5.4.1. Each inner node keeps the element that
 //! lost there, so that replacing the winner costs one comparison a level: ceil(log2 k) for k runs.
 //!
-//! Contract: the caller says which of two heads comes first; heads are a word of a key and the number of a run. A
-//! run that has ended is marked with [`ENDED`] and must lose to all others. Memory: two nodes a run while the
+//! Contract: the caller says which of two heads comes first, and may give the one that loses another word; heads are a
+//! word of a key and the number of a run. A run that has ended is marked with [`ENDED`] and must lose to all others. Memory: two nodes a run while the
 //! tree is being built, then one. No I/O.
 
 use std::hint::select_unpredictable;
@@ -53,7 +53,7 @@ impl<K: Copy> LoserTree<K> {
     pub(crate) fn new(
         heads: &[Node<K>],
         none: K,
-        mut beats: impl FnMut(&Node<K>, &Node<K>) -> bool,
+        mut beats: impl FnMut(&mut Node<K>, &mut Node<K>) -> bool,
     ) -> Self {
         let leaves = heads.len().next_power_of_two();
         let empty = Node {
@@ -64,8 +64,8 @@ impl<K: Copy> LoserTree<K> {
         let mut winners = vec![empty; 2 * leaves];
         winners[leaves..leaves + heads.len()].copy_from_slice(heads);
         for inner in (1..leaves).rev() {
-            let (left, right) = (winners[2 * inner], winners[2 * inner + 1]);
-            let (winner, loser) = match beats(&right, &left) {
+            let (mut left, mut right) = (winners[2 * inner], winners[2 * inner + 1]);
+            let (winner, loser) = match beats(&mut right, &mut left) {
                 true => (right, left),
                 false => (left, right),
             };
@@ -87,14 +87,14 @@ impl<K: Copy> LoserTree<K> {
     pub(crate) fn replace(
         &mut self,
         head: Node<K>,
-        mut beats: impl FnMut(&Node<K>, &Node<K>) -> bool,
+        mut beats: impl FnMut(&mut Node<K>, &mut Node<K>) -> bool,
     ) {
         let leaf = head.run_index() + self.nodes.len();
         let mut winner = head;
         let mut inner = leaf / 2;
         while inner > 0 {
             let met = &mut self.nodes[inner];
-            let is_beaten = beats(met, &winner);
+            let is_beaten = beats(met, &mut winner);
             // Who wins is a coin's toss: a branch would be missed every other time.
             let (won, lost) = (
                 Node {

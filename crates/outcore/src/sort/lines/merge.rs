@@ -1,6 +1,6 @@
 //! Files of lines that are in order already, made one.
 //!
-//! Model: a tree of losers ([`crate::sort::loser_tree`]) over the first words of the keys.
+//! Model: a tree of losers ([`crate::sort::loser_tree`]) over offset-value codes of the keys ([`super::offset_value`]).
 //!
 //! Contract: the output is all lines of the inputs, in order if each input is; of lines that nothing
 //! tells apart, those of an earlier file come first. With `unique` the first line of a key is
@@ -11,7 +11,7 @@
 use std::cmp::Ordering;
 
 use super::files::{self, FileReader, FileSizes, LineFile};
-use super::refs::word_of;
+use super::offset_value::Coding;
 use super::sort::check_output;
 use super::{LineSortOptions, LineSummary, OnNoKey};
 use crate::ends::{EDGES, EDGES_BYTES, Input, Output, Phases};
@@ -51,7 +51,11 @@ struct Runs<'a> {
     keys: Vec<Vec<u8>>,
     is_over: Vec<bool>,
     rank: Rank,
+    /// Not kept any more from where a file is found not to be in order.
+    coding: Coding,
     order: &'a dyn SortKey,
+    /// Whether lines are their own keys.
+    is_whole: bool,
     options: LineSortOptions,
     lines_in: u64,
     skipped: u64,
@@ -66,7 +70,7 @@ impl Runs<'_> {
                 return Ok(());
             }
             self.lines_in += 1;
-            if self.order.is_item() {
+            if self.is_whole {
                 return Ok(());
             }
             match reader.key(&self.files[index], self.order, &mut self.keys[index]) {
@@ -83,38 +87,41 @@ impl Runs<'_> {
         (self.files[index].line(), &self.keys[index])
     }
 
-    /// The head of a file in the tree: the first word of its key, turned where larger keys come first.
-    fn head(&self, index: usize) -> Node<u64> {
-        if self.is_over[index] {
-            return Node {
-                key: u64::MAX,
-                run: index as u32 | ENDED,
-            };
-        }
-        let (line, key) = self.line(index);
-        let word = word_of(if self.order.is_item() { line } else { key }, 0);
-        Node {
-            key: if self.order.is_descending() {
-                !word
-            } else {
-                word
-            },
-            run: index as u32,
+    /// What the line of a file is compared by.
+    fn key(&self, index: usize) -> &[u8] {
+        match self.is_whole {
+            true => self.files[index].line(),
+            false => &self.keys[index],
         }
     }
 
+    /// The head of a file in the tree, where `base` is the key that came out last, if one has; none if its key comes before that.
+    fn head(&self, index: usize, base: Option<&[u8]>) -> Option<Node<u64>> {
+        let run = index as u32;
+        match self.is_over[index] {
+            true => Some(Node {
+                key: u64::MAX,
+                run: run | ENDED,
+            }),
+            false => {
+                let key = self.coding.code(self.key(index), base)?;
+                Some(Node { key, run })
+            }
+        }
+    }
+
+    /// The heads of all files, as if none had come out.
+    fn heads(&self) -> Vec<Node<u64>> {
+        (0..self.files.len())
+            .filter_map(|index| self.head(index, None))
+            .collect()
+    }
+
     /// Whether the line of `a` comes before that of `b`; an earlier file first where nothing tells them apart.
-    fn is_before(&self, a: &Node<u64>, b: &Node<u64>) -> bool {
-        if a.key != b.key {
-            return a.key < b.key;
-        }
-        if a.has_ended() || b.has_ended() {
-            return a.run < b.run;
-        }
-        let (first, second) = (self.line(a.run_index()), self.line(b.run_index()));
-        let order = self.rank.by_key(first, second);
-        let order = order.then_with(|| self.rank.by_tie(first.0, second.0));
-        order.then(a.run.cmp(&b.run)) == Ordering::Less
+    fn is_before(&self, a: &mut Node<u64>, b: &mut Node<u64>) -> bool {
+        let keys = |a: usize, b: usize| (self.key(a), self.key(b));
+        let tie = |a: usize, b: usize| self.rank.by_tie(self.files[a].line(), self.files[b].line());
+        self.coding.beats(a, b, keys, tie)
     }
 }
 
@@ -226,7 +233,12 @@ pub fn merge_lines(
         keys: vec![Vec::new(); parts.len()],
         is_over: vec![false; parts.len()],
         rank: Rank::new(order),
+        coding: Coding {
+            is_descending: order.is_descending(),
+            is_kept: true,
+        },
         order,
+        is_whole: order.is_item(),
         options,
         lines_in: 0,
         skipped: 0,
@@ -316,10 +328,7 @@ fn merge(runs: &mut Runs<'_>, reader: &mut FileReader<'_>, out: &mut Out<'_>) ->
     for index in 0..runs.files.len() {
         runs.advance(reader, index)?;
     }
-    let heads: Vec<_> = (0..runs.files.len())
-        .map(|index| runs.head(index))
-        .collect();
-    let mut tree = LoserTree::new(&heads, u64::MAX, |a, b| runs.is_before(a, b));
+    let mut tree = LoserTree::new(&runs.heads(), u64::MAX, |a, b| runs.is_before(a, b));
     let is_unique = out.options.unique;
     // The line written last, and its key.
     let (mut first, mut first_key, mut is_begun) = (Vec::new(), Vec::new(), false);
@@ -338,7 +347,14 @@ fn merge(runs: &mut Runs<'_>, reader: &mut FileReader<'_>, out: &mut Out<'_>) ->
             out.line(reader, &first)?;
         }
         runs.advance(reader, index)?;
-        tree.replace(runs.head(index), |a, b| runs.is_before(a, b));
+        let base = if runs.is_whole { &first } else { &first_key };
+        match runs.head(index, Some(base)) {
+            Some(head) => tree.replace(head, |a, b| runs.is_before(a, b)),
+            None => {
+                runs.coding.is_kept = false;
+                tree = LoserTree::new(&runs.heads(), u64::MAX, |a, b| runs.is_before(a, b));
+            }
+        }
     }
     Ok(())
 }

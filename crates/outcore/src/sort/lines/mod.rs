@@ -20,6 +20,7 @@ mod files;
 mod line_bytes;
 mod made;
 mod merge;
+mod offset_value;
 mod plan;
 mod refs;
 pub mod rows;
@@ -40,7 +41,8 @@ pub use sort::{sample_lines, sort_lines};
 pub(crate) use arrange::{key_ref, sort_keys, to_line};
 pub(crate) use context::line_number;
 pub(crate) use emit::Gather;
-pub(crate) use refs::{AnyTie, REF_BYTES, Ref, sort_refs, word_of};
+pub(crate) use offset_value::Coding;
+pub(crate) use refs::{AnyTie, REF_BYTES, Ref, sort_refs};
 pub(crate) use sort::sample_lengths;
 
 use crate::ends::Phase;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use outcore::Kind;
 use outcore::job::{Job, JobOptions};
-use outcore::key::sort_key::Tie;
+use outcore::key::sort_key::{Tie, compare_items};
 use outcore::read::sample::random;
 use outcore::sort::lines::{OnNoKey, check_lines, merge_lines, sort_lines};
 use outcore::{Input, Output};
@@ -55,6 +55,22 @@ fn sorted_inputs(job: &LineJob) -> LineJob {
     sorted
 }
 
+/// What a merge of the inputs of `job` gives.
+fn merged(job: &LineJob) -> Vec<u8> {
+    let device = job.make_device();
+    let run = job_on(&device, 8 << 20);
+    let output = Output::File {
+        path: job.out_path(),
+        header: None,
+    };
+    let summary = merge_lines(&run, &job.sort_inputs(), output, &job.order, job.options).unwrap();
+    let merged = device.get(job.out_path()).unwrap();
+    assert_eq!(summary.bytes_out, merged.len() as u64);
+    assert_eq!(summary.lines_in, job.lines().len() as u64);
+    assert_eq!(run.budget.used_bytes(), 0);
+    merged
+}
+
 #[test]
 fn a_merge_of_sorted_files_is_the_sort_of_all() {
     for (number, order) in orders().into_iter().enumerate() {
@@ -72,23 +88,57 @@ fn a_merge_of_sorted_files_is_the_sort_of_all() {
             if let Some(last) = job.inputs.last_mut() {
                 last.pop();
             }
-            let device = job.make_device();
-            let run = job_on(&device, 8 << 20);
-            let output = Output::File {
-                path: job.out_path(),
-                header: None,
-            };
-            let summary =
-                merge_lines(&run, &job.sort_inputs(), output, &order, job.options).unwrap();
-            let expected = job.expected();
-            assert!(
-                device.get(job.out_path()) == Some(expected.clone()),
-                "{job:?}"
-            );
-            assert_eq!(summary.bytes_out, expected.len() as u64);
-            assert_eq!(summary.lines_in, job.lines().len() as u64);
-            assert_eq!(run.budget.used_bytes(), 0);
+            assert!(merged(&job) == job.expected(), "{job:?}");
         }
+    }
+}
+
+#[test]
+fn lines_with_empty_keys_keep_the_order_of_their_files() {
+    for descending in [false, true] {
+        let second = |tie| TestOrder::Second { descending, tie };
+        for order in [
+            TestOrder::Bytes { descending },
+            second(Tie::Position),
+            second(Tie::Bytes),
+        ] {
+            let mut job = LineJob::of(order, Vec::new());
+            job.inputs = [
+                &b"a \nb \nb\0 \n \n\n\n \0\n"[..],
+                b"c \n \n\n",
+                b" \n \nd \n \0\0\n",
+            ]
+            .map(<[u8]>::to_vec)
+            .to_vec();
+            job.options.on_no_key = OnNoKey::Skip;
+            let job = sorted_inputs(&job);
+            assert!(merged(&job) == job.expected(), "{job:?}");
+        }
+    }
+}
+
+#[test]
+fn of_files_that_are_not_in_order_the_least_of_the_lines_at_hand_comes_first() {
+    for order in [BYTES, TestOrder::Bytes { descending: true }] {
+        let mut job = LineJob::of(order, Vec::new());
+        job.inputs = [Text::Words, Text::Twice, Text::Few, Text::Prefix]
+            .map(|kind| text(kind, 20_000, b'\n', 3))
+            .to_vec();
+        let mut rests: Vec<_> = job
+            .inputs
+            .iter()
+            .map(|input| input.split_inclusive(|&byte| byte == b'\n').peekable())
+            .collect();
+        let mut expected = Vec::new();
+        loop {
+            let heads = rests.iter_mut().enumerate();
+            let heads = heads.filter_map(|(run, rest)| Some((run, *rest.peek()?)));
+            let first = heads.min_by(|a, b| compare_items(&order, a.1, b.1).unwrap());
+            let Some((run, line)) = first else { break };
+            expected.extend_from_slice(line);
+            rests[run].next();
+        }
+        assert!(merged(&job) == expected, "{job:?}");
     }
 }
 
