@@ -16,6 +16,7 @@
 use std::cmp::Ordering;
 
 use super::refs::word_of;
+use crate::key::sort_key::compare;
 use crate::sort::loser_tree::{ENDED, Node};
 
 /// The code of a key that is equal to its base.
@@ -105,33 +106,23 @@ impl Coding {
             true => agreed_bytes(a.key).min(first.len()).min(second.len()),
             false => 0,
         };
-        let behind = match self.is_kept && a.key == EQUAL {
-            true => Some(EQUAL),
-            false => self.code_beyond(second, first, from_bytes),
+        let by_key = match (self.is_kept && a.key == EQUAL, self.is_descending) {
+            (true, _) => Ordering::Equal,
+            (false, false) => compare(&first[from_bytes..], &second[from_bytes..]),
+            (false, true) => compare(&second[from_bytes..], &first[from_bytes..]),
         };
-        match behind {
-            Some(EQUAL) => {
-                let order = tie(a.run_index(), b.run_index()).then(a.run.cmp(&b.run));
-                let loser = if order.is_lt() { b } else { a };
-                if self.is_kept {
-                    loser.key = EQUAL;
-                }
-                order.is_lt()
-            }
-            Some(code) => {
-                if self.is_kept {
-                    b.key = code;
-                }
-                true
-            }
-            None => {
-                if self.is_kept {
-                    let code = self.code_beyond(first, second, from_bytes);
-                    a.key = code.unwrap_or(EQUAL);
-                }
-                false
-            }
+        let order = by_key
+            .then_with(|| tie(a.run_index(), b.run_index()))
+            .then(a.run.cmp(&b.run));
+        let is_before = order.is_lt();
+        if self.is_kept {
+            let (loser, key, base) = match is_before {
+                true => (b, second, first),
+                false => (a, first, second),
+            };
+            loser.key = self.code_beyond(key, base, from_bytes).unwrap_or(EQUAL);
         }
+        is_before
     }
 }
 
