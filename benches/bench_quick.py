@@ -108,7 +108,7 @@ def main():
     parser.add_argument("--outcore", type=Path, required=True)
     parser.add_argument("--dir", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--history", type=Path, default=Path("target/bench-history.jsonl"))
+    parser.add_argument("--history", type=Path, default=Path(".bench-history.jsonl"))
     args = parser.parse_args()
     outcore = args.outcore.resolve()
     with tempfile.TemporaryDirectory(dir=args.dir, prefix="bench-quick-") as place:

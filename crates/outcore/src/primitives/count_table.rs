@@ -1,10 +1,11 @@
 //! How often each of few items occurs: a table of items and counts.
 //!
 //! Contract: open addressing with linear probing; a place holds an item of fixed length and its count, which is 0 where the
-//! place is free. The table does not grow: [`CountTable::count_each`] says when it is full, and the caller empties it into another.
+//! place is free. The table starts small, so that few items stay in a core's caches, and grows to the places given when it is
+//! made; then [`CountTable::count_each`] says when it is full, and the caller empties it into another.
 //!
-//! Bounds: the memory given when it is made. In a full table (70 % of the places) an item that is there takes two probes, one
-//! that is not takes six (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+//! Bounds: the memory of all its places, and an eighth as much while it grows. In a full table (70 % of the places) an item that
+//! is there takes two probes, one that is not takes six (Knuth, The Art of Computer Programming, volume 3, section 6.4).
 
 use crate::read::sample::random;
 use outcore_io::memory::prefetch;
@@ -22,6 +23,10 @@ const LINE_BYTES: usize = 64;
 const LOAD_PERCENT: usize = 70;
 /// Places of the smallest table.
 pub(super) const PLACES_MIN: usize = 64;
+/// Places of a table when it is made, at most.
+const PLACES_FIRST: usize = 1 << 10;
+/// Times as many places at each step.
+const GROWTH: usize = 8;
 
 /// Counts of items, by open addressing: a place is an item and its count, 0 for none.
 #[derive(Debug)]
@@ -31,12 +36,19 @@ pub(super) struct CountTable {
     counts: Vec<u64>,
     filled: usize,
     filled_max: usize,
+    places_max: usize,
 }
 
 impl CountTable {
     /// Bytes of a place.
-    pub(super) fn place_bytes(item_bytes: usize) -> usize {
+    fn place_bytes(item_bytes: usize) -> usize {
         item_bytes + COUNT_BYTES
+    }
+
+    /// Bytes of a table of at most so many places, while it grows to them.
+    pub(super) fn table_bytes(item_bytes: usize, places: usize) -> usize {
+        let bytes = places * Self::place_bytes(item_bytes);
+        bytes + bytes / GROWTH
     }
 
     /// As many places, a power of two, as fit.
@@ -50,19 +62,55 @@ impl CountTable {
         places * LOAD_PERCENT / 100
     }
 
-    /// An empty table; `places` is a power of two.
+    /// An empty table of at most `places`, a power of two.
     pub(super) fn new(item_bytes: usize, places: usize) -> Self {
+        // Whole steps from here, so that the last one, too, has an eighth of the memory beside it.
+        let mut first = places;
+        while first > PLACES_FIRST {
+            first /= GROWTH;
+        }
+        Self::of_places(item_bytes, first, places)
+    }
+
+    fn of_places(item_bytes: usize, places: usize, places_max: usize) -> Self {
         CountTable {
             item_bytes,
             items: vec![0; places * item_bytes],
             counts: vec![0; places],
             filled: 0,
             filled_max: Self::items_max(places),
+            places_max,
         }
+    }
+
+    /// Makes room for more items; false if the table has all its places.
+    fn grow(&mut self) -> bool {
+        let places = self.counts.len();
+        if places == self.places_max {
+            return false;
+        }
+        let mut grown = Self::of_places(self.item_bytes, places * GROWTH, self.places_max);
+        for (item, count) in self.iter() {
+            grown.add(item, count);
+        }
+        *self = grown;
+        true
     }
 
     /// Counts each of `items` until there is no place for one; gives how many were counted.
     pub(super) fn count_each(&mut self, items: &[u8]) -> usize {
+        let mut counted = 0;
+        loop {
+            let rest = &items[counted * self.item_bytes..];
+            counted += self.count_as_is(rest);
+            if counted * self.item_bytes == items.len() || !self.grow() {
+                return counted;
+            }
+        }
+    }
+
+    /// The same in the places that there are now.
+    fn count_as_is(&mut self, items: &[u8]) -> usize {
         match self.item_bytes {
             1 => self.count_each_of::<1>(items),
             2 => self.count_each_of::<2>(items),
@@ -72,7 +120,7 @@ impl CountTable {
             bytes => {
                 let mut items = items.chunks_exact(bytes);
                 let count = items.len();
-                match items.position(|item| !self.add(item, 1)) {
+                match items.position(|item| !self.add_as_is(item, 1)) {
                     Some(index) => index,
                     None => count,
                 }
@@ -121,6 +169,11 @@ impl CountTable {
 
     /// Adds to the count of `item`; false if there is no place for it.
     pub(super) fn add(&mut self, item: &[u8], count: u64) -> bool {
+        self.add_as_is(item, count) || self.grow() && self.add_as_is(item, count)
+    }
+
+    /// The same in the places that there are now.
+    fn add_as_is(&mut self, item: &[u8], count: u64) -> bool {
         let place = self.place_of(hash(item), |stored| stored == item);
         self.add_at(place, item, count)
     }

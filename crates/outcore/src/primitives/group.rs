@@ -412,7 +412,7 @@ fn by_hash(
         ),
         _ => most,
     };
-    let share_bytes = (places * CountTable::place_bytes(item_bytes)) as u64;
+    let share_bytes = CountTable::table_bytes(item_bytes, places) as u64;
     let demand = Demand {
         out_bytes: item_bytes,
         areas: 1,

@@ -17,11 +17,12 @@ use super::refs::Ref;
 use crate::read::sample::random;
 use outcore_io::memory::prefetch;
 
-/// Strings between the steps of a look: the slot of one is asked for, then its likely equal, then both are compared.
+/// Strings between the steps of a look: the slot of one is asked for, then the reference to its likely equal, then that
+/// one's bytes; then both are compared.
 const AHEAD: usize = 8;
 /// Hashes that are kept for these steps: a power of two.
 const HASHES: usize = 32;
-const _: () = assert!(2 * AHEAD < HASHES && HASHES.is_power_of_two());
+const _: () = assert!(3 * AHEAD < HASHES && HASHES.is_power_of_two());
 /// Of so many strings one must be equal to another for the next bucket to be worth it.
 const STRINGS_A_COPY: usize = 6;
 /// Buckets that are left alone after one that was not.
@@ -88,23 +89,29 @@ fn keep_first(area: &[u8], refs: &mut Vec<Ref>, mut probes_left: usize) -> bool 
     let mut slots = Slots::of(refs.len());
     let mut hashes = [0u64; HASHES];
     let (count, mut kept) = (refs.len(), 0);
-    for step in 0..count + 2 * AHEAD {
+    for step in 0..count + 3 * AHEAD {
         if let Some(r) = refs.get(step) {
             let hash = hash(area, r.at as usize, r.len_bytes as usize);
             hashes[step % HASHES] = hash;
             prefetch(&slots.0[slots.first(hash)]);
         }
-        let place = step.wrapping_sub(AHEAD);
-        if place < count {
+        let likely = |place: usize| {
+            if place >= count {
+                return None;
+            }
             let hash = hashes[place % HASHES];
             let slot = slots.0[slots.first(hash)];
-            if slot >> 32 == hash & u64::from(u32::MAX)
-                && let Some(other) = kept_by(slot).and_then(|place| refs.get(place))
-            {
-                other.fetch(area);
-            }
+            let is_likely = slot >> 32 == hash & u64::from(u32::MAX);
+            kept_by(slot).filter(|_| is_likely)
+        };
+        if let Some(other) = likely(step.wrapping_sub(AHEAD)).and_then(|other| refs.get(other)) {
+            prefetch(other);
         }
-        let place = step.wrapping_sub(2 * AHEAD);
+        if let Some(other) = likely(step.wrapping_sub(2 * AHEAD)).and_then(|other| refs.get(other))
+        {
+            other.fetch(area);
+        }
+        let place = step.wrapping_sub(3 * AHEAD);
         let Some(&r) = refs.get(place) else {
             continue;
         };
