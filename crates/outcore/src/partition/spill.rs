@@ -10,6 +10,9 @@
 //!
 //! Bounds: at most `writes_in_flight` buffers wait for a drive (the owner asks [`Spill::is_busy`]
 //! and polls); one description a segment stays in memory.
+//!
+//! N.B. segments in the order in which they are written, whatever their bucket, which the kernel joins to longer writes, made
+//! no difference (docs/decisions/0022).
 
 use std::sync::atomic::Ordering;
 
