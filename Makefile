@@ -26,7 +26,7 @@ help:
 	@echo 'make random-drives  RANDOM_DRIVES=$(RANDOM_DRIVES) drives and workloads that nobody would build, through the simulator (minutes)'
 	@echo 'make test-parquet  what --features parquet adds (its library takes a minute or two to compile)'
 	@echo 'make test-tables  every job on SCHEMAS=$(SCHEMAS) generated tables beside DuckDB and pyarrow (BENCH_PYTHON has both; minutes)'
-	@echo 'make bench-quick five ratios beside those of earlier runs on this processor (three minutes)'
+	@echo 'make bench-quick  five ratios beside those of earlier runs on this processor (three minutes)'
 	@echo 'make bench-sort  other sorters and the drive itself, measured here (root; about 25 minutes)'
 	@echo 'make bench-primitives  shuffle, lines, map, filter, reduce, scan, gather (root; about 18 minutes)'
 	@echo 'make bench-volume  a volume of eight drives beside fio and btrfs raid0 (root; about 15 minutes)'
