@@ -14,8 +14,8 @@ ten times as long with AVX-512, whose stores of chosen lanes it does in microcod
 caches, huge pages and throttled drives; what is missing is named. Prints a table in Markdown.
 
 The host of a virtual machine may give memory only when it is touched, slowly, and take back what is free for a while. With
---given-memory a few GiB are touched and freed before each run on the disk, so that outcore finds memory as quickly as on a machine
-of its own; floors need next to none.
+--given-memory 3 GiB are touched and freed before each run on the disk (Linux 5.14), so that outcore finds memory as quickly as on a
+machine of its own; floors need next to none.
 
 A peer is told as much memory as outcore. Outputs of text are compared with the peer's rows, those of numbers are verified.
 """
@@ -45,7 +45,7 @@ import loop_drives  # noqa: E402
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 TMPFS = Path("/dev/shm")
 STARTS = 200
-GIVEN_MEMORY_BYTES = 3 << 30
+GIVEN_MEMORY_BYTES = 3 << 30  # More than any measure on the disk may use.
 MADV_POPULATE_WRITE = 23  # Linux 5.14; Python has no name for it yet.
 IN_MEMORY = """
 import sys, time, numpy as np
@@ -417,7 +417,9 @@ def main() -> int:
     wanted = args.only.split(",")
     if unknown := set(wanted) - set(MEASURES):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
-    print(f"{machine.describe(args.dir)['processor']}, {os.cpu_count()} processors, medians of {args.rounds} rounds{', given memory' * args.given_memory}\n")
+    given = ", given memory" if args.given_memory else ""
+    processor = machine.describe(args.dir)["processor"]
+    print(f"{processor}, {os.cpu_count()} processors, medians of {args.rounds} rounds{given}\n")
     print("| measure | ratio | of the rounds | reach | |\n|---|---:|---|---:|---|", flush=True)
     with tempfile.TemporaryDirectory(dir=args.dir, prefix="bench-limits-") as place:
         bench = Bench(args, Path(place))
