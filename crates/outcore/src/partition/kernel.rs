@@ -166,12 +166,22 @@ impl Scatter {
     ///
     /// # Panics
     /// When it has one, or the buffer is too short.
-    pub(crate) fn give(&mut self, bucket: usize, mut empty: Buf) {
-        assert!(self.bufs[bucket].is_none() && empty.len() >= self.capacity_bytes);
-        let bounds = bounds(&mut empty, self.capacity_bytes);
+    pub(crate) fn give(&mut self, bucket: usize, empty: Buf) {
+        self.give_short(bucket, empty, self.capacity_bytes);
+    }
+
+    /// Gives a bucket that has none an empty buffer that is full at `capacity_bytes`, no more than the others.
+    ///
+    /// # Panics
+    /// When it has one, or the buffer is too short.
+    pub(crate) fn give_short(&mut self, bucket: usize, mut empty: Buf, capacity_bytes: usize) {
+        assert!(capacity_bytes > 0 && capacity_bytes <= self.capacity_bytes);
+        assert!(self.bufs[bucket].is_none() && empty.len() >= capacity_bytes);
+        let bounds = bounds(&mut empty, capacity_bytes);
         self.begin(bucket, bounds);
         self.bufs[bucket] = Some(empty);
         self.missing -= 1;
+        self.unit_bytes = common_divisor(self.unit_bytes, capacity_bytes);
     }
 
     /// Takes a bucket's buffer, with the bytes filled in it; the bucket has none then.
@@ -198,24 +208,11 @@ impl Scatter {
         full
     }
 
-    /// Calls an empty buffer of a bucket full at `capacity_bytes`, less than those after it.
-    ///
-    /// # Panics
-    /// When something has been written to it, or it is shorter than that.
-    pub(crate) fn shorten(&mut self, bucket: usize, capacity_bytes: usize) {
-        assert!(self.filled_bytes(bucket) == 0);
-        assert!(capacity_bytes > 0 && capacity_bytes <= self.capacity_bytes);
-        if let Some(buf) = &mut self.bufs[bucket] {
-            let bounds = bounds(buf, capacity_bytes);
-            self.begin(bucket, bounds);
-        }
-        self.unit_bytes = common_divisor(self.unit_bytes, capacity_bytes);
-    }
-
     /// Forgets what was written to a bucket's buffer.
     pub(crate) fn rewind(&mut self, bucket: usize) {
         if let Some(buf) = &mut self.bufs[bucket] {
-            let bounds = bounds(buf, self.capacity_bytes);
+            let capacity_bytes = self.ends[bucket] as usize - buf.address();
+            let bounds = bounds(buf, capacity_bytes);
             self.begin(bucket, bounds);
         }
     }
@@ -559,9 +556,10 @@ mod tests {
     fn every_key_lands_in_its_bucket_in_order_and_full_buffers_are_reported() {
         let budget = Budget::new(1 << 20);
         let pool = Pool::new(&budget, "test", 4096, 8).unwrap();
-        let bufs = (0..3).map(|_| pool.take().unwrap()).collect();
-        let mut scatter = Scatter::new(bufs, 4096);
-        scatter.shorten(1, 512);
+        let mut scatter = Scatter::without_buffers(3, 4096);
+        for (bucket, capacity_bytes) in [4096, 512, 4096].into_iter().enumerate() {
+            scatter.give_short(bucket, pool.take().unwrap(), capacity_bytes);
+        }
         let mut first_of_1 = 512;
         let keys: Vec<u64> = (0..4000).collect();
         let buckets: Vec<u16> = keys.iter().map(|k| (k % 3) as u16).collect();
@@ -597,10 +595,10 @@ mod tests {
             let size = size_of::<K>();
             let budget = Budget::new(1 << 20);
             let pool = Pool::new(&budget, "test", 4096, 8).unwrap();
-            let bufs = (0..2).map(|_| pool.take().unwrap()).collect();
             // Neither is a whole number of lines.
-            let mut scatter = Scatter::new(bufs, 4096 - 5 * 16);
-            scatter.shorten(0, 16);
+            let mut scatter = Scatter::without_buffers(2, 4096 - 5 * 16);
+            scatter.give_short(0, pool.take().unwrap().split_to(32), 16);
+            scatter.give(1, pool.take().unwrap());
             if is_lined {
                 scatter.make_lines();
             }

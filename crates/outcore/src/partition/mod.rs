@@ -36,7 +36,7 @@ pub(crate) mod task;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use self::spill::{Spill, Spilling};
+use self::spill::{Resident, Spill, Spilling};
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
 use crate::read::sample::random;
@@ -183,13 +183,14 @@ impl<'a> Partition<'a> {
         left.fetch_sub(segments as i64, Ordering::Relaxed);
     }
 
-    /// Buckets below this stay in memory, of `bucket_count` that are about equal and hold all of
-    /// `data_bytes`: these fill what is reserved for them. What they lack in a lopsided sample is
-    /// only a little more scratch.
-    pub(crate) fn resident_below(&self, bucket_count: usize, data_bytes: u64) -> usize {
+    /// What stays in memory of `bucket_count` buckets that are about equal and hold all of `data_bytes`: as
+    /// many as fill what is reserved for them. What they lack in a lopsided sample is only a little more
+    /// scratch.
+    pub(crate) fn resident(&self, bucket_count: usize, data_bytes: u64) -> Resident {
         let resident_bytes = self.sizes.resident_segments * self.sizes.capacity_bytes();
         let resident_bytes = resident_bytes as u128;
-        (resident_bytes * bucket_count as u128 / u128::from(data_bytes.max(1))) as usize
+        let buckets = resident_bytes * bucket_count as u128 / u128::from(data_bytes.max(1));
+        Resident::some(buckets as usize, bucket_count)
     }
 
     /// Runs `work` on every thread; gives all results in the order of the threads, or the failure that

@@ -34,12 +34,10 @@ pub(crate) use search::{Planned, best_of, on_fewer_threads, plan_within};
 pub(crate) const BUCKETS_MAX: usize = 2048;
 /// Largest segment: beyond it drives gain less than the memory for buffers costs.
 /// N.B. while 4 MiB at a time are read, a drive of 1.2 GB/s each way takes 4 GiB in writes of 64 KiB in 4.5 s, of 128 KiB in 4.2, of
-/// 256 KiB in 3.9, of 512 KiB in 3.7 and of 1 MiB in 3.5. But nothing is written while buffers fill, and less stays in memory: with
-/// 512 KiB, sorts and shuffles on eight drives of 100 MB/s lost a hundredth, and 2 GiB on that drive took 4.15 s in place of 4.2
-/// (docs/decisions/0016).
-pub(crate) const SEGMENT_BYTES_MAX: usize = 256 << 10;
+/// 256 KiB in 3.9, of 512 KiB in 3.7 and of 1 MiB in 3.5. But less stays in memory (docs/decisions/0016).
+pub(crate) const SEGMENT_BYTES_MAX: usize = 512 << 10;
 /// Halvings of it that are tried.
-const SEGMENT_HALVINGS: u32 = 6;
+const SEGMENT_HALVINGS: u32 = 7;
 /// Largest bucket in memory: offsets in it have 32 bits.
 pub(crate) const AREA_BYTES_MAX: usize = (u32::MAX / 2) as usize;
 /// Reads of the input: the longest, and how short they become for the sake of their number.
@@ -251,7 +249,7 @@ impl PartitionPlan {
         let segments = self
             .bucket_bytes_max
             .div_ceil(self.segment_payload_bytes.max(1));
-        let spare_bytes = (2 + 3 * self.job.threads) * BLOCK_BYTES;
+        let spare_bytes = (2 + 4 * self.job.threads) * BLOCK_BYTES;
         (segments * self.segment_bytes + spare_bytes).next_multiple_of(BLOCK_BYTES)
     }
 
@@ -582,11 +580,11 @@ mod tests {
     #[test]
     fn segments_hold_an_item_and_leave_little_of_themselves_empty() {
         let tried = |item_bytes| segments_tried(item_bytes).collect::<Vec<_>>();
-        let halvings: Vec<_> = (0..=6).map(|shift| (256 << 10) >> shift).collect();
+        let halvings: Vec<_> = (0..=7).map(|shift| (512 << 10) >> shift).collect();
         assert_eq!(tried(8), halvings);
-        assert_eq!(tried(5000), halvings[..6]);
-        assert_eq!(tried(160 << 10), [256 << 10, 160 << 10]);
-        assert_eq!(tried(256 << 10), [256 << 10]);
+        assert_eq!(tried(5000), halvings[..7]);
+        assert_eq!(tried(320 << 10), [512 << 10, 320 << 10]);
+        assert_eq!(tried(512 << 10), [512 << 10]);
         assert_eq!(tried(1_000_000), [1_003_520]);
     }
 }

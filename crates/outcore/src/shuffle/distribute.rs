@@ -19,7 +19,7 @@ use crate::partition::mover::{Mover, Run};
 use crate::partition::pass::read_all;
 use crate::partition::refine::{BucketSource, Refined, refine_side_by_side, scatter_segments};
 use crate::partition::scatter::{ScatterWorker, Scattering};
-use crate::partition::spill::Spilling;
+use crate::partition::spill::{Resident, Spilling};
 use crate::read::regions::{Chunks, RegionReader};
 use outcore_io::Result;
 use outcore_io::memory::Pool;
@@ -31,16 +31,13 @@ impl<R> Shared<'_, R> {
     /// What one thread of the first distribution, or of a later one, is for.
     fn scattering(&self, is_split: bool, levels: u32) -> Scattering {
         let plan = self.plan;
-        let resident_below = match plan.distributions {
-            _ if is_split => 0,
-            0 => usize::MAX,
-            _ => self.resident_below(plan.bucket_count, plan.size.data_bytes),
+        let resident = match plan.distributions {
+            _ if is_split => Resident::NONE,
+            0 => Resident::ALL,
+            _ => self.resident(plan.bucket_count, plan.size.data_bytes),
         };
         Scattering {
-            spilling: Spilling {
-                resident_below,
-                is_split,
-            },
+            spilling: Spilling { resident, is_split },
             bucket_count: fan_out(levels),
             item_bytes: plan.size.record_bytes,
             is_ordered: true,

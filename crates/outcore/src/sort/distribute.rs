@@ -23,19 +23,16 @@ use crate::partition::pass::{BlockReader, TakeShare, read_all};
 use crate::partition::refine::{BucketSource, scatter_segments};
 use crate::partition::route::Route;
 use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
-use crate::partition::spill::Spilling;
+use crate::partition::spill::{Resident, Spilling};
 use crate::read::source::{Block, Blocks, InputPart};
 use outcore_io::Result;
 use outcore_io::memory::{Buf, Pool, block_ceil, block_floor};
 
 impl<E: Elements> Shared<'_, E> {
     /// What one thread of a distribution is for.
-    fn scattering(&self, resident_below: usize, is_split: bool, buckets: usize) -> Scattering {
+    fn scattering(&self, resident: Resident, is_split: bool, buckets: usize) -> Scattering {
         Scattering {
-            spilling: Spilling {
-                resident_below,
-                is_split,
-            },
+            spilling: Spilling { resident, is_split },
             bucket_count: buckets,
             item_bytes: Some(self.elements.element_bytes()),
             is_ordered: self.plan.size.is_ordered,
@@ -100,11 +97,11 @@ impl<'a, E: Elements> Inlet<'a, E> {
         let (plan, elements) = (shared.plan, shared.elements);
         let data_bytes = plan.size.data_bytes;
         let resident_bytes = (plan.resident_segments * plan.segment_payload_bytes) as u64;
-        let resident_below = match resident_bytes >= data_bytes {
-            true => usize::MAX,
-            false => shared.resident_below(splitters.bucket_count(), data_bytes),
+        let resident = match resident_bytes >= data_bytes {
+            true => Resident::ALL,
+            false => shared.resident(splitters.bucket_count(), data_bytes),
         };
-        let scattering = shared.scattering(resident_below, false, splitters.bucket_count());
+        let scattering = shared.scattering(resident, false, splitters.bucket_count());
         let mut worker = ScatterWorker::new(shared, scattering)?;
         count_equal(shared, splitters, &mut worker);
         Ok(Inlet {
@@ -175,7 +172,7 @@ pub(crate) fn distribute_segments<E: Elements, R: Route>(
     let pool = BucketSource::pool(shared, shared.plan.size.threads)?;
     shared.on_all_threads(|_| {
         let route = route();
-        let scattering = shared.scattering(usize::MAX, true, route.bucket_count());
+        let scattering = shared.scattering(Resident::ALL, true, route.bucket_count());
         let mut worker = ScatterWorker::new(shared, scattering)?;
         prepare(&mut worker);
         let mut mover = FixedMover::new(shared.elements.items(), route);

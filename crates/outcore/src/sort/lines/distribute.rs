@@ -25,7 +25,7 @@ use crate::partition::pass::{TakeShare, read_all};
 use crate::partition::refine::{BucketSource, scatter_segments};
 use crate::partition::route::{PositionRoute, Route};
 use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
-use crate::partition::spill::Spilling;
+use crate::partition::spill::{Resident, Spilling};
 use crate::read::framing::ItemFraming;
 use crate::read::regions::{Chunks, Region, RegionReader, Terminated};
 use outcore_io::Result;
@@ -211,13 +211,13 @@ fn distribute_by<const HAS_KEYS: bool>(
     feed: impl Fn(&mut ScatterWorker<'_>, &mut LineMover<'_, HAS_KEYS>, &mut Table) -> Result<()> + Sync,
 ) -> Result<(Vec<LineBucket>, Vec<Table>)> {
     let plan = context.plan;
-    let resident_below = match plan.distributions {
-        0 => usize::MAX,
-        _ => context.resident_below(splitters.bucket_count(), plan.size.data_bytes),
+    let resident = match plan.distributions {
+        0 => Resident::ALL,
+        _ => context.resident(splitters.bucket_count(), plan.size.data_bytes),
     };
     let workers = context.on_all_threads(|_| {
         let count = splitters.bucket_count();
-        let scattering = context.scattering(resident_below, false, count);
+        let scattering = context.scattering(resident, false, count);
         let mut worker = ScatterWorker::new(context, scattering)?;
         let is_equal = |bucket| splitters.equal_key(bucket).is_some();
         let lines = Lines::<HAS_KEYS>::new(context, count, is_equal);
@@ -311,7 +311,7 @@ fn distribute_segments<const HAS_KEYS: bool, R: Route>(
     context.on_all_threads(|_| {
         let route = route();
         let count = route.bucket_count();
-        let scattering = context.scattering(usize::MAX, true, count);
+        let scattering = context.scattering(Resident::ALL, true, count);
         let mut worker = ScatterWorker::new(context, scattering)?;
         let lines = Lines::<HAS_KEYS>::new(context, count, &is_equal);
         let mut mover = VaryingMover::new(lines, route);
@@ -324,12 +324,9 @@ fn distribute_segments<const HAS_KEYS: bool, R: Route>(
 
 impl Context<'_> {
     /// What one thread of a distribution is for.
-    fn scattering(&self, resident_below: usize, is_split: bool, buckets: usize) -> Scattering {
+    fn scattering(&self, resident: Resident, is_split: bool, buckets: usize) -> Scattering {
         Scattering {
-            spilling: Spilling {
-                resident_below,
-                is_split,
-            },
+            spilling: Spilling { resident, is_split },
             bucket_count: buckets,
             item_bytes: None,
             is_ordered: self.is_ordered(),

@@ -255,13 +255,13 @@ fn table_bytes(size: &LineSize) -> u64 {
 
 fn best_plan(size: LineSize) -> Option<LinePlan> {
     if size.data_bytes <= LITTLE_BYTES {
-        let plan = best_of(candidates(size, table_bytes(&size), 6..=6, 0..=0));
+        let plan = best_of(candidates(size, table_bytes(&size), 7..=7, 0..=0));
         if plan.as_ref().is_some_and(|plan| plan.distributions == 0) {
             return plan;
         }
     }
     // Longer ones only where there would be too many segments to remember.
-    let shifts = [0..=6, -2..=-1];
+    let shifts = [1..=7, -1..=0];
     let tables = [table_bytes(&size), 0];
     let mut kinds = tables
         .into_iter()
