@@ -11,6 +11,7 @@ use outcore::{Input, Output};
 use outcore_front::inputs::{ResolvedInput, look, refuse_streams};
 use outcore_front::output::{check_room, header_for, loses_header};
 use outcore_front::records;
+use outcore_front::text::csv_files::Look;
 use outcore_front::text::output::{Dress, Pending};
 use serde_json::json;
 
@@ -119,7 +120,7 @@ fn prepare_lines(
     note_csv(context, rows, &job.sources);
     let (terminator, dress) = match rows {
         Rows::Csv(csv) => {
-            let csv = job.settle_csv(context, csv)?;
+            let csv = job.settle_csv(context, csv, Look::Whole)?;
             (csv.terminator(), csv.dress)
         }
         Rows::Lines | Rows::Json => (args.lines.terminator(), Dress::default()),

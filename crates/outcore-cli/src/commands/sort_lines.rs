@@ -16,14 +16,14 @@ use std::time::Instant;
 use outcore::key::sort_key::SortKey;
 use outcore::primitives::{PassPlan, plan_files, plan_merge_of_lines};
 use outcore::sort::lines::{
-    LineSortOptions, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
+    LineSortOptions, OnNoKey, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
 };
 use outcore::{Error, Forecast, Kind, Phase, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::{Names, Source};
-use outcore_front::output::Sink;
+use outcore_front::output::{Sink, Target};
 use outcore_front::resources::Resources;
-use outcore_front::text::csv_files::CsvSort;
+use outcore_front::text::csv_files::{CsvSort, Look};
 use outcore_front::text::gnu::debug::Debug;
 use outcore_front::text::gnu::{GnuOrder, GnuSort, Key};
 use outcore_front::text::json::JsonFields;
@@ -83,22 +83,23 @@ pub(crate) fn run(
         on_no_key: args.missing.on_no_key(),
         ..LineSortOptions::default()
     };
-    let (order, dress, options): (Box<dyn SortKey>, _, _) = match args.text.csv {
-        true => {
-            let csv = lines.settle_csv(context, &csv_of(context, args)?)?;
-            let options = csv.options(options);
-            (Box::new(csv.order), csv.dress, options)
-        }
-        false => (order, dress_of(&request), options),
+    let look = look_at(args, &lines);
+    let csv = args.text.csv.then(|| csv_of(context, args)).transpose()?;
+    let as_found = lines.files.clone();
+    let settled = csv.as_ref().map(|csv| lines.settle_csv(context, csv, look));
+    let settled = settled.transpose()?;
+    let plain = dress_of(&request);
+    let (order, dress, options) = match &settled {
+        Some(csv) => (&csv.order as &dyn SortKey, &csv.dress, csv.options(options)),
+        None => (order.as_ref(), &plain, options),
     };
-    let order = order.as_ref();
     if args.is_check() {
         return check(context, args, lines, order, options);
     }
     let merge_plan = || plan_merge_of_lines(&lines.job, &lines.inputs(), options.unique);
     let merge_plan = args.gnu.merge.then(merge_plan).transpose()?;
     if args.explain || args.dry_run {
-        let _output = lines.set_aside(&dress)?;
+        let _output = lines.set_aside(dress)?;
         let plan = match &merge_plan {
             Some(plan) => plan.to_string(),
             None => {
@@ -115,18 +116,30 @@ pub(crate) fn run(
         context.reporter.human(&plan);
     }
     lines.begin(context, json!({}));
-    let (output, pending) = lines.open_output_through(&dress, |sink| match &debug {
-        Some(debug) => Underlined::before(sink, debug, options.terminator),
-        None => sink,
-    })?;
-    let run = if args.gnu.merge {
-        merge_lines
-    } else {
-        sort_lines
-    };
-    let done = lines.watch(context, || {
-        pending.finish(run(&lines.job, &lines.inputs(), output, order, options))
-    });
+    let run =
+        |lines: &LineJob, dress: &Dress, (order, options): (&dyn SortKey, LineSortOptions)| {
+            let (output, pending) = lines.open_output_through(dress, |sink| match &debug {
+                Some(debug) => Underlined::before(sink, debug, options.terminator),
+                None => sink,
+            })?;
+            let run = if args.gnu.merge {
+                merge_lines
+            } else {
+                sort_lines
+            };
+            lines.watch(context, || {
+                pending.finish(run(&lines.job, &lines.inputs(), output, order, options))
+            })
+        };
+    let mut done = run(&lines, dress, (order, options));
+    if let (Some(csv), Look::Ends, Err(error)) = (&csv, look, &done)
+        && is_of_input(&lines, error)
+    {
+        // A record spans lines, or there is an error that only a look at all records can tell.
+        lines.files = as_found;
+        let csv = lines.settle_csv(context, csv, Look::Whole)?;
+        done = run(&lines, &csv.dress, (&csv.order, csv.options(options)));
+    }
     let mut summary = match done {
         // A reader that has seen enough is not an error.
         Err(error) if pipe::is_closed(&lines.target, &error) => return Ok(CLOSED_PIPE),
@@ -136,14 +149,36 @@ pub(crate) fn run(
         plan.beside(&mut summary.phases);
     }
     let what = if args.gnu.merge { "merged" } else { "sorted" };
-    if summary.skipped > 0 {
-        let skipped = units::count(summary.skipped);
-        context
-            .reporter
-            .note(&format!("{skipped} lines have no key and were left out"));
-    }
+    note_skipped(context, summary.skipped);
     lines.finish(context, Done::of_sort(what, summary));
     Ok(0)
+}
+
+/// Says how many lines were left out, if any were.
+fn note_skipped(context: &Context, skipped: u64) {
+    if skipped > 0 {
+        let skipped = units::count(skipped);
+        let note = format!("{skipped} lines have no key and were left out");
+        context.reporter.note(&note);
+    }
+}
+
+/// How much of files of CSV is looked at before they are sorted: little where a sort that fails can be made
+/// again, unseen.
+fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
+    let is_only_sorted = !args.is_check() && !args.gnu.merge && !args.explain && !args.dry_run;
+    let is_repeatable = matches!(lines.target, Target::File(_)) && !args.gnu.debug;
+    match is_only_sorted && is_repeatable && args.missing.on_no_key() == OnNoKey::Fail {
+        true => Look::Ends,
+        false => Look::Whole,
+    }
+}
+
+/// Whether what an input holds is to blame.
+fn is_of_input(lines: &LineJob, error: &Error) -> bool {
+    let mut files = lines.files.iter();
+    let is_in = |path: &Path| files.any(|file| file.path == path || file.name == path);
+    error.kind() == Kind::Corrupt && error.file_path().is_some_and(is_in)
 }
 
 /// What is taken for lines.

@@ -12,7 +12,7 @@ use outcore::primitives::Grouping;
 use outcore::sort::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
 use outcore::{Error, Result};
 use outcore_front::inputs::refuse_streams;
-use outcore_front::text::csv_files::CsvSort;
+use outcore_front::text::csv_files::{CsvSort, Look};
 use outcore_front::text::gnu::GnuOrder;
 use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
@@ -171,7 +171,7 @@ fn settle(
         stable: true,
         seed: resources::SEED,
     };
-    let csv = lines.settle_csv(context, &csv)?;
+    let csv = lines.settle_csv(context, &csv, Look::Whole)?;
     let options = csv.options(options);
     let order = match args.text.by.is_empty() {
         true => order,

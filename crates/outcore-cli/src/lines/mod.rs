@@ -21,7 +21,7 @@ use outcore_front::output::{self as targets, Consent, Holds, Sink, Target};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_front::spool::{self, Spool};
-use outcore_front::text::csv_files::{CsvSort, SortedCsv, bytes_of, separator_of};
+use outcore_front::text::csv_files::{CsvSort, Look, SortedCsv, bytes_of, separator_of};
 use outcore_front::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_front::text::reader::Frame;
 use outcore_io::units;
@@ -201,14 +201,19 @@ impl LineJob {
     }
 
     /// Makes files of CSV ready to be sorted.
-    pub(crate) fn settle_csv(&mut self, context: &Context, csv: &CsvSort) -> Result<SortedCsv> {
+    pub(crate) fn settle_csv(
+        &mut self,
+        context: &Context,
+        csv: &CsvSort,
+        look: Look,
+    ) -> Result<SortedCsv> {
         let (mut files, mut spool) = (self.files.clone(), self.spool.take());
         let make = || {
             let dir = spool::dir_for(&self.resources, &self.target)?;
             Spool::make(&self.job, &dir, self.job.options.scratch_limit_bytes)
         };
         let settled = self.watch(context, || {
-            csv.settle(&self.job, &mut files, &mut spool, make)
+            csv.settle(&self.job, &mut files, (&mut spool, make), look)
         });
         (self.files, self.spool) = (files, spool);
         settled

@@ -427,3 +427,68 @@ fn there_may_be_more_inputs_than_files_may_be_open() {
     run(&["sort", "--type", "u64", "-o", "numbers"]);
     assert_eq!(place.read("numbers").len(), 200 * 8);
 }
+
+/// Long files, of which the ends alone are looked at first, and which are read again where that was too little.
+#[test]
+fn long_csv_is_sorted_alike_whatever_its_middle_holds() {
+    let place = TestDir::in_memory();
+    let row = |id: usize, text: &str| format!("{},{text},{id:060}\n", id * 7_919 % 100_003);
+    let table = |odd: &str| {
+        let mut text = String::from("k,t,n\n");
+        for id in 0..60_000 {
+            text += &row(id, if id == 40_000 { odd } else { "plain" });
+        }
+        text
+    };
+    let sort = ["sort", "--csv", "--by", "k:n", "in.csv", "--force"];
+    let to_file = |text: &str| {
+        place.write("in.csv", text.as_bytes());
+        place.run(&[&sort[..], &["-o", "out.csv"]].concat())
+    };
+    let plain = table("plain");
+    assert!(plain.len() > 4 << 20, "long enough not to be read first");
+    let texts = [
+        plain.clone(),
+        table("\"a, b\""),
+        table("5\" disk"),
+        table("\"two\nlines\""),
+        table("\"\n\""),
+        table("\"a\"\"b\n\"\"\""),
+        format!("\u{feff}{plain}"),
+        plain.replace('\n', "\r\n"),
+        plain.trim_end().to_string(),
+        plain.replace('\n', "\r\n").trim_end().to_string(),
+        plain.replacen("k,t,n", "k,\"t\nu\",n", 1),
+    ];
+    for text in texts {
+        to_file(&text).ok();
+        let by_file = place.read("out.csv");
+        // Records of all are looked at before anything goes to a pipe.
+        let by_pipe = place.run(&sort).ok();
+        assert!(by_file == by_pipe.stdout, "{}", &text[..20]);
+        // A last record that is not ended is ended like those before it.
+        let end_bytes = match (text.ends_with('\n'), text.contains('\r')) {
+            (true, _) => 0,
+            (false, is_crlf) => 1 + usize::from(is_crlf),
+        };
+        assert_eq!(by_file.len(), text.len() + end_bytes);
+    }
+    to_file(&plain).ok();
+    let ids: Vec<usize> = String::from_utf8(place.read("out.csv"))
+        .unwrap()
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').next().unwrap().parse().unwrap())
+        .collect();
+    assert!(ids.len() == 60_000 && ids.is_sorted());
+    // Errors are those of a look at all records: they name the line that a reader counts.
+    let open = to_file(&table("\"open"));
+    let cause = "the record at line 40002 has a quote that does not end";
+    open.fails(4, &[cause], "close the quote");
+    let short = table("\"a\nb\"").replacen(&row(50_000, "plain"), "\n", 1);
+    place.write("in.csv", short.as_bytes());
+    let by_last = ["sort", "--csv", "--by", "n", "in.csv", "-o", "last.csv"];
+    let cause = "line 50003 has no key";
+    place.run(&by_last).fails(4, &[cause], "correct the line");
+    assert!(!place.names().contains(&"last.csv".to_string()));
+}

@@ -1,8 +1,9 @@
 //! CSV as the engine can take it: without headers, and each record one line.
 //!
 //! Contract: [`settle`] reads every file once, by one thread, since only what stands before a
-//! newline says whether it ends a record. It takes the header off each file, and a byte order mark,
-//! and fails for a quote that does not end, with file, line and offset. Where a record spans lines,
+//! newline says whether it ends a record; or, with [`Look::Ends`], the begin and the end of a long file
+//! alone, and whoever reads all of it says whether a record spans lines. It takes the header off each file,
+//! and a byte order mark, and fails for a quote that does not end, with file, line and offset. Where a record spans lines,
 //! the files are copied to scratch with a NUL after each record instead of a newline; else they are
 //! sorted where they are. A last record that is not ended is ended as those before it, with CR and
 //! LF too (for which its file is copied). Memory: a block of 1 MiB and those of a [`BlockReader`],
@@ -13,8 +14,9 @@
 
 use std::path::Path;
 
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memrchr};
 use outcore::job::Job;
+use outcore::read::csv::first_across_lines;
 use outcore::runs::LineType;
 use outcore::sort::lines::LineSortOptions;
 use outcore::{Error, Result};
@@ -30,7 +32,20 @@ use crate::spool::Spool;
 const BLOCK_BYTES: usize = 1 << 20;
 /// A longer header is one with a quote that does not end.
 pub(super) const HEADER_BYTES_MAX: usize = 16 << 20;
+/// How much of a file's end is looked at.
+const TAIL_BYTES: u64 = 64 << 10;
 const READ: &str = "read CSV";
+
+/// How much of a file is looked at before it is sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// All of it.
+    Whole,
+    /// The begin and the end of a long file in whose begin no record spans lines. If one does later, a sort
+    /// with [`SortedCsv::options`] fails with an error of kind [`Corrupt`](outcore::Kind::Corrupt) that names
+    /// the file: then all of it has to be looked at. Other errors in it may be told in other words.
+    Ends,
+}
 
 /// What a look at a file has found.
 #[derive(Debug, Default)]
@@ -76,6 +91,10 @@ pub struct SortedCsv {
     pub order: Columns,
     /// What makes CSV of the sorted lines again.
     pub dress: Dress,
+    /// The byte between fields.
+    separator: u8,
+    /// Whether records may still span lines.
+    is_assumed: bool,
 }
 
 impl CsvSort {
@@ -89,17 +108,12 @@ impl CsvSort {
         &self,
         job: &Job,
         files: &mut [Source],
-        spool: &mut Option<Spool>,
-        make: impl Fn() -> Result<Spool>,
+        (spool, make): (&mut Option<Spool>, impl Fn() -> Result<Spool>),
+        look: Look,
     ) -> Result<SortedCsv> {
         let separator = separator_of(self.separator, files);
-        let dress = settle(
-            job,
-            files,
-            (spool, make),
-            (separator, self.has_header),
-            None,
-        )?;
+        let how = (separator, self.has_header, look);
+        let (dress, is_assumed) = settle(job, files, (spool, make), how, None)?;
         let names = match self.has_header {
             true => Some(names(&dress.header, separator)?),
             false => None,
@@ -112,7 +126,12 @@ impl CsvSort {
             stable: self.stable,
             seed: self.seed,
         })?;
-        Ok(SortedCsv { order, dress })
+        Ok(SortedCsv {
+            order,
+            dress,
+            separator,
+            is_assumed,
+        })
     }
 }
 
@@ -130,7 +149,7 @@ impl CsvSort {
     ) -> Result<SortedCsv> {
         let sources = inputs.iter().map(|input| input.source.clone());
         let mut files: Vec<Source> = sources.collect();
-        let found = self.settle(job, &mut files, spool, make)?;
+        let found = self.settle(job, &mut files, (spool, make), Look::Whole)?;
         for (input, file) in inputs.iter_mut().zip(files) {
             input.data_bytes = bytes_of(std::slice::from_ref(&file))?;
             input.header_bytes = file.start_bytes;
@@ -155,11 +174,13 @@ impl SortedCsv {
             true => LineSortOptions {
                 terminator: 0,
                 inner_end: Some(b'\n'),
+                csv_separator: None,
                 ..options
             },
             false => LineSortOptions {
                 terminator: b'\n',
                 inner_end: None,
+                csv_separator: self.is_assumed.then_some(self.separator),
                 ..options
             },
         }
@@ -189,7 +210,8 @@ pub fn settle_view(
     spool: (&mut Option<Spool>, impl Fn() -> Result<Spool>),
 ) -> Result<LineType> {
     let separator = separator_of(spec.separator, files);
-    let dress = settle(job, files, spool, (separator, has_header), None)?;
+    let how = (separator, has_header, Look::Whole);
+    let (dress, _) = settle(job, files, spool, how, None)?;
     let names = has_header.then(|| names(&dress.header, separator));
     let names = names.transpose()?;
     let spec = OrderSpec {
@@ -223,7 +245,7 @@ pub fn settle_further(
         is_framed: lines.other_end().is_some(),
         ..Dress::default()
     };
-    let how = (csv.separator, csv.names.is_some());
+    let how = (csv.separator, csv.names.is_some(), Look::Whole);
     settle(job, files, spool, how, Some(known)).map(|_| ())
 }
 
@@ -239,15 +261,16 @@ pub fn bytes_of(files: &[Source]) -> Result<u64> {
     Ok(data_bytes)
 }
 
-/// Makes files ready; says how lines look in the output. Their records then end with NUL if that is
-/// framed. Where the files are added to others, these are `known`.
+/// Makes files ready; says how lines look in the output, and whether records may still span lines. They end
+/// with NUL if the output is framed. Where the files are added to others, these are `known`.
 fn settle(
     job: &Job,
     files: &mut [Source],
     (spool, make): (&mut Option<Spool>, impl Fn() -> Result<Spool>),
-    (separator, has_header): (u8, bool),
+    (separator, has_header, look): (u8, bool, Look),
     known: Option<Dress>,
-) -> Result<Dress> {
+) -> Result<(Dress, bool)> {
+    let mut is_assumed = false;
     let (is_added, mut dress) = (known.is_some(), known.unwrap_or_default());
     let was_framed = dress.is_framed;
     let framer = Framer::new(separator);
@@ -260,7 +283,15 @@ fn settle(
     job.control
         .begin_phase("look at records", bytes_of(&originals)?);
     for (file, original) in files.iter_mut().zip(&originals) {
-        let found = scan(job, original, framer, has_header, None)?;
+        let glance = match look {
+            Look::Ends => glance(job, original, separator, has_header)?,
+            Look::Whole => None,
+        };
+        is_assumed |= glance.is_some();
+        let found = match glance {
+            Some(found) => found,
+            None => scan(job, original, framer, has_header, None)?,
+        };
         dress.is_framed |= found.has_inner_lines;
         if is_added && dress.is_framed && !was_framed {
             let cause = "a record spans lines, and no record of the view does";
@@ -314,7 +345,8 @@ fn settle(
         })?;
         file.start_bytes = header_bytes;
     }
-    Ok(dress)
+    let is_assumed = is_assumed && !dress.is_framed;
+    Ok((dress, is_assumed))
 }
 
 /// Copies a file and appends `end`.
@@ -351,6 +383,67 @@ pub(super) fn too_long_a_header(name: &Path) -> Error {
     Error::corrupt(READ, "its header is longer than 16 MiB")
         .path(name)
         .hint("close the quote in its first line, or use --no-header")
+}
+
+/// Looks at the begin and the end of a file; nothing where these do not say all that [`scan`] finds if no record
+/// between them spans lines.
+fn glance(job: &Job, source: &Source, separator: u8, has_header: bool) -> Result<Option<Found>> {
+    let data_bytes = source.len_bytes()?.saturating_sub(source.start_bytes);
+    if data_bytes <= 2 * BLOCK_BYTES as u64 {
+        return Ok(None);
+    }
+    let _block = job
+        .budget
+        .reserve("CSV that is looked at", BLOCK_BYTES as u64)?;
+    let mut block = vec![0; BLOCK_BYTES];
+    let front = read_from(job, source, source.start_bytes, &mut block)?;
+    let mark_bytes = match front.starts_with(BYTE_ORDER_MARK) {
+        true => BYTE_ORDER_MARK.len(),
+        false => 0,
+    };
+    let header_bytes = match has_header {
+        true => Framer::new(separator).end_of_record(&front[mark_bytes..]),
+        false => Some(0),
+    };
+    let (Some(header_bytes), Some(newline)) = (header_bytes, memrchr(b'\n', front)) else {
+        return Ok(None);
+    };
+    if first_across_lines(&front[mark_bytes..=newline], separator).is_some() {
+        return Ok(None);
+    }
+    let header = front[..mark_bytes + header_bytes].to_vec();
+    let end_bytes = source.start_bytes + data_bytes;
+    let end = read_from(job, source, end_bytes - TAIL_BYTES, &mut block)?;
+    let Some(newline) = memrchr(b'\n', end).filter(|newline| *newline > 0) else {
+        return Ok(None);
+    };
+    let found = Found {
+        header,
+        has_inner_lines: false,
+        is_crlf: end[newline - 1] == b'\r',
+        is_open: !end.ends_with(b"\n") && !end.ends_with(b"\r"),
+    };
+    // A file that is copied in any case is read in any case.
+    Ok(found.missing_end().is_none().then_some(found))
+}
+
+/// As much as there is of a file from byte `from_bytes` on, in `block`.
+fn read_from<'a>(
+    job: &Job,
+    source: &Source,
+    from_bytes: u64,
+    block: &'a mut [u8],
+) -> Result<&'a [u8]> {
+    let failed = |error| explain([source], error);
+    let mut file = BlockReader::open(job, &source.path, from_bytes).map_err(failed)?;
+    let mut read_bytes = 0;
+    while read_bytes < block.len() {
+        match file.take(&mut block[read_bytes..]).map_err(failed)? {
+            0 => break,
+            got => read_bytes += got,
+        }
+    }
+    Ok(&block[..read_bytes])
 }
 
 /// Reads a file to its end; copies it with NULs after its records if there is a writer.

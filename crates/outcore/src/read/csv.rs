@@ -6,7 +6,7 @@
 //! records end, whatever pieces the text comes in; [`fields`] cuts a record, and [`value`] says what a field holds. Pure;
 //! each byte is looked at once.
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memrchr};
 
 use super::terminators::Terminators;
 
@@ -71,6 +71,23 @@ impl Framer {
     pub fn is_whole(&self) -> bool {
         !self.is_quoted
     }
+}
+
+/// Where the first record begins that does not end with its line, in `text` of whole lines, the first of
+/// which begins a record. Only lines with quotes are looked at.
+pub fn first_across_lines(text: &[u8], separator: u8) -> Option<usize> {
+    let mut at = 0;
+    while let Some(quote) = memchr(b'"', &text[at..]) {
+        let begin = at + memrchr(b'\n', &text[at..at + quote]).map_or(0, |newline| newline + 1);
+        let Some(record_bytes) = Framer::new(separator).end_of_record(&text[begin..]) else {
+            return Some(begin);
+        };
+        at = begin + record_bytes;
+        if memchr(b'\n', &text[begin..at - 1]).is_some() {
+            return Some(begin);
+        }
+    }
+    None
 }
 
 /// The fields of a record, as they are written.
@@ -224,6 +241,23 @@ mod tests {
             // Quotes that end with a piece may be the first of a pair: only the next piece tells.
             prop_assert_eq!(ends(&[first, second]), wanted.clone());
             prop_assert_eq!(ends(&[text.as_bytes()]), wanted);
+        }
+
+        #[test]
+        fn the_first_record_across_lines_is_found(text in "[ab\",\n]{0,60}\n") {
+            let (ends, is_whole) = ends_by_bytes(text.as_bytes());
+            let mut begin = 0;
+            let mut wanted = None;
+            for end in ends {
+                if wanted.is_none() && text[begin..end - 1].contains('\n') {
+                    wanted = Some(begin);
+                }
+                begin = end;
+            }
+            if wanted.is_none() && !is_whole {
+                wanted = Some(begin);
+            }
+            prop_assert_eq!(first_across_lines(text.as_bytes(), b','), wanted);
         }
 
         #[test]

@@ -26,10 +26,11 @@ use crate::partition::refine::{BucketSource, scatter_segments};
 use crate::partition::route::{PositionRoute, Route};
 use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
 use crate::partition::spill::{Resident, Spilling};
+use crate::read::csv::first_across_lines;
 use crate::read::framing::ItemFraming;
 use crate::read::regions::{Chunks, Region, RegionReader, Terminated};
-use outcore_io::Result;
 use outcore_io::memory::Pool;
+use outcore_io::{Error, Result};
 
 /// The line of an equality bucket that is written, with what frames it, where that is one, and its
 /// place in the input.
@@ -250,6 +251,9 @@ fn take_region(
     });
     let mut at = 0;
     for bytes in region.slices() {
+        if let Some(separator) = context.options.csv_separator {
+            check_records(context, (region, at), bytes, separator)?;
+        }
         let mut from = 0;
         while from < bytes.len() {
             let run = Run {
@@ -262,6 +266,23 @@ fn take_region(
         at += bytes.len() as u64;
     }
     Ok(())
+}
+
+/// Whether the lines of `bytes`, which are `at` bytes into a region, are whole records of CSV.
+fn check_records(
+    context: &Context<'_>,
+    (region, at): (&Region, u64),
+    bytes: &[u8],
+    separator: u8,
+) -> Result<()> {
+    let Some(begin) = first_across_lines(bytes, separator) else {
+        return Ok(());
+    };
+    let part = &context.parts[region.part];
+    let error = Error::corrupt("read lines", "a record of CSV spans lines")
+        .path(&part.file.path)
+        .offset(part.data_at_bytes + region.at_bytes + at + begin as u64);
+    Err(error.hint("have its records looked at before, and sorted with another terminator"))
 }
 
 /// Distributes the segments of a bucket by splitters of the keys of lines, or of the lines themselves where

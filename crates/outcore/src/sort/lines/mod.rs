@@ -65,6 +65,9 @@ pub struct LineSortOptions {
     /// What ends the lines that people count in messages, where those that are sorted may hold
     /// several of them; the terminator ends one, too.
     pub inner_end: Option<u8>,
+    /// What stands between the fields of CSV, if each line is taken for a whole record of it and nobody has
+    /// looked yet: a record that spans lines is an error of kind [`Corrupt`](crate::Kind::Corrupt) then.
+    pub csv_separator: Option<u8>,
     /// One line a key: the first of them in the order.
     pub unique: bool,
     /// The same, with the number of lines of that key in front, as `uniq -c` writes it.
@@ -80,6 +83,7 @@ impl Default for LineSortOptions {
         LineSortOptions {
             terminator: b'\n',
             inner_end: None,
+            csv_separator: None,
             unique: false,
             count: false,
             replace: false,
