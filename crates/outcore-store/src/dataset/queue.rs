@@ -28,6 +28,9 @@ const SIDES: usize = 64;
 /// Pieces of a transfer below, at most.
 const SEGMENTS_MAX: usize = 1024;
 
+/// How long a queue that nobody needs any more waits for a part at a time.
+const LAST_WAIT: Duration = Duration::from_millis(100);
+
 /// A request for a dataset that is out.
 struct Parent {
     loan: Loan,
@@ -137,7 +140,7 @@ impl ChecksumBlock {
 
 /// A queue that knows datasets.
 pub(super) struct DatasetQueue {
-    // Declared first: it is dropped first, and waits for the transfers whose memory the parents hold.
+    // Declared first: it is dropped first, and waits for the transfers whose memory the parents hold where it is broken.
     below: Box<dyn Queue>,
     depth_below: usize,
     table: Arc<Table>,
@@ -493,6 +496,26 @@ fn damage(open: &Open, place: u64, bytes: &[u8]) -> Option<(i32, Error)> {
     };
     let error = sealed.check(place, bytes).err()?;
     Some((Errno::BADMSG.raw_os_error(), error))
+}
+
+impl Drop for DatasetQueue {
+    /// Takes in the parts that are out: a buffer goes back to its pool only when it is whole again.
+    fn drop(&mut self) {
+        let mut landed = Vec::new();
+        loop {
+            self.start();
+            if self.below.in_flight() == 0 {
+                return;
+            }
+            // Where the queue below is broken, it keeps what the drives may still write into.
+            if self.below.complete(Some(LAST_WAIT), &mut landed).is_err() {
+                return;
+            }
+            for completion in landed.drain(..) {
+                self.land(completion);
+            }
+        }
+    }
 }
 
 impl Queue for DatasetQueue {

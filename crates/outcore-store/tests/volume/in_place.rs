@@ -104,6 +104,30 @@ fn write(
     output.publish(&drives, data.len() as u64)
 }
 
+/// A job that has failed drops its ports with reads in flight; another may need the memory.
+#[test]
+fn memory_of_reads_that_nobody_waits_for_goes_back() {
+    let place = TestDir::new(3);
+    let volume = place.create(16 << 10);
+    let wanted = bytes(4 << 20, 5);
+    place.put(&volume, "x", &wanted).unwrap();
+    let (drives, file) = mounted(&place, &volume, "x").unwrap();
+    let budget = Budget::new(8 << 20);
+    for _ in 0..20 {
+        let pool = Pool::new(&budget, "reads", 1 << 20, 4).unwrap();
+        let mut port = drives.port().unwrap();
+        for part in 0..4 {
+            let buf = pool.take().unwrap();
+            port.submit(&file, Op::Read, part << 20, buf, part);
+        }
+        port.poll(false, &mut Vec::new()).unwrap();
+        drop(port);
+        assert_eq!(pool.free_slots(), 4);
+        drop(pool);
+        assert_eq!(budget.used_bytes(), 0);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
