@@ -111,11 +111,6 @@ impl Cli {
     /// the whole definition does, but makes the flags that all commands have for one of them, not for fifty.
     pub(crate) fn with_only(name: &OsStr) -> Option<clap::Command> {
         let root = || clap::Command::new("outcore");
-        if name == gnu::NAME {
-            // N.B. making fifty commands to take one of them is a tenth of a millisecond, which small sorts in a loop feel.
-            let sort = Deferred::<SortArgs>::augment_args(clap::Command::new(gnu::NAME));
-            return Some(Common::augment_args(root()).subcommand(sort));
-        }
         let commands = Command::augment_subcommands(root());
         let command = commands.find_subcommand(name)?.clone();
         Some(Common::augment_args(root()).subcommand(command))

@@ -27,7 +27,7 @@ use names::{
 };
 
 const READ: &str = "read arguments";
-pub(super) const NAME: &str = "sort";
+const NAME: &str = "sort";
 const HINT: &str = "see --help";
 /// `+POS1 -POS2` is known from the first version of POSIX to the second, and again from the third on.
 const NEW_KEYS_ONLY: std::ops::Range<u32> = 200_112..200_809;
