@@ -16,6 +16,7 @@ use outcore_io::port::Port;
 use outcore_io::{Error, Kind, Result};
 
 /// Largest read of neighbouring segments.
+/// N.B. 4 MiB, with as many segments side by side, made no difference on a drive of 1.5 GB/s each way.
 const READ_BYTES_MAX: usize = 1 << 20;
 
 /// A bucket on its way into memory.

@@ -34,6 +34,8 @@ const WRITE_ALIGN_BYTES: u64 = 64 << 10;
 /// Length of a piece in memory: what was copied is still in the cache when it is worked on.
 const RAM_PIECE_BYTES: u64 = 256 << 10;
 /// Pieces in flight a thread: for one drive, and for each further one.
+/// N.B. 16, and 12 areas for results, took 7 % from a map and a sum of 2 GiB on a drive of 1.5 GB/s each way, nothing from a scan,
+/// and added 5 % to a filter (medians of 5 by turns); 8 pieces of 4 MiB were no better than 16 of 1 MiB.
 const WINDOW: usize = 6;
 const WINDOW_A_DRIVE: usize = 3;
 /// The least that a thread can work with.
