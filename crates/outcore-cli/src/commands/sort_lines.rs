@@ -174,11 +174,15 @@ fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
     }
 }
 
-/// Whether what an input holds is to blame.
+/// Whether what an input holds may be to blame: where its records are taken for lines, a sort may need other scratch, too.
 fn is_of_input(lines: &LineJob, error: &Error) -> bool {
     let mut files = lines.files.iter();
     let is_in = |path: &Path| files.any(|file| file.path == path || file.name == path);
-    error.kind() == Kind::Corrupt && error.file_path().is_some_and(is_in)
+    match error.kind() {
+        Kind::Corrupt => error.file_path().is_some_and(is_in),
+        Kind::NoSpace => true,
+        _ => false,
+    }
 }
 
 /// What is taken for lines.
