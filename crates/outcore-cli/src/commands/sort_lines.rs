@@ -2,7 +2,8 @@
 //!
 //! Contract: options that do not go together are refused before anything is read. `-c` and `-C` read
 //! only; a disorder is exit code 1, with GNU's words on standard error. `-m` merges as it reads. The
-//! order is settled by [`GnuOrder`], the work done by the engine.
+//! order is settled by [`GnuOrder`], the work done by the engine. Long CSV that goes into a file is first sorted as if
+//! each line were a record, and once more, after a look at all records, where that fails.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -163,8 +164,8 @@ fn note_skipped(context: &Context, skipped: u64) {
     }
 }
 
-/// How much of files of CSV is looked at before they are sorted: little where a sort that fails can be made
-/// again, unseen.
+/// How much of files of CSV is looked at before they are sorted: little where a sort that fails has shown nothing
+/// of its output, and can be made again.
 fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
     let is_only_sorted = !args.is_check() && !args.gnu.merge && !args.explain && !args.dry_run;
     let is_repeatable = matches!(lines.target, Target::File(_)) && !args.gnu.debug;

@@ -3,8 +3,8 @@
 //! Contract: [`settle`] reads every file once, by one thread, since only what stands before a
 //! newline says whether it ends a record; or, with [`Look::Ends`], the begin and the end of a long file
 //! alone, and whoever reads all of it says whether a record spans lines. It takes the header off each file,
-//! and a byte order mark, and fails for a quote that does not end, with file, line and offset. Where a record spans lines,
-//! the files are copied to scratch with a NUL after each record instead of a newline; else they are
+//! and a byte order mark, and fails for a quote that does not end where it sees it, with file, line and offset.
+//! Where a record spans lines, the files are copied to scratch with a NUL after each record instead of a newline; else they are
 //! sorted where they are. A last record that is not ended is ended as those before it, with CR and
 //! LF too (for which its file is copied). Memory: a block of 1 MiB and those of a [`BlockReader`],
 //! and the header, of at most 16 MiB.
