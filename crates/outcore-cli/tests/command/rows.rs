@@ -485,6 +485,21 @@ fn long_csv_is_sorted_alike_whatever_its_middle_holds() {
     let open = to_file(&table("\"open"));
     let cause = "the record at line 40002 has a quote that does not end";
     open.fails(4, &[cause], "close the quote");
+    // So it is where the ends alone show another error.
+    let by_nothing = ["sort", "--csv", "--by", "u", "in.csv", "-o", "last.csv"];
+    place.run(&by_nothing).fails(4, &[cause], "close the quote");
+    place.write("other.csv", plain.replacen("k,t,n", "k,t,m", 1).as_bytes());
+    let with_other = [
+        "sort",
+        "--csv",
+        "--by",
+        "k",
+        "in.csv",
+        "other.csv",
+        "-o",
+        "last.csv",
+    ];
+    place.run(&with_other).fails(4, &[cause], "close the quote");
     let short = table("\"a\nb\"").replacen(&row(50_000, "plain"), "\n", 1);
     place.write("in.csv", short.as_bytes());
     let by_last = ["sort", "--csv", "--by", "n", "in.csv", "-o", "last.csv"];
