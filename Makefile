@@ -7,6 +7,9 @@ RANDOM_SEED ?= 1
 SCHEMAS ?= 3000
 TARGET_DIR = $(or $(CARGO_TARGET_DIR),target)
 COMMAND = $(TARGET_DIR)/release/outcore
+# The command needs no shared libraries, where the C library is there to be linked statically: docs/decisions/0024-the-command-is-linked-statically.md.
+STATIC = $(if $(filter /%,$(shell cc -print-file-name=libc.a)),-- -C target-feature=+crt-static -C relocation-model=static)
+BUILD = cargo rustc --release --package outcore-cli --bin outcore
 export PYTHON
 
 .DEFAULT_GOAL := help
@@ -38,12 +41,12 @@ help:
 
 build:
 	@scripts/setup.sh rust
-	cargo build --release --package outcore-cli
+	$(BUILD) $(STATIC)
 
 # Without tables, which it does not show: half the time.
 demo:
 	@scripts/setup.sh rust
-	cargo build --release --package outcore-cli --no-default-features
+	$(BUILD) --no-default-features $(STATIC)
 	$(COMMAND) demo
 
 test:
