@@ -20,7 +20,7 @@ use super::route::Route;
 use super::scatter::{RunStart, ScatterWorker};
 use super::{Partition, SPLIT_SEGMENTS, no_buffer};
 use outcore_io::Result;
-use outcore_io::memory::{Buf, Pool};
+use outcore_io::memory::{BLOCK_BYTES, Buf, Pool};
 use outcore_io::port::{Port, Transfer};
 use outcore_io::transfers::{ReadAhead, Transfers};
 
@@ -149,14 +149,17 @@ impl LongItem {
     }
 }
 
-/// Shows the payloads of `segments`, in order, which stay where they are.
+/// Shows the payloads of `segments`, in order, which stay where they are: `bytes_max` of each, at least, or all of it. What is
+/// not the whole of a segment is not verified, and may decide no more than where a bucket is split.
 pub(crate) fn look_at_segments<'s>(
     partition: &Partition<'_>,
     segments: impl IntoIterator<Item = &'s Segment>,
+    bytes_max: usize,
     mut show: impl FnMut(&'s Segment, &[u8]),
 ) -> Result<()> {
     let window = partition.sizes.split_reads;
     let segment_bytes = partition.sizes.segment_bytes;
+    let looked_at_bytes = bytes_max.min(segment_bytes).next_multiple_of(BLOCK_BYTES);
     let budget = &partition.job.budget;
     let pool = Pool::new(budget, SPLIT_SEGMENTS, segment_bytes, window)?;
     let mut reads = Transfers::new(partition.volume)?;
@@ -169,7 +172,7 @@ pub(crate) fn look_at_segments<'s>(
         {
             if let Location::Scratch { address, .. } = &segment.location {
                 let mut buf = pool.take().ok_or_else(no_buffer)?;
-                let buf = buf.split_to(segment.stored_bytes());
+                let buf = buf.split_to(segment.stored_bytes().min(looked_at_bytes));
                 let file = partition.scratch()?.file(*address);
                 reads.read(file, address.offset_bytes, buf, ());
             }
@@ -182,8 +185,10 @@ pub(crate) fn look_at_segments<'s>(
         if let Location::Memory(buf) = &segment.location {
             show(segment, &buf[..payload_bytes]);
         } else if let Some(read) = reads.next_in_order(|| partition.check())? {
-            segment.verify(partition, &read.buf)?;
-            show(segment, &read.buf[..payload_bytes]);
+            if read.buf.len() >= payload_bytes {
+                segment.verify(partition, &read.buf)?;
+            }
+            show(segment, &read.buf[..payload_bytes.min(read.buf.len())]);
         }
     }
 }

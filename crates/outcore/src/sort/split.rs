@@ -3,7 +3,7 @@
 //! Contract: order is kept; a bucket whose elements share a word of the order is split by the next
 //! word, equal elements of an ordered job by their place in the input, equal elements of any other
 //! job anywhere. Each split makes at least eight buckets, and none but a heavy value's own holds
-//! much more than a quarter, so the splitting ends. Reads and writes the bucket once a split; the
+//! much more than a quarter, so the splitting ends. Reads and writes the bucket once a split, and reads a little more to sample it; the
 //! scratch of what has been read is used again, and so is the memory. PALID (SPAA 2025), section 4,
 //! splits likewise.
 
@@ -114,7 +114,7 @@ fn split_equal(bucket: Bucket, bucket_bytes_max: u64, element_bytes: u64) -> Vec
     parts
 }
 
-/// Elements from some of the bucket's segments.
+/// Elements from the beginnings of some of the bucket's segments.
 fn sample_bucket<E: Elements>(shared: &Shared<'_, E>, bucket: &Bucket) -> Result<Vec<u8>> {
     let element_bytes = shared.elements.element_bytes();
     let chosen = bucket.segments.len().min(SPLIT_SAMPLE_SEGMENTS);
@@ -123,13 +123,10 @@ fn sample_bucket<E: Elements>(shared: &Shared<'_, E>, bucket: &Bucket) -> Result
     let taken_max = (sample_bytes / chosen.max(1) / element_bytes).clamp(1, SPLIT_SAMPLE_ELEMENTS);
     let mut sampled = Vec::new();
     let segments = (0..chosen).map(|i| &bucket.segments[i * bucket.segments.len() / chosen]);
-    look_at_segments(shared, segments, |_, payload| {
-        let count = payload.len() / element_bytes;
-        let taken = count.min(taken_max);
-        for sample in 0..taken {
-            let at = sample * count / taken * element_bytes;
-            sampled.extend_from_slice(&payload[at..at + element_bytes]);
-        }
+    let bytes_max = taken_max * element_bytes;
+    look_at_segments(shared, segments, bytes_max, |_, payload| {
+        let taken_bytes = payload.len().min(bytes_max) / element_bytes * element_bytes;
+        sampled.extend_from_slice(&payload[..taken_bytes]);
     })?;
     Ok(sampled)
 }

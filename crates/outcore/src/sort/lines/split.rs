@@ -202,7 +202,7 @@ fn sample_segments(
         &rest[..=goes_on.count()]
     });
     let mut long_line = LongItem::default();
-    look_at_segments(context, looked_at, |segment, payload| {
+    look_at_segments(context, looked_at, usize::MAX, |segment, payload| {
         let Some((payload, _)) = long_line.join_bytes(segment, payload) else {
             return;
         };
