@@ -29,7 +29,7 @@
 
 #![allow(unsafe_code)]
 
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 
 use outcore_io::memory::{Buf, prefetch};
 
@@ -98,7 +98,7 @@ const FETCHED_BYTES_MIN: usize = 32;
 const CACHED_BYTES: usize = 8 << 20;
 
 /// Keys on their way to a bucket.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroable, Pod)]
 #[repr(C, align(64))]
 struct Line([u8; LINE_BYTES]);
 
@@ -472,6 +472,17 @@ unsafe fn write_line(to: *mut u8, line: &Line) {
     }
 }
 
+/// The same for a line of bytes.
+///
+/// # Panics
+/// Unless `to` is a whole line.
+#[inline(always)]
+fn store_line(to: &mut [u8], line: &Line) {
+    assert!(to.len() == LINE_BYTES && to.as_ptr().cast::<Line>().is_aligned());
+    // SAFETY: it begins a line, is as long as one, and nobody else looks at what is borrowed here.
+    unsafe { write_line(to.as_mut_ptr(), line) };
+}
+
 /// What was written past the caches is seen by whoever is told of it from here on.
 fn fence() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -522,6 +533,7 @@ macro_rules! vectorised {
 
 pub(crate) mod bounds;
 pub(crate) mod mixing;
+pub(crate) mod parts;
 
 /// Adds to `counts` how often each number occurs in `numbers`; all are below its length.
 pub(crate) fn count_each(numbers: &[u16], counts: &mut [usize]) {

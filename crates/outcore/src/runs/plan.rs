@@ -228,7 +228,6 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
     let areas = busy.areas();
     // What the space takes, however short the run is.
     let least_space_bytes = size.sort_space_bytes(0);
-    let space = |run_bytes: u64| size.sort_space_bytes(run_bytes) - least_space_bytes;
     let fixed_bytes = size.memory_bytes / 32
         + index_bytes
         + kept_bytes
@@ -238,7 +237,7 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
     // Areas, their index and sort space for bytes of a run: all grow with it in proportion.
     let index_of = |run_bytes: u64| size.entry_bytes() * (run_bytes / block_bytes + 1);
     let beside_bytes = AREA_SLACK_BYTES + size.entry_bytes() + BLOCK_BYTES as u64;
-    let mib_bytes = areas * ((1 << 20) + index_of(1 << 20)) + threads * space(1 << 20);
+    let mib_bytes = areas * ((1 << 20) + index_of(1 << 20)) + threads * size.mib_space_bytes();
     let rest_bytes = u128::from(usable_bytes.saturating_sub(areas * beside_bytes));
     let room_bytes = (rest_bytes * (1 << 20) / u128::from(mib_bytes)) as u64;
     let longest_bytes = AREA_BYTES_MAX - beside_bytes;

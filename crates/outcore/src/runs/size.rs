@@ -14,7 +14,7 @@ use crate::ends::{Input, open_inputs};
 use crate::job::{Job, JobSize};
 use crate::sort::in_memory::entries_bytes;
 use crate::sort::lines::{LineSize, REF_BYTES, sample_lengths};
-use crate::sort::radix::space_bytes;
+use crate::sort::radix::numbers_space_bytes;
 use outcore_io::Result;
 use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, block_ceil};
@@ -118,9 +118,17 @@ impl ViewSize {
             (Some(lines), _) => {
                 REF_BYTES * lines.lines_max(run_bytes) + lines.keys_bytes_max(run_bytes)
             }
-            (None, true) => block_ceil(space_bytes(run_bytes, self.record_bytes)),
+            (None, true) => block_ceil(numbers_space_bytes(run_bytes, self.record_bytes)),
             (None, false) => entries_bytes(run_bytes / self.record_bytes as u64),
         }
+    }
+
+    /// What a MiB of a run adds to that, at most.
+    pub(super) fn mib_space_bytes(&self) -> u64 {
+        // A few more numbers than these are split into twice as many parts.
+        let dear_bytes = (16 << 20) + BLOCK_BYTES as u64;
+        let space_bytes = self.sort_space_bytes(dear_bytes) - self.sort_space_bytes(0);
+        space_bytes.div_ceil(dear_bytes >> 20)
     }
 
     /// Bytes of an index entry.

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::in_memory::entries_bytes;
-use super::radix::space_bytes;
+use super::radix::numbers_space_bytes;
 use crate::ends::{EDGES, EDGES_BYTES};
 use crate::job::{JobSize, KindCosts};
 pub use crate::partition::plan::PartitionPlan;
@@ -65,18 +65,17 @@ impl SortSize {
     /// for scalars, references and their copy for records.
     pub fn sort_space_bytes(&self, bucket_bytes: usize) -> u64 {
         if self.is_scalar {
-            block_ceil(space_bytes(bucket_bytes as u64, self.element_bytes))
+            block_ceil(numbers_space_bytes(bucket_bytes as u64, self.element_bytes))
         } else {
             entries_bytes((bucket_bytes / self.element_bytes) as u64)
         }
     }
 
-    /// The largest bucket, in the mean, whose sort is fast: it stays in the last-level cache or nearly so.
-    /// N.B. of u64, buckets of 4 and 8 MiB take the same time of the processors on a Zen 4 with 32 MiB of cache, and those of 16 MiB
-    /// 3 ns an element more; half as many buckets are filled by writes that are twice as long.
-    fn bucket_bytes_good(&self) -> usize {
-        if self.is_scalar { 8 << 20 } else { 16 << 20 }
-    }
+    /// The largest bucket, in the mean, whose sort is fast.
+    /// N.B. of u64 on a Zen 4 with 32 MiB of cache, buckets of 4 and 8 MiB take the same time of the processors. Those of 16 MiB took 3 ns
+    /// an element more before their split went past the caches; now 8 GiB take 15.7 s in 512 MiB with 16 MiB and 16.2 with
+    /// 8, and 13.7 and 15.1 in 2 GiB (medians by turns), for half as many buckets are filled by writes that are twice as long.
+    const BUCKET_BYTES_GOOD: usize = 16 << 20;
 }
 
 impl SortPlan {
@@ -166,7 +165,7 @@ impl Planned for SortPlan {
 
     /// A nudge towards buckets that sort in cache, where the drives do not care.
     fn detour(&self) -> f64 {
-        let oversize = self.bucket_bytes_max as f64 / self.size.bucket_bytes_good() as f64;
+        let oversize = self.bucket_bytes_max as f64 / SortSize::BUCKET_BYTES_GOOD as f64;
         1.0 + 0.02 * oversize.log2().abs()
     }
 
@@ -235,7 +234,7 @@ fn candidates(
     let choices =
         segments.flat_map(|segment_bytes| (0..=9).map(move |shift| (segment_bytes, shift)));
     choices.filter_map(move |(segment_bytes, bucket_shift)| {
-        let average_bytes = (size.bucket_bytes_good() >> bucket_shift)
+        let average_bytes = (SortSize::BUCKET_BYTES_GOOD >> bucket_shift)
             .max(4 * size.element_bytes)
             .max(2 * segment_bytes);
         let wanted = size.data_bytes.div_ceil(average_bytes as u64).max(1);

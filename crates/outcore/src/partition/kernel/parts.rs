@@ -1,0 +1,133 @@
+//! The split of one area into parts of another that lie one after another, in more parts than the first-level cache has lines.
+//!
+//! Contract: [`split_past_caches`] moves each key to the next place of its part, as a plain loop does, but gathers keys in a
+//! line of their part and writes whole lines past the caches. So a line of the area is not read to be overwritten, and as many
+//! lines as there are parts stay in the second-level cache. What it writes is in memory afterwards, not in the caches.
+//! Models and reasons: [`super`]. Memory: [`lines_bytes`], the caller's.
+
+use bytemuck::{Pod, cast_slice_mut, pod_align_to_mut};
+
+use super::{LINE_BYTES, Line, fence, store_line};
+
+/// Bytes of room for the lines of so many parts, wherever it begins.
+pub(crate) const fn lines_bytes(part_count: usize) -> usize {
+    (part_count + 1) * LINE_BYTES
+}
+
+/// Moves `keys` to `parts`, which are as many. `places` has the place of each part's first key, then the place after
+/// its last one; `part` says which one a key belongs to. False if `room` is too small for the lines: nothing has been moved then.
+pub(crate) fn split_past_caches<K: Pod>(
+    keys: &[K],
+    parts: &mut [K],
+    places: &mut [u32],
+    room: &mut [K],
+    part: impl Fn(&K) -> usize,
+) -> bool {
+    let line_keys = const {
+        assert!(size_of::<K>() == align_of::<K>() && size_of::<K>() <= LINE_BYTES);
+        LINE_BYTES / size_of::<K>()
+    };
+    let (_, lines, _) = pod_align_to_mut::<K, Line>(room);
+    let Some(lines) = lines.get_mut(..places.len()) else {
+        return false;
+    };
+    // A key's place in a line is that in memory, whatever `parts` begins with.
+    let skipped = parts.as_ptr() as usize % LINE_BYTES / size_of::<K>();
+    let in_line = |place: usize| (place + skipped) % line_keys;
+    let bytes: &mut [u8] = cast_slice_mut(parts);
+    for key in keys {
+        let part = part(key);
+        let (place, line) = (places[part] as usize, &mut lines[part]);
+        let at = in_line(place);
+        cast_slice_mut::<u8, K>(&mut line.0)[at] = *key;
+        places[part] += 1;
+        if at + 1 == line_keys {
+            end_line(bytes, (place + 1) * size_of::<K>(), line);
+        }
+    }
+    // Of a line in which parts meet, the last of them has written all: what belongs to the others comes after it.
+    fence();
+    let mut begin = 0;
+    for (line, &end) in lines.iter_mut().zip(&*places) {
+        let end = end as usize;
+        let from = begin.max(end - in_line(end).min(end));
+        let keys = cast_slice_mut::<u8, K>(&mut line.0);
+        for place in from..end {
+            parts[place] = keys[in_line(place)];
+        }
+        begin = end;
+    }
+    true
+}
+
+/// Writes a line that ends at `end_bytes`; of one that begins before `bytes`, what lies in them.
+#[inline(always)]
+fn end_line(bytes: &mut [u8], end_bytes: usize, line: &Line) {
+    let Some(begin_bytes) = end_bytes.checked_sub(LINE_BYTES) else {
+        bytes[..end_bytes].copy_from_slice(&line.0[LINE_BYTES - end_bytes..]);
+        return;
+    };
+    store_line(&mut bytes[begin_bytes..end_bytes], line);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::mixing::mix;
+    use super::*;
+
+    /// Splits `keys` by their lowest bits, `skipped` keys after the begin of a line.
+    fn is_split_as_by_a_plain_loop<K: Pod + PartialEq>(
+        keys: &[K],
+        low: impl Fn(&K) -> usize,
+        skipped: usize,
+        part_count: usize,
+    ) -> bool {
+        let part = |key: &K| low(key) % part_count;
+        let mut expected: Vec<Vec<K>> = vec![Vec::new(); part_count];
+        for key in keys {
+            expected[part(key)].push(*key);
+        }
+        let mut sum = 0;
+        let mut places: Vec<u32> = Vec::new();
+        for keys in &expected {
+            places.push(sum);
+            sum += keys.len() as u32;
+        }
+        let mut parts = vec![K::zeroed(); keys.len() + skipped + 1];
+        let len = lines_bytes(part_count) / size_of::<K>();
+        let mut room = vec![K::zeroed(); len];
+        let to = &mut parts[skipped..][..keys.len()];
+        assert!(!split_past_caches(
+            keys,
+            to,
+            &mut places,
+            &mut room[..1],
+            part
+        ));
+        assert!(split_past_caches(keys, to, &mut places, &mut room, part));
+        let is_split = parts[skipped..][..keys.len()] == expected.concat();
+        // Nothing is written beside them.
+        let is_clean = |key: &K| *key == K::zeroed();
+        is_split && parts[..skipped].iter().chain(parts.last()).all(is_clean)
+    }
+
+    proptest! {
+        #[test]
+        fn keys_come_to_their_parts_in_their_order(
+            count in 0usize..3000,
+            part_count in 1usize..300,
+            skipped in 0usize..20,
+            seed in any::<u64>(),
+            spread in 0u32..60,
+        ) {
+            let keys: Vec<u64> = (0..count as u64).map(|key| mix(key ^ seed) >> spread).collect();
+            prop_assert!(is_split_as_by_a_plain_loop(&keys, |key| *key as usize, skipped, part_count));
+            let short: Vec<u32> = keys.iter().map(|key| *key as u32).collect();
+            prop_assert!(is_split_as_by_a_plain_loop(&short, |key| *key as usize, skipped, part_count));
+            let long: Vec<u128> = keys.iter().map(|key| u128::from(*key) << 3 | 5).collect();
+            prop_assert!(is_split_as_by_a_plain_loop(&long, |key| (*key >> 3) as usize, skipped, part_count));
+        }
+    }
+}
