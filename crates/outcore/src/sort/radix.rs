@@ -18,9 +18,9 @@
 //!
 //! N.B. voracious_radix_sort takes 1.5 times as long on u64, rdst 1.9 times, vectorised quicksorts 1.4 times or more. Unchecked
 //! indices in the three loops that move items save 6 %, which is not worth `unsafe`; splits by 10 bits at most and parts that
-//! are not prefetched take 1.1 times as long where the data fit the second-level cache, and 1.2 to 1.8 times beyond
-//! (docs/decisions/0022). A split of 32 MiB of u64 into 4,096 parts takes 4.8 ns a key by plain stores, 6.7 through lines, and 3.1 through
-//! lines past the caches; into 1,024 parts of 8 MiB plain stores take 2.4 ns, lines past the caches 3.7.
+//! are not prefetched take 1.1 times as long where the data fit the second-level cache, and 1.2 to 1.8 times
+//! beyond. A split into more than 1,024 parts takes 1.5 times as long by plain stores; one into fewer parts does so past the caches
+//! (docs/decisions/0022).
 
 use crate::partition::classify::Key;
 use crate::partition::kernel::bounds::{bounds_u32, bounds_u64};
