@@ -5,6 +5,7 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    // Flags that cargo passes to the last crate alone, as `make build` has them, are not seen here: they ask for the same.
     let target = |name: &str| std::env::var(name).unwrap_or_default();
     let is_static = target("CARGO_CFG_TARGET_FEATURE")
         .split(',')

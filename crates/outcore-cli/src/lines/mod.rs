@@ -200,8 +200,7 @@ impl LineJob {
         text_output::set_aside(&self.job, &self.target, dress)
     }
 
-    /// Makes files of CSV ready to be sorted. Where a look at their ends alone finds an error, all records are looked at,
-    /// and that look's first error is the one that is told.
+    /// Makes files of CSV ready to be sorted.
     pub(crate) fn settle_csv(
         &mut self,
         context: &Context,
@@ -216,11 +215,7 @@ impl LineJob {
         let settled = self.watch(context, || {
             csv.settle(&self.job, &mut files, (&mut spool, make), look)
         });
-        self.spool = spool;
-        if settled.is_err() && look == Look::Ends {
-            return self.settle_csv(context, csv, Look::Whole);
-        }
-        self.files = files;
+        (self.files, self.spool) = (files, spool);
         settled
     }
 

@@ -1,7 +1,7 @@
 //! Buckets between distribution and sort: segments in memory or on scratch, with their checksums.
 //!
 //! Contract: a [`Bucket`] holds all elements of one range of keys as [`Segment`]s in no order. A
-//! segment on scratch is verified whenever it is read, against a checksum that is seeded by where
+//! segment on scratch is verified whenever all of it is read, against a checksum that is seeded by where
 //! it was written. For ordered jobs each segment lists its [`InputRun`]s: runs of elements that were
 //! neighbours in the input, with a position that puts the input runs of a bucket in input order; no
 //! element carries its position.

@@ -472,7 +472,7 @@ unsafe fn write_line(to: *mut u8, line: &Line) {
     }
 }
 
-/// The same for a line of bytes.
+/// The same for a line of bytes. [`fence`] comes before anything else is written or read there.
 ///
 /// # Panics
 /// Unless `to` is a whole line.

@@ -2,7 +2,7 @@
 //!
 //! Contract: the order of buckets is kept. The job decides which buckets are too large and how each
 //! is split; repeated splits must make every part smaller than the whole. PALID (SPAA 2025),
-//! section 4, splits in the same way. Every segment on scratch is verified before it is used;
+//! section 4, splits in the same way. Every segment on scratch is verified before its items are moved;
 //! segments in memory are treated like the others. [`look_at_segments`] shows segments and leaves
 //! them where they are; [`scatter_segments`] moves their items to other buckets, in the order of
 //! the input where that matters.

@@ -234,7 +234,7 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
         + buffers_bytes
         + threads * least_space_bytes;
     let usable_bytes = size.memory_bytes.saturating_sub(fixed_bytes);
-    // Areas, their index and sort space for bytes of a run: all grow with it in proportion.
+    // Areas, their index and sort space for bytes of a run: all grow with it, nearly in proportion.
     let index_of = |run_bytes: u64| size.entry_bytes() * (run_bytes / block_bytes + 1);
     let beside_bytes = AREA_SLACK_BYTES + size.entry_bytes() + BLOCK_BYTES as u64;
     let mib_bytes = areas * ((1 << 20) + index_of(1 << 20)) + threads * size.mib_space_bytes();

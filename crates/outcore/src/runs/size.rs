@@ -123,7 +123,7 @@ impl ViewSize {
         }
     }
 
-    /// What a MiB of a run adds to that, at most.
+    /// What a MiB of a run adds to that, within some KiB.
     pub(super) fn mib_space_bytes(&self) -> u64 {
         // A few more numbers than these are split into twice as many parts.
         let dear_bytes = (16 << 20) + BLOCK_BYTES as u64;

@@ -132,7 +132,7 @@ pub(crate) const fn space_len(item_count: usize) -> usize {
 /// The same in bytes for `numbers_bytes` of numbers of `number_bytes` each, with room for the lines of a split past the caches.
 pub(crate) const fn numbers_space_bytes(numbers_bytes: u64, number_bytes: usize) -> u64 {
     let split_bits = split_bits(numbers_bytes as usize / number_bytes);
-    let lines_bytes = match split_bits > SPLIT_BITS_FEW {
+    let lines_bytes = match HAS_STORES_PAST_CACHES && split_bits > SPLIT_BITS_FEW {
         true => lines_bytes(1 << split_bits),
         false => 0,
     };
