@@ -163,7 +163,7 @@ impl Planned for SortPlan {
         (segments, segments + equality_buckets as u64)
     }
 
-    /// A nudge towards buckets that sort in cache, where the drives do not care.
+    /// A nudge towards buckets whose sort is fast, where the drives do not care.
     fn detour(&self) -> f64 {
         let oversize = self.bucket_bytes_max as f64 / SortSize::BUCKET_BYTES_GOOD as f64;
         1.0 + 0.02 * oversize.log2().abs()

@@ -25,7 +25,7 @@
 use crate::partition::classify::Key;
 use crate::partition::kernel::bounds::{bounds_u32, bounds_u64};
 use crate::partition::kernel::fetch_all;
-use crate::partition::kernel::parts::{lines_bytes, split_past_caches};
+use crate::partition::kernel::parts::{HAS_STORES_PAST_CACHES, lines_bytes, split_past_caches};
 
 /// What can be sorted: its word says where it belongs.
 pub(crate) trait Item: Copy {
@@ -106,8 +106,6 @@ const PART_LOG: u32 = 10;
 const SPLIT_BITS_MAX: u32 = 13;
 /// Most splits look at no more.
 const SPLIT_BITS_FEW: u32 = 10;
-/// Whether there are stores that do not read the line that they overwrite; without them lines are slower than plain stores.
-const HAS_STORES_PAST_CACHES: bool = cfg!(target_arch = "x86_64");
 /// More bytes than the caches hold for sure: of them, the next part is prefetched while one is sorted.
 const FETCHED_BYTES_MIN: usize = 1 << 20;
 /// Values of a digit of a part's two passes.
@@ -218,20 +216,15 @@ fn split<T: Item>(
     each: impl FnMut(&mut [T], &mut [T], u32),
 ) {
     let split_bits = split_bits(items.len()).min(bits);
+    let how = (least, bits, split_bits);
     // Few of many bits take little room on the stack, however often parts are split again.
     match split_bits <= SPLIT_BITS_FEW {
-        true => {
-            let how = (least, bits, split_bits);
-            split_by::<T, { 1 << SPLIT_BITS_FEW }>(items, parts, &mut [], how, each)
-        }
-        false => {
-            let how = (least, bits, split_bits);
-            split_by::<T, { 1 << SPLIT_BITS_MAX }>(items, parts, lines, how, each)
-        }
+        true => split_by::<T, { 1 << SPLIT_BITS_FEW }>(items, parts, &mut [], how, each),
+        false => split_by::<T, { 1 << SPLIT_BITS_MAX }>(items, parts, lines, how, each),
     }
 }
 
-/// The same by `split_bits` of the bits, into `PARTS_MAX` parts at most, a power of two.
+/// The same by `split_bits` of the bits, into `PARTS_MAX` parts at most, a power of two; past the caches if there are `lines` for that.
 fn split_by<T: Item, const PARTS_MAX: usize>(
     items: &mut [T],
     parts: &mut [T],
@@ -248,8 +241,7 @@ fn split_by<T: Item, const PARTS_MAX: usize>(
     }
     sum_up(&mut places);
     let used = &mut places[..1 << split_bits];
-    let goes_past = HAS_STORES_PAST_CACHES && split_bits > SPLIT_BITS_FEW;
-    if !goes_past || !T::split_past_caches(items, parts, used, lines, cell) {
+    if !HAS_STORES_PAST_CACHES || !T::split_past_caches(items, parts, used, lines, cell) {
         for item in items.iter() {
             let place = &mut places[cell(item)];
             parts[*place as usize] = *item;
@@ -486,7 +478,8 @@ mod tests {
             let number_bytes = size_of::<T>();
             let space_bytes = numbers_space_bytes(count * number_bytes as u64, number_bytes);
             let mut space = vec![T::default(); space_bytes as usize / number_bytes];
-            assert!(space.len() > space_len(numbers.len()));
+            let has_room = space.len() > space_len(numbers.len());
+            assert_eq!(has_room, HAS_STORES_PAST_CACHES);
             let mut expected = numbers.clone();
             expected.sort_unstable();
             // Where they begin in a line makes no difference.

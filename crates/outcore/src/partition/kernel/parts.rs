@@ -9,6 +9,9 @@ use bytemuck::{Pod, cast_slice_mut, pod_align_to_mut};
 
 use super::{LINE_BYTES, Line, fence, store_line};
 
+/// Whether there are stores that do not read the line that they overwrite; without them lines are slower than plain stores.
+pub(crate) const HAS_STORES_PAST_CACHES: bool = cfg!(target_arch = "x86_64");
+
 /// Bytes of room for the lines of so many parts, wherever it begins.
 pub(crate) const fn lines_bytes(part_count: usize) -> usize {
     (part_count + 1) * LINE_BYTES
