@@ -3,7 +3,7 @@
 //! Contract: [`run`] reads the arguments, runs one subcommand and gives the exit code: that of the
 //! error's kind ([`outcore::Kind::exit_code`]), or 141 if the reader of a pipe went away. Data go
 //! to standard output, all else to standard error. [`definition`] is the one definition of all
-//! flags. The binary is a shell around it, so that documentation can be made from the same source. Called
+//! flags. A panic is an error that names the step and the file. The binary is a shell around it, so that documentation can be made from the same source. Called
 //! by the name `sort` it is `outcore sort`, and answers as GNU sort does: errors are `sort: ...` and exit
 //! code 2.
 //!
@@ -39,9 +39,11 @@ mod stdout;
 mod usage;
 
 use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches};
-use outcore::Result;
+use outcore::{Error, Result};
 use outcore_front::inputs::is_stdout;
 
 use cli::gnu::Read;
@@ -82,7 +84,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             if let Command::Sort(args) = &mut cli.command {
                 args.gnu.old_keys = old_keys;
             }
-            dispatch(&mut cli, is_gnu)
+            dispatch(&mut cli, is_gnu, first_file(&arguments))
         }
         Err(error) => match usage::read(&error) {
             usage::Parsed::Text(text) => print(&reporter(), &text),
@@ -181,7 +183,13 @@ fn name_of(command: &Command) -> (&'static str, bool) {
     }
 }
 
-fn dispatch(cli: &mut Cli, is_gnu: bool) -> u8 {
+/// The first file that is named, for an error that knows of none.
+fn first_file(arguments: &[OsString]) -> Option<PathBuf> {
+    let mut names = arguments.iter().skip(2).map(PathBuf::from);
+    names.find(|name| name.is_file())
+}
+
+fn dispatch(cli: &mut Cli, is_gnu: bool, first_file: Option<PathBuf>) -> u8 {
     signals::survive_file_limit();
     let interrupt = match cli.command {
         // It has nothing to clean up, and nobody who would look at a flag.
@@ -202,44 +210,14 @@ fn dispatch(cli: &mut Cli, is_gnu: bool) -> u8 {
         volume,
         interrupt,
     };
-    let result = match &mut cli.command {
-        Command::Sort(args) => commands::sort::run(&context, args),
-        Command::Shuffle(args) => commands::shuffle::run(&context, args),
-        Command::Unique(args) => commands::unique::run(&context, args),
-        Command::Dedup(args) => commands::table::dedup(&context, args),
-        Command::GroupBy(args) => commands::table::group_by(&context, args),
-        Command::Window(args) => commands::table::window(&context, args),
-        Command::Join(args) => commands::table::join(&context, args),
-        Command::Diff(args) => commands::table::diff(&context, args),
-        Command::Convert(args) => commands::table::convert(&context, args),
-        Command::Info(args) => commands::table::info(&context, args),
-        Command::Split(args) => commands::split::run(&context, args),
-        Command::Head(args) => commands::head::head(&context, args),
-        Command::Sample(args) => commands::head::sample(&context, args),
-        Command::Gen(args) => commands::generate::run(&context, args),
-        Command::Verify(args) => commands::verify::run(&context, args),
-        Command::Sequence(command) => commands::sequence::run(&context, command),
-        Command::Vector(command) => commands::vectors::vector(&context, command),
-        Command::Knn(args) => commands::vectors::knn(&context, args),
-        Command::Kmeans(args) => commands::vectors::kmeans(&context, args),
-        Command::View(command) => commands::view::run(&context, command),
-        Command::Graph(command) => commands::graph::run(&context, command),
-        Command::Demo(args) => commands::demo::run(&context, args),
-        Command::Scratch(command) => commands::scratch::run(&context, command),
-        Command::Config(command) => commands::config::run(&context, command),
-        Command::Drives(command) => commands::drives::run(&context, command),
-        Command::Volume(command) => commands::volume::run(&context, command),
-        Command::Put(args) => commands::store::put(&context, args),
-        Command::Get(args) => commands::store::get(&context, args),
-        Command::Ls(args) => commands::store::list(&context, args),
-        Command::Rm(args) => commands::store::remove(&context, args),
-        Command::Cp(args) => commands::store::copy(&context, args),
-        Command::Bench(command) => commands::bench::run(&context, command),
-        Command::Replay(args) => commands::replay::run(&context, args),
-        Command::Sim(command) => commands::sim::run(&context, command),
-        Command::Completions { shell } => commands::docs::completions(&context, *shell),
-        Command::Man { dir, force } => commands::docs::man(&context, dir.as_deref(), *force),
-    };
+    let command = &mut cli.command;
+    let work = || run_command(&context, command);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    let result = result.unwrap_or_else(|panic| Err(Error::panicked(name, panic)));
+    let result = result.map_err(|error| match &first_file {
+        Some(path) if error.is_panic() && error.file_path().is_none() => error.path(path),
+        _ => error,
+    });
     let reporter = &context.reporter;
     let result = result.and_then(|code| {
         let recorded = reporter.recorder().close()?;
@@ -250,6 +228,48 @@ fn dispatch(cli: &mut Cli, is_gnu: bool) -> u8 {
         }
     });
     finish(reporter, result)
+}
+
+/// Runs the command; gives its exit code.
+fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
+    match command {
+        Command::Sort(args) => commands::sort::run(context, args),
+        Command::Shuffle(args) => commands::shuffle::run(context, args),
+        Command::Unique(args) => commands::unique::run(context, args),
+        Command::Dedup(args) => commands::table::dedup(context, args),
+        Command::GroupBy(args) => commands::table::group_by(context, args),
+        Command::Window(args) => commands::table::window(context, args),
+        Command::Join(args) => commands::table::join(context, args),
+        Command::Diff(args) => commands::table::diff(context, args),
+        Command::Convert(args) => commands::table::convert(context, args),
+        Command::Info(args) => commands::table::info(context, args),
+        Command::Split(args) => commands::split::run(context, args),
+        Command::Head(args) => commands::head::head(context, args),
+        Command::Sample(args) => commands::head::sample(context, args),
+        Command::Gen(args) => commands::generate::run(context, args),
+        Command::Verify(args) => commands::verify::run(context, args),
+        Command::Sequence(command) => commands::sequence::run(context, command),
+        Command::Vector(command) => commands::vectors::vector(context, command),
+        Command::Knn(args) => commands::vectors::knn(context, args),
+        Command::Kmeans(args) => commands::vectors::kmeans(context, args),
+        Command::View(command) => commands::view::run(context, command),
+        Command::Graph(command) => commands::graph::run(context, command),
+        Command::Demo(args) => commands::demo::run(context, args),
+        Command::Scratch(command) => commands::scratch::run(context, command),
+        Command::Config(command) => commands::config::run(context, command),
+        Command::Drives(command) => commands::drives::run(context, command),
+        Command::Volume(command) => commands::volume::run(context, command),
+        Command::Put(args) => commands::store::put(context, args),
+        Command::Get(args) => commands::store::get(context, args),
+        Command::Ls(args) => commands::store::list(context, args),
+        Command::Rm(args) => commands::store::remove(context, args),
+        Command::Cp(args) => commands::store::copy(context, args),
+        Command::Bench(command) => commands::bench::run(context, command),
+        Command::Replay(args) => commands::replay::run(context, args),
+        Command::Sim(command) => commands::sim::run(context, command),
+        Command::Completions { shell } => commands::docs::completions(context, *shell),
+        Command::Man { dir, force } => commands::docs::man(context, dir.as_deref(), *force),
+    }
 }
 
 /// The exit code, after saying what went wrong if something did; results that could not be printed did.

@@ -1,6 +1,6 @@
 //! Watching a job while it runs: progress for people and programs, and the way to stop it.
 //!
-//! Contract: [`watch`] runs the work on the calling thread; a signal cancels the job. Where progress is shown, one more thread beside it
+//! Contract: [`watch`] runs the work on the calling thread; a signal cancels the job, and a panic is an error. Where progress is shown, one more thread beside it
 //! draws a bar at 10 Hz or, with `--json`, prints a `progress` event a second; it ends with the work. Where the
 //! system has no thread for it, a note says so and the work goes on. The
 //! estimate of the time left takes the phases' weights as given and the speed so far as constant.
@@ -41,10 +41,10 @@ pub(crate) fn watch<T>(
 ) -> Result<T> {
     interrupt.check()?;
     control.cancel_with(interrupt.flag());
-    let result = match reporter.shows_progress() || reporter.is_json() {
+    let result = control.guarded(|| match reporter.shows_progress() || reporter.is_json() {
         true => work_watched(reporter, control, weights, work),
         false => work(),
-    };
+    });
     // A write that was given up for the signal's sake failed in its own words.
     match result {
         Err(_) if control.is_cancelled() => Err(Error::interrupted()),

@@ -6,6 +6,7 @@
 //! what to try next. `Display` is one line: `operation: cause (place); hint`.
 //! Errors are built where the facts are known and only travel upwards from there.
 
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,6 +62,9 @@ impl Kind {
     }
 }
 
+/// How the cause of an error about a panic begins.
+const PANICKED: &str = "outcore or a library of it panicked";
+
 /// One failure with everything that is known about it. Boxed inside, so `Result` stays small.
 #[derive(Debug, Clone)]
 pub struct Error(Box<Facts>);
@@ -105,6 +109,26 @@ impl Error {
     /// An input that another program changed while it was read.
     pub fn changed_input(operation: impl Into<String>, cause: impl Into<String>) -> Self {
         Self::corrupt(operation, cause).hint("work on a copy that nobody changes")
+    }
+
+    /// A panic that was caught during `operation`: the error that it carries, if it does, or one about a defect.
+    pub fn panicked(operation: impl Into<String>, panic: Box<dyn Any + Send>) -> Self {
+        let panic = match panic.downcast::<Error>() {
+            Ok(error) => return *error,
+            Err(panic) => panic,
+        };
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("it gave no reason");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        Self::new(Kind::Io, operation, format!("{PANICKED}: {text}")).hint(
+            "a bug: please report it with what the environment variable RUST_BACKTRACE=1 adds",
+        )
+    }
+
+    /// Whether it is about a panic.
+    pub fn is_panic(&self) -> bool {
+        self.0.cause.starts_with(PANICKED)
     }
 
     /// The job was stopped by a signal or by the caller.
@@ -272,6 +296,19 @@ mod tests {
         );
         assert!(text.ends_with("; free some space or add a drive"), "{text}");
         assert!(!text.contains('\n'));
+    }
+
+    #[test]
+    fn a_panic_is_an_error_with_its_words_or_the_error_that_it_carries() {
+        let caught = |work: fn()| std::panic::catch_unwind(work).unwrap_err();
+        let error = Error::panicked("sort", caught(|| panic!("index {}\nof 3", 7)));
+        assert!(
+            error.is_panic() && error.to_string().contains("index 7 of 3"),
+            "{error}"
+        );
+        let carried = caught(|| std::panic::resume_unwind(Box::new(Error::errno("read", 5))));
+        let error = Error::panicked("sort", carried);
+        assert!(!error.is_panic() && error.raw_errno() == Some(5), "{error}");
     }
 
     #[test]

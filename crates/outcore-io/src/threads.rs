@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 
 /// Items that [`each`] works on at once: beyond that, syncs of one drive gain nothing.
 const EACH_MAX: usize = 64;
@@ -85,7 +85,7 @@ pub fn together<T: Send>(
             // A thread that does not listen has panicked, which is told below.
             let _ = start.send(());
         }
-        let panicked = |_| Err(Error::new(Kind::Io, name, "a thread panicked"));
+        let panicked = |panic| Err(Error::panicked(name, panic));
         let joined = running.into_iter();
         Ok(joined
             .map(|thread| thread.join().unwrap_or_else(panicked))

@@ -8,6 +8,8 @@
 pub(crate) mod thread_group;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -66,6 +68,8 @@ pub struct Control {
     written_bytes: AtomicU64,
     loads: Mutex<Vec<DriveLoad>>,
     on_plan: OnPlan,
+    /// The first file that the job reads.
+    input: OnceLock<PathBuf>,
 }
 
 /// Takes a plan, to show it.
@@ -137,6 +141,34 @@ impl Control {
         } else {
             Ok(())
         }
+    }
+
+    /// Notes a file that the job reads. An error about a panic names the first one.
+    pub fn note_input(&self, path: &Path) {
+        let _ = self.input.set(path.to_path_buf());
+    }
+
+    /// The phase, for an error about it.
+    pub(crate) fn step(&self) -> String {
+        let phase = self.progress().phase;
+        match phase.is_empty() {
+            true => "prepare the job".to_owned(),
+            false => phase,
+        }
+    }
+
+    /// Runs a job, all of it: a panic in there, of outcore or of a library, is an error that names the phase and the first input.
+    ///
+    /// # Errors
+    /// What `work` fails with, or that it panicked.
+    pub fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        // What `work` has borrowed is dropped by its owner when it sees the error, and not used again.
+        let done = catch_unwind(AssertUnwindSafe(work));
+        let done = done.unwrap_or_else(|panic| Err(Error::panicked(self.step(), panic)));
+        done.map_err(|error| match self.input.get() {
+            Some(path) if error.is_panic() && error.file_path().is_none() => error.path(path),
+            _ => error,
+        })
     }
 
     /// Calls `show` with each plan that the job makes from now on, before it follows it. Later calls change nothing.
@@ -359,6 +391,36 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_of_a_job_is_an_error_that_names_the_step_and_the_file() {
+        let control = Control::default();
+        control.note_input(Path::new("t.parquet"));
+        control.note_input(Path::new("u.parquet"));
+        let error = control.guarded(|| -> Result<()> {
+            control.begin_phase("distribute", 0);
+            panic!("index 7 of 3")
+        });
+        let told = error.unwrap_err().to_string();
+        for part in ["distribute: ", "index 7 of 3", "t.parquet", "report it"] {
+            assert!(told.contains(part), "{part} in {told}");
+        }
+        // So is one on a thread of the job's.
+        let error = control.guarded(|| {
+            let done = outcore_io::threads::together("outcore-test", 2, |_| -> Result<()> {
+                panic!("index 7 of 3")
+            });
+            done?.into_iter().collect::<Result<Vec<_>>>()
+        });
+        let told = error.unwrap_err().to_string();
+        assert!(
+            told.contains("index 7 of 3") && told.contains("t.parquet"),
+            "{told}"
+        );
+        // An error stays what it is.
+        let error = control.guarded(|| -> Result<()> { Err(Error::errno("read", 5)) });
+        assert_eq!(error.unwrap_err().file_path(), None);
+    }
 
     #[test]
     fn the_drive_that_most_waits_for_is_named_and_equal_ones_are_not() {

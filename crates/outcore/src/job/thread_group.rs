@@ -75,7 +75,7 @@ impl<'a> ThreadGroup<'a> {
     fn run_one(&self, work: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
         let guarded = |index: usize| {
             let outcome = catch_unwind(AssertUnwindSafe(|| work(index)));
-            if let Err(error) = outcome.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))) {
+            if let Err(error) = outcome.unwrap_or_else(|panic| Err(self.panicked(panic))) {
                 self.stop(error);
             }
         };
@@ -123,6 +123,10 @@ impl<'a> ThreadGroup<'a> {
         Ok(results.collect())
     }
 
+    fn panicked(&self, panic: Box<dyn Any + Send>) -> Error {
+        Error::panicked(self.job.control.step(), panic)
+    }
+
     fn stop(&self, error: Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         // A thread that was only told to stop may report before the one that knows why.
@@ -140,11 +144,6 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("it gave no reason")
-}
-
-fn panicked(panic: &(dyn Any + Send)) -> Error {
-    let cause = format!("a thread panicked: {}", panic_text(panic));
-    Error::new(Kind::Io, "compute", cause).hint("a bug: please report it")
 }
 
 #[cfg(test)]

@@ -66,6 +66,9 @@ impl<'o> Ends<'o> {
         element_bytes: usize,
         access: Access,
     ) -> Result<Self> {
+        if let Some(input) = inputs.first() {
+            job.control.note_input(&input.path);
+        }
         let drives = scratch_drives(job, output);
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &drives)?);
         let parts = open_inputs(&volume, inputs, element_bytes, access)?;
