@@ -86,8 +86,8 @@ def table(
             compressed, directories or patterns of them, in order, as one table; or a table of another library, which is
             written to an Arrow file first.
         columns: Keep these columns, in this order; the others are not read. `"st.a"` is the field `a` of objects `st`.
-        union: Files may lack columns, which are null there, and have numbers of different widths, which become those of the
-            wider type.
+        union: Files may lack columns, which are null there, or have columns of other types, which get a common type: the
+            wider integer, a float, a decimal with all digits, the finer timestamp. Nothing is rounded.
         schema: Types of columns of CSV and JSON lines: `{"id": "i64", "price": "decimal(12,2)"}`, or the same as the text
             `"id:i64,price:decimal(12,2)"`. Types of other columns are told by a sample.
         memory, threads, drives, io, scratch_limit, progress: As in `sort`, of every step. What steps make lies on the
@@ -137,7 +137,8 @@ def is_table(src: object) -> bool:
 def _schema(schema: str | Mapping[str, str] | None) -> str | None:
     if schema is None or isinstance(schema, str):
         return schema
-    return ",".join(f"{name}:{kind}" for name, kind in schema.items())
+    quoted = ((name.replace("`", "``"), kind) for name, kind in schema.items())
+    return ",".join(f"`{name}`:{kind}" for name, kind in quoted)
 
 
 def _open(

@@ -269,13 +269,8 @@ impl TableJob {
     fn keys(&self) -> Result<Vec<KeyColumn>> {
         // Of counts, those descend that the columns say.
         let is_descending = self.descending && self.job != "count_by";
-        let keys = self.by.iter().map(|text| {
-            let key = KeyColumn::parse(text)?;
-            Ok(match is_descending && !text.contains(':') {
-                true => key.descending(),
-                false => key,
-            })
-        });
+        let keys = self.by.iter();
+        let keys = keys.map(|text| KeyColumn::parse_in(text, is_descending));
         keys.collect()
     }
 

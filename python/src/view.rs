@@ -242,13 +242,8 @@ fn build_of_files(request: &request::ViewBuild, resources: Resources, run: &Run)
 /// Builds a view of a table as `request` says, and opens it.
 pub(crate) fn build_of_table(request: &request::TableViewBuild, run: &Run) -> Result<View> {
     let resources = request.resources.load(&run.environment)?;
-    let keys = request.by.iter().map(|text| {
-        let key = KeyColumn::parse(text)?;
-        Ok(match request.descending && !text.contains(':') {
-            true => key.descending(),
-            false => key,
-        })
-    });
+    let keys = request.by.iter();
+    let keys = keys.map(|text| KeyColumn::parse_in(text, request.descending));
     let order = TableOrder {
         keys: keys.collect::<Result<_>>()?,
         is_stable: false,

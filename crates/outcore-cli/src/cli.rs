@@ -524,7 +524,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "COLUMN", help_heading = "Order")]
     pub(crate) by: Vec<String>,
     /// Tables only: look at these columns and no others
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,...")]
     pub(crate) columns: Vec<String>,
     #[command(flatten)]
     pub(crate) record: TypeArgs,

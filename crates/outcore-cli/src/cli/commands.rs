@@ -210,7 +210,6 @@ pub(crate) struct SplitArgs {
     #[arg(
         long,
         value_name = "NAME,...",
-        value_delimiter = ',',
         help_heading = "Tables (Parquet and Arrow)"
     )]
     pub(crate) columns: Vec<String>,

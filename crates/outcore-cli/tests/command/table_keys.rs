@@ -344,3 +344,48 @@ fn a_table_is_verified_by_its_order_and_by_the_rows_of_another() {
         .run(&["verify", "s.parquet", "--against", "lines"])
         .fails(2, &["lines"], "tables");
 }
+
+#[test]
+fn columns_whose_names_are_empty_or_hold_colons_and_commas_are_named_in_backquotes() {
+    let place = TestDir::new();
+    place.write("t.csv", b",a:desc,\"x,y\"\n2,b,1\n1,c,1\n3,a,2\n");
+    let run = |arguments: &[&str]| {
+        place.run(arguments).ok();
+        String::from_utf8(place.read("o.csv")).unwrap()
+    };
+    let out = ["-o", "o.csv", "--force"];
+    let of = |arguments: &[&str]| run(&[arguments, &out[..]].concat());
+    place.run(&["convert", "t.csv", "-o", "t.parquet"]).ok();
+    let by = |by: &str| of(&["sort", "t.parquet", "--columns", "``,`a:desc`", "--by", by]);
+    assert_eq!(by("``"), ",a:desc\n1,c\n2,b\n3,a\n");
+    assert_eq!(by("`a:desc`:desc"), ",a:desc\n1,c\n2,b\n3,a\n");
+    assert_eq!(by("`a:desc`"), ",a:desc\n3,a\n2,b\n1,c\n");
+    let groups = [
+        "group-by",
+        "t.parquet",
+        "--by",
+        "`x,y`",
+        "--agg",
+        "n=count,most=max(``)",
+    ];
+    assert_eq!(of(&groups), "\"x,y\",n,most\n1,2,2\n2,1,3\n");
+    let join = [
+        "join",
+        "t.parquet",
+        "t.parquet",
+        "--on",
+        "``=`x,y`",
+        "--columns",
+        "``,`a:desc_right`",
+    ];
+    assert_eq!(of(&join), ",a:desc_right\n1,b\n1,c\n2,a\n");
+    let map = ["map", "`b:c` = `` * 2", "t.parquet", "--columns", "`b:c`"];
+    assert_eq!(of(&map), "b:c\n4\n2\n6\n");
+    place
+        .run(&["split", "t.parquet", "--by", "`x,y`", "-o", "parts"])
+        .ok();
+    assert!(place.path("parts/x,y=2/part-0.parquet").is_file());
+    // Lines of CSV are named alike.
+    let lines = of(&["sort", "--csv", "t.csv", "--by", "`a:desc`"]);
+    assert_eq!(lines, ",a:desc,\"x,y\"\n3,a,2\n2,b,1\n1,c,1\n");
+}

@@ -354,6 +354,19 @@ fn first_rows_are_printed_and_parts_are_written_together() {
         .run(&["head", "-n", "3", "t.parquet", "--columns", "number,name"])
         .ok();
     assert_eq!(printed.text(), "number\tname\n0\t\n919\tc\n838\ta\n");
+    // With --json the rows are data as before, and events go to standard error.
+    let line = [
+        "head",
+        "-n",
+        "3",
+        "t.parquet",
+        "--columns",
+        "number,name",
+        "--json",
+    ];
+    let answer = place.run(&line).ok();
+    assert_eq!(answer.text(), printed.text());
+    assert!(answer.stderr.contains("\"records\":3"), "{answer:?}");
     place
         .run(&["head", "-n", "300", "t.parquet", "-o", "h.parquet"])
         .ok();

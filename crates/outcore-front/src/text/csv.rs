@@ -3,6 +3,7 @@
 //! Contract: records and fields are those of [`outcore::read::csv`]. [`Columns`] orders records by columns. Records are
 //! never changed, only their keys are read without quotes.
 
+use outcore::key::column::quoted;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::read::csv::{fields, value};
 use outcore::{Error, Result};
@@ -149,8 +150,29 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
         };
         named.or_else(number)
     };
-    let (mut rest, mut order) = (by, FieldOrder::default());
+    let quoted = quoted(by).filter(|_| place(by).is_none());
+    let (mut rest, mut order) = match &quoted {
+        Some((_, orders)) => (*orders, FieldOrder::default()),
+        None => (by, FieldOrder::default()),
+    };
     let (index, name, mut ordering) = loop {
+        if let Some((name, _)) = &quoted {
+            match rest.rsplit_once(':') {
+                Some((front, word)) if order.take(word) => {
+                    rest = front;
+                    continue;
+                }
+                Some(("", letters)) => {
+                    let index = place(name).ok_or_else(|| missing(name, options))?;
+                    break (index, name.as_str(), own_ordering(name, letters)?);
+                }
+                _ if rest.is_empty() => {
+                    let index = place(name).ok_or_else(|| missing(name, options))?;
+                    break (index, name.as_str(), options.global);
+                }
+                _ => return Err(not_an_order(name, rest.trim_start_matches(':'))),
+            }
+        }
         if let Some(index) = place(rest) {
             break (index, rest, options.global);
         }
@@ -367,6 +389,28 @@ mod tests {
         let mut records: Vec<String> = records.iter().map(ToString::to_string).collect();
         records.sort_by(|x, y| compare_items(&order, x.as_bytes(), y.as_bytes()).unwrap());
         records
+    }
+
+    #[test]
+    fn names_in_backquotes_may_be_empty_or_hold_colons() {
+        let chosen = |by: &str| {
+            let by = [by.to_owned()];
+            let names = ["a:desc".to_owned(), String::new()];
+            let options = ColumnOptions {
+                by: &by,
+                names: Some(&names),
+                separator: b',',
+                global: Ordering::default(),
+                stable: true,
+                seed: 1,
+            };
+            choose(&by[0], &options).map(|chosen| (chosen.index, chosen.ordering.reverse))
+        };
+        assert_eq!(chosen("`a:desc`").unwrap(), (0, false));
+        assert_eq!(chosen("`a:desc`:desc").unwrap(), (0, true));
+        assert_eq!(chosen("``:nr").unwrap(), (1, true));
+        assert_eq!(chosen("``").unwrap(), (1, false));
+        assert!(chosen("`b`").is_err() && chosen("`a:desc`b").is_err());
     }
 
     #[test]

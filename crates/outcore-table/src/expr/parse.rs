@@ -3,6 +3,7 @@
 //! Contract: one pass, no backtracking. Nesting and the number of parts are limited, so that neither reading a text nor
 //! walking a tree exhausts the stack. Errors name the place as a count of characters from 1.
 
+use outcore::key::column::quoted;
 use outcore::key::expr::{Cursor, is_in_name};
 use outcore_io::{Error, Result};
 
@@ -280,12 +281,12 @@ impl<'a> Parser<'a> {
     fn name(&mut self) -> Result<Option<String>> {
         self.cursor.skip_space();
         let rest = self.cursor.rest();
-        if let Some(quoted) = rest.strip_prefix('`') {
-            let Some((name, _)) = quoted.split_once('`') else {
+        if rest.starts_with('`') {
+            let Some((name, behind)) = quoted(rest) else {
                 return Err(self.cursor.wrong("the second backquote is missing"));
             };
-            self.cursor.advance(name.len() + 2);
-            return Ok(Some(name.to_owned()));
+            self.cursor.advance(rest.len() - behind.len());
+            return Ok(Some(name));
         }
         let len = rest.find(|c| !is_in_name(c)).unwrap_or(rest.len());
         let name = &rest[..len];

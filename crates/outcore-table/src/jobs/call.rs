@@ -1,6 +1,7 @@
 //! What people ask for of columns: `sum(bytes)`, or with a name of its own `total=sum(bytes)`.
 //!
-//! Contract: [`Call::parse`] takes such a text apart and knows no function; [`split`] cuts a list of them at its commas. Pure.
+//! Contract: [`Call::parse`] takes such a text apart and knows no function. Text in backquotes is a name, whatever is in it.
+//! Pure.
 
 /// A function that is called, and what its result is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +19,7 @@ impl<'t> Call<'t> {
     /// What is wrong with the text, as a sentence.
     pub(super) fn parse(text: &'t str) -> Result<Self, String> {
         let text = text.trim();
-        let (head, inner) = match text.split_once('(') {
+        let (head, inner) = match split_at(text, '(') {
             None => (text, None),
             Some((head, rest)) => {
                 let inner = rest.strip_suffix(')');
@@ -26,7 +27,7 @@ impl<'t> Call<'t> {
                 (head, Some(inner.trim()))
             }
         };
-        let (name, word) = match head.split_once('=') {
+        let (name, word) = match split_at(head, '=') {
             Some((name, word)) => (name.trim(), word.trim()),
             None => (text, head.trim()),
         };
@@ -44,15 +45,13 @@ impl<'t> Call<'t> {
     }
 }
 
-/// The calls of a list with commas between them.
-pub(super) fn split(text: &str) -> impl Iterator<Item = &str> {
-    let mut depth = 0_i32;
-    text.split(move |letter| {
-        depth += match letter {
-            '(' => 1,
-            ')' => -1,
-            _ => 0,
-        };
-        letter == ',' && depth == 0
-    })
+/// The text in front of the first `letter` outside of backquotes, and the text behind it.
+fn split_at(text: &str, letter: char) -> Option<(&str, &str)> {
+    let mut is_quoted = false;
+    let found = |(_, other): &(usize, char)| {
+        is_quoted ^= *other == '`';
+        *other == letter && !is_quoted
+    };
+    let (at, _) = text.char_indices().find(found)?;
+    Some((&text[..at], &text[at + letter.len_utf8()..]))
 }

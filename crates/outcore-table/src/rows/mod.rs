@@ -43,6 +43,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{Schema, SchemaRef, SortOptions};
+use outcore::key::column::quoted;
 use outcore::sort::lines::rows::RowBatch;
 use outcore_io::{Error, Result};
 
@@ -50,6 +51,7 @@ use crate::equal::with_one_zero;
 use crate::fault;
 use crate::schema::FieldPlace;
 use node::Node;
+pub(crate) use read::dictionary_of;
 use write::{Column, OneEach};
 
 /// Bytes in front of a key: its length.
@@ -88,13 +90,25 @@ impl KeyColumn {
     }
 
     /// A column as people write it: its name, and after colons `desc` or `asc` (`r` is `desc`, too) and `nulls-first` or
-    /// `nulls-last`. A name that ends like that itself gets a colon at its end.
+    /// `nulls-last`. A name that ends like that itself, that has colons, or none, stands between backquotes, as in [`column_name`](outcore::key::column::column_name);
+    /// the first may get a colon at its end instead.
     ///
     /// # Errors
-    /// Usage: no name.
+    /// Usage: no name, or something else behind one in backquotes.
     pub fn parse(text: &str) -> Result<Self> {
-        let mut key = KeyColumn::new("");
-        let mut rest = text;
+        Self::parse_in(text, false)
+    }
+
+    /// The same; a column descends if `is_descending` and nothing stands behind its name.
+    ///
+    /// # Errors
+    /// As [`KeyColumn::parse`].
+    pub fn parse_in(text: &str, is_descending: bool) -> Result<Self> {
+        let quoted = quoted(text);
+        let (mut rest, mut key) = match &quoted {
+            Some((_, rest)) => (*rest, KeyColumn::new("")),
+            None => (text, KeyColumn::new("")),
+        };
         while let Some((front, last)) = rest.rsplit_once(':') {
             match last {
                 "desc" | "r" => key.is_descending = true,
@@ -105,14 +119,28 @@ impl KeyColumn {
             }
             rest = front;
         }
-        let name = rest.strip_suffix(':').unwrap_or(rest);
-        if name.is_empty() {
-            return Err(
-                Error::usage("choose columns", format!("`{text}` names no column"))
-                    .hint("give a column's name, for example time:desc"),
-            );
+        let is_plain = match &quoted {
+            Some((_, orders)) => orders.is_empty(),
+            None => !text.contains(':'),
+        };
+        key.is_descending |= is_descending && is_plain;
+        let wrong = |cause: &str, hint: &str| {
+            let cause = format!("`{text}` {cause}");
+            Err(Error::usage("choose columns", cause).hint(hint.to_owned()))
+        };
+        key.name = match quoted {
+            Some((name, _)) if rest.is_empty() => name,
+            Some(_) => {
+                let hint = "write desc, asc, nulls-first or nulls-last after a colon";
+                return wrong("has no order of a column behind its name", hint);
+            }
+            None => rest.strip_suffix(':').unwrap_or(rest).to_owned(),
+        };
+        if key.name.is_empty() && !text.starts_with('`') {
+            let hint =
+                "give a column's name, for example time:desc, or `` for one whose name is empty";
+            return wrong("names no column", hint);
         }
-        key.name = name.to_owned();
         Ok(key)
     }
 

@@ -16,10 +16,12 @@
 //! | [`encode`] | what keys of text are made of: escaped strings, decimal numbers, complements |
 //! | [`sort_key`] | [`SortKey`]: every order as bytes that compare as unsigned |
 //! | [`expr`] | [`Expr`](expr::Expr): expressions over the numbers of a record
+//! | [`column`] | names of columns as people write them |
 //! | [`check`] | [`Checker`]: order, duplicates and checksum of a stream |
 
 mod byte_order;
 pub mod check;
+pub mod column;
 mod dtype;
 pub mod encode;
 pub mod expr;

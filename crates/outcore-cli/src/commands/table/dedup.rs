@@ -3,6 +3,7 @@
 //! Contract: as the folder's. Lines are not taken: what keeps their order needs the rows' positions, which lines have
 //! none of that would be cheap; `unique` has them in the order of their keys.
 
+use outcore::key::column::column_name;
 use outcore::{Error, Result};
 use outcore_io::units;
 use outcore_table::jobs::{self, Keep, Near, PassageUnit, Shingles, Substring};
@@ -31,12 +32,13 @@ pub(crate) fn dedup(context: &Context, args: &DedupArgs) -> Result<u8> {
         Keep::Best(columns) => &columns[..],
         Keep::First | Keep::Last => &[],
     };
-    let texts = args.near.iter().chain(&args.of).cloned();
+    let texts = args.near.iter().chain(&args.of);
+    let texts = texts.map(|name| column_name(name));
     let text = text.needing(names_of(&keys).chain(names_of(best)).chain(texts));
     let near = near_of(args, &keep)?;
     let substring = match (&args.substring, &args.of) {
         (Some(count), Some(column)) => Some(Substring {
-            column: column.clone(),
+            column: column_name(column),
             units_count: *count,
             unit: match args.tokens {
                 true => PassageUnit::Tokens,
@@ -106,6 +108,6 @@ fn near_of(args: &DedupArgs, keep: &Keep) -> Result<Option<Near>> {
         hashes_count: args.hashes,
         seed: args.seed,
         keeps_last: *keep == Keep::Last,
-        ..Near::new(column, args.jaccard)
+        ..Near::new(column_name(column), args.jaccard)
     }))
 }

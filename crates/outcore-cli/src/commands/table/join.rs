@@ -7,7 +7,7 @@ use outcore_io::units;
 use outcore_table::input::InputOptions;
 use outcore_table::jobs::{self, AsOf, ColumnPair, Join, JoinKind, TableEnds};
 
-use super::{Done, Request, check_tables, run, text};
+use super::{Done, Request, check_tables, names_in, run, text};
 use crate::cli::join::JoinArgs;
 use crate::context::Context;
 use crate::resources;
@@ -43,13 +43,13 @@ pub(crate) fn join(context: &Context, args: &JoinArgs) -> Result<u8> {
         (None, Some(_)) => JoinKind::Left,
         (None, None) => JoinKind::Inner,
     };
-    let columns = &args.tables.columns;
+    let columns = names_in(&args.tables.columns);
     let wanted = Join {
         on: pairs(&args.on)?,
         kind,
         asof,
         suffix: args.suffix.clone(),
-        columns: (!columns.is_empty()).then(|| columns.clone()),
+        columns: (!columns.is_empty()).then_some(columns),
         is_unordered: args.unordered,
     };
     let request = Request {

@@ -28,6 +28,7 @@ mod window;
 
 use std::path::{Path, PathBuf};
 
+use outcore::key::column::{column_name, listed};
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::Resources;
@@ -96,10 +97,16 @@ pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
 fn reads(tables: &TableArgs, text: &TextOptions) -> InputOptions {
     InputOptions {
         text: Some(text.clone()),
-        columns: (!tables.columns.is_empty()).then(|| tables.columns.clone()),
+        columns: (!tables.columns.is_empty()).then(|| names_in(&tables.columns)),
         is_union: tables.union,
         ..InputOptions::default()
     }
+}
+
+/// The names in lists with commas between them. One in backquotes may hold commas, or be empty.
+fn names_in(lists: &[String]) -> Vec<String> {
+    let names = lists.iter().flat_map(|list| listed(list));
+    names.map(column_name).collect()
 }
 
 /// Whether `name` means standard input.
@@ -173,12 +180,7 @@ fn names_of(keys: &[KeyColumn]) -> impl Iterator<Item = String> {
 
 /// The columns of `--by`; all others descend if the whole order does.
 fn keys_of(by: &[String], is_descending: bool) -> Result<Vec<KeyColumn>> {
-    let keys = by.iter().map(|text| {
-        let key = KeyColumn::parse(text)?;
-        Ok(match is_descending && !text.contains(':') {
-            true => key.descending(),
-            false => key,
-        })
-    });
+    let keys = by.iter();
+    let keys = keys.map(|text| KeyColumn::parse_in(text, is_descending));
     keys.collect()
 }

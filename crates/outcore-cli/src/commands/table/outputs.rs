@@ -12,7 +12,7 @@ use outcore_table::input::{check_local, matching};
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 
 use super::request::Request;
-use super::{READ, is_stdin};
+use super::{READ, is_stdin, names_in};
 use crate::cli::tables::{PipeFormat, TableArgs};
 use crate::context::Context;
 
@@ -61,9 +61,7 @@ pub(super) fn outputs_of(
     if let Some(rows) = request.tables.group_rows {
         writes.group_rows_max = usize::try_from(rows).unwrap_or(usize::MAX);
     }
-    writes
-        .bloom_filters
-        .clone_from(&request.tables.bloom_filters);
+    writes.bloom_filters = names_in(&request.tables.bloom_filters);
     Ok((outputs, writes))
 }
 

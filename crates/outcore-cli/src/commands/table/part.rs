@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use outcore::key::column::column_name;
 use outcore::{Error, Job, Result};
 use outcore_front::resources::Resources;
 use outcore_front::split::{PLACEHOLDER, has_placeholder, name_of_part};
@@ -74,7 +75,7 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
     let (rows, read_bytes) = watch(reporter, interrupt, &job.control, &[], || {
         let from = (&args.files.inputs[..], &reads);
         print(&job, from, args.records, &mut |text| {
-            reporter.data(text);
+            reporter.stdout().write(text.as_bytes());
             job.control.check()
         })
     })?;
@@ -128,7 +129,7 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
     };
     let text = text::options(context, &tables, &args.rows.text_flags()?, &args.inputs)?;
     if !args.by.is_empty() {
-        let text = text.needing(args.by.iter().cloned());
+        let text = text.needing(args.by.iter().map(|name| column_name(name)));
         return partition(context, args, resources, (tables, &text));
     }
     if !has_placeholder(&args.output) {
@@ -228,8 +229,9 @@ fn partition(
         record_io: &args.record_io,
         is_explained: args.explain,
     };
+    let keys: Vec<String> = args.by.iter().map(|name| column_name(name)).collect();
     run(context, &request, resources, |job, ends| {
-        let (done, paths) = jobs::partition(job, ends, &args.by, (&dir, PARTITION_FILE))?;
+        let (done, paths) = jobs::partition(job, ends, &keys, (&dir, PARTITION_FILE))?;
         let partitions = paths.len() as u64;
         let note = format!("wrote {}", units::counted(partitions, "partition"));
         Ok(Done::new("split", done)

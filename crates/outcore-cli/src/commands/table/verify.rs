@@ -10,7 +10,7 @@ use outcore_table::input::{InputOptions, TextOptions};
 use outcore_table::jobs::{self, TableCheck};
 use serde_json::json;
 
-use super::{READ, check_tables, keys_of};
+use super::{READ, check_tables, keys_of, names_in};
 use crate::cli::VerifyArgs;
 use crate::cli::lines::TextFlags;
 use crate::context::Context;
@@ -45,7 +45,7 @@ pub(crate) fn verify(context: &Context, args: &VerifyArgs) -> Result<u8> {
     let resources = context.start(resources, &args.trace.record_io, kept)?;
     let job = resources.job(Vec::new());
     let reads = InputOptions {
-        columns: (!args.columns.is_empty()).then(|| args.columns.clone()),
+        columns: (!args.columns.is_empty()).then(|| names_in(&args.columns)),
         text: Some(TextOptions::default()),
         ..InputOptions::default()
     };

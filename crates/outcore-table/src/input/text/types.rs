@@ -2,11 +2,13 @@
 //!
 //! Contract: [`parse`] reads a list of names and types, [`notation`] writes a type so that [`parse`] reads it. Names of
 //! types are those of expressions (`i8` to `u64`, `f32`, `f64`, `bool`, `text`, `date`, `timestamp`), those of Arrow
-//! (`int64`, `double`, `string`) beside them. A name may hold colons, the last one in front of a type counts. Pure.
+//! (`int64`, `double`, `string`) beside them. A name may hold colons, the last one in front of a type counts; in backquotes it may
+//! hold anything, or be empty. Pure.
 
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
+use outcore::key::column::quoted;
 use outcore_io::{Error, Result};
 
 const SCHEMA: &str = "read schema";
@@ -76,8 +78,11 @@ pub fn parse(text: &str) -> Result<Vec<(String, DataType)>> {
 /// The parts between commas that stand in no brackets.
 fn split(text: &str) -> Result<Vec<&str>> {
     let (mut parts, mut depth, mut from) = (Vec::new(), 0_i32, 0);
+    let mut is_quoted = false;
     for (at, letter) in text.char_indices() {
+        is_quoted ^= letter == '`';
         match letter {
+            _ if is_quoted => {}
             '<' | '(' | '[' => depth += 1,
             '>' | ')' | ']' => depth -= 1,
             ',' if depth == 0 => {
@@ -99,6 +104,11 @@ fn split(text: &str) -> Result<Vec<&str>> {
 
 /// `NAME:TYPE`.
 fn column(text: &str) -> Result<(String, DataType)> {
+    if let Some((name, rest)) = quoted(text.trim())
+        && let Some(data_type) = rest.strip_prefix(':')
+    {
+        return Ok((name, type_of(data_type.trim())?));
+    }
     let mut depth = 0_i32;
     let mut letters = text.char_indices().rev();
     let colon = letters.find(|(_, letter)| {

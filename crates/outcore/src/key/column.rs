@@ -1,0 +1,68 @@
+//! Names of columns as people write them.
+//!
+//! Contract: a name stands for itself. Between backquotes it may be empty or hold whatever separates names elsewhere; a backquote of the
+//! name is written twice there. Pure.
+
+/// The name of a column as people write it: as it is, or between backquotes, where a backquote of the name is written twice.
+pub fn column_name(text: &str) -> String {
+    match quoted(text) {
+        Some((name, "")) => name,
+        _ => text.to_owned(),
+    }
+}
+
+/// A name between backquotes at the beginning of `text`, and what stands behind it.
+pub fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut rest = text.strip_prefix('`')?;
+    let mut name = String::new();
+    loop {
+        let (front, behind) = rest.split_once('`')?;
+        name += front;
+        match behind.strip_prefix('`') {
+            // One that is written twice; two alone are an empty name.
+            Some(behind) => {
+                name.push('`');
+                rest = behind;
+            }
+            None => return Some((name, behind)),
+        }
+    }
+}
+
+/// The parts of a list with commas between them, none of which stands in backquotes or brackets.
+pub fn listed(text: &str) -> impl Iterator<Item = &str> {
+    let (mut depth, mut is_quoted) = (0_i32, false);
+    text.split(move |letter| {
+        match letter {
+            '`' => is_quoted = !is_quoted,
+            '(' if !is_quoted => depth += 1,
+            ')' if !is_quoted => depth -= 1,
+            _ => {}
+        }
+        letter == ',' && depth == 0 && !is_quoted
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_backquotes_hold_anything() {
+        for (text, name) in [
+            ("a", "a"),
+            ("``", ""),
+            ("`a:b`", "a:b"),
+            ("`a``b`", "a`b"),
+            ("````", "`"),
+            ("`a", "`a"),
+            ("`a`b", "`a`b"),
+            ("", ""),
+        ] {
+            assert_eq!(column_name(text), name, "{text}");
+        }
+        assert_eq!(quoted("`a,b`:desc"), Some(("a,b".to_owned(), ":desc")));
+        let parts: Vec<&str> = listed("a,`b,(`,f(x,y),``,").collect();
+        assert_eq!(parts, ["a", "`b,(`", "f(x,y)", "``", ""]);
+    }
+}
