@@ -247,6 +247,7 @@ class SimRunRequest(TypedDict):
     flows: list[list[tuple[str, str]]]
     trace: str | None
     format: str | None
+    time_unit: str | None
     depth: int | None
     fit: str
     keep: bool
@@ -265,6 +266,7 @@ class SimReplayRequest(TypedDict):
     window: float | None
     cpu: float
     format: str | None
+    time_unit: str | None
     speedup: float
     depth: int | None
     limit: int

@@ -206,6 +206,7 @@ class Simulator:
         *,
         trace: StrPath | None = None,
         format: str | None = None,
+        time_unit: str | None = None,
         depth: int | None = None,
         fit: str = "refuse",
         requests: bool = True,
@@ -215,7 +216,8 @@ class Simulator:
         `workload` is a file (TOML, or MQSim's XML), or the settings of a flow (`{"read": 0.7,
         "size": "16KiB", "depth": 32}`), or a list of such. `trace` is a block trace instead, at its
         times, or with `depth` requests in flight; where it reaches beyond the drive that is an
-        error, unless `fit` is `"wrap"` or `"scale"`. With `requests=False` only the summary is kept;
+        error, unless `fit` is `"wrap"` or `"scale"`. `time_unit` is the unit of its times where that is
+        not the format's own, such as `"ms"` for DiskSim's. With `requests=False` only the summary is kept;
         otherwise 80 bytes a request.
         """
         if workload is not None and trace is not None:
@@ -237,6 +239,7 @@ class Simulator:
                     "flows": settings,
                     "trace": None if trace is None else os.fspath(trace),
                     "format": format,
+                    "time_unit": time_unit,
                     "depth": depth,
                     "fit": fit,
                     "keep": requests,
@@ -256,6 +259,7 @@ class Simulator:
         window: float | None = None,
         cpu: float = 1.0,
         format: str | None = None,
+        time_unit: str | None = None,
         speedup: float = 1.0,
         depth: int | None = None,
         limit: int = 0,
@@ -278,6 +282,7 @@ class Simulator:
                 "window": window,
                 "cpu": cpu,
                 "format": format,
+                "time_unit": time_unit,
                 "speedup": speedup,
                 "depth": depth,
                 "limit": limit,

@@ -12,7 +12,7 @@ use outcore::job::Control;
 use outcore::{Error, Result};
 use outcore_front::record_cost;
 use outcore_io::units;
-use outcore_sim::array::block::{BlockOptions, Loop, load_list};
+use outcore_sim::array::block::{BlockOptions, Loop, load_list, parse_time_unit};
 use outcore_sim::array::file::{FileOptions, replay_file};
 use outcore_sim::config::{Compat, DriveConfig};
 use outcore_sim::drive::{Done, Op};
@@ -55,6 +55,7 @@ pub(crate) struct RunRequest {
     flows: Vec<Vec<(String, String)>>,
     trace: Option<PathBuf>,
     format: Option<String>,
+    time_unit: Option<String>,
     depth: Option<u32>,
     fit: String,
     keep: bool,
@@ -74,6 +75,7 @@ pub(crate) struct ReplayRequest {
     window: Option<f64>,
     cpu: f64,
     format: Option<String>,
+    time_unit: Option<String>,
     speedup: f64,
     depth: Option<u32>,
     limit: u64,
@@ -169,7 +171,7 @@ impl Drive {
             }
             (Some(path), _) => import_drive(path, self.compat(), warnings)?,
             (None, name) => {
-                preset(name.as_deref().unwrap_or_default())?.sized(size(&self.size)?)?
+                preset(name.as_deref().unwrap_or_default())?.of_size(size(&self.size)?)?
             }
         };
         config.set_all(&self.settings)
@@ -200,12 +202,14 @@ fn watched(control: &Arc<Control>) -> Watch {
 
 fn block_options(
     format: Option<&String>,
+    time_unit: Option<&String>,
     depth: Option<u32>,
     speedup: f64,
     requests_max: u64,
 ) -> Result<BlockOptions> {
     Ok(BlockOptions {
         format: format.map(|name| name.parse()).transpose()?,
+        time_unit_ns: time_unit.map(|unit| parse_time_unit(unit)).transpose()?,
         pace: match depth {
             Some(depth) => Loop::Closed { depth },
             None => Loop::Open { speedup },
@@ -217,7 +221,8 @@ fn block_options(
 impl RunRequest {
     fn flows(&self, warnings: &mut Vec<String>) -> Result<Vec<FlowConfig>> {
         if let Some(path) = &self.trace {
-            let options = block_options(self.format.as_ref(), self.depth, 1.0, 0)?;
+            let (format, unit) = (self.format.as_ref(), self.time_unit.as_ref());
+            let options = block_options(format, unit, self.depth, 1.0, 0)?;
             let (list, more) = load_list(path, &options)?;
             warnings.extend(more);
             let mut flows = WorkloadFile::one().flows()?;
@@ -301,6 +306,7 @@ pub(crate) fn replay(request: &ReplayRequest, run: &Run) -> Result<String> {
         cpu_scale: request.cpu,
         block: block_options(
             request.format.as_ref(),
+            request.time_unit.as_ref(),
             request.depth,
             request.speedup,
             request.limit,

@@ -11,7 +11,7 @@ use outcore::IoMode;
 use outcore_io::units;
 
 use outcore_gen::Distribution;
-use outcore_traces::{Format, OnError};
+use outcore_traces::{Format, OnError, parse_time_unit};
 
 use crate::graph::GraphBenchOptions;
 use crate::io::{IoOptions, NamedLoad};
@@ -415,6 +415,9 @@ pub struct ReplayArgs {
     /// alibaba, tencent, vscsi, mqsim, outcore
     #[arg(long, value_name = "FORMAT", help_heading = "Trace")]
     pub format: Option<Format>,
+    /// Unit of the times, where the trace counts another one than its format: s, ms (DiskSim), us, ns, 100ns
+    #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit, help_heading = "Trace")]
+    pub time_unit_ns: Option<u64>,
     /// What to do with lines that cannot be read: skip (counted and shown) or fail
     #[arg(
         long,
@@ -475,6 +478,7 @@ impl ReplayArgs {
         ReplayOptions {
             trace: self.trace.clone(),
             format: self.format,
+            time_unit_ns: self.time_unit_ns,
             on_error: self.on_error,
             targets: self.targets.clone(),
             is_write_ok: self.write_ok,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use outcore_io::{Error, Result};
 
 use crate::formats::blktrace::{self, Event, EventReader, Stage};
-use crate::formats::{Format, LineParser, Names, detect, names_of_all};
+use crate::formats::{Clock, Format, LineParser, Names, detect, names_of_all};
 use crate::io_trace::{Entry, Flaw, Frames};
 use crate::lines::{Line, Lines};
 use crate::request::Request;
@@ -31,7 +31,7 @@ pub struct ReadOptions {
     /// What to do with lines that cannot be read.
     pub on_error: OnError,
     /// Nanoseconds of one unit of the time field, for traces that use another unit than their
-    /// format says; `None` takes [`Format::time_unit_ns`].
+    /// format defines. Such times may have decimals in every format of lines.
     pub time_unit_ns: Option<u64>,
 }
 
@@ -353,7 +353,7 @@ impl Source {
             Some(format) => format,
             None => detect(&head, is_whole).ok_or_else(|| unknown(&head, path))?,
         };
-        let unit_ns = options.time_unit_ns.unwrap_or(format.time_unit_ns()).max(1);
+        let clock = options.time_unit_ns.map_or(format.clock(), Clock::of_unit);
         let body = match format {
             Format::Blktrace => {
                 if let Some(version) = blktrace::other_version(&head) {
@@ -363,12 +363,19 @@ impl Source {
                     )
                     .path(path));
                 }
-                Body::Blktrace(EventReader::new(bytes, unit_ns))
+                Body::Blktrace(EventReader::new(bytes, clock.unit_ns))
+            }
+            Format::Outcore if options.time_unit_ns.is_some() => {
+                return Err(
+                    Error::usage("open trace", "outcore's own traces count nanoseconds")
+                        .path(path)
+                        .hint("leave out `--time-unit`"),
+                );
             }
             Format::Outcore => Body::Outcore(Frames::new(bytes, path)?),
             _ => Body::Text(
                 Lines::new(bytes, LINE_BYTES_MAX),
-                Box::new(LineParser::new(format, unit_ns)),
+                Box::new(LineParser::new(format, clock)),
             ),
         };
         Ok(Some(Source {
@@ -443,9 +450,24 @@ fn next_of_text(
         match parsed {
             Ok(Some(request)) => return Ok(Some(request)),
             Ok(None) => shared.tally.ignored += 1,
+            Err(Reason::Decimals) => {
+                return Err(decimals(what.1, number, line).path(path).offset(start));
+            }
             Err(reason) => shared.tally.bad(reason, path, number, start, line, what)?,
         }
     }
+}
+
+/// A time with decimals in a format that has none: every other time would be wrong by the same factor.
+fn decimals(format: &str, number: u64, line: &[u8]) -> Error {
+    Error::corrupt(
+        "read trace",
+        format!(
+            "line {number} has a time with decimals, and {format} counts whole units: `{}`",
+            excerpt(line)
+        ),
+    )
+    .hint("`--time-unit` says what the trace counts: ms for DiskSim's, or s, us, ns, 100ns")
 }
 
 fn unknown(head: &[u8], path: &Path) -> Error {

@@ -54,6 +54,8 @@ pub enum Reason {
     Number,
     /// The time is not a number, does not fit 64 bits of nanoseconds, or runs backwards in a record.
     Time,
+    /// The time has decimals, and the format counts whole units: the trace counts another unit. Never skipped.
+    Decimals,
     /// The operation is none that the format defines.
     Operation,
     /// Offset and length run past the end of a 64-bit address space.
@@ -73,11 +75,12 @@ pub enum Reason {
 }
 
 impl Reason {
-    const COUNT: usize = 11;
+    const COUNT: usize = 12;
     const ALL: [Reason; Self::COUNT] = [
         Reason::Fields,
         Reason::Number,
         Reason::Time,
+        Reason::Decimals,
         Reason::Operation,
         Reason::Range,
         Reason::LineTooLong,
@@ -94,6 +97,7 @@ impl Reason {
             Reason::Fields => "wrong number of fields",
             Reason::Number => "bad number",
             Reason::Time => "bad time",
+            Reason::Decimals => "a time with decimals",
             Reason::Operation => "unknown operation",
             Reason::Range => "range beyond 64 bits",
             Reason::LineTooLong => "line too long",

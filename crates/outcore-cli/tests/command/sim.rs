@@ -129,6 +129,49 @@ fn a_request_beyond_all_drives_is_refused_by_its_number() {
 }
 
 #[test]
+fn a_drive_larger_than_its_product_or_than_memory_is_rejected_with_a_size_that_works() {
+    let place = TestDir::new();
+    let too_large = ["sim", "run", "--preset", "throttled", "--drive-size"];
+    place.run(&[&too_large[..], &["100TiB"]].concat()).fails(
+        2,
+        &["100 TiB are asked for"],
+        "--drive-size",
+    );
+    place.write("one.csv", b"7,R,0,4096,1\n");
+    place
+        .run(&[
+            "sim",
+            "replay",
+            "one.csv",
+            "--drives=4096",
+            "--drive-size=1TB",
+        ])
+        .fails(6, &["4096 drives of", "of memory"], "--drive-size");
+}
+
+#[test]
+fn a_trace_in_milliseconds_is_replayed_with_its_unit_and_rejected_without() {
+    let place = TestDir::new();
+    let trace = b"0.000000 0 303567 7 0\n26.214 0 55590 6 1\n1500.0 0 8 8 1\n";
+    place.write("t.disksim", trace);
+    for sim in [
+        &["replay", "--summary", "t.disksim"][..],
+        &["sim", "replay", "t.disksim"],
+        &["sim", "run", "--trace", "t.disksim"],
+    ] {
+        place
+            .run(sim)
+            .fails(4, &["line 1", "decimals"], "--time-unit");
+        place.run(&[sim, &["--time-unit", "ms"]].concat()).ok();
+    }
+    let answer = place.run(&["replay", "--summary", "t.disksim", "--time-unit=ms"]);
+    assert!(
+        answer.text().contains("duration       1.500 s"),
+        "{answer:?}"
+    );
+}
+
+#[test]
 fn a_drive_that_is_unknown_is_refused_with_a_way_on() {
     let place = TestDir::new();
     place

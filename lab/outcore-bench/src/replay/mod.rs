@@ -91,6 +91,8 @@ pub struct ReplayOptions {
     pub trace: PathBuf,
     /// Its format, where it cannot be told.
     pub format: Option<Format>,
+    /// Nanoseconds of one unit of its times, where that is not the format's own.
+    pub time_unit_ns: Option<u64>,
     /// What to do with lines that cannot be read.
     pub on_error: OnError,
     /// Directories or devices.
@@ -122,6 +124,7 @@ impl Default for ReplayOptions {
         ReplayOptions {
             trace: PathBuf::new(),
             format: None,
+            time_unit_ns: None,
             on_error: OnError::Skip,
             targets: Vec::new(),
             is_write_ok: false,
@@ -143,7 +146,7 @@ impl ReplayOptions {
         ReadOptions {
             format: self.format,
             on_error: self.on_error,
-            ..ReadOptions::default()
+            time_unit_ns: self.time_unit_ns,
         }
     }
 

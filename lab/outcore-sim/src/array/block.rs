@@ -14,6 +14,7 @@ use std::path::Path;
 
 use outcore_io::{Error, Result};
 use outcore_traces::adapt::{AdaptOptions, Adapted};
+pub use outcore_traces::parse_time_unit;
 use outcore_traces::{Format, Op as TraceOp, ReadOptions, Request, Summary, TraceReader};
 
 use super::{Array, ArrayConfig, ArrayRequest, Between, Finished, OPERATION, ReplayReport};
@@ -48,6 +49,8 @@ pub enum Loop {
 pub struct BlockOptions {
     /// The format, where it cannot be told from the content.
     pub format: Option<Format>,
+    /// Nanoseconds of one unit of the times, where that is not the format's own.
+    pub time_unit_ns: Option<u64>,
     /// Open or closed loop.
     pub pace: Loop,
     /// Stop after this many requests; 0 takes all.
@@ -58,6 +61,7 @@ impl Default for BlockOptions {
     fn default() -> Self {
         BlockOptions {
             format: None,
+            time_unit_ns: None,
             pace: Loop::Open { speedup: 1.0 },
             requests_max: 0,
         }
@@ -67,6 +71,7 @@ impl Default for BlockOptions {
 fn reader(path: &Path, options: &BlockOptions) -> Result<TraceReader> {
     let format = ReadOptions {
         format: options.format,
+        time_unit_ns: options.time_unit_ns,
         ..ReadOptions::default()
     };
     TraceReader::open(path, &format)

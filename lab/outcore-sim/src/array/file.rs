@@ -1,6 +1,7 @@
 //! Replay of a trace file of any kind: the engine's own, JSON Lines, or a block trace of others.
 //!
-//! Contract: the kind is told from the content; what an option does not apply to ignores it. Files
+//! Contract: the kind is told from the content; what an option does not apply to ignores it,
+//! except for the unit of a block trace's times, which is an error elsewhere. Files
 //! stay on their drives where there are as many as were recorded, otherwise they are striped, and
 //! windows open with the number of drives, as the engine's do.
 
@@ -92,6 +93,12 @@ fn kind_of(path: &Path) -> Result<Kind> {
 /// with what is stuck; what [`FileOptions::watch`] says.
 pub fn replay_file(path: &Path, drive: DriveConfig, options: &FileOptions) -> Result<ReplayReport> {
     let kind = kind_of(path)?;
+    if kind != Kind::Block && options.block.time_unit_ns.is_some() {
+        let cause = "the trace counts nanoseconds: outcore's own, or JSON Lines";
+        return Err(Error::usage(OPERATION, cause)
+            .path(path)
+            .hint("leave out `--time-unit`"));
+    }
     let recorded = match kind {
         Kind::Recorded => Reader::open(path)?.header().drives.len().max(1) as u32,
         _ => 1,

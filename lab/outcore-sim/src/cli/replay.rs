@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::Args;
 use outcore_io::units::parse_bytes;
 use outcore_io::{Error, Result};
-use outcore_traces::Format;
+use outcore_traces::{Format, parse_time_unit};
 
 use super::{DriveArgs, json, shared};
 use crate::array::ReplayReport;
@@ -59,6 +59,9 @@ pub struct ReplayArgs {
     /// blktrace, alibaba, tencent, vscsi, mqsim.
     #[arg(long)]
     pub format: Option<Format>,
+    /// Unit of its times, where it counts another one than its format: s, ms (DiskSim), us, ns, 100ns.
+    #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit)]
+    pub time_unit_ns: Option<u64>,
     /// Play a block trace faster than recorded, by this factor.
     #[arg(long = "speed", default_value_t = 1.0)]
     pub speedup: f64,
@@ -108,6 +111,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<u8> {
 fn block_options(args: &ReplayArgs) -> Result<BlockOptions> {
     Ok(BlockOptions {
         format: args.format,
+        time_unit_ns: args.time_unit_ns,
         pace: match args.depth {
             Some(depth) => Loop::Closed { depth },
             None => Loop::Open {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use outcore_io::drive::NewFile;
 use outcore_io::{Error, Result};
-use outcore_traces::Format;
+use outcore_traces::{Format, parse_time_unit};
 
 use super::{DriveArgs, compat, json, warn_all};
 use crate::array::block::{BlockOptions, Loop, load_list};
@@ -41,6 +41,9 @@ pub struct RunArgs {
     /// alibaba, tencent, vscsi, mqsim, outcore.
     #[arg(long, requires = "trace")]
     pub format: Option<Format>,
+    /// Unit of its times, where it counts another one than its format: s, ms (DiskSim), us, ns, 100ns.
+    #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit, requires = "trace")]
+    pub time_unit_ns: Option<u64>,
     /// Requests of the trace in flight.
     #[arg(long, requires = "trace")]
     pub depth: Option<u32>,
@@ -161,6 +164,7 @@ fn scenarios(
     if let Some(path) = &args.trace {
         let options = BlockOptions {
             format: args.format,
+            time_unit_ns: args.time_unit_ns,
             pace: match args.depth {
                 Some(depth) => Loop::Closed { depth },
                 None => Loop::Open { speedup: 1.0 },

@@ -383,7 +383,10 @@ pub fn ascii_trace_from_text(text: &str) -> Result<Vec<ListItem>> {
                 .parse::<u64>()
                 .map_err(|_| wrong(format!("{name} is `{}`", fields[at])))
         };
-        let at = number_of(0, "the time")?.saturating_mul(NS);
+        let at = number_of(0, "the time").map_err(|error| {
+            error.hint("MQSim's times are whole nanoseconds; `sim run --trace` takes `--time-unit`")
+        })?;
+        let at = at.saturating_mul(NS);
         let sectors = number_of(3, "the size")?;
         if sectors == 0 || sectors > u64::from(u16::MAX) {
             return Err(wrong(format!(

@@ -13,9 +13,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
+use outcore_io::units::parse_duration;
 use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::lines::parse_time;
 use crate::request::{Op, Request};
 use crate::skips::Reason;
 
@@ -115,13 +117,17 @@ impl Format {
         !matches!(self, Format::Blktrace | Format::Outcore)
     }
 
-    /// Nanoseconds of one unit of the format's time field.
-    pub(crate) const fn time_unit_ns(self) -> u64 {
-        match self {
-            Format::Spc | Format::Tencent | Format::Vscsi => 1_000_000_000,
-            Format::Fio | Format::Alibaba => 1_000,
-            Format::Msr => 100,
-            Format::Fiu | Format::Blktrace | Format::Mqsim | Format::Outcore => 1,
+    /// How the format counts time. Those that count seconds write fractions of them; the others define whole numbers.
+    pub(crate) const fn clock(self) -> Clock {
+        let (unit_ns, has_decimals) = match self {
+            Format::Spc | Format::Tencent | Format::Vscsi => (1_000_000_000, true),
+            Format::Fio | Format::Alibaba => (1_000, false),
+            Format::Msr => (100, false),
+            Format::Fiu | Format::Blktrace | Format::Mqsim | Format::Outcore => (1, false),
+        };
+        Clock {
+            unit_ns,
+            has_decimals,
         }
     }
 }
@@ -143,6 +149,56 @@ impl FromStr for Format {
                 Error::usage("choose a trace format", format!("unknown format `{text}`"))
                     .hint(format!("known are {}", names_of_all()))
             })
+    }
+}
+
+/// How the time field of a trace is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Clock {
+    /// Nanoseconds of one unit.
+    pub(crate) unit_ns: u64,
+    /// Whether a time may have decimals. Where the format has none, they mean that the trace counts another unit.
+    has_decimals: bool,
+}
+
+impl Clock {
+    /// A clock whose unit the caller knows: decimals are parts of it.
+    pub(crate) fn of_unit(unit_ns: u64) -> Self {
+        Clock {
+            unit_ns: unit_ns.max(1),
+            has_decimals: true,
+        }
+    }
+
+    /// A time field as nanoseconds.
+    #[inline]
+    pub(crate) fn time_ns(self, text: &[u8]) -> std::result::Result<u64, Reason> {
+        let time_ns = parse_time(text, self.unit_ns).ok_or(Reason::Time)?;
+        match self.has_decimals || memchr::memchr(b'.', text).is_none() {
+            true => Ok(time_ns),
+            false => Err(Reason::Decimals),
+        }
+    }
+}
+
+/// Reads a unit of time: `s`, `ms`, `us`, `ns`, or a multiple of one, such as `100ns`; as nanoseconds.
+///
+/// # Errors
+/// Usage: no such unit, or one of less than a nanosecond.
+pub fn parse_time_unit(text: &str) -> Result<u64> {
+    let wrong = || {
+        Error::usage("read time unit", format!("`{text}` is not a unit of time"))
+            .hint("write s, ms, us, ns or a multiple of one, such as 100ns")
+    };
+    let text = text.trim();
+    let duration = match text.starts_with(|letter: char| letter.is_ascii_digit()) {
+        true => parse_duration(text),
+        false => parse_duration(&format!("1{text}")),
+    };
+    let unit_ns = u64::try_from(duration.map_err(|_| wrong())?.as_nanos()).unwrap_or(0);
+    match unit_ns {
+        0 => Err(wrong()),
+        unit_ns => Ok(unit_ns),
     }
 }
 
@@ -200,16 +256,16 @@ impl Names {
 #[derive(Debug)]
 pub(crate) struct LineParser {
     format: Format,
-    unit_ns: u64,
+    clock: Clock,
     fio: tools::FioState,
 }
 
 impl LineParser {
-    /// A parser for a text `format` whose time field counts units of `unit_ns`.
-    pub(crate) fn new(format: Format, unit_ns: u64) -> Self {
+    /// A parser for a text `format` whose time field is read by `clock`.
+    pub(crate) fn new(format: Format, clock: Clock) -> Self {
         LineParser {
             format,
-            unit_ns,
+            clock,
             fio: tools::FioState::default(),
         }
     }
@@ -217,16 +273,16 @@ impl LineParser {
     /// One line; `number` is its place in the file, from 1.
     #[inline]
     pub(crate) fn parse(&mut self, line: &[u8], number: u64, names: &mut Names) -> Parsed {
-        let unit_ns = self.unit_ns;
+        let clock = self.clock;
         let parsed = match self.format {
-            Format::Spc => published::spc(line, unit_ns),
-            Format::Fiu => published::fiu(line, unit_ns),
-            Format::Msr => published::msr(line, unit_ns, names),
-            Format::Alibaba => published::alibaba(line, unit_ns),
-            Format::Tencent => published::tencent(line, unit_ns),
-            Format::Vscsi => published::vscsi(line, unit_ns),
-            Format::Mqsim => tools::mqsim(line, unit_ns),
-            Format::Fio => self.fio.parse(line, unit_ns, names),
+            Format::Spc => published::spc(line, clock),
+            Format::Fiu => published::fiu(line, clock),
+            Format::Msr => published::msr(line, clock, names),
+            Format::Alibaba => published::alibaba(line, clock),
+            Format::Tencent => published::tencent(line, clock),
+            Format::Vscsi => published::vscsi(line, clock),
+            Format::Mqsim => tools::mqsim(line, clock),
+            Format::Fio => self.fio.parse(line, clock, names),
             Format::Blktrace | Format::Outcore => Err(Reason::Magic),
         };
         match parsed {
@@ -310,7 +366,9 @@ pub fn detect(head: &[u8], is_whole: bool) -> Option<Format> {
 
 /// How many of `lines` the parser of `format` reads as requests.
 fn understood(format: Format, lines: &[&[u8]]) -> usize {
-    let mut parser = LineParser::new(format, format.time_unit_ns());
+    // Decimals where a format has none are for the reader to reject: it knows whether the caller gave the unit.
+    let clock = Clock::of_unit(format.clock().unit_ns);
+    let mut parser = LineParser::new(format, clock);
     let mut names = Names::default();
     let numbered = lines.iter().zip(1_u64..);
     numbered

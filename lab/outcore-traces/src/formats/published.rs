@@ -6,8 +6,8 @@
 //! IOTTA (FIU, MSR Cambridge, Tencent CBS), alibaba/block-traces, and the CSV form of the
 //! CloudPhysics records in libCacheSim.
 
-use crate::formats::{Names, Parsed, SECTOR_BYTES, request};
-use crate::lines::{parse_hex, parse_time, parse_u32, parse_u64, split};
+use crate::formats::{Clock, Names, Parsed, SECTOR_BYTES, request};
+use crate::lines::{parse_hex, parse_u32, parse_u64, split};
 use crate::request::Op;
 use crate::skips::Reason;
 
@@ -16,7 +16,7 @@ use crate::skips::Reason;
 /// Spaces may follow the commas, further fields may follow the time (and vary by line), equal
 /// times and sizes of zero are legal.
 #[inline]
-pub(crate) fn spc(line: &[u8], unit_ns: u64) -> Parsed {
+pub(crate) fn spc(line: &[u8], clock: Clock) -> Parsed {
     let mut fields = line.splitn(6, |byte| *byte == b',').map(<[u8]>::trim_ascii);
     let mut next = || fields.next().ok_or(Reason::Fields);
     let (asu, lba, size, opcode, time) = (next()?, next()?, next()?, next()?, next()?);
@@ -28,7 +28,7 @@ pub(crate) fn spc(line: &[u8], unit_ns: u64) -> Parsed {
     let device = parse_u32(asu).ok_or(Reason::Number)?;
     let lba = parse_u64(lba).ok_or(Reason::Number)?;
     let size = parse_u64(size).ok_or(Reason::Number)?;
-    let time_ns = parse_time(time, unit_ns).ok_or(Reason::Time)?;
+    let time_ns = clock.time_ns(time)?;
     request(
         time_ns,
         device,
@@ -43,7 +43,7 @@ pub(crate) fn spc(line: &[u8], unit_ns: u64) -> Parsed {
 /// Process names may hold spaces, so the line is read from its ends inwards; some sets leave the
 /// MD5 out. The device number is `major << 20 | minor`, as in Linux. Files are not ordered by time.
 #[inline]
-pub(crate) fn fiu(line: &[u8], unit_ns: u64) -> Parsed {
+pub(crate) fn fiu(line: &[u8], clock: Clock) -> Parsed {
     let mut from_left = line
         .split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty());
@@ -85,7 +85,7 @@ pub(crate) fn fiu(line: &[u8], unit_ns: u64) -> Parsed {
         .filter(|n| *n < 1 << 20)
         .ok_or(Reason::Number)?;
     let device = u32::try_from((major << 20) | minor).map_err(|_| Reason::Number)?;
-    let time_ns = parse_time(time, unit_ns).ok_or(Reason::Time)?;
+    let time_ns = clock.time_ns(time)?;
     let len_bytes = sectors.checked_mul(SECTOR_BYTES);
     request(
         time_ns,
@@ -101,7 +101,7 @@ pub(crate) fn fiu(line: &[u8], unit_ns: u64) -> Parsed {
 /// Times are ticks of 100 ns since 1601; lines are not strictly sorted. The response's unit is
 /// disputed, so it is not used; it must only be there.
 #[inline]
-pub(crate) fn msr(line: &[u8], unit_ns: u64, names: &mut Names) -> Parsed {
+pub(crate) fn msr(line: &[u8], clock: Clock, names: &mut Names) -> Parsed {
     let (fields, count) = split::<7>(line, b',').ok_or(Reason::Fields)?;
     let [time, host, disk, op, offset, size, _response] = fields;
     if count != 7 {
@@ -117,7 +117,7 @@ pub(crate) fn msr(line: &[u8], unit_ns: u64, names: &mut Names) -> Parsed {
     parse_u32(disk).ok_or(Reason::Number)?;
     let offset = parse_u64(offset).ok_or(Reason::Number)?;
     let size = parse_u64(size).ok_or(Reason::Number)?;
-    let time_ns = parse_time(time, unit_ns).ok_or(Reason::Time)?;
+    let time_ns = clock.time_ns(time)?;
     // Host and disk stand side by side: the text from one to the other names the device.
     let (start, end) = (offset_in(line, host), offset_in(line, disk) + disk.len());
     let device = names.number(line.get(start..end).ok_or(Reason::Fields)?)?;
@@ -126,7 +126,7 @@ pub(crate) fn msr(line: &[u8], unit_ns: u64, names: &mut Names) -> Parsed {
 
 /// Alibaba: `device,R|W,offset,length,microseconds`, offset and length in bytes.
 #[inline]
-pub(crate) fn alibaba(line: &[u8], unit_ns: u64) -> Parsed {
+pub(crate) fn alibaba(line: &[u8], clock: Clock) -> Parsed {
     let (fields, count) = split::<5>(line, b',').ok_or(Reason::Fields)?;
     let [device, op, offset, len, time] = fields;
     if count != 5 {
@@ -140,14 +140,14 @@ pub(crate) fn alibaba(line: &[u8], unit_ns: u64) -> Parsed {
     let device = parse_u32(device).ok_or(Reason::Number)?;
     let offset = parse_u64(offset).ok_or(Reason::Number)?;
     let len = parse_u64(len).ok_or(Reason::Number)?;
-    let time_ns = parse_time(time, unit_ns).ok_or(Reason::Time)?;
+    let time_ns = clock.time_ns(time)?;
     request(time_ns, device, op, Some(offset), Some(len))
 }
 
 /// Tencent CBS: `seconds,offset,size,0|1,volume`, offset and size in sectors; 0 reads, 1 writes
 /// (the opposite of MQSim).
 #[inline]
-pub(crate) fn tencent(line: &[u8], unit_ns: u64) -> Parsed {
+pub(crate) fn tencent(line: &[u8], clock: Clock) -> Parsed {
     let (fields, count) = split::<5>(line, b',').ok_or(Reason::Fields)?;
     let [time, offset, size, op, volume] = fields;
     if count != 5 {
@@ -161,7 +161,7 @@ pub(crate) fn tencent(line: &[u8], unit_ns: u64) -> Parsed {
     let device = parse_u32(volume).ok_or(Reason::Number)?;
     let offset = parse_u64(offset).ok_or(Reason::Number)?;
     let size = parse_u64(size).ok_or(Reason::Number)?;
-    let time_ns = parse_time(time, unit_ns).ok_or(Reason::Time)?;
+    let time_ns = clock.time_ns(time)?;
     let len_bytes = size.checked_mul(SECTOR_BYTES);
     request(
         time_ns,
@@ -176,7 +176,7 @@ pub(crate) fn tencent(line: &[u8], unit_ns: u64) -> Parsed {
 /// the size in bytes, the LBN in sectors. Commands that neither move nor discard data are passed
 /// over.
 #[inline]
-pub(crate) fn vscsi(line: &[u8], unit_ns: u64) -> Parsed {
+pub(crate) fn vscsi(line: &[u8], clock: Clock) -> Parsed {
     let (fields, count) = split::<5>(line, b',').ok_or(Reason::Fields)?;
     let [version, time, opcode, size, lbn] = fields;
     if count != 5 {
@@ -188,7 +188,7 @@ pub(crate) fn vscsi(line: &[u8], unit_ns: u64) -> Parsed {
     let opcode = parse_hex(opcode).ok_or(Reason::Operation)?;
     let size = parse_u64(size).ok_or(Reason::Number)?;
     let lbn = parse_u64(lbn).ok_or(Reason::Number)?;
-    let time_ns = parse_time(time, unit_ns).ok_or(Reason::Time)?;
+    let time_ns = clock.time_ns(time)?;
     let op = match scsi_command(opcode)? {
         Some(op) => op,
         None => return Ok(None),
@@ -223,6 +223,7 @@ fn offset_in(whole: &[u8], part: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::Format;
     use crate::request::Request;
 
     fn read(device: u32, time_ns: u64, offset_bytes: u64, len_bytes: u64) -> Parsed {
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn spc_takes_spaces_extras_small_letters_and_zero_sizes() {
-        let parse = |line: &str| spc(line.as_bytes(), 1_000_000_000);
+        let parse = |line: &str| spc(line.as_bytes(), Format::Spc.clock());
         assert_eq!(
             parse("3,200,4096,r,0.5"),
             read(3, 500_000_000, 102_400, 4096)
@@ -267,7 +268,7 @@ mod tests {
 
     #[test]
     fn fiu_is_read_from_the_right_because_process_names_hold_spaces() {
-        let parse = |line: &str| fiu(line.as_bytes(), 1);
+        let parse = |line: &str| fiu(line.as_bytes(), Format::Fiu.clock());
         let md5 = "0123456789abcdef0123456789abcdef";
         let device = (8 << 20) | 2;
         let line = format!("77 4892 my  own daemon W 1000 8 W 8 2 {md5}");
@@ -296,7 +297,7 @@ mod tests {
     #[test]
     fn msr_counts_ticks_of_100_ns_and_names_devices_by_host_and_disk() {
         let mut names = Names::default();
-        let mut parse = |line: &str| msr(line.as_bytes(), 100, &mut names);
+        let mut parse = |line: &str| msr(line.as_bytes(), Format::Msr.clock(), &mut names);
         let ticks = 128_166_372_003_061_629_u64;
         let line = format!("{ticks},hm,1,Read,383496192,32768,113736");
         assert_eq!(parse(&line), read(0, ticks * 100, 383_496_192, 32_768));
@@ -316,7 +317,7 @@ mod tests {
 
     #[test]
     fn alibaba_counts_bytes_and_microseconds() {
-        let parse = |line: &str| alibaba(line.as_bytes(), 1_000);
+        let parse = |line: &str| alibaba(line.as_bytes(), Format::Alibaba.clock());
         assert_eq!(
             parse("419,W,8792731648,16384,1577808000000044"),
             write(419, 1_577_808_000_000_044_000, 8_792_731_648, 16_384)
@@ -327,7 +328,7 @@ mod tests {
 
     #[test]
     fn tencent_counts_sectors_and_0_reads() {
-        let parse = |line: &str| tencent(line.as_bytes(), 1_000_000_000);
+        let parse = |line: &str| tencent(line.as_bytes(), Format::Tencent.clock());
         assert_eq!(
             parse("1538323200,8,16,0,1063"),
             read(1063, 1_538_323_200_000_000_000, 4096, 8192)
@@ -341,7 +342,7 @@ mod tests {
 
     #[test]
     fn vscsi_knows_scsi_commands_and_passes_over_those_without_data() {
-        let parse = |line: &str| vscsi(line.as_bytes(), 1_000_000_000);
+        let parse = |line: &str| vscsi(line.as_bytes(), Format::Vscsi.clock());
         assert_eq!(
             parse("1,5,28,512,42932745"),
             read(0, 5_000_000_000, 42_932_745 * 512, 512)

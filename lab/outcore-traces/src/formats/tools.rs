@@ -6,8 +6,8 @@
 //! format"; version 3 counts microseconds (seen with fio 3.33). MQSim's README, "trace-based
 //! workloads".
 
-use crate::formats::{Names, Parsed, SECTOR_BYTES, request};
-use crate::lines::{parse_time, parse_u32, parse_u64, words};
+use crate::formats::{Clock, Names, Parsed, SECTOR_BYTES, request};
+use crate::lines::{parse_u32, parse_u64, words};
 use crate::request::Op;
 use crate::skips::Reason;
 
@@ -23,7 +23,7 @@ pub(crate) struct FioState {
 impl FioState {
     /// One line: `file action [offset length]`, with a time before it in version 3.
     #[inline]
-    pub(crate) fn parse(&mut self, line: &[u8], unit_ns: u64, names: &mut Names) -> Parsed {
+    pub(crate) fn parse(&mut self, line: &[u8], clock: Clock, names: &mut Names) -> Parsed {
         let (words, count) = words::<5>(line).ok_or(Reason::Fields)?;
         if count == 0 {
             return Ok(None);
@@ -45,7 +45,7 @@ impl FioState {
         }
         let (file, action) = (rest[0], rest[1]);
         let time_ns = match time {
-            Some(time) => parse_time(time, unit_ns).ok_or(Reason::Time)?,
+            Some(time) => clock.time_ns(time)?,
             None => self.clock_ns,
         };
         match action {
@@ -55,7 +55,7 @@ impl FioState {
             }
             b"wait" => {
                 let wait = rest.get(2).copied().unwrap_or_default();
-                let wait_ns = parse_time(wait, unit_ns).ok_or(Reason::Time)?;
+                let wait_ns = clock.time_ns(wait)?;
                 self.clock_ns = self.clock_ns.checked_add(wait_ns).ok_or(Reason::Time)?;
                 return Ok(None);
             }
@@ -93,7 +93,7 @@ impl FioState {
 
 /// MQSim: `time_ns device lsn sectors type`; 1 reads, 0 writes (the opposite of Tencent).
 #[inline]
-pub(crate) fn mqsim(line: &[u8], unit_ns: u64) -> Parsed {
+pub(crate) fn mqsim(line: &[u8], clock: Clock) -> Parsed {
     let (fields, count) = words::<5>(line).ok_or(Reason::Fields)?;
     let [time, device, lsn, sectors, kind] = fields;
     if count != 5 {
@@ -107,7 +107,7 @@ pub(crate) fn mqsim(line: &[u8], unit_ns: u64) -> Parsed {
     let device = parse_u32(device).ok_or(Reason::Number)?;
     let lsn = parse_u64(lsn).ok_or(Reason::Number)?;
     let sectors = parse_u64(sectors).ok_or(Reason::Number)?;
-    let time_ns = parse_time(time, unit_ns).ok_or(Reason::Time)?;
+    let time_ns = clock.time_ns(time)?;
     let len_bytes = sectors.checked_mul(SECTOR_BYTES);
     request(
         time_ns,
@@ -121,13 +121,14 @@ pub(crate) fn mqsim(line: &[u8], unit_ns: u64) -> Parsed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::Format;
     use crate::request::Request;
 
     fn all(text: &str) -> (Vec<Request>, Vec<Reason>, Names) {
         let (mut state, mut names) = (FioState::default(), Names::default());
         let (mut good, mut bad) = (Vec::new(), Vec::new());
         for line in text.lines() {
-            match state.parse(line.as_bytes(), 1_000, &mut names) {
+            match state.parse(line.as_bytes(), Format::Fio.clock(), &mut names) {
                 Ok(request) => good.extend(request),
                 Err(reason) => bad.push(reason),
             }
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn mqsim_counts_sectors_and_1_reads() {
-        let parse = |line: &str| mqsim(line.as_bytes(), 1);
+        let parse = |line: &str| mqsim(line.as_bytes(), Format::Mqsim.clock());
         let request = |op| {
             Ok(Some(Request {
                 time_ns: 9,

@@ -12,6 +12,7 @@ use outcore::Kind;
 use outcore_traces::write::{FioWriter, MqsimWriter};
 use outcore_traces::{
     Format, OnError, Op, ReadOptions, Reason, Request, Summary, TraceReader, detect,
+    parse_time_unit,
 };
 use proptest::prelude::*;
 
@@ -407,6 +408,68 @@ fn another_time_unit_may_be_given() {
     };
     let mut reader = TraceReader::open(fixture("v3.iolog"), &options).unwrap();
     assert_eq!(reader.next().unwrap().unwrap().time_ns, 10_000_000);
+}
+
+/// Two requests as DiskSim writes them: milliseconds with decimals, otherwise MQSim's fields.
+const DISKSIM: &str = "0.000000 0 303567 7 0\n26.214 1 55590 6 1\n";
+
+#[test]
+fn decimals_where_a_format_counts_whole_units_are_rejected_with_the_option_that_helps() {
+    let alike = [
+        ("mqsim", DISKSIM),
+        ("fiu", "1.5 4892 cron 1000 8 W 8 2\n"),
+        ("msr", "1.5,hm,1,Read,383496192,32768,113736\n"),
+        ("alibaba", "419,W,8792731648,16384,1577808000000044.5\n"),
+        ("fio", "fio version 3 iolog\n1.5 f add\n1.5 f read 0 512\n"),
+    ];
+    for (name, text) in alike {
+        for format in [None, Some(name.parse().unwrap())] {
+            let options = ReadOptions {
+                format,
+                ..ReadOptions::default()
+            };
+            let mut reader = TraceReader::from_stream(Cursor::new(text), "t", &options).unwrap();
+            assert_eq!(reader.format().name(), name);
+            let error = reader.next().unwrap().unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt);
+            assert!(error.cause().contains("decimals"), "{error}");
+            assert!(error.next_step().unwrap().contains("--time-unit"));
+            // Whoever gives the unit, the format's own included, gets decimals.
+            let options = ReadOptions {
+                time_unit_ns: Some(1_000_000),
+                ..options
+            };
+            let reader = TraceReader::from_stream(Cursor::new(text), "t", &options).unwrap();
+            assert!(reader.map(Result::unwrap).count() > 0, "{name}");
+        }
+    }
+    let options = ReadOptions {
+        time_unit_ns: Some(1_000_000),
+        ..ReadOptions::default()
+    };
+    let mut reader = TraceReader::from_stream(Cursor::new(DISKSIM), "t", &options).unwrap();
+    let times: Vec<u64> = read_all(&mut reader)
+        .iter()
+        .map(|one| one.time_ns)
+        .collect();
+    assert_eq!(times, [0, 26_214_000]);
+}
+
+#[test]
+fn a_time_unit_is_a_unit_or_a_multiple_of_one() {
+    for (text, unit_ns) in [
+        ("s", 1_000_000_000),
+        ("ms", 1_000_000),
+        ("us", 1_000),
+        ("ns", 1),
+        ("100ns", 100),
+    ] {
+        assert_eq!(parse_time_unit(text).unwrap(), unit_ns);
+    }
+    for text in ["", "m", "0.1ns", "-1ms", "10"] {
+        let error = parse_time_unit(text).unwrap_err();
+        assert!(error.next_step().unwrap().contains("100ns"), "{text}");
+    }
 }
 
 #[test]
