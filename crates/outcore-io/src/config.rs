@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 pub use drives::{DriveSet, DriveSpec, GroupSpec};
-pub use machine::Defaults;
+pub use machine::{Defaults, free_memory_bytes};
 pub use source::Environment;
 
 use crate::error::{Error, Result};

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use outcore::IoMode;
 use outcore::job::{Job, JobOptions, ScratchDrive};
 use outcore::key::RecordFormat;
-use outcore::{Error, Result};
+use outcore::{Error, Kind, Result};
 use outcore::{Input, Output};
 use outcore_gen::{Distribution, GenerateOptions, GenerateRequest, Generator, generate};
 use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::units;
 
 use crate::Watch;
 
@@ -146,6 +147,22 @@ impl<'a> BenchDirs<'a> {
         self.remove(drives, INPUT);
     }
 
+    /// Rejects data for which a drive has no room, before any of it is made.
+    fn check_room(&self, drives: usize, data_bytes: u64) -> Result<()> {
+        let need_bytes = data_bytes / drives.max(1) as u64;
+        for dir in &self.dirs[..drives] {
+            let free_bytes = self.device.free_bytes(dir.path())?;
+            if need_bytes > free_bytes {
+                let (need, free) = (units::bytes(need_bytes), units::bytes(free_bytes));
+                let cause = format!("{need} are needed and {free} are free");
+                return Err(Error::new(Kind::NoSpace, "generate data", cause)
+                    .path(dir.path())
+                    .hint("measure with less data (--size), or on a larger drive"));
+            }
+        }
+        Ok(())
+    }
+
     /// Puts an input on the first `drives`.
     pub(crate) fn generate(
         &self,
@@ -153,6 +170,7 @@ impl<'a> BenchDirs<'a> {
         distribution: Distribution,
         data_bytes: u64,
     ) -> Result<()> {
+        self.check_room(drives, data_bytes)?;
         let records = data_bytes / RECORD_BYTES;
         let options = GenerateOptions {
             distribution,

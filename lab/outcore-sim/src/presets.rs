@@ -5,7 +5,7 @@
 //! that it was checked against. Internal geometry and latencies of commercial drives are not published: they
 //! are chosen so that the published figures come out, and say so.
 
-use outcore_io::units::nearest;
+use outcore_io::units::{self, nearest};
 use outcore_io::{Error, Result};
 
 use crate::config::DriveConfig;
@@ -296,6 +296,34 @@ impl Preset {
         Ok(config)
     }
 
+    /// As [`Preset::sized`] for a size that a user gave: none is larger than the product itself.
+    ///
+    /// # Errors
+    /// Usage: no flash, or more than the drive has.
+    pub fn of_size(&self, flash_bytes: u64) -> Result<DriveConfig> {
+        const OPERATION: &str = "size drive";
+        let whole_bytes = self.config()?.physical_bytes();
+        if flash_bytes == 0 {
+            let cause = "a drive of 0 bytes leaves no room";
+            return Err(Error::usage(OPERATION, cause).hint("leave the size out for 16GiB"));
+        }
+        // Up to the default, a smaller drive is taken whole; and a product is sold by a round number that is
+        // not quite what its flash holds.
+        let most_bytes = DEFAULT_FLASH_BYTES.max(whole_bytes + whole_bytes / 8);
+        if flash_bytes > most_bytes {
+            let (asked, whole) = (units::bytes(flash_bytes), units::bytes(whole_bytes));
+            let cause = format!(
+                "{} has {whole} of flash, and {asked} are asked for",
+                self.name
+            );
+            let fitting = units::bytes_exact(whole_bytes >> 30 << 30);
+            return Err(Error::usage(OPERATION, cause).hint(format!(
+                "--drive-size {fitting} simulates all of it; --ssd takes a drive of any geometry"
+            )));
+        }
+        self.sized(flash_bytes)
+    }
+
     /// The same drive with about `flash_bytes` of flash (see [`Preset::scaled`]): from 128 blocks of
     /// 32 pages a plane up to its full size.
     pub fn sized(&self, flash_bytes: u64) -> Result<DriveConfig> {
@@ -313,6 +341,9 @@ impl Preset {
         self.scaled(blocks as u32, a_block as u32)
     }
 }
+
+/// The flash of a drive whose size nobody gave.
+const DEFAULT_FLASH_BYTES: u64 = 16 << 30;
 
 /// Free blocks a plane of a smaller drive with which collection starts, at most. With 4 a drive of static
 /// allocation starves (as simulated, pm9a3 at 16 GiB: 32 thousand sustained writes a second where it does

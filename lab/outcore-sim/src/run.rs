@@ -15,6 +15,7 @@ use std::time::Instant;
 use outcore_io::{Error, Result};
 
 use crate::config::DriveConfig;
+use crate::drive::need::check_log;
 use crate::drive::{Done, Drive};
 use crate::fit::{self, Fit};
 use crate::report::Summary;
@@ -96,6 +97,11 @@ fn expected_requests(flow: &FlowConfig) -> u64 {
 /// within the warm-up; what [`RunOptions::watch`] says.
 pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> Result<Outcome> {
     let queues: Vec<_> = flows.iter().map(|flow| flow.queue.clone()).collect();
+    if options.keep_log {
+        let requests = flows.iter().map(expected_requests);
+        let requests = requests.fold(0, u64::saturating_add);
+        check_log(requests, size_of::<Done>() as u64)?;
+    }
     let mut drive = Drive::new(config, &queues)?;
     let (flows, fitted) = fit::lists(flows, config, &drive, options.fit)?;
     let flows = flows.as_ref();

@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::config::DriveConfig;
+use crate::drive::need::{self, AtOnce};
 use crate::report::Summary;
 use crate::run::{RunOptions, run};
 use crate::workload_file::WorkloadFile;
@@ -146,6 +147,15 @@ pub fn sweep(
             )
         })?;
     let points: Vec<Vec<(String, String)>> = (0..count).map(|at| combination(axes, at)).collect();
+    let together = rayon::current_num_threads().min(count) as u64;
+    for settings in &points {
+        let at_once = AtOnce {
+            drives: together,
+            filling: together,
+        };
+        let (drive, _) = varied(drive, workload, settings)?;
+        need::check(&drive, at_once).map_err(|error| error.hint(place_of(settings)))?;
+    }
     let outcomes: Vec<Result<Point>> = points
         .into_par_iter()
         .map(|settings| point(drive, workload, settings, warm_up))
@@ -168,29 +178,42 @@ fn combination(axes: &[Axis], at: usize) -> Vec<(String, String)> {
     settings
 }
 
+/// A combination, for errors that belong to it.
+fn place_of(settings: &[(String, String)]) -> String {
+    let at = settings.iter().map(|(key, value)| format!("{key}={value}"));
+    format!("at {}", at.collect::<Vec<_>>().join(" "))
+}
+
+/// The drive and the workload of one combination.
+fn varied(
+    drive: &DriveConfig,
+    workload: &WorkloadFile,
+    settings: &[(String, String)],
+) -> Result<(DriveConfig, WorkloadFile)> {
+    let mut drive = drive.clone();
+    let mut workload = workload.clone();
+    for (key, value) in settings {
+        match key.strip_prefix("flow.") {
+            Some(key) => workload = workload.set(key, value)?,
+            None => drive = drive.set(key, value)?,
+        }
+    }
+    Ok((drive, workload))
+}
+
 fn point(
     drive: &DriveConfig,
     workload: &WorkloadFile,
     settings: Vec<(String, String)>,
     warm_up: u64,
 ) -> Result<Point> {
-    let mut drive = drive.clone();
-    let mut workload = workload.clone();
-    for (key, value) in &settings {
-        match key.strip_prefix("flow.") {
-            Some(key) => workload = workload.set(key, value)?,
-            None => drive = drive.set(key, value)?,
-        }
-    }
+    let (drive, workload) = varied(drive, workload, &settings)?;
     let options = RunOptions {
         warm_up,
         ..RunOptions::default()
     };
-    let outcome = run(&drive, &workload.flows()?, &options).map_err(|error| {
-        let at: Vec<String> = settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
-        let hint = format!("at {}", at.join(" "));
-        error.hint(hint)
-    })?;
+    let outcome = run(&drive, &workload.flows()?, &options)
+        .map_err(|error| error.hint(place_of(&settings)))?;
     Ok(Point {
         settings,
         summary: outcome.summary,

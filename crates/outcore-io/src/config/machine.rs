@@ -31,14 +31,19 @@ impl Defaults {
     }
 }
 
+/// The memory that is free for this process, where the system says it.
+pub fn free_memory_bytes() -> Option<u64> {
+    ours_bytes(Path::new("/"))
+}
+
+fn ours_bytes(root: &Path) -> Option<u64> {
+    let limits = [available_bytes(root), cgroup_limit_bytes(root)];
+    limits.into_iter().flatten().min()
+}
+
 /// Half of the memory that is ours to use, in whole MiB; `root` stands for `/`.
 fn default_memory_bytes(root: &Path) -> u64 {
-    let limits = [available_bytes(root), cgroup_limit_bytes(root)];
-    let ours_bytes = limits
-        .into_iter()
-        .flatten()
-        .min()
-        .unwrap_or(2 * MEMORY_BYTES_LEAST);
+    let ours_bytes = ours_bytes(root).unwrap_or(2 * MEMORY_BYTES_LEAST);
     let half_bytes = (ours_bytes / 2) >> 20 << 20;
     half_bytes.max(MEMORY_BYTES_LEAST)
 }

@@ -26,6 +26,7 @@ use outcore_io::{Error, Result};
 use serde::Serialize;
 
 use crate::config::DriveConfig;
+use crate::drive::need::{self, AtOnce};
 use crate::drive::{Caching, Done, Drive, Host, Op, QueueConfig, TIME_MAX, too_long};
 use crate::fit::{Fit, Scale, name_of};
 use crate::quantities::{Ps, SECOND};
@@ -250,6 +251,11 @@ impl Array {
                 format!("a fill of {}; 0 to 1 is possible", config.fill),
             ));
         }
+        let at_once = AtOnce {
+            drives: u64::from(config.drives),
+            filling: 1,
+        };
+        need::check(&config.drive, at_once)?;
         let first = member(&config.drive, config.fill)?;
         let capacity_bytes = first.queue_bytes(0);
         let mut members = Vec::with_capacity(config.drives as usize);

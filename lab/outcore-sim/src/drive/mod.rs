@@ -24,6 +24,7 @@ mod fresh;
 mod gc;
 mod link;
 mod map;
+pub(crate) mod need;
 mod pack;
 pub(crate) mod params;
 mod phy;
@@ -189,6 +190,7 @@ impl Drive {
             )
             .hint("give the workload one flow, or the drive the NVMe interface"));
         }
+        need::check(config, need::AtOnce::one(config))?;
         let p = Params::new(config, queues.len() as u32);
         let everything = all_ids(config);
         let mut resolved = Vec::with_capacity(queues.len());
