@@ -410,6 +410,11 @@ impl RowSink for NumberingSink<'_> {
             is_finished: false,
         }))
     }
+
+    fn give_up(&self) {
+        self.lock().is_failed = true;
+        self.changed.notify_all();
+    }
 }
 
 impl RowPart for NumberingPart<'_, '_> {
@@ -435,8 +440,7 @@ impl RowPart for NumberingPart<'_, '_> {
 impl Drop for NumberingPart<'_, '_> {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.sink.lock().is_failed = true;
-            self.sink.changed.notify_all();
+            self.sink.give_up();
         }
     }
 }

@@ -138,6 +138,10 @@ impl RowSink for RowsOut<'_> {
         let section = self.output.section(number as u64, rows_before.unwrap_or(0));
         Ok(Box::new(TablePart { out: self, section }))
     }
+
+    fn give_up(&self) {
+        self.output.give_up();
+    }
 }
 
 /// A part, which is a section of the output.
@@ -185,5 +189,62 @@ impl RowPart for TablePart<'_> {
 
     fn finish(self: Box<Self>) -> Result<()> {
         self.section.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    use arrow_schema::{DataType, Field, Schema};
+    use outcore::{IoMode, Job, JobOptions};
+
+    use super::*;
+    use crate::output::{OutputOptions, TableFormat, WriterShape};
+    use crate::rows::KeyColumn;
+
+    #[test]
+    fn a_part_does_not_wait_for_one_that_never_began() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = JobOptions {
+            memory_bytes: 64 << 20,
+            ..JobOptions::default()
+        };
+        let job = Job::new(options, IoMode::Auto);
+        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, false)]));
+        let writers = WriterShape {
+            writers_count: 2,
+            memory_bytes: 32 << 20,
+            rows_count: None,
+        };
+        let writes = OutputOptions::new(TableFormat::Parquet);
+        let path = dir.path().join("out.parquet");
+        let output = TableOutput::create(&job, &[path], &schema, &writes, writers).unwrap();
+        let codec = RowCodec::new(&schema, &[KeyColumn::new("a")]).unwrap();
+        let shape = WriteShape {
+            writers_count: 2,
+            output_bytes: 32 << 20,
+            batch_bytes: 1 << 20,
+        };
+        let amount = ((1000, 10.0), Forecast::Unknown);
+        let sink = RowsOut::new(&output, (&codec, None), shape, amount);
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| sink.begin(1, Some(10)).and_then(|part| part.finish()));
+            // Whether it waits already or not.
+            std::thread::sleep(Duration::from_millis(10));
+            sink.give_up();
+            let until = Instant::now() + Duration::from_secs(60);
+            while !second.is_finished() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            if !second.is_finished() {
+                // The scope could not end otherwise.
+                job.control.cancel();
+                panic!("it waits for ever");
+            }
+            let error = second.join().unwrap().unwrap_err();
+            assert_eq!(error.kind(), Kind::Interrupted);
+        });
     }
 }

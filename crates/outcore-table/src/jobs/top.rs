@@ -221,6 +221,10 @@ impl RowSink for TopOut<'_> {
             left: self.wanted.saturating_sub(before),
         }))
     }
+
+    fn give_up(&self) {
+        self.rows.give_up();
+    }
 }
 
 impl RowPart for TopPart<'_> {

@@ -237,6 +237,12 @@ impl TableOutput {
         }
     }
 
+    /// No more sections come: those that wait for earlier ones fail.
+    pub(crate) fn give_up(&self) {
+        self.sequencer.lock().is_failed = true;
+        self.sequencer.changed.notify_all();
+    }
+
     /// Memory for the rows of a row group that is being encoded.
     pub(crate) fn group_bytes(&self) -> u64 {
         self.group_bytes - self.pages.contexts_bytes
@@ -635,8 +641,7 @@ impl Section<'_> {
 impl Drop for Section<'_> {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.output.sequencer.lock().is_failed = true;
-            self.output.sequencer.changed.notify_all();
+            self.output.give_up();
         }
     }
 }

@@ -16,6 +16,7 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -153,6 +154,9 @@ pub(crate) trait BucketWork<K> {
         loaded: Loaded<K>,
         area: Buf,
     ) -> Result<()>;
+
+    /// The thread has failed: other threads must not wait for what it was going to do.
+    fn give_up(&mut self) {}
 }
 
 /// A bucket in memory; its segments are with the load.
@@ -232,9 +236,31 @@ pub(crate) fn run_tasks<K: Send, W: BucketWork<K>>(
             own: 0..0,
             finished: Vec::new(),
         };
-        worker.run(&mut work())
+        let mut guarded = Guarded {
+            work: work(),
+            is_done: false,
+            kind: PhantomData,
+        };
+        worker.run(&mut guarded.work)?;
+        guarded.is_done = true;
+        Ok(())
     })?;
     Ok(())
+}
+
+/// The work of one thread, which is given up if the thread fails or panics.
+struct Guarded<K, W: BucketWork<K>> {
+    work: W,
+    is_done: bool,
+    kind: PhantomData<fn(K)>,
+}
+
+impl<K, W: BucketWork<K>> Drop for Guarded<K, W> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.work.give_up();
+        }
+    }
 }
 
 impl<'a, K> TaskWorker<'a, K> {

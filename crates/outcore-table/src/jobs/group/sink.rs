@@ -70,6 +70,10 @@ impl RowSink for GroupSink<'_> {
             held_bytes: 0,
         }))
     }
+
+    fn give_up(&self) {
+        self.to.give_up();
+    }
 }
 
 /// What is known of the values of one column, in order, of the group that is being taken.

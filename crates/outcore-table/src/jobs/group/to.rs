@@ -18,6 +18,9 @@ use crate::output::{Section, TableOutput};
 pub(super) trait GroupsTo: Sync {
     /// Begins a part.
     fn part(&self, number: usize) -> Box<dyn GroupsPart + '_>;
+
+    /// As [`RowSink::give_up`](outcore::sort::lines::rows::RowSink::give_up).
+    fn give_up(&self) {}
 }
 
 /// A part of the groups.
@@ -38,6 +41,10 @@ pub(super) trait GroupsPart {
 impl GroupsTo for TableOutput {
     fn part(&self, number: usize) -> Box<dyn GroupsPart + '_> {
         Box::new(self.section(number as u64, 0))
+    }
+
+    fn give_up(&self) {
+        TableOutput::give_up(self);
     }
 }
 

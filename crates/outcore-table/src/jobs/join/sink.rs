@@ -72,6 +72,10 @@ impl RowSink for JoinSink<'_> {
             },
         }))
     }
+
+    fn give_up(&self) {
+        self.output.give_up();
+    }
 }
 
 struct JoinPart<'a> {

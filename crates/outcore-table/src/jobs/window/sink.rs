@@ -79,6 +79,10 @@ impl RowSink for WindowSink<'_> {
             columns: Columns::new(self.plan),
         }))
     }
+
+    fn give_up(&self) {
+        self.output.give_up();
+    }
 }
 
 struct WindowPart<'a> {

@@ -213,6 +213,10 @@ pub trait RowSink: Sync {
     /// # Errors
     /// What keeps it from taking rows.
     fn begin(&self, number: usize, rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>>;
+
+    /// The sort has failed on one thread, perhaps before that thread began the part that others wait for. Parts that wait for
+    /// earlier ones must fail from now on. May be called several times.
+    fn give_up(&self) {}
 }
 
 /// A part of the rows that a [`RowSink`] takes. Dropped before its end, it stays incomplete, and the job fails.

@@ -346,6 +346,12 @@ impl BucketWork<TableLines> for Sorting<'_> {
         self.refs = refs;
         written
     }
+
+    fn give_up(&mut self) {
+        if let Some(parts) = self.parts {
+            parts.sink.give_up();
+        }
+    }
 }
 
 impl<'a> Sorting<'a> {

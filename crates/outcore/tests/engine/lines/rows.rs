@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use outcore::job::{ComputeCosts, DriveRates, Job, JobOptions, ScratchDrive};
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
@@ -446,4 +447,85 @@ fn a_fault_on_scratch_is_named() {
         }
         assert!(failed > 0, "{fault}:{counted} was met");
     }
+}
+
+/// A sink whose parts end in turn; the first one fails before it begins, once another waits for it.
+#[derive(Default)]
+struct InTurn {
+    state: Mutex<Turn>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Turn {
+    is_waited_for: bool,
+    is_given_up: bool,
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+impl RowSink for InTurn {
+    fn part_bytes(&self) -> u64 {
+        PART_BYTES
+    }
+
+    fn begin(&self, number: usize, _: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
+        if number > 0 {
+            return Ok(Box::new(PartInTurn(self)));
+        }
+        let state = self.state.lock().unwrap();
+        let waited = self
+            .changed
+            .wait_timeout_while(state, LONG, |state| !state.is_waited_for);
+        assert!(!waited.unwrap().1.timed_out(), "no other part has come");
+        Err(Error::new(Kind::Corrupt, "begin a part", "as told"))
+    }
+
+    fn give_up(&self) {
+        self.state.lock().unwrap().is_given_up = true;
+        self.changed.notify_all();
+    }
+}
+
+struct PartInTurn<'s>(&'s InTurn);
+
+impl RowPart for PartInTurn<'_> {
+    fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
+        rows.for_each(drop);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        let mut state = self.0.state.lock().unwrap();
+        state.is_waited_for = true;
+        self.0.changed.notify_all();
+        let waited = self
+            .0
+            .changed
+            .wait_timeout_while(state, LONG, |state| !state.is_given_up);
+        assert!(!waited.unwrap().1.timed_out(), "a part waits for ever");
+        Err(Error::interrupted())
+    }
+}
+
+#[test]
+fn no_part_waits_for_one_whose_thread_failed_before_it_began() {
+    let rows = rows(60_000, 8, 100, 5);
+    let ram = RamDevice::new(RamOptions::default());
+    let job = Job::on(options(5 << 20, 2), Arc::new(ram));
+    let source = Batches {
+        rows: &rows,
+        batch_rows: 100,
+        next: AtomicUsize::new(0),
+        fails_at: usize::MAX,
+        told_bytes: rows.iter().map(|row| row.len() as u64 + 4).sum(),
+    };
+    let order = Front {
+        descending: false,
+        tie: Tie::Bytes,
+    };
+    let sink = InTurn::default();
+    let error = sort_rows(&job, &source, &sink, &order, &RowSortOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    assert_eq!(job.budget.used_bytes(), 0, "all memory is given back");
 }
