@@ -6,7 +6,8 @@
 //! side by side. [`Buckets::dataset`] is the items bucket after bucket: a dataset again.
 //!
 //! Bounds: one read and one write to distribute, and one of each for the buckets that a function is called
-//! on; memory is that of the buckets in hand: the largest must fit three times.
+//! on; memory is that of the buckets in hand: the largest must fit three times, next to the chunks of a thread
+//! that writes.
 
 use bytemuck::Pod;
 use std::path::Path;
@@ -19,9 +20,9 @@ use crate::job::Job;
 use crate::primitives::Summary;
 use crate::primitives::batch::Files;
 use crate::primitives::sources::lengths_of;
-use crate::primitives::{self, BucketFiles, map_files_to};
-use outcore_io::memory::Reservation;
-use outcore_io::{Error, Kind, Result};
+use crate::primitives::{self, BucketFiles, map_files_to, written_chunks_bytes};
+use outcore_io::memory::{Reservation, block_ceil};
+use outcore_io::{Error, Kind, Result, units};
 
 /// Items in buckets; see the module.
 pub struct Buckets<T> {
@@ -152,6 +153,7 @@ impl<T: Pod + Send + Sync> Buckets<T> {
         let mut job = self.passes.job();
         let lens_bytes = lengths_of(&job, &inputs, size_of::<T>())?;
         let largest_bytes = lens_bytes.into_iter().max().unwrap_or(0);
+        job.options.threads = job.options.threads.clamp(1, chosen.len());
         let _held = reserve(&mut job, largest_bytes)?;
         let to = self.passes.bucket_files(chosen.len())?;
         let (lens, done) = map_files_to(&job, &inputs, &to, |file| {
@@ -178,26 +180,36 @@ impl<T: Pod + Send + Sync> Buckets<T> {
     }
 }
 
-/// Memory for the items of a bucket as values and as bytes for each thread, beside the file itself; fewer
-/// threads where there is less.
+/// Memory for the items of a bucket as values and as bytes for each thread; fewer threads where there is no room for these,
+/// the file that a thread works on and the chunks that it writes with. Files are read ahead into what is left.
 fn reserve(job: &mut Job, largest_bytes: u64) -> Result<Reservation> {
+    let free_bytes = job.budget.free_bytes();
     loop {
-        let threads = job.options.threads.max(1) as u64;
-        let beside_bytes = largest_bytes.saturating_mul(2 * threads);
-        let all_bytes = largest_bytes.saturating_mul(3 * threads);
-        if all_bytes <= job.budget.free_bytes() {
-            return job.budget.reserve("items of buckets", beside_bytes);
+        let threads = job.options.threads.max(1);
+        let items_bytes = largest_bytes.saturating_mul(2 * threads as u64);
+        let file_bytes = block_ceil(largest_bytes).saturating_mul(threads as u64);
+        let needed_bytes = items_bytes
+            .saturating_add(file_bytes)
+            .saturating_add(written_chunks_bytes(threads));
+        if needed_bytes <= free_bytes {
+            return job.budget.reserve("items of buckets", items_bytes);
         }
         if threads == 1 {
             let cause = format!(
-                "a bucket of {} must fit three times into {}",
-                outcore_io::units::bytes(largest_bytes),
-                outcore_io::units::bytes(job.budget.free_bytes())
+                "a bucket of {} needs {} to be worked on, and {} are free",
+                units::bytes(largest_bytes),
+                units::bytes(needed_bytes),
+                units::bytes(free_bytes)
             );
-            return Err(Error::new(Kind::Memory, "load a bucket", cause)
-                .hint("distribute to more buckets, or allow more memory"));
+            let enough_bytes = job.options.memory_bytes + (needed_bytes - free_bytes);
+            return Err(
+                Error::new(Kind::Memory, "load a bucket", cause).hint(format!(
+                    "distribute to more buckets, or allow {} of memory",
+                    units::bytes_exact(enough_bytes.next_multiple_of(1 << 20))
+                )),
+            );
         }
-        job.options.threads /= 2;
+        job.options.threads = threads / 2;
     }
 }
 

@@ -28,6 +28,11 @@ const CHUNK_BYTES: usize = 1 << 20;
 const CHUNKS: usize = 4;
 const PURPOSE: &str = "chunks of results";
 
+/// Bytes of the chunks that `threads` threads write with.
+pub(crate) fn written_chunks_bytes(threads: usize) -> u64 {
+    (threads * CHUNKS * CHUNK_BYTES) as u64
+}
+
 /// Writes what `f` makes of each of `inputs` to the file of the same number in `outputs`; gives the bytes
 /// of each. Files are taken in no order. A header of `outputs` is that of each file, for as many rows as
 /// `f` made.
@@ -78,9 +83,8 @@ pub fn map_files_to(
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let staged = stage(&volume, outputs)?;
     let threads = job.options.threads.max(1);
-    let own = (threads * CHUNKS * CHUNK_BYTES) as u64;
     let chunks = Ledger::new("files to write")
-        .always(PURPOSE, own)
+        .always(PURPOSE, written_chunks_bytes(threads))
         .open(&job.budget)?;
     let state = || {
         Ok(Writer {

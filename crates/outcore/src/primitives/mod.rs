@@ -80,6 +80,7 @@ pub use gather::{collect, gather, gather_each, gather_ranges};
 pub use group::{GroupPlan, GroupSummary, GroupedBy, Grouping, count_by, unique};
 pub use lookup::{Side, build_index, lookup, lookup_indexed, lookup_read_bytes};
 pub use map_to::map_files_to;
+pub(crate) use map_to::written_chunks_bytes;
 pub use reduce::{count, fold, fold_with_summary, map_reduce, max, mean, min, reduce, sum};
 pub use scan::{Inclusion, scan};
 pub use select::{find_if, first, histogram, top_k, top_k_each};

@@ -24,13 +24,17 @@ struct Here {
 
 impl Here {
     fn of(count: usize) -> Self {
+        Here::with(count, "48MiB", 2)
+    }
+
+    fn with(count: usize, memory: &str, threads: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let items = numbers(count, 3);
         let (front, behind) = items.split_at(count / 3);
         std::fs::write(dir.path().join("keys-0.bin"), bytes_of(front)).unwrap();
         std::fs::write(dir.path().join("keys-1.bin"), bytes_of(behind)).unwrap();
         std::fs::create_dir(dir.path().join("scratch")).unwrap();
-        let ctx = Context::builder().memory("48MiB").threads(2);
+        let ctx = Context::builder().memory(memory).threads(threads);
         let ctx = ctx.drive(dir.path().join("scratch")).build().unwrap();
         Here { dir, ctx, items }
     }
@@ -403,6 +407,44 @@ fn items_of_a_size_known_only_when_it_runs_go_through_expressions() {
     assert_eq!((done.records, done.passes), (20_000, 2));
     drop(execution);
     here.check_scratch();
+}
+
+#[test]
+fn buckets_that_were_distributed_are_changed_by_as_many_threads_as_there_is_memory_for() {
+    for (memory, threads) in [("64MiB", 16), ("32MiB", 16), ("48MiB", 5)] {
+        let here = Here::with(30_000, memory, threads);
+        let all = here.ctx.read::<u64>(here.keys()).unwrap();
+        let buckets = all.distribute(16, |x| (x % 16) as usize).unwrap();
+        let changed = buckets.update(
+            |_| true,
+            |_, items| {
+                items.iter_mut().for_each(|item| *item = !*item);
+                Ok(())
+            },
+        );
+        changed.unwrap().write(here.path("out")).unwrap();
+        let mut found = u64s(&here.path("out"));
+        found.sort_unstable();
+        let mut expected: Vec<u64> = here.items.iter().map(|item| !item).collect();
+        expected.sort_unstable();
+        assert!(found == expected, "{memory}, {threads} threads");
+        here.check_scratch();
+    }
+}
+
+#[test]
+fn a_bucket_that_does_not_fit_names_the_memory_that_is_enough() {
+    let change = |memory: &str| {
+        let here = Here::with(600_000, memory, 2);
+        let all = here.ctx.read::<u64>(here.keys()).unwrap();
+        all.distribute(1, |_| 0)?.update(|_| true, |_, _| Ok(()))?;
+        Ok::<(), outcore::Error>(())
+    };
+    let error = change("14MiB").unwrap_err();
+    assert_eq!(error.operation(), "load a bucket", "{error}");
+    let hint = error.next_step().unwrap();
+    let enough = hint.split("allow ").nth(1).unwrap();
+    change(enough.split(' ').next().unwrap()).unwrap();
 }
 
 #[test]
