@@ -135,7 +135,7 @@ pub(super) fn tell_absent(context: &Context, volume: &DatasetVolume) {
         let (name, dir, why) = (&drive.name, drive.dir.display(), error.cause());
         let is_missing = error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error());
         let found = match error.kind() {
-            Kind::Corrupt => format!("the label of drive {name} is damaged: {error}"),
+            Kind::Corrupt => format!("the label of drive {name} cannot be used: {error}"),
             _ if is_missing => format!("drive {name} is missing ({dir}: {why}): mount it"),
             _ => format!("drive {name} cannot be read ({dir}: {why})"),
         };

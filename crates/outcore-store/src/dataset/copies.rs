@@ -35,11 +35,15 @@ pub(super) struct BadCopy {
     pub(super) is_repaired: bool,
 }
 
-/// Whether all that lies on a drive is that of this drive of the volume.
-pub(super) fn are_of(volume: &DatasetVolume, index: usize) -> bool {
+/// Whether everything on a drive belongs to this drive of the volume. A drive without any dataset may be that of a
+/// volume without any; if it has also lost its label (`is_nameless`), it may be one that was never used.
+pub(super) fn are_of(volume: &DatasetVolume, index: usize, is_nameless: bool) -> bool {
     let Ok(names) = volume.names_on(index) else {
         return false;
     };
+    if names.is_empty() && is_nameless && !volume.names().is_ok_and(|all| all.is_empty()) {
+        return false;
+    }
     let is_empty = || {
         let mut data = fs::read_dir(volume.folder(index).join(DATA)).into_iter();
         data.all(|mut entries| entries.next().is_none())
@@ -91,10 +95,11 @@ impl DatasetVolume {
     /// # Errors
     /// A manifest that cannot be read.
     pub fn list(&self) -> Result<Vec<Manifest>> {
-        self.names()?
-            .iter()
-            .map(|name| self.manifest(name))
-            .collect()
+        let names = self.names()?;
+        let found = names.iter().map(|name| (name, self.manifest(name)));
+        // One that was removed since is none.
+        let found = found.filter(|(name, found)| found.is_ok() || self.contains(name));
+        found.map(|(_, found)| found).collect()
     }
 
     /// The names of all datasets, in order, whether or not they can be read.

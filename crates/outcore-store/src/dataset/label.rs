@@ -6,6 +6,9 @@
 //! not lie on it can be read; nothing is written, removed or swept until it is back. A drive of another
 //! volume, in another's place, or that the drives file does not name is an error. Labels appear together,
 //! or not at all.
+//!
+//! A scrub writes a label anew that is damaged, or missing from a folder that has all else, if the copies of
+//! manifests in that folder say whose drive it is ([`DatasetVolume::repair_labels`]).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +33,7 @@ const FORM: Form = Form {
     version: 2,
     operation: OPEN,
     len_bytes_max: 4 << 20,
-    remedy: "`outcore volume scrub` writes a damaged label anew, where it is certain whose drive it is",
+    remedy: "`outcore volume scrub` writes such a label anew, where it is certain whose drive it is",
     upgrade: "get its datasets with the outcore that made it, and put them into a new volume",
 };
 
@@ -107,6 +110,7 @@ impl DatasetVolume {
                     .path(path_of(drive))
                     .hint("name another directory; `outcore volume status` shows that volume"));
             }
+            refuse_datasets(drive)?;
         }
         let volume = DatasetVolume {
             id: format!(
@@ -251,13 +255,14 @@ impl DatasetVolume {
         })
     }
 
-    /// Writes the labels of drives that are there and whose labels are damaged, where what else lies on
-    /// such a drive says whose it is; gives the files. To be called with no drive missing.
+    /// Writes the labels of drives that are there and whose labels are damaged or missing, if the manifests on
+    /// such a drive say whose it is; gives the files. To be called with no drive missing.
     pub(super) fn repair_labels(&self) -> Result<Vec<(usize, PathBuf)>> {
         let mut repaired = Vec::new();
         for (index, absence) in self.absent.iter().enumerate() {
             let Some(error) = absence else { continue };
-            if error.kind() != Kind::Corrupt || !copies::are_of(self, index) {
+            let is_nameless = !path_of(&self.drives[index]).exists();
+            if error.kind() != Kind::Corrupt || !copies::are_of(self, index, is_nameless) {
                 return Err(refusal("scrub volume", &self.drives[index], error));
             }
             self.write_labels(&[index])?;
@@ -265,6 +270,29 @@ impl DatasetVolume {
         }
         Ok(repaired)
     }
+}
+
+/// Refuses a directory that holds datasets of a volume whose label is lost.
+fn refuse_datasets(drive: &VolumeDrive) -> Result<()> {
+    for folder in [DATA, DATASETS] {
+        let path = drive.dir.join(FOLDER).join(folder);
+        let is_empty = match std::fs::read_dir(&path) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+            Err(error) => return Err(Error::io(CREATE, &error).drive(&drive.name).path(&path)),
+        };
+        if !is_empty {
+            let cause = "it holds datasets of a volume, whose label is missing";
+            return Err(Error::usage(CREATE, cause)
+                .drive(&drive.name)
+                .path(path)
+                .hint(
+                    "`outcore volume scrub` with that volume's drives file writes the label anew; or name \
+                     another directory",
+                ));
+        }
+    }
+    Ok(())
 }
 
 /// The error for drives that were never made a volume.
@@ -281,7 +309,10 @@ fn no_volume(first: &VolumeDrive) -> Error {
 pub(super) fn refusal(operation: &str, drive: &VolumeDrive, absence: &Error) -> Error {
     let (name, why) = (&drive.name, absence.cause());
     let (cause, hint) = match absence.kind() {
-        Kind::Corrupt => (format!("the label of drive {name} is damaged"), FORM.remedy),
+        Kind::Corrupt => (
+            format!("the label of drive {name} cannot be used: {why}"),
+            FORM.remedy,
+        ),
         _ if absence.raw_errno() == Some(Errno::NOENT.raw_os_error()) => (
             format!("drive {name} is missing: {why}"),
             "mount it; what does not lie on it can be read meanwhile (`outcore ls` says what does)",
@@ -333,7 +364,18 @@ fn read_label(drive: &VolumeDrive) -> Result<Label> {
         place: None,
     };
     let named = |error: Error| error.drive(&drive.name);
-    let opened = FORM.read::<Label>(&path, owner).map_err(named)?;
+    let opened = FORM.read::<Label>(&path, owner).map_err(|error| {
+        let is_lost = error.raw_errno() == Some(Errno::NOENT.raw_os_error())
+            && [DATA, DATASETS]
+                .iter()
+                .all(|folder| drive.dir.join(FOLDER).join(folder).is_dir());
+        named(match is_lost {
+            true => FORM
+                .damage("it is missing from a folder that has all else")
+                .path(&path),
+            false => error,
+        })
+    })?;
     match opened.place == opened.body.place() {
         true => Ok(opened.body),
         false => Err(named(

@@ -13,6 +13,7 @@
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use serde::Serialize;
@@ -29,6 +30,9 @@ use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool, Reservation, block_ceil
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 
 const READ: &str = "read dataset";
+/// How often a scrub looks at a dataset again that others change meanwhile, and how long it waits for them.
+const CHANGES_MAX: u32 = 50;
+const CHANGE_WAIT: Duration = Duration::from_millis(20);
 
 /// A checksum block that is not what was written, or cannot be read; or all of a file from some byte on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -246,23 +250,71 @@ impl DatasetVolume {
             names => names.to_vec(),
         };
         for name in &all {
-            damages.extend(self.repair_copies(name)?.into_iter().map(|bad| {
-                let drive = &self.drives[bad.drive_index].name;
-                Damage {
-                    is_repaired: bad.is_repaired,
-                    ..Damage::of_metadata(name, drive, &bad.path, bad.len_bytes)
-                }
-            }));
-            let manifest = self.manifest(name);
+            self.scrub_copies(name, &mut damages)?;
+            damages.extend(self.scrub_contents(name, names.is_empty(), (budget, watch))?);
+        }
+        Ok(damages)
+    }
+
+    /// Repairs the copies of a manifest. Copies may differ because another process changes the dataset, or was killed at
+    /// it; they are no damage if that passes.
+    fn scrub_copies(&self, name: &str, damages: &mut Vec<Damage>) -> Result<()> {
+        let mut found = self.repair_copies(name)?;
+        for _ in 0..CHANGES_MAX {
+            if found.iter().all(|bad| bad.is_repaired) || !self.is_being_changed()? {
+                break;
+            }
+            std::thread::sleep(CHANGE_WAIT);
+            self.sweep()?;
+            found = self.repair_copies(name)?;
+        }
+        damages.extend(found.into_iter().map(|bad| {
+            let drive = &self.drives[bad.drive_index].name;
+            Damage {
+                is_repaired: bad.is_repaired,
+                ..Damage::of_metadata(name, drive, &bad.path, bad.len_bytes)
+            }
+        }));
+        Ok(())
+    }
+
+    /// The damages of a dataset's contents. A dataset that was replaced after its manifest had been read is read again.
+    /// One that was removed meanwhile has none if its name comes from a list (`is_listed`), not from the caller.
+    fn scrub_contents(
+        &self,
+        name: &str,
+        is_listed: bool,
+        (budget, watch): (&Budget, Watch<'_>),
+    ) -> Result<Vec<Damage>> {
+        let mut changes = 0;
+        loop {
+            let mut damages = Vec::new();
+            let manifest = match self.manifest(name) {
+                Err(_) if is_listed && !self.contains(name) => return Ok(damages),
+                manifest => manifest,
+            };
             let done = match &manifest {
                 Ok(manifest) => self.scrub_one(manifest, (budget, watch), &mut damages),
                 Err(error) => Err(error.clone()),
             };
+            if done.is_ok() && damages.is_empty() {
+                return Ok(damages);
+            }
+            let is_same = |found: &Manifest| {
+                let now = self.manifest(name);
+                now.is_ok_and(|now| {
+                    (now.id, now.generation) == (found.id.clone(), found.generation)
+                })
+            };
+            changes += 1;
+            if manifest.as_ref().is_ok_and(|manifest| !is_same(manifest)) && changes < CHANGES_MAX {
+                continue;
+            }
             if let Err(error) = done {
                 damages.push(damage_of(name, manifest.as_ref().ok(), &error).ok_or(error)?);
             }
+            return Ok(damages);
         }
-        Ok(damages)
     }
 
     fn scrub_one(

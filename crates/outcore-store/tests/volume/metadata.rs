@@ -118,6 +118,101 @@ fn a_copy_that_is_damaged_lost_or_old_hides_nothing_and_is_written_anew_by_a_scr
 }
 
 #[test]
+fn a_label_that_is_missing_is_written_anew_where_it_is_certain_whose_drive_it_is() {
+    let place = TestDir::in_memory(2);
+    let volume = place.create(1 << 16);
+    let label = place.path("d1/outcore-volume/volume.json");
+    let whole = fs::read(&label).unwrap();
+    // Of a volume without datasets, and of one with some.
+    for is_empty in [true, false] {
+        if !is_empty {
+            place.put(&volume, "x", b"one").unwrap();
+        }
+        fs::remove_file(&label).unwrap();
+        let opened = open(&place).unwrap();
+        let error = place.put(&opened, "y", b"").unwrap_err();
+        assert!(error.to_string().contains("scrub"), "{error}");
+        let found = scrub(&place);
+        assert!(found.len() == 1 && found[0].is_repaired, "{found:?}");
+        assert!(fs::read(&label).unwrap() == whole);
+        assert_eq!(scrub(&place), []);
+    }
+    // A drive that was never used, with folders like those of a volume.
+    fs::remove_file(&label).unwrap();
+    let datasets = place.path("d1/outcore-volume/datasets");
+    fs::rename(&datasets, place.path("kept")).unwrap();
+    fs::create_dir(&datasets).unwrap();
+    let refused = open(&place)
+        .unwrap()
+        .scrub(&[], &place.budget, Watch::NOBODY);
+    assert!(refused.is_err());
+    assert!(!label.exists());
+    // A drive without anything is one that is missing.
+    fs::rename(place.path("d1/outcore-volume"), place.path("kept-too")).unwrap();
+    let refused = open(&place)
+        .unwrap()
+        .scrub(&[], &place.budget, Watch::NOBODY);
+    assert!(refused.unwrap_err().cause().contains("drive d1 is missing"));
+}
+
+#[test]
+fn no_volume_is_made_over_drives_that_hold_datasets() {
+    let place = TestDir::in_memory(2);
+    let volume = place.create(1 << 16);
+    place.put(&volume, "x", b"one").unwrap();
+    let labels = [0, 1].map(|index| place.path(&format!("d{index}/outcore-volume/volume.json")));
+    for label in &labels {
+        fs::remove_file(label).unwrap();
+    }
+    let create = || DatasetVolume::create(Arc::clone(&place.device), place.drives(), 1 << 16, 2);
+    let error = create().err().unwrap();
+    assert_eq!(error.kind(), Kind::Usage);
+    assert!(error.cause().contains("it holds datasets"), "{error}");
+    assert!(labels.iter().all(|label| !label.exists()));
+    // What a killed `create` leaves is no hindrance.
+    for index in 0..2 {
+        for folder in ["data", "datasets"] {
+            let folder = place.path(&format!("d{index}/outcore-volume/{folder}"));
+            fs::remove_dir_all(&folder).unwrap();
+            fs::create_dir(&folder).unwrap();
+        }
+    }
+    create().unwrap();
+}
+
+#[test]
+fn a_scrub_beside_puts_and_removals_finds_no_damage() {
+    let place = TestDir::in_memory(3);
+    let volume = place.create(1 << 16);
+    place.put(&volume, "x", b"first").unwrap();
+    std::thread::scope(|scope| {
+        let changing = scope.spawn(|| {
+            for seed in 0..150 {
+                let replacing = NewDataset {
+                    replace: true,
+                    seed,
+                    ..new("x")
+                };
+                let data = vec![seed as u8; 100_000];
+                transfer::put_stream(&volume, &mut &data[..], &replacing, place.resources())
+                    .unwrap();
+                if seed % 5 == 0 {
+                    volume.remove("x").unwrap();
+                }
+            }
+        });
+        while !changing.is_finished() {
+            assert_eq!(scrub(&place), []);
+            let volume = open(&place).unwrap();
+            assert_eq!(volume.orphans().unwrap(), []);
+            volume.list().unwrap();
+        }
+        changing.join().unwrap();
+    });
+    assert_eq!(scrub(&place), []);
+}
+
+#[test]
 fn manifests_that_stand_in_the_place_of_others_give_nobodys_data_and_remove_none() {
     let place = TestDir::in_memory(2);
     let volume = place.create(1 << 16);
