@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use outcore::{Error, Result};
 use outcore_front::resources::{Resources, check_dir};
@@ -20,6 +20,10 @@ use crate::cli::ScratchCommand;
 use crate::context::Context;
 use crate::measure::Summary;
 use crate::resources;
+
+/// Looks at a directory that is left over, before it counts as one that cannot be removed.
+const LOOKS_MAX: u32 = 20;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &ScratchCommand) -> Result<u8> {
@@ -34,7 +38,7 @@ pub(crate) fn run(context: &Context, command: &ScratchCommand) -> Result<u8> {
     Ok(0)
 }
 
-fn dirs_of(resources: &Resources, named: &[PathBuf]) -> Result<Vec<PathBuf>> {
+fn dirs_of(resources: &Resources, named: &[PathBuf]) -> Result<Vec<Place>> {
     let drives = &resources.config.drives.value.drives;
     let dirs: Vec<PathBuf> = match (named, drives.as_slice()) {
         ([], []) => vec![PathBuf::from(".")],
@@ -45,12 +49,54 @@ fn dirs_of(resources: &Resources, named: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for dir in dirs {
         check_dir("look for scratch", &dir)?;
-        let inside = dirs_in(&dir);
-        found.extend(std::iter::once(dir).chain(inside));
+        let inside = dirs_in(&dir).into_iter().map(Place::inside);
+        found.extend(std::iter::once(Place::named(dir)).chain(inside));
     }
     // One directory by two names is one.
-    found.retain(|dir| seen.insert(dir.canonicalize().unwrap_or_else(|_| dir.clone())));
+    found.retain(|place| {
+        seen.insert(
+            place
+                .dir
+                .canonicalize()
+                .unwrap_or_else(|_| place.dir.clone()),
+        )
+    });
     Ok(found)
+}
+
+/// A directory to look into.
+struct Place {
+    dir: PathBuf,
+    /// Nobody named it: a running job may have removed it by now.
+    is_inside: bool,
+}
+
+impl Place {
+    fn named(dir: PathBuf) -> Self {
+        Place {
+            dir,
+            is_inside: false,
+        }
+    }
+
+    fn inside(dir: PathBuf) -> Self {
+        Place {
+            dir,
+            is_inside: true,
+        }
+    }
+
+    /// The result of `look` there; nothing if the directory has gone meanwhile.
+    fn look<T>(&self, look: impl FnOnce(&Path) -> Result<Vec<T>>) -> Result<Vec<T>> {
+        match look(&self.dir) {
+            Err(error) if self.is_inside && is_gone(&error) => Ok(Vec::new()),
+            found => found,
+        }
+    }
+}
+
+fn is_gone(error: &Error) -> bool {
+    error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error())
 }
 
 /// The directories in `dir` that may be read, in order; nothing is reached by links.
@@ -74,10 +120,10 @@ fn dirs_in(dir: &Path) -> Vec<PathBuf> {
     dirs
 }
 
-fn list(context: &Context, dirs: &[PathBuf]) -> Result<usize> {
+fn list(context: &Context, places: &[Place]) -> Result<usize> {
     let mut count = 0;
-    for dir in dirs {
-        for (path, state) in private_dir::list(dir)? {
+    for place in places {
+        for (path, state) in place.look(private_dir::list)? {
             if tell_unknown(context, &path, &state) {
                 continue;
             }
@@ -124,17 +170,18 @@ fn tell_unknown(context: &Context, path: &Path, state: &State) -> bool {
     true
 }
 
-fn clean(context: &Context, dirs: &[PathBuf]) -> Result<usize> {
+fn clean(context: &Context, places: &[Place]) -> Result<usize> {
     let mut count = 0;
-    for dir in dirs {
-        for path in private_dir::sweep(dir)? {
-            count += 1;
+    for place in places {
+        let cleaned = swept(place)?;
+        count += cleaned.removed.len();
+        for path in cleaned.removed {
             context
                 .reporter
                 .event("removed", json!({"path": path.display().to_string()}));
             context.reporter.data(&format!("{}\n", path.display()));
         }
-        for (path, state) in private_dir::list(dir)? {
+        for (path, state) in cleaned.left {
             tell_unknown(context, &path, &state);
             if let State::Kept(kept_for) = &state {
                 context.reporter.note(&format!(
@@ -155,6 +202,29 @@ fn clean(context: &Context, dirs: &[PathBuf]) -> Result<usize> {
         .reporter
         .human(&format!("removed {count} scratch directories"));
     Ok(count)
+}
+
+/// What has become of the private directories in one place.
+struct Cleaned {
+    removed: Vec<PathBuf>,
+    left: Vec<(PathBuf, State)>,
+}
+
+/// Sweeps a place until nothing is left over there that a running job is just making or removing: such a directory has no
+/// lock for a moment.
+fn swept(place: &Place) -> Result<Cleaned> {
+    let mut removed = Vec::new();
+    let mut looks = 0;
+    loop {
+        removed.extend(place.look(private_dir::sweep)?);
+        let left = place.look(private_dir::list)?;
+        looks += 1;
+        let is_settled = left.iter().all(|(_, state)| *state != State::LeftOver);
+        if is_settled || looks == LOOKS_MAX {
+            return Ok(Cleaned { removed, left });
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
 }
 
 /// Bytes that the files of a directory occupy; what cannot be read counts nothing.
