@@ -139,7 +139,7 @@ pub fn config(data: &[u8]) {
         memory_bytes: 1 << 30,
         threads: 2,
     };
-    match Config::load(&Flags::default(), &environment, &defaults, &[]) {
+    match Config::load(&Flags::default(), &environment, &defaults) {
         Ok(config) => {
             assert!(config.threads.value >= 1);
             assert!(config.rows().iter().all(|row| !row.key.is_empty()));

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
 
@@ -376,6 +377,18 @@ def verify(
         return summary.verified_of(_outcore.verify(request, tell))
 
 
+#: Variables that were warned of.
+_unknown_variables: set[str] = set()
+
+
+def _warn_of_unknown_variables() -> None:
+    """Warns once of each variable of outcore's in the environment that sets nothing."""
+    for text in _outcore.unknown_variables():
+        if text not in _unknown_variables:
+            _unknown_variables.add(text)
+            warnings.warn(text, stacklevel=4)
+
+
 def _resources(
     memory: Size | None,
     threads: SupportsIndex | None,
@@ -385,6 +398,7 @@ def _resources(
     seed: SupportsIndex,
     volume: StrPath | None = None,
 ) -> ResourcesRequest:
+    _warn_of_unknown_variables()
     return ResourcesRequest(
         memory=size_text("memory", memory),
         threads=None if threads is None else _number("threads", threads),

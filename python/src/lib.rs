@@ -64,7 +64,7 @@ mod _outcore {
     #[pymodule_export]
     use crate::functions::jobs::{
         generate, memory_bytes, plan, shuffle, sim_plan, sim_presets, sim_replay, sim_run, sort,
-        verify,
+        unknown_variables, verify,
     };
     #[pymodule_export]
     use crate::functions::table::{

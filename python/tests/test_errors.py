@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -210,17 +211,21 @@ def test_a_folder_that_may_not_be_written_is_named(files: Path) -> None:
     assert caught.value.kind == "io"
 
 
-def test_an_unknown_variable_is_an_error_and_not_ignored(
+def test_an_unknown_variable_is_warned_of_once_and_stops_nothing(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUTCORE_MEMROY", "1GiB")
-    with pytest.raises(outcore.UsageError, match="did you mean `OUTCORE_MEMORY`"):
+    with pytest.warns(UserWarning, match="did you mean `OUTCORE_MEMORY`"):
         outcore.sort("in", "out", dtype="u64")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        outcore.sort("in", "out", dtype="u64", force=True)
 
 
 def test_numpy_is_needed_only_for_dtypes_that_are_no_text(files: Path) -> None:
     program = """
 import sys
+import warnings
 sys.modules["numpy"] = None
 import outcore
 outcore.sort("in", "out", dtype="<u8")

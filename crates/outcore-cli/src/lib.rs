@@ -45,6 +45,8 @@ use std::path::PathBuf;
 use clap::{CommandFactory, FromArgMatches};
 use outcore::{Error, Result};
 use outcore_front::inputs::is_stdout;
+use outcore_front::resources::unknown_variables;
+use outcore_io::config::Environment;
 
 use cli::gnu::Read;
 use cli::{Cli, ColorWhen, Command, Common};
@@ -201,6 +203,9 @@ fn dispatch(cli: &mut Cli, is_gnu: bool, first_file: Option<PathBuf>) -> u8 {
     let reporter = Reporter::new(name, &cli.common)
         .with_stdout_taken(is_stdout_taken)
         .called_sort(is_gnu);
+    for unknown in unknown_variables(&Environment::of_process()) {
+        reporter.note(&unknown);
+    }
     // A view lays its runs on the drives that it is given: they would not be in the dataset.
     let lends_drives = !matches!(cli.command, Command::View(_));
     let volume = cli.common.volume.clone();

@@ -71,6 +71,11 @@ impl fmt::Debug for Resources {
     }
 }
 
+/// A sentence about each `OUTCORE_` variable that sets nothing.
+pub fn unknown_variables(environment: &Environment) -> Vec<String> {
+    environment.unknown(&KNOWN_VARIABLES)
+}
+
 impl Resources {
     /// Merges what the caller set with environment, file and defaults.
     ///
@@ -78,7 +83,7 @@ impl Resources {
     /// Usage for impossible values, I/O for a configuration that cannot be read.
     pub fn load(request: &ResourcesRequest, environment: &Environment) -> Result<Self> {
         let defaults = Defaults::of_machine();
-        let config = Config::load(&request.flags, environment, &defaults, &KNOWN_VARIABLES)?;
+        let config = Config::load(&request.flags, environment, &defaults)?;
         let below: Arc<dyn Device> = Arc::new(OsDevice::new(config.io.value));
         Ok(Resources {
             config,

@@ -4,8 +4,8 @@
 //! environment (`OUTCORE_MEMORY`), configuration file, default; and remembers which one it was,
 //! for `outcore config show`. The file is `OUTCORE_CONFIG`, or else `outcore/config.toml` under
 //! `XDG_CONFIG_HOME` or `~/.config`; an empty `OUTCORE_CONFIG` means no file. An unknown key in a
-//! file and an unknown `OUTCORE_` variable are errors that name the nearest known one, so no
-//! setting is ignored in silence. A [`Config`] is a value; nothing here is global.
+//! file is an error, an unknown `OUTCORE_` variable a warning ([`Environment::unknown`]): both name the nearest known
+//! one, so no setting is ignored in silence. A [`Config`] is a value; nothing here is global.
 //!
 //! ```toml
 //! memory = "2GiB"
@@ -177,17 +177,10 @@ pub struct ConfigRow {
 
 impl Config {
     /// Merges flags, environment, the environment's configuration file and defaults.
-    /// `also_known` names further `OUTCORE_` variables that the caller reads itself.
     ///
-    /// Errors: usage for an unknown key or variable and for impossible values; I/O for a file that
+    /// Errors: usage for an unknown key and for impossible values; I/O for a file that
     /// is named but cannot be read.
-    pub fn load(
-        flags: &Flags,
-        environment: &Environment,
-        defaults: &Defaults,
-        also_known: &[&str],
-    ) -> Result<Self> {
-        environment.check(also_known)?;
+    pub fn load(flags: &Flags, environment: &Environment, defaults: &Defaults) -> Result<Self> {
         let file = ConfigFile::load(environment)?;
         let in_file =
             |pick: &dyn Fn(&ConfigFile) -> Option<(u64, Source)>| file.as_ref().and_then(pick);
@@ -375,7 +368,7 @@ mod tests {
 
     fn load(flags: &Flags, variables: &[(&str, &str)]) -> Result<Config> {
         let environment = variables.iter().copied().collect();
-        Config::load(flags, &environment, &DEFAULTS, &["OUTCORE_COLOR"])
+        Config::load(flags, &environment, &DEFAULTS)
     }
 
     /// A home with this configuration file.
@@ -523,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_and_variables_are_errors_that_name_the_nearest() {
+    fn unknown_keys_are_errors_and_variables_are_warned_of_with_the_nearest() {
         let home = home("memory = \"1GiB\"\ntreads = 5\n");
         let error = load(
             &Flags::default(),
@@ -533,16 +526,20 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("line 2: unknown key `treads`"), "{text}");
         assert!(text.contains("did you mean `threads`?"), "{text}");
-        let error = load(&Flags::default(), &[("OUTCORE_MEMROY", "1GiB")]).unwrap_err();
+        let variables = [
+            ("OUTCORE_COLOR", "never"),
+            ("OUTCORE_IO", "auto"),
+            ("OUTCORE_MEMROY", "1GiB"),
+            ("OTHER", "x"),
+        ];
+        load(&Flags::default(), &variables).unwrap();
+        let environment: Environment = variables.into_iter().collect();
+        let unknown = environment.unknown(&["OUTCORE_COLOR"]);
+        assert_eq!(unknown.len(), 1, "{unknown:?}");
         assert!(
-            error.to_string().contains("did you mean `OUTCORE_MEMORY`?"),
-            "{error}"
+            unknown[0].contains("`OUTCORE_MEMROY` has no effect; did you mean `OUTCORE_MEMORY`?"),
+            "{unknown:?}"
         );
-        load(
-            &Flags::default(),
-            &[("OUTCORE_COLOR", "never"), ("OTHER", "x")],
-        )
-        .unwrap();
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Contract: as in [`super`].
 
+use outcore_io::config::Environment;
 use pyo3::prelude::*;
 
 use crate::sim::SimRun;
@@ -63,6 +64,12 @@ pub(crate) fn memory_bytes(py: Python<'_>, resources: request::Resources) -> PyR
     run::watch(py, None, move |run| {
         Ok(resources.load(&run.environment)?.config.memory_bytes.value)
     })
+}
+
+/// A sentence about each `OUTCORE_` variable that sets nothing.
+#[pyfunction]
+pub(crate) fn unknown_variables() -> Vec<String> {
+    outcore_front::resources::unknown_variables(&Environment::of_process())
 }
 
 /// Simulates a drive.

@@ -349,17 +349,31 @@ fn scratch_beyond_its_limit() {
 }
 
 #[test]
+fn an_unknown_variable_is_warned_of_once_and_stops_nothing() {
+    let place = place_with_input();
+    let sort = ["sort", "in", "-o", "out", "--type", "u64"];
+    let mut command = place.command(&sort);
+    command
+        .env("OUTCORE_MEMROY", "1GiB")
+        .env("OUTCORE_RUN_ID", "7");
+    let answer = Answer::of(command.output().unwrap()).ok();
+    for name in ["MEMROY", "RUN_ID"] {
+        let told = format!("unknown variable `OUTCORE_{name}` has no effect");
+        assert_eq!(answer.stderr.matches(&told).count(), 1, "{answer:?}");
+    }
+    assert!(
+        answer.stderr.contains("did you mean `OUTCORE_MEMORY`?"),
+        "{answer:?}"
+    );
+}
+
+#[test]
 fn wrong_settings_name_their_source() {
     let place = place_with_input();
     let with = |name: &str, value: &str| {
         let mut command = place.command(&["config", "show"]);
         Answer::of(command.env(name, value).output().unwrap())
     };
-    with("OUTCORE_MEMROY", "1GiB").fails(
-        2,
-        &["unknown variable `OUTCORE_MEMROY`"],
-        "OUTCORE_MEMORY",
-    );
     with("OUTCORE_THREADS", "many").fails(2, &["OUTCORE_THREADS"], "");
     place.write("config.toml", b"memmory = \"1GiB\"\n");
     with("OUTCORE_CONFIG", "config.toml").fails(2, &["line 1", "memmory", "config.toml"], "memory");

@@ -52,18 +52,21 @@ impl Environment {
         Ok(Some((value, Source::Environment(name))))
     }
 
-    /// Refuses `OUTCORE_` variables that set nothing; `also_known` are the caller's own.
-    pub(super) fn check(&self, also_known: &[&str]) -> Result<()> {
+    /// A sentence about each `OUTCORE_` variable that sets nothing; `also_known` are the caller's own. Such a variable may
+    /// be another program's, or be misspelled: the caller warns of it once.
+    pub fn unknown(&self, also_known: &[&str]) -> Vec<String> {
         let known: Vec<&str> = VARIABLES.iter().chain(also_known).copied().collect();
-        for name in self.0.keys().map(|name| name.to_string_lossy()) {
-            if name.starts_with("OUTCORE_") && !known.contains(&name.as_ref()) {
-                let cause = format!("unknown variable `{name}`");
-                return Err(
-                    Error::usage("read environment", cause).hint(did_you_mean(&name, &known))
-                );
-            }
-        }
-        Ok(())
+        let names = self.0.keys().map(|name| name.to_string_lossy());
+        let names = names.filter(|name| name.starts_with("OUTCORE_"));
+        let unknown = names.filter(|name| !known.contains(&name.as_ref()));
+        unknown
+            .map(|name| {
+                format!(
+                    "unknown variable `{name}` has no effect; {}",
+                    did_you_mean(&name, &known)
+                )
+            })
+            .collect()
     }
 
     /// The configuration file to read, and whether it must exist.
