@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::job::{Job, ScratchDrive};
 use outcore::{Error, Kind, Result};
+use outcore_io::drive::link::file_behind;
 use outcore_io::drive::{Access, PrivateDir};
 use outcore_io::memory::{Buf, Ledger, Pool, block_ceil};
 use outcore_io::output::parent_of;
@@ -377,13 +378,14 @@ impl StagedFile {
     /// # Errors
     /// What making it fails with.
     pub(crate) fn create(job: &Job, path: &Path, replace: bool) -> Result<Self> {
-        let parent = parent_of(path);
+        let path = file_behind("create output", path)?;
+        let parent = parent_of(&path);
         job.device.sweep_private_dirs(parent)?;
         let dir = job.device.make_private_dir(parent)?;
         Ok(StagedFile {
             writer: BlockWriter::create(job, &dir.path().join(STAGED), u64::MAX)?,
             dir,
-            path: path.to_path_buf(),
+            path,
             replace,
         })
     }

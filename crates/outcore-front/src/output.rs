@@ -12,6 +12,7 @@
 //! like the pattern without `{drive}`: `sorted-{drive}.bin` gives `sorted.bin.outcore.json`.
 
 mod holds;
+pub(crate) mod pattern;
 
 use std::fs::{self, Metadata};
 use std::io::{IsTerminal, Write};
@@ -25,6 +26,7 @@ use outcore::{Error, Kind, Result};
 use outcore::{MakeHeader, Output};
 use outcore_io::config::DriveSpec;
 use outcore_io::drive::Device;
+use outcore_io::drive::link::file_behind;
 use outcore_io::output::{MANIFEST_SUFFIX, parent_of};
 use outcore_io::units;
 
@@ -32,6 +34,7 @@ use crate::inputs::{FileKey, ResolvedInput, Source, Streams, is_manifest, is_std
 use crate::records::Decided;
 
 pub use holds::Holds;
+use pattern::{filled_in, has_placeholder, manifest_name};
 
 const CREATE: &str = "create output";
 /// What to do about an output that is an input, where that may be replaced.
@@ -90,15 +93,13 @@ pub fn check_terminal(target: &Target, holds: Holds, consent: Consent) -> Result
 /// # Errors
 /// Usage, with the placeholder that may be meant.
 pub fn check_placeholders(name: &Path, known: &[&str]) -> Result<()> {
-    let Some(text) = name.to_str() else {
-        return Ok(());
-    };
+    let text = name.to_string_lossy();
     let parent_bytes = text.rfind('/').map_or(0, |at| at + 1);
     // What is there is no pattern.
     let mut rest = match (name.exists(), parent_of(name).is_dir()) {
         (true, _) => return Ok(()),
         (false, true) => &text[parent_bytes..],
-        (false, false) => text,
+        (false, false) => &text[..],
     };
     while let Some((_, behind)) = rest.split_once('{') {
         rest = behind;
@@ -211,7 +212,7 @@ pub fn choose(
     }
     let target = match name {
         Some(name) if streams == Streams::Taken && is_stdout(name) => Target::Pipe(None),
-        Some(name) if is_pattern && has_placeholder(name) => shards(name, drives)?,
+        Some(name) if is_pattern && has_placeholder(name, PLACEHOLDER) => shards(name, drives)?,
         Some(name) => file_or_pipe(name, streams)?,
         None if consent.replace => place_of_input(sources)?,
         None => {
@@ -250,40 +251,22 @@ pub fn file_or_pipe(name: &Path, streams: Streams) -> Result<Target> {
     file_at(CREATE, name).map(Target::File)
 }
 
-/// The regular file that `name` stands for, or will: written through a link, so that the file it
-/// leads to is replaced, not the link.
+/// The regular file that an output called `name` replaces or makes; for a link, the file behind it ([`file_behind`]).
 ///
 /// # Errors
 /// Usage, named as `operation`, for what is not a file.
 pub(crate) fn file_at(operation: &str, name: &Path) -> Result<PathBuf> {
-    let is_link = fs::symlink_metadata(name).is_ok_and(|facts| facts.is_symlink());
-    let Ok(facts) = fs::metadata(name) else {
-        if is_link {
-            return Err(Error::usage(
-                operation,
-                "the output is a link to a file that does not exist",
-            )
-            .path(name)
-            .hint("remove it, or give another name"));
-        }
-        return Ok(name.to_path_buf());
+    let refuse = |cause: &str, hint: &str| {
+        let error = Error::usage(operation, cause).path(name);
+        Err(error.hint(hint.to_owned()))
     };
-    if facts.is_dir() {
-        return Err(Error::usage(operation, "the output is a directory")
-            .path(name)
-            .hint("name a file in it"));
-    }
-    if !facts.is_file() {
-        return Err(Error::usage(
-            operation,
+    match fs::metadata(name) {
+        Ok(facts) if facts.is_dir() => refuse("the output is a directory", "name a file in it"),
+        Ok(facts) if !facts.is_file() => refuse(
             "the output is not a regular file but a device or socket",
-        )
-        .path(name)
-        .hint("write a file, or use `-o -` and a program that may write there"));
-    }
-    match is_link {
-        true => fs::canonicalize(name).map_err(|error| Error::io(operation, &error).path(name)),
-        false => Ok(name.to_path_buf()),
+            "write a file, or use `-o -` and a program that may write there",
+        ),
+        _ => file_behind(operation, name),
     }
 }
 
@@ -310,13 +293,8 @@ fn place_of_input(sources: &[Source]) -> Result<Target> {
     }
 }
 
-fn has_placeholder(name: &Path) -> bool {
-    name.to_str().is_some_and(|name| name.contains(PLACEHOLDER))
-}
-
 /// One shard a drive.
 fn shards(pattern: &Path, drives: &[DriveSpec]) -> Result<Target> {
-    let text = pattern.to_string_lossy();
     if drives.is_empty() {
         return Err(
             Error::usage(CREATE, "{drive} in the output's name needs drives")
@@ -324,7 +302,7 @@ fn shards(pattern: &Path, drives: &[DriveSpec]) -> Result<Target> {
                 .hint("name a directory on each drive: --drive DIR --drive DIR"),
         );
     }
-    if text.ends_with(".npy") {
+    if pattern.as_os_str().as_bytes().ends_with(b".npy") {
         return Err(Error::usage(CREATE, "shards have no .npy header")
             .path(pattern)
             .hint("name them .bin, or write one .npy file"));
@@ -336,24 +314,12 @@ fn shards(pattern: &Path, drives: &[DriveSpec]) -> Result<Target> {
     );
     let mut paths = Vec::with_capacity(drives.len());
     for drive in drives {
-        let name = PathBuf::from(text.replace(PLACEHOLDER, &drive.name));
+        let name = PathBuf::from(filled_in(pattern.as_os_str(), PLACEHOLDER, &drive.name));
         let path = if is_plain { drive.dir.join(name) } else { name };
         paths.push(path);
     }
-    let manifest = parent_of(&paths[0]).join(manifest_name(pattern));
+    let manifest = parent_of(&paths[0]).join(manifest_name(pattern, PLACEHOLDER));
     Ok(Target::Shards { paths, manifest })
-}
-
-/// The pattern's file name without the placeholder and what ties it to the rest.
-fn manifest_name(pattern: &Path) -> String {
-    let name = pattern.file_name().unwrap_or_default().to_string_lossy();
-    let mut name = name.into_owned();
-    for tie in ["-", "_", ".", ""] {
-        name = name.replace(&format!("{tie}{PLACEHOLDER}"), "");
-    }
-    let name = name.trim_start_matches(['-', '_', '.']);
-    let name = if name.is_empty() { "sorted" } else { name };
-    format!("{name}{MANIFEST_SUFFIX}")
 }
 
 /// Refuses what must not be written, as [`choose`] does.
@@ -663,7 +629,7 @@ mod tests {
             ("a_{drive}", "a.outcore.json"),
             ("{drive}-a.bin", "a.bin.outcore.json"),
         ] {
-            assert_eq!(manifest_name(Path::new(pattern)), name);
+            assert_eq!(manifest_name(Path::new(pattern), PLACEHOLDER), name);
         }
     }
 

@@ -7,21 +7,20 @@
 //! with its own number of rows; parts of CSV have its header; parts of lines are compressed if they are named so.
 //! Names sort as the parts do. Memory: a few blocks of 1 MiB.
 
-use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use outcore::job::Job;
 use outcore::key::NpyHeader;
 use outcore::{Error, Result};
 use outcore_io::drive::PrivateDir;
+use outcore_io::drive::link::refuse_link;
 use outcore_io::output::parent_of;
 use outcore_store::dataset::Named;
 
 use crate::blocks::BlockWriter;
 use crate::inputs::{FileKey, key_of};
-use crate::output::{Holds, check_dir_of, check_placeholders};
+use crate::output::{Holds, check_dir_of, check_placeholders, pattern};
 use crate::text::compress::{Compression, Encoder};
 use crate::text::reader::{Frame, RecordReader};
 
@@ -108,29 +107,12 @@ pub fn is_compressed(pattern: &Path) -> bool {
 
 /// Whether [`PLACEHOLDER`] is in `name`.
 pub fn has_placeholder(name: &Path) -> bool {
-    let bytes = name.as_os_str().as_bytes();
-    let placeholder = PLACEHOLDER.as_bytes();
-    bytes
-        .windows(placeholder.len())
-        .any(|part| part == placeholder)
+    pattern::has_placeholder(name, PLACEHOLDER)
 }
 
 /// The name of a part: `pattern` with `part` for each [`PLACEHOLDER`]. Names are bytes: they need not be UTF-8.
 pub fn name_of_part(pattern: &Path, part: &str) -> PathBuf {
-    let placeholder = PLACEHOLDER.as_bytes();
-    let next = |rest: &[u8]| {
-        let mut windows = rest.windows(placeholder.len());
-        windows.position(|window| window == placeholder)
-    };
-    let mut rest = pattern.as_os_str().as_bytes();
-    let mut name = Vec::with_capacity(rest.len());
-    while let Some(at) = next(rest) {
-        name.extend_from_slice(&rest[..at]);
-        name.extend_from_slice(part.as_bytes());
-        rest = &rest[at + placeholder.len()..];
-    }
-    name.extend_from_slice(rest);
-    PathBuf::from(OsString::from_vec(name))
+    pattern::filled_in(pattern.as_os_str(), PLACEHOLDER, part).into()
 }
 
 /// Cuts what `reader` has to read, which is of `files` files of `data_bytes` together, into parts; gives the
@@ -296,6 +278,9 @@ impl<'a> Parts<'a> {
         check_dir_of("create output", pattern)?;
         job.device.sweep_private_dirs(parent)?;
         let set = pattern.file_name().unwrap_or_default();
+        // One job at a time writes parts of these names.
+        let dir = job.device.claim_private_dir(parent, set)?;
+        dir.sync()?;
         let known = match cut {
             PartSize::Parts(count) => count,
             PartSize::Records(_) => 0,
@@ -308,8 +293,7 @@ impl<'a> Parts<'a> {
             header,
             front,
             known,
-            // One job at a time writes parts of these names.
-            dir: job.device.claim_private_dir(parent, set)?,
+            dir,
             current: None,
             staged: Vec::new(),
         };
@@ -321,6 +305,7 @@ impl<'a> Parts<'a> {
     /// Fails if a part cannot have its name.
     fn check(&self, part: usize) -> Result<()> {
         let name = self.name(part);
+        refuse_link(SPLIT, &name)?;
         let Ok(facts) = std::fs::metadata(&name) else {
             return Ok(());
         };

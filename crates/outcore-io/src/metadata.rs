@@ -20,6 +20,8 @@
 //!
 //! Bounds: no file longer than [`Form::len_bytes_max`] is read, and nothing but a regular file.
 
+pub mod paths;
+
 use std::fs::OpenOptions;
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;

@@ -12,13 +12,15 @@
 //! the set is published, and where the manifest lists shards, so are those beside the shards. A manifest
 //! tells shards of another generation by their lengths and times ([`ManifestShard::check`]).
 //!
-//! Existing files are replaced only if asked for. Dropping an unpublished output removes it.
+//! A name may be a link only where one file is the whole output: then the file behind it is written
+//! ([`file_behind`]). Existing files are replaced only if asked for. Dropping an unpublished output removes it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::drive::link::{file_behind, refuse_link};
 pub use crate::drive::parent_of;
 use crate::drive::{Access, PrivateDir};
 use crate::error::{Error, Kind, Result};
@@ -26,6 +28,7 @@ use crate::metadata::{Form, Owner};
 use crate::port::{Volume, VolumeFile};
 use crate::threads;
 
+const CREATE: &str = "create output";
 /// Suffix of the manifest of a sharded output.
 pub const MANIFEST_SUFFIX: &str = ".outcore.json";
 
@@ -126,6 +129,10 @@ fn name_of(path: &Path) -> String {
 #[serde(deny_unknown_fields)]
 pub struct ManifestShard {
     /// Absolute path.
+    #[serde(
+        serialize_with = "crate::metadata::paths::write_path",
+        deserialize_with = "crate::metadata::paths::read_path"
+    )]
     pub path: PathBuf,
     /// Length of the file.
     pub len_bytes: u64,
@@ -165,12 +172,12 @@ fn sweep(volume: &Volume, parent: &Path) -> Result<()> {
     let swept = volume.device().sweep_private_dirs(parent);
     swept.map(drop).map_err(|error| match error.raw_errno() {
         Some(errno) if errno == rustix::io::Errno::NOENT.raw_os_error() => {
-            Error::errno("create output", errno)
+            Error::errno(CREATE, errno)
                 .path(parent)
                 .hint("make the directory first, or check the path")
         }
         Some(errno) if errno == rustix::io::Errno::NOTDIR.raw_os_error() => {
-            Error::usage("create output", "its directory is a file")
+            Error::usage(CREATE, "its directory is a file")
                 .path(parent)
                 .hint("give another name")
         }
@@ -183,11 +190,9 @@ fn refuse_repeats(plans: &[ShardPlan]) -> Result<()> {
     let mut known = HashSet::new();
     for plan in plans {
         if !known.insert(&plan.path) {
-            return Err(
-                Error::usage("create output", "two shards have the same name")
-                    .path(&plan.path)
-                    .hint("give each its own name or directory"),
-            );
+            return Err(Error::usage(CREATE, "two shards have the same name")
+                .path(&plan.path)
+                .hint("give each its own name or directory"));
         }
     }
     Ok(())
@@ -202,6 +207,11 @@ impl StagedOutput {
         replace: bool,
         room: Room,
     ) -> Result<Self> {
+        let mut plans = plans;
+        let is_alone = plans.len() == 1 && manifest.is_none();
+        for plan in plans.iter_mut().filter(|_| is_alone) {
+            plan.path = file_behind(CREATE, &plan.path)?;
+        }
         refuse_repeats(&plans)?;
         let mut output = StagedOutput {
             shards: Vec::new(),
@@ -217,8 +227,13 @@ impl StagedOutput {
             // Its own directory comes first: a rename cannot leave the file system.
             let parent = parent_of(manifest).to_path_buf();
             sweep(volume, &parent)?;
-            output.dirs.push(device.claim_private_dir(&parent, set)?);
+            let claimed = device.claim_private_dir(&parent, set)?;
+            claimed.sync()?;
+            output.dirs.push(claimed);
             output.places.insert(real_name(&parent), 0);
+        }
+        if let Some(manifest) = &manifest {
+            refuse_link(CREATE, manifest)?;
         }
         for plan in plans {
             output.add(volume, plan, room)?;
@@ -240,6 +255,7 @@ impl StagedOutput {
             let name = name.as_encoded_bytes();
             name.ends_with(MANIFEST_SUFFIX.as_bytes())
         });
+        refuse_link(CREATE, &plan.path)?;
         let index = self.shards.len();
         let parent = parent_of(&plan.path).to_path_buf();
         // One directory by two names is one.

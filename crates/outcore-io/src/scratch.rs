@@ -399,9 +399,13 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Of an open file only the name goes, which takes no time whatever its length.
-        self.dirs.clear();
+        // Of an open file only the name goes, which takes no time whatever its length; on NFS and FUSE the
+        // directory goes when the file has been closed.
+        if !self.dirs.iter().any(PrivateDir::is_kept) {
+            self.files.iter().for_each(|log| self.remove_log(log));
+        }
         self.close_files();
+        self.dirs.clear();
     }
 }
 

@@ -23,6 +23,7 @@ mod lookups;
 mod npy;
 mod odd_text;
 mod other;
+mod places;
 mod plans;
 mod recording;
 mod rows;

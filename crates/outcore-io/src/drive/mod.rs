@@ -21,6 +21,7 @@
 
 mod io_buf;
 pub mod late;
+pub mod link;
 pub mod load;
 mod new_file;
 mod open_files;

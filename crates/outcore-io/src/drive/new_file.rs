@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::FileSystem;
 use super::late::Engine;
+use super::link::file_behind;
 use super::os::OsDevice;
 use super::places::parent_of;
 use crate::config::IoMode;
@@ -40,7 +41,12 @@ impl NewFile {
                 .path(path)
                 .hint(hint.to_owned()))
         };
-        match fs::metadata(path) {
+        let found = fs::metadata(path);
+        if !found.as_ref().is_ok_and(is_special) {
+            // A link that must not be followed.
+            file_behind(operation, path)?;
+        }
+        match found {
             Ok(found) if found.is_dir() => {
                 return refuse("the output is a directory", "name a file");
             }
@@ -86,15 +92,11 @@ impl NewFile {
     pub fn fill(&self, fill: impl FnOnce(&File) -> Result<()>) -> Result<()> {
         let failed = |error: std::io::Error| Error::io(self.operation, &error).path(&self.path);
         let found = fs::metadata(&self.path).ok();
-        if found.as_ref().is_some_and(|found| !found.is_file()) {
+        if found.as_ref().is_some_and(is_special) {
             let file = OpenOptions::new().write(true).open(&self.path);
             return fill(&file.map_err(failed)?);
         }
-        // What a link points to is replaced, not the link.
-        let place = match found {
-            Some(_) => fs::canonicalize(&self.path).map_err(failed)?,
-            None => self.path.clone(),
-        };
+        let place = file_behind(self.operation, &self.path)?;
         let device = OsDevice::with_engine(IoMode::Buffered, Engine::Psync);
         let parent = parent_of(&place);
         device.sweep_private_dirs(parent)?;
@@ -106,6 +108,11 @@ impl NewFile {
         file.sync_all().map_err(failed)?;
         device.rename(&private_dir.path().join(STAGED), &place, self.is_replaced)
     }
+}
+
+/// Whether something is there that is written to as it is.
+fn is_special(found: &fs::Metadata) -> bool {
+    !found.is_file() && !found.is_dir()
 }
 
 #[cfg(test)]

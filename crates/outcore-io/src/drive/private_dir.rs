@@ -22,12 +22,19 @@
 //!
 //! A directory between `mkdir` and the lock has no `lock` file, or an empty one; the sweep takes such a one
 //! away as long as nothing else is in it, and the maker makes another. Whoever removes a directory removes
-//! its lock last.
+//! its lock last, and closes it before: on NFS and FUSE an open file that loses its name gets another one in
+//! the same directory ([`contents::is_hidden`]).
+//!
+//! [`PrivateDir::make`] returns when the lock is durable, so that the sweep knows the directory after a power
+//! loss too. The directories of many parts are not synced one by one, and a power loss may empty their locks. The
+//! sweep removes such a directory if every file in it is as ours are in every other respect
+//! ([`contents::is_staged`]).
 
 mod commit;
 mod contents;
+mod sweep;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write as _};
@@ -36,6 +43,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::fs::{
     AtFlags, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, statat, unlinkat,
@@ -43,20 +51,25 @@ use rustix::fs::{
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::link::check_dir;
 pub(super) use super::places::name_of;
 use super::places::{At, Held, Places, is_private_name, open_dir, parent_of, rename_new};
 use crate::checksum::bytes_checksum;
 use crate::error::{Error, Kind, Result};
-use commit::{Opened, Settled};
 pub(crate) use commit::{seal, unseal};
 use contents::is_known;
+pub(super) use sweep::sweep_in;
+pub use sweep::{State, has_any, list, sweep};
+use sweep::{Swept, sweep_one, told};
 
 const LOCK: &str = "lock";
 /// What a lock file of ours holds.
 pub const LOCK_TEXT: &str = "private directory of outcore, version 1\n";
 const KEEP: &str = "keep";
 const ATTEMPTS_MAX: u32 = 100;
-const LOOK: &str = "look for scratch";
+/// How often, and how long, a removal waits for a file that is hidden until it is closed.
+const HIDDEN_LOOKS: u32 = 20;
+const HIDDEN_WAIT: Duration = Duration::from_millis(5);
 const MAKE: &str = "make private directory";
 
 /// A directory of this process alone; removed with its contents when dropped.
@@ -86,19 +99,6 @@ pub(super) trait Names: std::fmt::Debug + Send + Sync {
     fn remove_below(&self, dir: &Path);
 }
 
-/// How a private directory stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
-    /// Its owner lives.
-    InUse,
-    /// Its owner is gone.
-    LeftOver,
-    /// Its owner is gone, and it holds the only copy of parts of this file.
-    Kept(PathBuf),
-    /// It is not as ours are, for this reason, and is left alone.
-    Unknown(String),
-}
-
 /// Whether a file at `path` goes with the private directory that it lies in, if it lies in one.
 pub(super) fn is_swept(path: &Path) -> bool {
     let is_inside = parent_of(path).file_name().is_some_and(is_private_name);
@@ -114,18 +114,22 @@ fn random_number() -> u64 {
 impl PrivateDir {
     /// Makes and locks a directory inside `parent`, known to `places`.
     pub(super) fn make(places: &Places, parent: &Path) -> Result<Self> {
+        check_dir(MAKE, parent)?;
         let above = places.dir(parent).map_err(cannot_make(parent))?;
         for _ in 0..ATTEMPTS_MAX {
             let name = name_of(random_number());
             if let Some(made) = try_make(places, parent, &above, &name)? {
+                made.sync()?;
                 return Ok(made);
             }
         }
         Err(cannot_make(parent)(Errno::EXIST))
     }
 
-    /// Makes and locks the directory inside `parent` of the set of files called `set`.
+    /// Makes and locks the directory inside `parent` of the set of files called `set`; it is not durable yet
+    /// ([`PrivateDir::sync`]).
     pub(super) fn claim(places: &Places, parent: &Path, set: &OsStr) -> Result<Self> {
+        check_dir(MAKE, parent)?;
         let above = places.dir(parent).map_err(cannot_make(parent))?;
         let name = name_of(bytes_checksum(set.as_bytes()));
         let refuse = |kind: Kind, cause: String, hint: &str| {
@@ -164,6 +168,22 @@ impl PrivateDir {
             path,
             owner: Owner::Names(names),
             is_kept: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes its lock durable, so that it is known after a power loss.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn sync(&self) -> Result<()> {
+        let Owner::Lock(lock, held) = &self.owner else {
+            return Ok(());
+        };
+        let synced = rustix::fs::fsync(lock).and_then(|()| rustix::fs::fsync(&held.dir));
+        match synced {
+            // A file system that does not know how.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
+            synced => synced.map_err(cannot_make(&self.path)),
         }
     }
 
@@ -267,6 +287,11 @@ impl PrivateDir {
         self.is_kept.store(false, Ordering::Release);
     }
 
+    /// Whether it stays when it is dropped.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept.load(Ordering::Acquire)
+    }
+
     /// Whether it is a directory, and not only the front part of names.
     pub(crate) fn is_on_disk(&self) -> bool {
         !matches!(self.owner, Owner::Names(_))
@@ -294,12 +319,12 @@ impl PrivateDir {
 
 impl Drop for PrivateDir {
     fn drop(&mut self) {
-        match &self.owner {
+        match std::mem::replace(&mut self.owner, Owner::Nobody) {
             Owner::Lock(..) if *self.is_kept.get_mut() => {}
             // What cannot be removed now is swept by the next run: the lock goes with the handle.
-            Owner::Lock(_, held) => {
+            Owner::Lock(lock, held) => {
                 if let Some(name) = held.path.file_name() {
-                    let _ = remove_locked(&held.parent, name, &held.dir);
+                    let _ = remove_locked(&held.parent, name, &held.dir, lock);
                 }
             }
             Owner::Names(names) => names.remove_below(&self.path),
@@ -346,7 +371,13 @@ fn absolute(path: &Path) -> Vec<u8> {
 fn cannot_make(parent: &Path) -> impl Fn(Errno) -> Error + '_ {
     move |errno| {
         let error = Error::errno(MAKE, errno.raw_os_error()).path(parent);
+        let umask = super::places::umask();
         match errno {
+            Errno::ACCESS if umask & 0o700 != 0 && !rustix::process::geteuid().is_root() => error.hint(
+                format!(
+                    "the umask {umask:04o} keeps you out of the directories that you make: set another, such as `umask 022`"
+                ),
+            ),
             Errno::ACCESS | Errno::PERM | Errno::ROFS => {
                 error.hint("outputs and scratch begin in a directory of their own there: name a place where you may make one")
             }
@@ -402,15 +433,19 @@ fn try_make(
 fn new_lock(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut lock = File::from(openat(dir, LOCK, flags, Mode::RUSR | Mode::WUSR)?);
-    if !take_lock(dir, &lock)? {
-        return Ok(None);
-    }
-    match lock.write_all(LOCK_TEXT.as_bytes()) {
+    let written = match take_lock(dir, &lock) {
+        Ok(true) => lock
+            .write_all(LOCK_TEXT.as_bytes())
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+        Ok(false) => return Ok(None),
+        Err(errno) => Err(errno),
+    };
+    match written {
         Ok(()) => Ok(Some(lock)),
-        Err(error) => {
-            // There may be room for the file and none for what it holds.
+        Err(errno) => {
+            // There may be room for the file and none for what it holds; or the file system has no locks.
             let _ = unlinkat(dir, LOCK, AtFlags::empty());
-            Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+            Err(errno)
         }
     }
 }
@@ -450,16 +485,23 @@ fn remove_locked(
     parent: &Arc<OwnedFd>,
     name: &OsStr,
     dir: &Arc<OwnedFd>,
+    lock: File,
 ) -> std::result::Result<(), Errno> {
     // What is removed only in part must not be taken for a set that was decided.
     commit::revoke(dir)?;
     let names = contents::names_in(dir)?;
     for name in names.iter().filter(|name| *name != LOCK && is_known(name)) {
-        contents::remove(dir, name)?;
+        match contents::remove(dir, name) {
+            // Somebody has it open still.
+            Err(_) if contents::is_hidden(name) => {}
+            removed => removed?,
+        }
     }
     if !names.iter().all(|name| is_known(name)) {
         return Err(Errno::NOTEMPTY);
     }
+    // From here on a sweep finds an empty directory with a lock, and does the same.
+    drop(lock);
     match unlinkat(dir, LOCK, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(errno) => return Err(errno),
@@ -468,9 +510,29 @@ fn remove_locked(
     let ours = fstat(dir)?;
     let named = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
     match (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino) {
-        true => unlinkat(parent, name, AtFlags::REMOVEDIR),
+        true => remove_empty(parent, name, dir),
         false => Err(Errno::STALE),
     }
+}
+
+/// Removes an empty directory, which a file that is just being closed may be hidden in.
+fn remove_empty(
+    parent: &Arc<OwnedFd>,
+    name: &OsStr,
+    dir: &Arc<OwnedFd>,
+) -> std::result::Result<(), Errno> {
+    for _ in 0..HIDDEN_LOOKS {
+        match unlinkat(parent, name, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+            removed => return removed,
+        }
+        let left = contents::names_in(dir)?;
+        if left.is_empty() || !left.iter().all(|name| contents::is_hidden(name)) {
+            return Err(Errno::NOTEMPTY);
+        }
+        std::thread::sleep(HIDDEN_WAIT);
+    }
+    Err(Errno::NOTEMPTY)
 }
 
 /// Makes a file that is not there yet; in a private directory, in that one and no other.
@@ -488,200 +550,6 @@ pub(crate) fn public_parent(path: &Path) -> &Path {
         Some(above) if parent.file_name().is_some_and(is_private_name) => above,
         _ => parent,
     }
-}
-
-/// The names in `parent` that private directories have, and that directory, open.
-fn named_in(places: &Places, parent: &Path) -> Result<(Arc<OwnedFd>, Vec<OsString>)> {
-    let failed = |errno: Errno| Error::errno(LOOK, errno.raw_os_error()).path(parent);
-    let above = places.dir(parent).map_err(failed)?;
-    let mut names = contents::names_in(&above).map_err(failed)?;
-    names.retain(|name| is_private_name(name));
-    names.sort();
-    Ok((above, names))
-}
-
-/// This user's private directories in `parent`, and how each one stands.
-pub fn list(parent: &Path) -> Result<Vec<(PathBuf, State)>> {
-    let (above, names) = named_in(&Places::default(), parent)?;
-    let found = names.into_iter().filter_map(|name| {
-        let (state, ..) = look_at(&above, &name).ok()??;
-        Some((parent.join(name), state))
-    });
-    Ok(found.collect())
-}
-
-/// Whether there is any private directory in `parent`, anybody's.
-pub fn has_any(parent: &Path) -> Result<bool> {
-    Ok(!named_in(&Places::default(), parent)?.1.is_empty())
-}
-
-/// How a private directory stands, the directory, and its lock.
-type Looked = (State, Arc<OwnedFd>, Option<File>);
-
-/// Opens a directory of that name and says how it stands, with its lock if that could be taken; nothing
-/// if it is not of this user alone.
-fn look_at(above: &Arc<OwnedFd>, name: &OsStr) -> std::result::Result<Option<Looked>, Errno> {
-    let dir = match open_dir(above, Path::new(name), false) {
-        Ok(dir) if is_private(&dir) => dir,
-        // A link, a file, or what anybody may have made.
-        Ok(_) | Err(Errno::LOOP | Errno::NOTDIR | Errno::ACCESS) => return Ok(None),
-        Err(errno) => return Err(errno),
-    };
-    let names = contents::names_in(&dir)?;
-    let unknown = |cause: &str| State::Unknown(cause.to_string());
-    let text = match commit::read_whole(&dir, LOCK) {
-        Ok(text) => text,
-        Err(error)
-            if error.kind() == io::ErrorKind::NotFound && names.iter().all(|name| name == LOCK) =>
-        {
-            return Ok(Some((State::LeftOver, dir, None)));
-        }
-        Err(_) => {
-            return Ok(Some((
-                unknown("the directory has no lock file of outcore"),
-                dir,
-                None,
-            )));
-        }
-    };
-    if text != LOCK_TEXT.as_bytes() && !text.is_empty() {
-        let state = unknown("its lock file is not one of outcore");
-        return Ok(Some((state, dir, None)));
-    }
-    let Some(lock) = lock_of(&dir)? else {
-        return Ok(Some((State::InUse, dir, None)));
-    };
-    let foreign = names.iter().find(|name| !is_known(name));
-    let state = if text.is_empty() && names.len() > 1 {
-        unknown("its lock file is empty")
-    } else if let Some(foreign) = foreign {
-        unknown(&format!(
-            "{} in it was not made by outcore",
-            foreign.display()
-        ))
-    } else {
-        match kept_in(&dir) {
-            Ok(kept) => match kept.iter().find(|kept| !kept.is_gone()) {
-                Some(kept) => State::Kept(OsStr::from_bytes(&kept.file).into()),
-                None => State::LeftOver,
-            },
-            Err(state) => state,
-        }
-    };
-    Ok(Some((state, dir, Some(lock))))
-}
-
-/// What a directory is kept for.
-fn kept_in(dir: &Arc<OwnedFd>) -> std::result::Result<Vec<Kept>, State> {
-    let damaged = || State::Unknown("what it is kept for cannot be read".to_string());
-    match commit::read_whole(dir, KEEP) {
-        Ok(bytes) => unseal(KEEP, &bytes).ok_or_else(damaged),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(_) => Err(damaged()),
-    }
-}
-
-/// What a sweep did with a directory.
-enum Swept {
-    /// Removed; files of its set that were put aside.
-    Removed(Vec<PathBuf>),
-    Gone,
-    InUse,
-    /// Left as it is, and why.
-    Left(String),
-}
-
-fn sweep_one(
-    parent_path: &Path,
-    parent: &Arc<OwnedFd>,
-    name: &OsStr,
-) -> std::result::Result<Swept, Errno> {
-    let left = |cause: &str| Ok(Swept::Left(cause.to_string()));
-    let (state, dir, lock) = match look_at(parent, name) {
-        Ok(Some(found)) => found,
-        Ok(None) => return left("not a directory that only this user may change"),
-        Err(Errno::NOENT) => return Ok(Swept::Gone),
-        Err(errno) => return Err(errno),
-    };
-    let opened = Opened {
-        name,
-        parent_path,
-        parent,
-        dir: &dir,
-    };
-    match state {
-        State::LeftOver => {}
-        State::InUse => return Ok(Swept::InUse),
-        State::Unknown(cause) => return Ok(Swept::Left(cause)),
-        State::Kept(_) if commit::is_decided(&opened) => {}
-        State::Kept(path) => {
-            let cause = format!(
-                "the directory holds the only copy of parts of {}",
-                path.display()
-            );
-            return Ok(Swept::Left(cause));
-        }
-    }
-    if lock.is_none() {
-        // It is being made, or was just removed: an empty one can go, and nothing else.
-        return match unlinkat(parent, name, AtFlags::REMOVEDIR) {
-            Ok(()) => Ok(Swept::Removed(Vec::new())),
-            Err(_) => Ok(Swept::Gone),
-        };
-    }
-    // The lock is held while removing, so that two sweeps do not meet.
-    match commit::settle(&opened) {
-        Settled::Done(aside) => match remove_locked(parent, name, &dir) {
-            Ok(()) | Err(Errno::NOENT | Errno::STALE) => Ok(Swept::Removed(aside)),
-            Err(errno) if aside.is_empty() => Err(errno),
-            Err(_) => Ok(Swept::Removed(aside)),
-        },
-        Settled::Later => left("another drive of its set is not mounted, or cannot be read"),
-        Settled::Invalid(cause) => left(cause),
-    }
-}
-
-/// Removes the private directories in `parent` whose owners are gone.
-pub(super) fn sweep_in(places: &Places, parent: &Path) -> Result<Vec<PathBuf>> {
-    let (above, names) = named_in(places, parent)?;
-    let (mut swept, mut all_aside) = (Vec::new(), Vec::new());
-    for name in names {
-        if let Ok(Swept::Removed(aside)) = sweep_one(parent, &above, &name) {
-            swept.push(parent.join(name));
-            all_aside.extend(aside);
-        }
-    }
-    match told(&all_aside) {
-        Some(error) => Err(error),
-        None => Ok(swept),
-    }
-}
-
-/// Removes the private directories in `parent` whose owners are gone.
-///
-/// # Errors
-/// A directory that cannot be read; once, that a file of a set was put beside its place.
-pub fn sweep(parent: &Path) -> Result<Vec<PathBuf>> {
-    sweep_in(&Places::default(), parent)
-}
-
-/// What is said once of files that could not have their places.
-fn told(aside: &[PathBuf]) -> Option<Error> {
-    let first = aside.first()?;
-    let more = match aside.len() {
-        1 => String::new(),
-        count => format!(" (and {} more)", count - 1),
-    };
-    let cause = format!(
-        "an earlier run ended while it put its output in place, and a file of that name has appeared \
-         since; the output is kept beside it{more}"
-    );
-    let hint = "move one of the two; then run this again";
-    Some(
-        Error::new(Kind::Io, "publish output", cause)
-            .path(first)
-            .hint(hint),
-    )
 }
 
 #[cfg(test)]

@@ -90,6 +90,10 @@ pub(super) struct Manifest {
 pub(super) struct Replaced {
     /// The id of that view.
     id: String,
+    #[serde(
+        serialize_with = "outcore_io::metadata::paths::write_paths",
+        deserialize_with = "outcore_io::metadata::paths::read_paths"
+    )]
     runs: Vec<PathBuf>,
 }
 
@@ -178,6 +182,10 @@ fn bytes_of(text: &str) -> Option<Vec<u8>> {
 #[serde(deny_unknown_fields)]
 pub(super) struct ManifestRun {
     /// Relative to the view's directory if it lies there.
+    #[serde(
+        serialize_with = "outcore_io::metadata::paths::write_path",
+        deserialize_with = "outcore_io::metadata::paths::read_path"
+    )]
     pub(super) path: PathBuf,
     pub(super) number: u32,
     pub(super) records: u64,

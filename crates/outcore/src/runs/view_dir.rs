@@ -7,7 +7,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,11 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub(super) struct ViewDir {
     /// Its name, absolute and without links.
-    dir: String,
+    #[serde(
+        serialize_with = "outcore_io::metadata::paths::write_path",
+        deserialize_with = "outcore_io::metadata::paths::read_path"
+    )]
+    dir: PathBuf,
     /// 0 where the directory is not one of the system's.
     inode: u64,
     /// When it was made; 0 where that is not known.
@@ -33,7 +37,7 @@ impl ViewDir {
         let made = facts.as_ref().and_then(|facts| facts.created().ok());
         let made = made.and_then(|made| made.duration_since(UNIX_EPOCH).ok());
         ViewDir {
-            dir: name.to_string_lossy().into_owned(),
+            dir: name,
             inode: facts.map_or(0, |facts| facts.ino()),
             made_ns: made.map_or(0, |made| made.as_nanos() as u64),
         }
@@ -41,7 +45,7 @@ impl ViewDir {
 
     /// What it was called.
     pub(super) fn dir(&self) -> &Path {
-        Path::new(&self.dir)
+        &self.dir
     }
 
     /// Whether `dir` is that directory, renamed or not.

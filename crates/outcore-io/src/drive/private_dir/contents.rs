@@ -6,11 +6,12 @@
 //! a mount or a link.
 
 use std::ffi::{OsStr, OsString};
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, Stat, fstat, statat, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, RawDir, SeekFrom, Stat, fstat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::super::places::open_dir;
@@ -25,6 +26,12 @@ const WORDS: [&str; 23] = [
 const ENDINGS: [&str; 4] = ["bin", "json", "npy", "outcore.json"];
 /// What the ending of a run of a view begins with.
 const RUN: &str = "run";
+/// First words of the names of files that are of no use before they have left the directory.
+const STAGED: [&str; 2] = ["output", "scratch"];
+/// First words of the names of hidden files.
+const HIDDEN: [&str; 2] = [".fuse_hidden", ".nfs"];
+/// A page of names.
+const ENTRIES_BYTES: usize = 4096;
 /// Directories of ours, in which anything may lie; so may it in those whose names are numbers.
 const TREES: [&str; 2] = ["tree", "view"];
 
@@ -41,19 +48,61 @@ pub(super) fn is_known(name: &OsStr) -> bool {
         _ => stem,
     };
     let is_ending = ENDINGS.contains(&ending) || ending.starts_with(RUN);
-    let is_ours = is_number(name) || TREES.contains(&name) || is_private_name(name.as_ref());
+    let is_ours = is_number(name)
+        || TREES.contains(&name)
+        || is_private_name(name.as_ref())
+        || is_hidden(name.as_ref());
     name == LOCK || is_ours || WORDS.contains(&word) && is_ending
 }
 
-/// The names in an open directory.
+/// Whether a file of that name was removed while it was open: NFS and FUSE hide such a file under another name
+/// until it is closed.
+pub(super) fn is_hidden(name: &OsStr) -> bool {
+    let bytes = name.as_bytes();
+    let mut prefixes = HIDDEN.iter();
+    let digits = prefixes.find_map(|prefix| bytes.strip_prefix(prefix.as_bytes()));
+    digits.is_some_and(|digits| digits.len() >= 8 && digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// Whether a name in an open directory is a file of a job that has decided nothing yet. Such a file has a name of
+/// ours and no other one, is of this user, and is closed to all others.
+pub(super) fn is_staged(dir: impl AsFd, name: &OsStr) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    let is_word = name.to_str().is_some_and(|name| {
+        let word = name.split_once('-').map_or(name, |(word, _)| word);
+        name == LOCK || STAGED.contains(&word) && is_known(name.as_ref())
+    });
+    let found = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    is_word
+        && found.is_ok_and(|found| {
+            let is_closed = found.st_mode & 0o077 == 0;
+            is_file(&found) && is_closed && found.st_uid == own && found.st_nlink == 1
+        })
+}
+
+/// The names in an open directory; without another descriptor where there is none left.
 pub(super) fn names_in(dir: impl AsFd) -> Result<Vec<OsString>, Errno> {
     let mut names = Vec::new();
-    for entry in Dir::read_from(dir)? {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
+    let mut add = |name: &[u8]| {
         if name != b"." && name != b".." {
             names.push(OsStr::from_bytes(name).to_os_string());
         }
+    };
+    match Dir::read_from(&dir) {
+        Ok(entries) => {
+            for entry in entries {
+                add(entry?.file_name().to_bytes());
+            }
+        }
+        Err(Errno::MFILE | Errno::NFILE) => {
+            rustix::fs::seek(&dir, SeekFrom::Start(0))?;
+            let mut buffer = [MaybeUninit::uninit(); ENTRIES_BYTES];
+            let mut entries = RawDir::new(&dir, &mut buffer);
+            while let Some(entry) = entries.next() {
+                add(entry?.file_name().to_bytes());
+            }
+        }
+        Err(errno) => return Err(errno),
     }
     Ok(names)
 }
@@ -111,6 +160,8 @@ mod tests {
             "io-trace",
             "items-4",
             ".outcore-0123456789ab",
+            ".fuse_hidden0000000300000001",
+            ".nfs000000000029015c00000001",
         ] {
             assert!(is_known(name.as_ref()), "{name}");
         }
@@ -126,6 +177,9 @@ mod tests {
             ".outcore-results",
             "lock~",
             "thesis.bin",
+            ".nfs",
+            ".nfs-notes",
+            ".fuse_hidden",
         ] {
             assert!(!is_known(name.as_ref()), "{name}");
         }

@@ -102,6 +102,78 @@ fn only_what_is_certainly_ours_is_ever_removed() {
     fs::remove_dir_all(parent).unwrap();
 }
 
+/// A file as a job makes it in its private directory.
+fn write_closed(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).unwrap();
+    fs::set_permissions(path, PermissionsExt::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn a_lock_that_a_power_loss_has_emptied_saves_no_scratch_and_no_file_of_another() {
+    let parent = parent("emptied");
+    let left = parent.join(NAMES[0]);
+    for lock in [&b""[..], &[0; 39]] {
+        let emptied = || {
+            make_private(&left);
+            write_closed(&left.join(LOCK), lock);
+            write_closed(&left.join("scratch-0"), b"data");
+        };
+        emptied();
+        write_closed(&left.join("output-12"), b"data");
+        assert_eq!(sweep(&parent).unwrap(), [left.clone()]);
+        // A file that another may have put there, or that may be the only copy, stays.
+        let spoilers: [&dyn Fn(); 7] = [
+            &|| fs::write(left.join("scratch-1"), b"for all to read").unwrap(),
+            &|| fs::hard_link(left.join("scratch-0"), parent.join("other name")).unwrap(),
+            &|| symlink("scratch-0", left.join("scratch-1")).unwrap(),
+            &|| write_closed(&left.join("record"), b"decided"),
+            &|| write_closed(&left.join(KEEP), b"the only copy"),
+            &|| write_closed(&left.join("thesis"), b"work"),
+            &|| fs::create_dir(left.join("0")).unwrap(),
+        ];
+        for (number, spoil) in spoilers.into_iter().enumerate() {
+            emptied();
+            spoil();
+            assert!(sweep(&parent).unwrap().is_empty(), "{number}");
+            let listed = list(&parent).unwrap();
+            assert!(
+                matches!(listed[..], [(_, State::Unknown(_))]),
+                "{number}: {listed:?}"
+            );
+            fs::remove_dir_all(&left).unwrap();
+            let _ = fs::remove_file(parent.join("other name"));
+        }
+    }
+    fs::remove_dir_all(parent).unwrap();
+}
+
+#[test]
+fn a_lock_is_closed_before_it_is_removed_and_what_was_hidden_is_swept() {
+    use rustix::fs::inotify;
+    let parent = parent("hidden");
+    let dir = make(&parent);
+    let events = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    let kinds = inotify::WatchFlags::CLOSE_WRITE | inotify::WatchFlags::DELETE;
+    inotify::add_watch(&events, dir.path(), kinds).unwrap();
+    drop(dir);
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+    let mut reader = inotify::Reader::new(&events, &mut buffer);
+    let first = reader.next().unwrap();
+    assert_eq!(first.file_name(), Some(c"lock"));
+    assert!(first.events().contains(inotify::ReadFlags::CLOSE_WRITE));
+    assert!(
+        reader
+            .next()
+            .unwrap()
+            .events()
+            .contains(inotify::ReadFlags::DELETE)
+    );
+    let left = parent.join(NAMES[0]);
+    leave(&left, &["scratch-0", ".nfs000000000029015c00000001"]);
+    assert_eq!(sweep(&parent).unwrap(), [left]);
+    fs::remove_dir_all(parent).unwrap();
+}
+
 #[test]
 fn a_link_in_the_place_of_a_private_directory_leads_nobody_to_other_files() {
     let parent = parent("swapped");

@@ -1,0 +1,233 @@
+//! The private directories in a directory, and the removal of those that dead jobs have left.
+//!
+//! Contract: [`list`] gives the state of each ([`State`]). [`sweep`] removes those whose owners are gone, after it has
+//! finished the renames that they had decided. It leaves alone all that is not certainly ours.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::io::Errno;
+
+use super::super::places::{Places, is_private_name, open_dir};
+use super::commit::{self, Opened, Settled};
+use super::contents::{self, is_known};
+use super::{KEEP, Kept, LOCK, LOCK_TEXT, is_private, lock_of, remove_locked};
+use crate::error::{Error, Kind, Result};
+
+const LOOK: &str = "look for scratch";
+
+/// How a private directory stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Its owner lives.
+    InUse,
+    /// Its owner is gone.
+    LeftOver,
+    /// Its owner is gone, and it holds the only copy of parts of this file.
+    Kept(PathBuf),
+    /// It is not as ours are, for this reason, and is left alone.
+    Unknown(String),
+}
+
+/// The names in `parent` that private directories have, and that directory, open.
+fn named_in(places: &Places, parent: &Path) -> Result<(Arc<OwnedFd>, Vec<OsString>)> {
+    let failed = |errno: Errno| Error::errno(LOOK, errno.raw_os_error()).path(parent);
+    let above = places.dir(parent).map_err(failed)?;
+    let mut names = contents::names_in(&above).map_err(failed)?;
+    names.retain(|name| is_private_name(name));
+    names.sort();
+    Ok((above, names))
+}
+
+/// This user's private directories in `parent`, and how each one stands.
+pub fn list(parent: &Path) -> Result<Vec<(PathBuf, State)>> {
+    let (above, names) = named_in(&Places::default(), parent)?;
+    let found = names.into_iter().filter_map(|name| {
+        let (state, ..) = look_at(&above, &name).ok()??;
+        Some((parent.join(name), state))
+    });
+    Ok(found.collect())
+}
+
+/// Whether there is any private directory in `parent`, anybody's.
+pub fn has_any(parent: &Path) -> Result<bool> {
+    Ok(!named_in(&Places::default(), parent)?.1.is_empty())
+}
+
+/// How a private directory stands, the directory, and its lock.
+type Looked = (State, Arc<OwnedFd>, Option<File>);
+
+/// Opens a directory of that name and says how it stands, with its lock if that could be taken; nothing
+/// if it is not of this user alone.
+fn look_at(above: &Arc<OwnedFd>, name: &OsStr) -> std::result::Result<Option<Looked>, Errno> {
+    let dir = match open_dir(above, Path::new(name), false) {
+        Ok(dir) if is_private(&dir) => dir,
+        // A link, a file, or what anybody may have made.
+        Ok(_) | Err(Errno::LOOP | Errno::NOTDIR | Errno::ACCESS) => return Ok(None),
+        Err(errno) => return Err(errno),
+    };
+    let names = contents::names_in(&dir)?;
+    let unknown = |cause: &str| State::Unknown(cause.to_string());
+    let text = match commit::read_whole(&dir, LOCK) {
+        Ok(text) => text,
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound && names.iter().all(|name| name == LOCK) =>
+        {
+            return Ok(Some((State::LeftOver, dir, None)));
+        }
+        Err(_) => {
+            return Ok(Some((
+                unknown("the directory has no lock file of outcore"),
+                dir,
+                None,
+            )));
+        }
+    };
+    // A power loss leaves a file without its bytes, or with zeros in their place.
+    let is_blank = text.len() <= LOCK_TEXT.len() && text.iter().all(|byte| *byte == 0);
+    if text != LOCK_TEXT.as_bytes() && !is_blank {
+        let state = unknown("its lock file is not one of outcore");
+        return Ok(Some((state, dir, None)));
+    }
+    let Some(lock) = lock_of(&dir)? else {
+        return Ok(Some((State::InUse, dir, None)));
+    };
+    let foreign = names.iter().find(|name| !is_known(name));
+    let are_staged = || names.iter().all(|name| contents::is_staged(&dir, name));
+    let state = if is_blank && names.len() > 1 && !are_staged() {
+        unknown("its lock file is empty")
+    } else if let Some(foreign) = foreign {
+        unknown(&format!(
+            "{} in it was not made by outcore",
+            foreign.display()
+        ))
+    } else {
+        match kept_in(&dir) {
+            Ok(kept) => match kept.iter().find(|kept| !kept.is_gone()) {
+                Some(kept) => State::Kept(OsStr::from_bytes(&kept.file).into()),
+                None => State::LeftOver,
+            },
+            Err(state) => state,
+        }
+    };
+    Ok(Some((state, dir, Some(lock))))
+}
+
+/// What a directory is kept for.
+fn kept_in(dir: &Arc<OwnedFd>) -> std::result::Result<Vec<Kept>, State> {
+    let damaged = || State::Unknown("what it is kept for cannot be read".to_string());
+    match commit::read_whole(dir, KEEP) {
+        Ok(bytes) => commit::unseal(KEEP, &bytes).ok_or_else(damaged),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(_) => Err(damaged()),
+    }
+}
+
+/// What a sweep did with a directory.
+pub(super) enum Swept {
+    /// Removed; files of its set that were put aside.
+    Removed(Vec<PathBuf>),
+    Gone,
+    InUse,
+    /// Left as it is, and why.
+    Left(String),
+}
+
+pub(super) fn sweep_one(
+    parent_path: &Path,
+    parent: &Arc<OwnedFd>,
+    name: &OsStr,
+) -> std::result::Result<Swept, Errno> {
+    let left = |cause: &str| Ok(Swept::Left(cause.to_string()));
+    let (state, dir, lock) = match look_at(parent, name) {
+        Ok(Some(found)) => found,
+        Ok(None) => return left("not a directory that only this user may change"),
+        Err(Errno::NOENT) => return Ok(Swept::Gone),
+        Err(errno) => return Err(errno),
+    };
+    let opened = Opened {
+        name,
+        parent_path,
+        parent,
+        dir: &dir,
+    };
+    match state {
+        State::LeftOver => {}
+        State::InUse => return Ok(Swept::InUse),
+        State::Unknown(cause) => return Ok(Swept::Left(cause)),
+        State::Kept(_) if commit::is_decided(&opened) => {}
+        State::Kept(path) => {
+            let cause = format!(
+                "the directory holds the only copy of parts of {}",
+                path.display()
+            );
+            return Ok(Swept::Left(cause));
+        }
+    }
+    let Some(lock) = lock else {
+        // It is being made, or was just removed: an empty one can go, and nothing else.
+        return match unlinkat(parent, name, AtFlags::REMOVEDIR) {
+            Ok(()) => Ok(Swept::Removed(Vec::new())),
+            Err(_) => Ok(Swept::Gone),
+        };
+    };
+    // The lock is held while removing, so that two sweeps do not meet.
+    match commit::settle(&opened) {
+        Settled::Done(aside) => match remove_locked(parent, name, &dir, lock) {
+            Ok(()) | Err(Errno::NOENT | Errno::STALE) => Ok(Swept::Removed(aside)),
+            Err(errno) if aside.is_empty() => Err(errno),
+            Err(_) => Ok(Swept::Removed(aside)),
+        },
+        Settled::Later => left("another drive of its set is not mounted, or cannot be read"),
+        Settled::Invalid(cause) => left(cause),
+    }
+}
+
+/// Removes the private directories in `parent` whose owners are gone.
+pub(in crate::drive) fn sweep_in(places: &Places, parent: &Path) -> Result<Vec<PathBuf>> {
+    let (above, names) = named_in(places, parent)?;
+    let (mut swept, mut all_aside) = (Vec::new(), Vec::new());
+    for name in names {
+        if let Ok(Swept::Removed(aside)) = sweep_one(parent, &above, &name) {
+            swept.push(parent.join(name));
+            all_aside.extend(aside);
+        }
+    }
+    match told(&all_aside) {
+        Some(error) => Err(error),
+        None => Ok(swept),
+    }
+}
+
+/// Removes the private directories in `parent` whose owners are gone.
+///
+/// # Errors
+/// A directory that cannot be read; once, that a file of a set was put beside its place.
+pub fn sweep(parent: &Path) -> Result<Vec<PathBuf>> {
+    sweep_in(&Places::default(), parent)
+}
+
+/// What is said once of files that could not have their places.
+pub(super) fn told(aside: &[PathBuf]) -> Option<Error> {
+    let first = aside.first()?;
+    let more = match aside.len() {
+        1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    let cause = format!(
+        "an earlier run ended while it put its output in place, and a file of that name has appeared \
+         since; the output is kept beside it{more}"
+    );
+    let hint = "move one of the two; then run this again";
+    Some(
+        Error::new(Kind::Io, "publish output", cause)
+            .path(first)
+            .hint(hint),
+    )
+}
