@@ -180,6 +180,7 @@ fn odd_dir(place: &TestDir) -> PathBuf {
 fn sets_are_written_and_read_below_directories_whose_names_are_not_text() {
     let place = place();
     let odd = odd_dir(&place);
+    place.make_dir("d0");
     let run = |before: &str, output: &Path, after: &str| {
         let words = before.split(' ').map(OsStr::new);
         let words = words.chain([output.as_os_str()]);
@@ -284,7 +285,7 @@ fn scratch_is_listed_and_cleaned_beside_running_jobs() {
                 let view = format!("v{}", number % 3);
                 place.run(&["sort", "lines", "-o", "out", "--force"]).ok();
                 place
-                    .run(&["view", "build", "lines", "-o", &view, "--force"])
+                    .run(&["view", "build", "lines", "--lines", "-o", &view])
                     .ok();
                 fs::remove_dir_all(place.path(&view)).unwrap();
             }
