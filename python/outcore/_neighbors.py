@@ -152,6 +152,12 @@ def _vertices(name: str, given: npt.ArrayLike | None, count: int) -> npt.NDArray
     if given is None:
         return numpy.arange(count, dtype="=u4")
     array = numpy.asarray(given)
+    if array.dtype == bool:
+        # A mask, as data sets have them: True for the vertices that are meant.
+        if array.shape != (count,):
+            cause = f"{name} is a mask of the shape {array.shape}, and there are {count} vertices"
+            raise usage("sample neighbours", cause, "give a value for each vertex")
+        array = numpy.flatnonzero(array)
     if array.ndim != 1 or array.size and array.dtype.kind not in "ui":
         raise usage("sample neighbours", f"{name} is not a list of vertices", "give whole numbers")
     if array.size and (array.min() < 0 or array.max() >= count):

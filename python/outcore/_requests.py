@@ -32,6 +32,8 @@ class GraphConvertRequest(TypedDict):
     undirected: bool
     weights: bool
     weight_column: str | None
+    weight_type: str | None
+    bipartite: bool
     relabel: str | None
     is_table: bool
     columns: list[str]

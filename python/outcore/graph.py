@@ -78,6 +78,12 @@ class Graph:
         """Whether edges have weights."""
         return bool(self._facts["weighted"])
 
+    @property
+    def weight_type(self) -> str | None:
+        """How weights are stored: `"float32"`, `"float64"` or `"int64"`; None without weights."""
+        types = {"f32": "float32", "f64": "float64", "i64": "int64"}
+        return types[self._facts.get("weight_type") or "f32"] if self.weighted else None
+
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"
         return f"<Graph {self._path!r}: {self.vertices} vertices, {self.edges} edges, {kind}>"
@@ -140,17 +146,48 @@ class Graph:
 
     def names(self, vertices: npt.ArrayLike | None = None) -> npt.NDArray[Any] | None:
         """The original id of each vertex, or of some `vertices`, if ids were relabelled: an array of numbers, or of
-        strings (as objects), in which a vertex is found by `vertex`."""
+        strings (as objects), in which a vertex is found by `vertex`.
+
+        Of `vertices`, -1 stands for none, as in what `bfs` and `random_walks` give: it has the name -1 among numbers (int64,
+        or objects where an id is 2**63 or more), and None among strings."""
         import numpy
 
         if not self._facts["relabelled"]:
             return None
         if self._facts.get("text_names") is None:
             numbers = self._run("names", "<u8")
-            return numbers if vertices is None else numbers[numpy.asarray(vertices)]
-        wanted = None if vertices is None else [self._vertex(v) for v in numpy.asarray(vertices).tolist()]
-        names = _outcore.graph_names(self._path, wanted, self._resources)
-        return numpy.array(names, dtype=object)
+            if vertices is None:
+                return numbers
+            wanted, is_none = self._or_none(vertices)
+            found = numbers[wanted]
+            if found.size and int(found.max()) >= 1 << 63:
+                wide: npt.NDArray[Any] = found.astype(object)
+                wide[is_none] = None
+                return wide
+            signed: npt.NDArray[Any] = found.astype("i8")
+            signed[is_none] = -1
+            return signed
+        if vertices is None:
+            return numpy.array(_outcore.graph_names(self._path, None, self._resources), dtype=object)
+        wanted, is_none = self._or_none(vertices)
+        flat = [int(vertex) for vertex in wanted[~is_none].tolist()]
+        names = numpy.full(wanted.shape, None, dtype=object)
+        names[~is_none] = _outcore.graph_names(self._path, flat, self._resources)
+        return names
+
+    def _or_none(self, vertices: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """The vertices, and which of them are -1, in whose place is vertex 0."""
+        import numpy
+
+        array = numpy.asarray(vertices)
+        if array.size and array.dtype.kind not in "ui":
+            raise usage("find names", "vertices are not whole numbers", "give numbers of vertices")
+        array = array.astype("i8")
+        is_none = array == -1
+        if array.size and (array.min() < -1 or array.max() >= self.vertices):
+            cause = f"a number is not a vertex: there are {self.vertices}"
+            raise usage("find names", cause, "name vertices of the graph, or -1 for none")
+        return numpy.where(is_none, 0, array), is_none
 
     def components(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint32]:
         """The smallest vertex of the component of each vertex, whatever the directions of edges."""
@@ -175,13 +212,14 @@ class Graph:
         self,
         alpha: float = 0.85,
         *,
-        tol: float = 1e-6,
+        tol: float | None = None,
         max_iter: SupportsIndex = 100,
         personalization: Mapping[int, float] | Mapping[str, float] | None = None,
         weighted: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.float64]:
-        """The rank of each vertex; they sum to 1. A `tol` of 0 runs `max_iter` iterations. Weights are not looked at, as
+        """The rank of each vertex; they sum to 1. Iterations end when ranks change by less than `tol` per vertex on
+        average, as in networkx; by default when all changes sum to less than 1e-6. A `tol` of 0 runs `max_iter` iterations. Weights are not looked at, as
         in networkx with `weight=None`, unless `weighted`: then edges are followed in proportion to their weights, which must
         be 0 or more.
 
@@ -193,11 +231,13 @@ class Graph:
             targets = [(self._vertex(vertex), float(weight)) for vertex, weight in weights]
             if not targets:
                 raise usage("PageRank", "personalization names no vertex", "name one, or leave it out")
+        if tol is not None and not tol >= 0:
+            raise usage("PageRank", f"tol is {tol}", "it is at least 0, or None for the default")
         return self._run(
             "weighted_pagerank" if weighted else "pagerank",
             "<f8",
             alpha=alpha,
-            tol=tol,
+            tol=-1.0 if tol is None else tol,
             max_iter=max_iter,
             targets=targets,
             progress=progress,
@@ -289,7 +329,7 @@ class Graph:
         edges and features on the drives.
 
         Args:
-            vertices: What batches are made of; all vertices if not given.
+            vertices: What batches are made of: numbers, or a mask with a bool for each vertex; all vertices if not given.
             num_neighbors: Neighbours to draw of each vertex, a number a hop; -1 for all of them.
             batch_size: Vertices of a batch.
             features: A file of rows (`.npy`) or an array; those of a batch's vertices come with it.
@@ -333,15 +373,18 @@ class Graph:
     def to_scipy(self) -> Any:
         """The graph as a SciPy array in CSR form, in memory; parallel edges are summed.
 
-        Weights are `float32`, and 1 where the graph has none. Undirected edges are in both
-        directions.
+        Weights are `float32`, `float64` or `int64`, as the graph stores them, and 1 (`float32`) where it has none.
+        Undirected edges are in both directions.
         """
         import numpy
 
         sparse = importlib.import_module("scipy.sparse")
-        fields = [("source", "<u4"), ("target", "<u4"), ("weight", "<f4")]
+        fields = [("source", "<u4"), ("target", "<u4")]
+        if self.weight_type is not None:
+            fields.append(("weight", numpy.dtype(self.weight_type).newbyteorder("<").str))
         edges = numpy.frombuffer(self._run("edges", "u1").data, fields)
-        rows, columns, weights = edges["source"], edges["target"], edges["weight"]
+        rows, columns = edges["source"], edges["target"]
+        weights = edges["weight"] if self.weighted else numpy.ones(len(edges), "<f4")
         if not self.directed:
             back = rows != columns
             both = numpy.concatenate([rows, columns[back]]), numpy.concatenate([columns, rows[back]])
@@ -358,6 +401,8 @@ def convert(
     type: str | None = None,
     undirected: bool = False,
     weights: bool | str = False,
+    weight_type: str | None = None,
+    bipartite: bool = False,
     relabel: bool | str = False,
     dedup: bool = False,
     drop_loops: bool = False,
@@ -382,12 +427,16 @@ def convert(
             `"graph500"`, `"npz"`.
         undirected: Edges have no direction.
         weights: Edges have weights; the name of their column for CSV and tables.
-        relabel: Ids are not 0, 1, 2, ...: number the vertices in their order. They are `"numbers"` below 2**48 or,
+        weight_type: How weights are stored: `"f32"`, `"f64"` or `"i64"`; by default as the files have them, those of text as
+            `"f64"`. A weight that does not fit is an error, but `"f32"` rounds.
+        bipartite: Rows and columns of a matrix (`.mtx`, `.npz`) are different vertices, rows first; without it, a matrix
+            must be square.
+        relabel: Ids are not 0, 1, 2, ...: number the vertices in their order. They are `"numbers"` below 2**64 or,
             in text and CSV, `"text"` of up to 4 KiB; `True` looks at the first lines.
         dedup: Merge parallel edges; of several weights the least is kept.
         drop_loops: Leave out edges from a vertex to itself.
         vertices: Number of vertices; by default one more than the largest id.
-        columns: Of tables, those of source and target; by default the first two.
+        columns: Of CSV and tables, those of source and target; by default the first two.
         header: The first line of CSV names the columns, unless it begins with two numbers.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
@@ -405,6 +454,8 @@ def convert(
         undirected=bool(undirected),
         weights=bool(weights),
         weight_column=weights if isinstance(weights, str) else None,
+        weight_type=weight_type,
+        bipartite=bool(bipartite),
         relabel=relabel if isinstance(relabel, str) else "auto" if relabel else None,
         no_header=not header,
         is_table=type is None and bool(inputs) and inputs[0].lower().endswith(_TABLES),
@@ -420,12 +471,42 @@ def convert(
     return Graph(path, memory=memory, threads=threads, io=io, volume=volume)
 
 
+_TYPES = {"<f4": "f32", "<f8": "f64", "<i8": "i64"}
+
+
+def _weights_of(data: npt.NDArray[Any], weight_type: str | None) -> npt.NDArray[Any]:
+    """Entries of a matrix in a type that weights have, without loss unless that is `"f32"`."""
+    import numpy
+
+    wrong = "convert edges"
+    if data.dtype.kind not in "biuf":
+        raise usage(wrong, f"entries of {data.dtype} are not weights", "give whole numbers or floats")
+    natural = "i64" if data.dtype.kind in "biu" else "f64" if data.dtype.itemsize > 4 else "f32"
+    chosen = weight_type or natural
+    if chosen not in _TYPES.values():
+        raise usage(wrong, f"weights cannot be {chosen!r}", "use 'f32', 'f64' or 'i64'")
+    dtype = next(dtype for dtype, name in _TYPES.items() if name == chosen)
+    with numpy.errstate(all="ignore"):
+        stored = data.astype(dtype)
+        back = stored.astype(data.dtype)
+    if chosen == "f32":
+        lost = (stored == 0) & (data != 0) | ~numpy.isfinite(stored)
+    else:
+        lost = (back != data) | ((stored < 0) != (data < 0))
+    if lost.any():
+        weight = data[lost][0]
+        raise usage(wrong, f"the weight {weight} does not fit into {chosen}", "choose another weight_type")
+    return stored
+
+
 def from_scipy(
     matrix: Any,
     path: StrPath,
     *,
     undirected: bool = False,
     weights: bool = False,
+    weight_type: str | None = None,
+    bipartite: bool = False,
     drop_loops: bool = False,
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
@@ -435,18 +516,27 @@ def from_scipy(
 ) -> Graph:
     """Makes a graph of a SciPy sparse matrix: an edge for each stored entry.
 
-    With `undirected`, entries (i, j) and (j, i) are one edge.
+    With `undirected`, entries (i, j) and (j, i) are one edge. With `weights`, entries are weights: `float32` and `float64` stay
+    such, whole numbers become `int64`; `weight_type` (`"f32"`, `"f64"`, `"i64"`) chooses another. A matrix must be square, unless
+    `bipartite`: then its rows and its columns are different vertices, rows first.
     """
     import numpy
 
     entries = matrix.tocoo()
+    rows, columns = (int(side) for side in matrix.shape)
+    if rows != columns and not bipartite:
+        cause = f"the matrix has {rows} rows and {columns} columns: row i and column i are not one vertex"
+        raise usage("convert edges", cause, "with bipartite=True, rows and columns are different vertices, rows first")
     names = [("source", "<u4"), ("target", "<u4")]
-    if weights:
-        names.append(("weight", "<f4"))
+    stored = _weights_of(entries.data, weight_type) if weights else None
+    if stored is not None:
+        names.append(("weight", stored.dtype.str))
     pairs = numpy.empty(entries.nnz, dtype=names)
     pairs["source"], pairs["target"] = entries.row, entries.col
-    if weights:
-        pairs["weight"] = entries.data
+    if bipartite:
+        pairs["target"] += numpy.uint32(rows)
+    if stored is not None:
+        pairs["weight"] = stored
     beside = os.path.dirname(os.path.abspath(path))
     with tempfile.NamedTemporaryFile(dir=beside, suffix=".u32") as file:
         pairs.tofile(file.name)
@@ -456,9 +546,10 @@ def from_scipy(
             type="u32",
             undirected=undirected,
             weights=weights,
+            weight_type=None if stored is None else _TYPES[stored.dtype.str],
             dedup=undirected,
             drop_loops=drop_loops,
-            vertices=max(matrix.shape),
+            vertices=rows + columns if bipartite else rows,
             memory=memory,
             threads=threads,
             io=io,

@@ -8,11 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use outcore::{Context, Error, Job, Result, ScratchDrive};
+use outcore_front::inputs::{self, FilesOnly, Streams};
 use outcore_front::resources::default_scratch_dir;
+use outcore_front::spool;
 use outcore_front::table_edges::{EdgeColumns, TableEdges};
 use outcore_graph::convert::{ConvertOptions, check_memory, convert as run_convert, convert_rows};
 use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::edges::{ReadOptions, Relabel};
+use outcore_graph::format::weight::WeightType;
 use outcore_graph::graph::files::GraphFiles;
 use outcore_graph::graph::names::Names;
 use outcore_graph::graph::{Direction, Graph};
@@ -34,6 +37,8 @@ pub(crate) struct ConvertRequest {
     undirected: bool,
     weights: bool,
     weight_column: Option<String>,
+    weight_type: Option<String>,
+    bipartite: bool,
     /// What ids are, if vertices are to be numbered anew.
     relabel: Option<String>,
     /// Whether the inputs are tables, and their columns of source and target.
@@ -57,6 +62,7 @@ pub(crate) struct KernelRequest {
     number: u64,
     /// That of PageRank, or the resolution of communities.
     alpha: f64,
+    /// Below 0 for the default, where there is one.
     tolerance: f64,
     iterations: u32,
     /// Vertices that a personalized surfer jumps to, with weights; or those that a search starts from.
@@ -82,16 +88,24 @@ pub(crate) fn convert(mut request: ConvertRequest, run: &Run) -> Result<String> 
     }
     let job = run.job(&resources, drives);
     check_memory(&job)?;
-    let options = ConvertOptions {
+    let mut options = ConvertOptions {
         read: ReadOptions {
+            called: Vec::new(),
             format: request
                 .format
                 .as_deref()
                 .map(EdgeFormat::parse)
                 .transpose()?,
             is_weighted: request.weights,
+            weight_type: request
+                .weight_type
+                .as_deref()
+                .map(WeightType::parse)
+                .transpose()?,
             weight_column: request.weight_column,
+            columns: request.columns.clone(),
             has_no_header: request.no_header,
+            is_bipartite: request.bipartite,
         },
         is_undirected: request.undirected,
         relabel: match &request.relabel {
@@ -104,12 +118,23 @@ pub(crate) fn convert(mut request: ConvertRequest, run: &Run) -> Result<String> 
         replace: request.force,
     };
     match request.is_table {
-        false => run_convert(&job, &request.inputs, &dir, &options)?,
+        false => {
+            let sources = inputs::find(&request.inputs, Streams::Taken, &FilesOnly)?;
+            let are_records = options.read.format.is_some_and(EdgeFormat::is_binary);
+            // Copies live until the end.
+            let (copies, called, _spool) =
+                spool::edge_files((&job, &resources), parent_of(&dir), (&sources, are_records))?;
+            let files: Vec<PathBuf> = copies.iter().map(|copy| copy.path.clone()).collect();
+            options.read.called = called;
+            run_convert(&job, &files, &dir, &options)
+                .map_err(|error| inputs::explain(&copies, error))?
+        }
         true => {
             let columns = EdgeColumns {
                 ends: request.columns,
                 is_weighted: options.read.is_weighted,
                 weight: options.read.weight_column.clone(),
+                weight_type: options.read.weight_type,
             };
             let edges = TableEdges::open(&job, &request.inputs, &columns)?;
             convert_rows(&job, &edges, &dir, &options)?
@@ -206,15 +231,15 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
         _ => {
             let options = PageRankOptions {
                 alpha: request.alpha,
-                tolerance: request.tolerance,
+                tolerance: (request.tolerance >= 0.0).then_some(request.tolerance),
                 iterations_max: request.iterations,
                 by_weight: request.kernel == "weighted_pagerank",
             };
-            let (ranks, _) = match request.targets.as_slice() {
+            let found = match request.targets.as_slice() {
                 [] => kernels::pagerank(&job, &graph, options)?,
                 targets => kernels::personalized_pagerank(&job, &graph, options, targets)?,
             };
-            return Ok(bytes_of(ranks, f64::to_le_bytes));
+            return Ok(bytes_of(found.ranks, f64::to_le_bytes));
         }
     };
     Ok(bytes_of(values, u32::to_le_bytes))
@@ -257,17 +282,22 @@ fn degrees(job: &Job, graph: &Graph, direction: Direction) -> Result<Vec<u32>> {
     graph.degrees(job, direction)
 }
 
-/// All edges, each as source, target and weight of four bytes, in no order.
+/// All edges, each as source and target of four bytes and its weight as the graph stores it, in no order.
 fn edges(job: &Job, graph: &Graph) -> Result<Vec<u8>> {
-    let bytes = graph.manifest().edges * 12;
+    let width = match graph.manifest().weights() {
+        None => 0,
+        Some(WeightType::F32) => 4,
+        Some(WeightType::F64 | WeightType::I64) => 8,
+    };
+    let bytes = graph.manifest().edges * (8 + width as u64);
     let _edges = job.budget.reserve("edges in memory", bytes)?;
     let all = Mutex::new(Vec::new());
     graph.scan(job, |segment| {
-        let mut part = Vec::with_capacity(12 * segment.len());
-        for (target, source, weight) in segment.weighted_edges() {
+        let mut part = Vec::with_capacity((8 + width) * segment.len());
+        for (target, source, weight) in segment.stored_edges() {
             part.extend_from_slice(&(source as u32).to_le_bytes());
             part.extend_from_slice(&(target as u32).to_le_bytes());
-            part.extend_from_slice(&weight.to_le_bytes());
+            part.extend_from_slice(&weight.to_le_bytes()[..width]);
         }
         all.lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -247,7 +247,7 @@ def test_a_saved_matrix_of_scipy_is_converted(tmp_path, layout, compressed):
     matrix = sparse.random_array((300, 300), density=0.02, format=layout, dtype="f8", rng=3)
     sparse.save_npz(tmp_path / "m.npz", matrix, compressed=compressed)
     g = outcore.graph.convert(tmp_path / "m.npz", tmp_path / "g", weights=True, memory="64MiB")
-    assert abs(g.to_scipy() - matrix.astype("f4")).max() == 0
+    assert g.weight_type == "float64" and abs(g.to_scipy() - matrix).max() == 0
     sparse.save_npz(tmp_path / "m.npz", sparse.dia_array(np.eye(3)))
     with pytest.raises(outcore.UsageError, match="dia"):
         outcore.graph.convert(tmp_path / "m.npz", tmp_path / "h", memory="64MiB")
@@ -432,3 +432,106 @@ def test_a_graph_is_a_dataset_on_all_drives(tmp_path):
         outcore.graph.convert(tmp_path / "edges.u32", "@g", vertices=512, volume=drives)
     with pytest.raises(outcore.OutcoreError, match="@nobody"):
         outcore.graph.Graph("@nobody", volume=drives)
+
+
+def test_weights_come_back_as_they_were(tmp_path):
+    sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
+    how = {"weights": True, "memory": "64MiB", "force": True}
+    for data, stored in [
+        (np.array([1e-50, 16777217.0, 0.1]), "float64"),
+        (np.array([0.5, 0.25, 3.0], "f4"), "float32"),
+        (np.array([2**53 + 1, -3, 16777217]), "int64"),
+        (np.array([True, True, True]), "int64"),
+    ]:
+        matrix = sparse.coo_array((data, ([0, 1, 2], [1, 2, 0])), shape=(3, 3))
+        g = outcore.graph.from_scipy(matrix, tmp_path / "g", **how)
+        assert g.weight_type == stored
+        back = g.to_scipy()
+        assert back.dtype == stored
+        assert [back[0, 1], back[1, 2], back[2, 0]] == data.tolist()
+        sparse.save_npz(tmp_path / "m.npz", matrix)
+        g = outcore.graph.convert(tmp_path / "m.npz", tmp_path / "g", **how)
+        assert g.weight_type == stored and (g.to_scipy() != matrix).nnz == 0
+    matrix = sparse.coo_array(([2.0**53, 0.5], ([0, 1], [1, 0])), shape=(2, 2))
+    for chosen, weight in [("i64", "0.5"), ("f16", "f16")]:
+        with pytest.raises(outcore.UsageError, match=weight):
+            outcore.graph.from_scipy(matrix, tmp_path / "g", weight_type=chosen, **how)
+    g = outcore.graph.from_scipy(matrix, tmp_path / "g", weight_type="f32", **how)
+    assert g.weight_type == "float32"
+
+
+def test_a_matrix_that_is_not_square_is_rejected_or_bipartite(tmp_path):
+    sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
+    matrix = sparse.coo_array(([1.0, 2.0], ([0, 1], [2, 0])), shape=(2, 3))
+    sparse.save_npz(tmp_path / "m.npz", matrix)
+    with pytest.raises(outcore.UsageError, match="bipartite=True"):
+        outcore.graph.from_scipy(matrix, tmp_path / "g", memory="64MiB")
+    with pytest.raises(outcore.UsageError, match="2 rows and 3 columns"):
+        outcore.graph.convert(tmp_path / "m.npz", tmp_path / "g", memory="64MiB")
+    how = {"weights": True, "bipartite": True, "memory": "64MiB", "force": True}
+    for g in (
+        outcore.graph.from_scipy(matrix, tmp_path / "g", **how),
+        outcore.graph.convert(tmp_path / "m.npz", tmp_path / "h", **how),
+    ):
+        back = g.to_scipy()
+        assert back.shape == (5, 5) and back[0, 4] == 1 and back[1, 2] == 2 and back.nnz == 2
+
+
+def test_columns_and_header_are_those_that_are_named(tmp_path):
+    (tmp_path / "e.csv").write_text(',src,dst\n0,5,6\n1,6,7\n')
+    how = {"memory": "64MiB", "force": True}
+    with pytest.raises(outcore.UsageError, match="no name"):
+        outcore.graph.convert(tmp_path / "e.csv", tmp_path / "g", **how)
+    g = outcore.graph.convert(tmp_path / "e.csv", tmp_path / "g", columns=["src", "dst"], **how)
+    assert g.bfs(5).tolist() == [-1, -1, -1, -1, -1, 0, 1, 2]
+    (tmp_path / "n.csv").write_text("a,b\nb,c\n")
+    g = outcore.graph.convert(tmp_path / "n.csv", tmp_path / "g", header=False, relabel=True, **how)
+    assert g.edges == 2
+    (tmp_path / "e.txt").write_text("0 1\n")
+    for wrong in ({"columns": ["a", "b"]}, {"header": False}):
+        with pytest.raises(outcore.UsageError):
+            outcore.graph.convert(tmp_path / "e.txt", tmp_path / "g", **wrong, **how)
+
+
+def test_the_name_of_no_vertex_is_none(tmp_path):
+    (tmp_path / "e.txt").write_text("70 80\n90 90\n")
+    g = outcore.graph.convert(tmp_path / "e.txt", tmp_path / "g", relabel=True, memory="64MiB")
+    parents = g.bfs(0, parents=True)
+    assert g.names(parents).tolist() == [70, 70, -1]
+    (tmp_path / "n.txt").write_text("ann bo\nzoe zoe\n")
+    g = outcore.graph.convert(tmp_path / "n.txt", tmp_path / "n", relabel=True, memory="64MiB")
+    assert g.names(g.bfs("ann", parents=True)).tolist() == ["ann", "ann", None]
+    assert g.names([[0, -1], [2, 1]]).tolist() == [["ann", None], ["zoe", "bo"]]
+    for wrong in ([-2], [3]):
+        with pytest.raises(outcore.UsageError, match="not a vertex"):
+            g.names(wrong)
+
+
+def test_a_mask_of_vertices_and_compressed_edges_are_taken(tmp_path):
+    import gzip
+
+    edges = rmat(8, 4, seed=4)
+    text = "".join(f"{a} {b}\n" for a, b in edges.tolist())
+    (tmp_path / "e.txt.gz").write_bytes(gzip.compress(text.encode()))
+    g = outcore.graph.convert(tmp_path / "e.txt.gz", tmp_path / "g", vertices=256, memory="64MiB")
+    assert g.edges == len(edges)
+    mask = np.arange(256) % 5 == 0
+    one, other = (
+        [batch.n_id.tolist() for batch in g.neighbor_loader(seeds, [3], batch_size=20)]
+        for seeds in (mask, np.flatnonzero(mask))
+    )
+    assert one == other and len(one) == 3
+    with pytest.raises(outcore.UsageError, match="mask"):
+        g.neighbor_loader(mask[:-1], [3])
+
+
+def test_ranks_of_many_vertices_are_those_of_networkx_with_a_small_tolerance(tmp_path):
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    vertices = 1 << 14
+    edges = rmat(14, 2, seed=9)
+    g = graph_of(tmp_path, edges, vertices)
+    matrix = scipy_graph(edges, vertices)
+    other = networkx.from_scipy_sparse_array(matrix, create_using=networkx.DiGraph)
+    wanted = networkx.pagerank(other, tol=1e-14, max_iter=500)
+    wanted = np.array([wanted[vertex] for vertex in range(vertices)])
+    assert np.median(abs(g.pagerank() / wanted - 1)) < 1e-5

@@ -29,6 +29,7 @@
 //! | [`spelling`] | options in texts, the caller's way |
 //! | [`volumes`] | datasets on volumes: what `@name` means, `put`, `get`, `cp` |
 //! | [`staging`] | files in the place of datasets, for a job that takes files |
+//! | `result_tables` | results of graphs as tables, with the feature `tables` |
 //! | `table_edges` | columns of tables as edges of graphs, with the feature `tables` |
 //! | [`table_vectors`] | a column of a table as a file of vectors, with the same feature |
 //! | [`text`] | lines and their orders: GNU sort's, a column of CSV, a field of JSON |
@@ -44,6 +45,8 @@ pub mod record_cost;
 pub mod recording;
 pub mod records;
 pub mod resources;
+#[cfg(feature = "tables")]
+pub mod result_tables;
 mod spelling;
 pub mod split;
 pub mod spool;

@@ -211,6 +211,47 @@ pub fn unpack_packed(
     unpacked.collect()
 }
 
+/// Edges that can be read more than once: streams are copied, and compressed files unpacked, to the first drive that is named or to
+/// the default one for an output in `beside`; `are_records` says that streams are no lines. Also what each copy is called
+/// where it comes from, without the ending of the compression. Copies live as long as the spool.
+///
+/// # Errors
+/// As [`Spool::make`], [`Spool::unpack`] and [`Spool::copy_lines`].
+pub fn edge_files(
+    (job, resources): (&Job, &Resources),
+    beside: &Path,
+    (sources, are_records): (&[Source], bool),
+) -> Result<(Vec<Source>, Copies, Option<Spool>)> {
+    let (mut found, mut called, mut spool) = (Vec::new(), Copies::new(), None);
+    let recognition = Recognition::default();
+    for source in sources {
+        let packed = match source.is_stream() {
+            true => None,
+            false => recognition.packed(&source.name, inputs::content_of(source)?),
+        };
+        if packed.is_none() && !source.is_stream() {
+            found.push(source.clone());
+            continue;
+        }
+        let spool = match &mut spool {
+            Some(spool) => spool,
+            none => none.insert(Spool::beside(job, resources, beside)?),
+        };
+        let copy = match packed {
+            Some(compression) => spool.unpack(job, source, (compression, recognition))?,
+            None if are_records => spool.copy_records(job, source, true)?,
+            None => spool.copy_lines(job, source, recognition)?,
+        };
+        let name = match Compression::of(&source.name) {
+            Some(_) => source.name.with_extension(""),
+            None => source.name.clone(),
+        };
+        called.push((copy.path.clone(), name));
+        found.push(copy);
+    }
+    Ok((found, called, spool))
+}
+
 /// Files, each with a copy.
 pub type Copies = Vec<(PathBuf, PathBuf)>;
 

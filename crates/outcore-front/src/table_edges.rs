@@ -7,7 +7,8 @@
 use std::path::PathBuf;
 
 use outcore::{Error, Job, Result};
-use outcore_graph::edges::rows::{EdgeBatch, EdgeIds, EdgeRows, TakeEdges};
+use outcore_graph::edges::rows::{EdgeBatch, EdgeIds, EdgeRows, RowWeights, TakeEdges};
+use outcore_graph::format::weight::WeightType;
 use outcore_table::input::{InputOptions, TableInput};
 use outcore_table::jobs::{PlainBatch, PlainColumns, PlainType, PlainValues};
 
@@ -22,13 +23,15 @@ pub struct EdgeColumns {
     pub is_weighted: bool,
     /// and their column; the third if it has no name.
     pub weight: Option<String>,
+    /// How the graph stores them; as the column does if not given.
+    pub weight_type: Option<WeightType>,
 }
 
 /// The edges in tables.
 pub struct TableEdges {
     columns: PlainColumns,
     are_names: bool,
-    is_weighted: bool,
+    weights: Option<WeightType>,
 }
 
 impl TableEdges {
@@ -62,7 +65,11 @@ impl TableEdges {
         }
         let columns = PlainColumns::open(job, paths, (&names, usize::from(is_weighted)))?;
         let are_names = match columns.types() {
-            [PlainType::Whole, PlainType::Whole, ..] => false,
+            [
+                PlainType::Whole | PlainType::Unsigned,
+                PlainType::Whole | PlainType::Unsigned,
+                ..,
+            ] => false,
             [PlainType::Text, PlainType::Text, ..] => true,
             _ => {
                 let cause = format!(
@@ -72,10 +79,15 @@ impl TableEdges {
                 return Err(Error::usage(READ, cause).hint("name two columns of one type"));
             }
         };
+        let stored = match columns.types() {
+            [_, _, PlainType::Float32] => WeightType::F32,
+            [_, _, PlainType::Whole] => WeightType::I64,
+            _ => WeightType::F64,
+        };
         Ok(TableEdges {
             columns,
             are_names,
-            is_weighted,
+            weights: is_weighted.then(|| chosen.weight_type.unwrap_or(stored)),
         })
     }
 }
@@ -84,8 +96,9 @@ fn ids<'b>(values: &'b PlainValues<'_>) -> EdgeIds<'b> {
     match values {
         PlainValues::Whole(numbers) => EdgeIds::Numbers(numbers),
         PlainValues::Text(names) => EdgeIds::Names(names),
+        PlainValues::Unsigned(numbers) => EdgeIds::Unsigned(numbers),
         // Of the ends no column is one of floats.
-        PlainValues::Float(_) => EdgeIds::Numbers(&[]),
+        PlainValues::Float32(_) | PlainValues::Float64(_) => EdgeIds::Numbers(&[]),
     }
 }
 
@@ -95,8 +108,10 @@ fn show(batch: &PlainBatch<'_>, position: u64, take: &mut TakeEdges<'_>) -> Resu
         return Ok(());
     };
     let weights = weights.first().and_then(|weights| match weights {
-        PlainValues::Float(weights) => Some(*weights),
-        _ => None,
+        PlainValues::Float32(weights) => Some(RowWeights::F32(weights)),
+        PlainValues::Float64(weights) => Some(RowWeights::F64(weights)),
+        PlainValues::Whole(weights) => Some(RowWeights::I64(weights)),
+        PlainValues::Unsigned(_) | PlainValues::Text(_) => None,
     });
     let edges = EdgeBatch {
         path: batch.path,
@@ -116,8 +131,8 @@ impl EdgeRows for TableEdges {
         self.are_names
     }
 
-    fn is_weighted(&self) -> bool {
-        self.is_weighted
+    fn weights(&self) -> Option<WeightType> {
+        self.weights
     }
 
     fn memory_bytes(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! A graph as a sparse matrix of SciPy: `.npz`, which `scipy.sparse.load_npz` reads.
 //!
 //! Contract: [`export_npz`] writes one file, absent or whole: a matrix by rows (csr) with an entry for each edge from its row to
-//! its column, parallel ones each; undirected edges in both directions. Entries are the weights as `float32`, or 1. Columns
+//! its column, parallel ones each; undirected edges in both directions. Entries are the weights as the graph stores them, or 1 as `float32`. Columns
 //! ascend in each row. Indices are `int32` where that is enough, else `int64`, as SciPy chooses. Where ids that are numbers were
 //! relabelled, `ids` has them in the order of rows; SciPy does not look at it. The archive is not compressed;
 //! its members have checksums after them, so it is written from front to back (PKWARE's APPNOTE, sections 4.3.9 and 4.5.3).
@@ -16,6 +16,7 @@ use outcore::{Error, Job, Kind, Result};
 use outcore_io::output::{Room, ShardPlan, StagedOutput};
 use outcore_io::port::Volume;
 
+use crate::format::weight::WeightType;
 use crate::graph::held::{HeldLists, ListHolder, runs};
 use crate::graph::names::Names;
 use crate::graph::state::State;
@@ -258,15 +259,17 @@ pub fn export_npz(job: &Job, graph: &Graph, (path, replace): (&Path, bool)) -> R
                 }
             }
         })?;
-        archive.array("data.npy", ("<f4", &shape), |archive| {
-            let bits = |weight: f32| u64::from(weight.to_bits());
+        let weights = manifest.weights().unwrap_or(WeightType::F32);
+        let is_long = weights.words() == 2;
+        archive.array("data.npy", (weights.descr(), &shape), |archive| {
             if !manifest.weighted {
-                return archive.numbers((0..entries).map(|_| bits(1.0)), false);
+                let one = u64::from(1f32.to_bits());
+                return archive.numbers((0..entries).map(|_| one), false);
             }
             each_run(&mut |lists| {
                 (0..lists.vertices().len()).try_for_each(|place| {
                     let weights = lists.weights(place).iter();
-                    archive.numbers(weights.map(|weight| bits(*weight)), false)
+                    archive.numbers(weights.copied(), is_long)
                 })
             })
         })?;

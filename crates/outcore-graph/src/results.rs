@@ -1,7 +1,7 @@
 //! What a kernel has found, as a file or as the vertices with the largest values.
 //!
 //! Contract: [`write`] makes one file, absent or whole, in the order of vertices: an array of NumPy if its name ends in
-//! `.npy`, lines `vertex,value` if it ends in `.csv`, and the raw numbers otherwise. By name, it is lines whatever the file is
+//! `.npy`, lines `vertex,value` below a line with these names if it ends in `.csv`, and the raw numbers otherwise. By name, it is lines whatever the file is
 //! called. Where the graph has names, lines have these, for values that are vertices, too; arrays have numbers of vertices.
 //! A pipe gets the raw numbers, or lines by name. Names in lines are quoted as CSV where they have to be. [`top`] has equal values in the order of vertices.
 //!
@@ -132,8 +132,9 @@ pub fn write(
     values: &Values,
     options: WriteOptions<'_>,
 ) -> Result<Summary> {
-    let to = (to.into(), options.replace);
     let names = options.names;
+    let vertex = if names.is_some() { "name" } else { "vertex" };
+    let to = (titled(to.into(), &[vertex, "value"]), options.replace);
     if options.by_name || is_called(&to.0, "csv") {
         let numbers = names.and_then(Names::numbers);
         let held = match (values, names) {
@@ -197,7 +198,7 @@ pub fn write_stored(
     labels: &LabelFile,
     options: WriteOptions<'_>,
 ) -> Result<Summary> {
-    let to = (to.into(), options.replace);
+    let to = (titled(to.into(), &["vertex", "value"]), options.replace);
     let count = labels.vertices() as usize;
     let is_csv = is_called(&to.0, "csv");
     if options.by_name || is_csv && options.names.is_some() {
@@ -262,8 +263,8 @@ fn push_name(name: &[u8], line: &mut Vec<u8>) {
     line.push(b'"');
 }
 
-/// Writes rows of `width` vertices, by their original ids if there are any, -1 for none: a two-dimensional array of
-/// NumPy, lines with commas between if the name ends in `.csv`, or raw numbers. Names that are strings are in lines
+/// Writes rows of vertices, one for each of `columns`, by their original ids if there are any, -1 for none: a two-dimensional array of
+/// NumPy, lines with commas between below the names of `columns` if the name ends in `.csv`, or raw numbers. Names that are strings are in lines
 /// only; arrays have the numbers of such vertices.
 ///
 /// # Errors
@@ -271,10 +272,12 @@ fn push_name(name: &[u8], line: &mut Vec<u8>) {
 pub fn write_rows(
     job: &Job,
     (to, replace): (impl Into<Output>, bool),
-    (vertices, width): (&[u32], usize),
+    (vertices, columns): (&[u32], &[String]),
     names: Option<&Names>,
 ) -> Result<Summary> {
-    let to = to.into();
+    let width = columns.len();
+    let titles: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let to = titled(to.into(), &titles);
     let is_csv = is_called(&to, "csv");
     let held = match names.filter(|names| is_csv && names.text().is_some()) {
         Some(names) => {
@@ -361,6 +364,16 @@ fn is_called(to: &Output, ending: &str) -> bool {
         Output::File { path, .. } => path.extension().is_some_and(|end| end == ending),
         Output::Shards { .. } | Output::Pipe(_) => false,
     }
+}
+
+/// A file of lines begins with the names of its columns.
+fn titled(to: Output, columns: &[&str]) -> Output {
+    if !is_called(&to, "csv") {
+        return to;
+    }
+    let line = format!("{}\n", columns.join(",")).into_bytes();
+    let header = Arc::new(move |_| line.clone()) as MakeHeader;
+    with_header(to, Some(header))
 }
 
 /// A file begins with `header`, if there is one.

@@ -93,11 +93,11 @@ impl Kernel {
             Kernel::Search => sum(&bfs(job, graph, source)?.levels),
             Kernel::PageRank => {
                 let options = PageRankOptions {
-                    tolerance: 0.0,
+                    tolerance: Some(0.0),
                     iterations_max: PAGERANK_ITERATIONS,
                     ..PageRankOptions::default()
                 };
-                let (ranks, _) = pagerank(job, graph, options)?;
+                let ranks = pagerank(job, graph, options)?.ranks;
                 ranks.iter().fold(0, |all, rank| all ^ rank.to_bits())
             }
             Kernel::Core => sum(&k_core(job, graph, CORE_K)?),

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueHint};
 use outcore_front::inputs::is_stdout;
 use outcore_graph::edges::Relabel;
 use outcore_graph::edges::formats::EdgeFormat;
+use outcore_graph::format::weight::WeightType;
 
 use super::{DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, parse_count};
 
@@ -18,7 +19,9 @@ Examples:
   outcore graph convert links.csv -o links.graph --relabel --weights=bytes
   outcore graph convert friends.txt -o friends.graph --relabel --undirected
   outcore graph convert edges.parquet -o e.graph --columns src,dst --weights=km
+  outcore graph convert links.csv -o links.graph --columns from,to --weights=bytes --weight-type i64
   outcore graph convert road.mtx -o road.graph --drop-loops
+  outcore graph convert ratings.mtx -o ratings.graph --bipartite
   outcore graph convert kron.sg -o kron.graph";
 
 const CC_EXAMPLES: &str = "\
@@ -35,7 +38,7 @@ Examples:
 const PAGERANK_EXAMPLES: &str = "\
 Examples:
   outcore graph pagerank g.graph -o ranks.npy --top 20
-  outcore graph pagerank g.graph -o ranks.csv --tolerance 1e-9 --iterations 200
+  outcore graph pagerank g.graph -o ranks.csv --tolerance 1e-14 --iterations 200
   outcore graph pagerank g.graph --iterations 10 --tolerance 0 --top 10
   outcore graph pagerank g.graph --source 17 --source 42 --top 10
   outcore graph pagerank roads.graph --weighted -o ranks.npy";
@@ -167,9 +170,10 @@ pub(crate) enum GraphCommand {
         /// The probability that the surfer follows an edge
         #[arg(long, value_name = "P", default_value_t = 0.85)]
         alpha: f64,
-        /// Stop when ranks change by less than this a vertex, on average; 0 runs all iterations
-        #[arg(long, value_name = "T", default_value_t = 1e-6)]
-        tolerance: f64,
+        /// Stop when ranks change by less than T per vertex on average, as in networkx; 0 runs all
+        /// iterations. Default: 1e-6 / the number of vertices, so that all changes sum to less than 1e-6
+        #[arg(long, value_name = "T")]
+        tolerance: Option<f64>,
         /// Iterations, at most
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
         iterations: u32,
@@ -239,7 +243,7 @@ pub(crate) enum GraphCommand {
         /// Stop when modularity grows by this or less
         #[arg(long, value_name = "T", default_value_t = 1e-7)]
         threshold: f64,
-        /// Chooses the vertices that levels begin with
+        /// Chooses the orders in which vertices move
         #[arg(long, value_name = "N", default_value_t = 1)]
         seed: u64,
     },
@@ -314,7 +318,8 @@ impl GraphCommand {
 /// Edges are sorted once, within the memory that is allowed, and the graph depends on them alone.
 /// Names of files tell their formats: .txt, .tsv, .el, .wel and .edges have an edge a line, ids
 /// apart by blanks or tabs; .csv has columns; .mtx is Matrix Market; .sg and .wsg are GAP's
-/// serialized graphs; .npz is a sparse matrix of SciPy. Text has to be unpacked first. Tables are Parquet or Arrow files. Vertices are the numbers from 0 on, unless ids
+/// serialized graphs; .npz is a sparse matrix of SciPy. Compressed text (.txt.gz, .csv.zst) is unpacked to
+/// scratch, and `-` is standard input, whose format --type names. Tables are Parquet or Arrow files. Vertices are the numbers from 0 on, unless ids
 /// are relabelled: then they are any numbers, or names.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
@@ -332,8 +337,8 @@ pub(crate) struct GraphConvertArgs {
     /// Edges have no direction
     #[arg(long, help_heading = "Edges")]
     pub(crate) undirected: bool,
-    /// Columns of tables (Parquet, Arrow) that have source and target: whole numbers, or strings
-    /// with --relabel. Default: the first two
+    /// Columns of CSV and tables (Parquet, Arrow) that have source and target: whole numbers, or
+    /// strings with --relabel. Default: the first two
     #[arg(
         long,
         value_name = "SOURCE,TARGET",
@@ -341,12 +346,20 @@ pub(crate) struct GraphConvertArgs {
         help_heading = "Edges"
     )]
     pub(crate) columns: Vec<String>,
-    /// Edges have weights: after the two ids (as a float of 4 bytes after pairs of u32), or in
-    /// the column COLUMN of CSV or tables
+    /// Edges have weights: after the two ids (after pairs of u32 as a float of 4 bytes, after pairs
+    /// of u64 as one of 8), or in the column COLUMN of CSV or tables
     #[arg(long, value_name = "COLUMN", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Edges")]
     pub(crate) weights: Option<String>,
+    /// How weights are stored: f32, f64 or i64. Default: as the files have them, text as f64. A
+    /// weight that does not fit is an error, but f32 rounds
+    #[arg(long, value_name = "TYPE", value_parser = WeightType::parse, requires = "weights", help_heading = "Edges")]
+    pub(crate) weight_type: Option<WeightType>,
+    /// Rows and columns of a matrix (.mtx, .npz) are different vertices, rows first. Without it,
+    /// a matrix must be square
+    #[arg(long, help_heading = "Edges")]
+    pub(crate) bipartite: bool,
     /// Ids are not 0, 1, 2, ...: number the vertices in their order, and keep the ids. They are
-    /// `numbers` below 2^48 or, in text and CSV, `text` of up to 4 KiB; `auto` looks at the first
+    /// `numbers` below 2^64 or, in text and CSV, `text` of up to 4 KiB; `auto` looks at the first
     /// lines
     #[arg(long, value_name = "auto|numbers|text", num_args = 0..=1, require_equals = true, default_missing_value = "auto", value_parser = Relabel::parse, help_heading = "Edges")]
     pub(crate) relabel: Option<Relabel>,
@@ -407,8 +420,9 @@ pub(crate) struct KernelArgs {
     /// The graph's directory
     #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     pub(crate) graph: PathBuf,
-    /// Output, a value for each vertex in order: an array (.npy), lines `vertex,value` (.csv, with
-    /// the original ids if they were relabelled), or raw numbers; `-` for standard output
+    /// Output, a value for each vertex in order: an array (.npy), a table (.parquet, .arrow) with the
+    /// columns vertex, name (the original ids, if they were relabelled) and value, lines `vertex,value` with
+    /// a header (.csv, by the original ids), or raw numbers; `-` for standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     /// Write lines `name,value` whatever the output is called, with the original ids of vertices

@@ -14,8 +14,11 @@ use outcore::{Error, Job, Output, Result, ScratchDrive};
 use outcore_front::inputs::{self, Streams, is_stdout};
 use outcore_front::output::{Consent, Holds, Target, check_terminal, file_or_pipe};
 use outcore_front::resources::{Resources, default_scratch_dir};
+use outcore_front::spool;
 use outcore_graph::convert::{ConvertOptions, check_memory, convert};
 use outcore_graph::edges::ReadOptions;
+use outcore_graph::edges::formats::EdgeFormat;
+use outcore_graph::format::weight::WeightType;
 use outcore_graph::graph::Graph;
 use outcore_graph::graph::files::GraphFiles;
 use outcore_graph::graph::names::Names;
@@ -113,20 +116,12 @@ fn start(context: &Context, command: &GraphCommand) -> Result<u8> {
 fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
     let started = Instant::now();
     let resources = resources::load(&args.resources, &args.drives, None, resources::SEED)?;
-    let is_table = args.format.is_none() && table::is_meant(context, &args.inputs)?;
-    if !is_table && !args.columns.is_empty() {
-        let cause = "--columns is for tables, and the input is not one";
-        return Err(Error::usage(READ, cause)
-            .hint("source and target are the first two fields; --weights=COLUMN names a third"));
-    }
-    if is_table && args.no_header {
-        let cause = "--no-header is for CSV, and the input is a table";
-        return Err(Error::usage(READ, cause).hint("leave --no-header out"));
-    }
+    let is_piped = args.inputs.iter().any(|input| is_stdout(input));
+    let is_table = args.format.is_none() && !is_piped && table::is_meant(context, &args.inputs)?;
     // Directories of tables have no blocks of their own.
     let sources = match is_table {
         true => Vec::new(),
-        false => inputs::find(&args.inputs, Streams::Refused, &context.files)?,
+        false => inputs::find(&args.inputs, Streams::Taken, &context.files)?,
     };
     refuse_stdout(&args.output, "a graph is a directory")?;
     let output = context.files.output(&args.output, args.force)?;
@@ -136,10 +131,6 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
             error.hint("name another output: the files of a graph are replaced as a whole")
         })?;
     }
-    let files: Vec<PathBuf> = match is_table {
-        true => args.inputs.clone(),
-        false => sources.iter().map(|source| source.path.clone()).collect(),
-    };
     let kept = Kept {
         sources: &sources,
         force: args.force,
@@ -156,12 +147,16 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
         context.reporter.show_plans(&job.control);
     }
     let weight_column = args.weights.clone().filter(|column| !column.is_empty());
-    let options = ConvertOptions {
+    let mut options = ConvertOptions {
         read: ReadOptions {
+            called: Vec::new(),
             format: args.format,
             is_weighted: args.weights.is_some(),
+            weight_type: args.weight_type,
             weight_column,
+            columns: args.columns.clone(),
             has_no_header: args.no_header,
+            is_bipartite: args.bipartite,
         },
         is_undirected: args.undirected,
         relabel: args.relabel.unwrap_or_default(),
@@ -172,9 +167,18 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
     };
     begin(context, &resources, (&args.inputs, Some(&args.output)));
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-    let done = watch(reporter, interrupt, &job.control, &[], || match is_table {
-        true => table::convert_edges(&job, (&files, &args.columns), &dir, &options),
-        false => convert(&job, &files, &dir, &options),
+    let done = watch(reporter, interrupt, &job.control, &[], || {
+        if is_table {
+            return table::convert_edges(&job, (&args.inputs, &args.columns), &dir, &options);
+        }
+        let are_records = args.format.is_some_and(EdgeFormat::is_binary);
+        let from = (&sources[..], are_records);
+        // Copies live until the end.
+        let (copies, called, _spool) =
+            spool::edge_files((&job, &resources), parent_of(&dir), from)?;
+        let files: Vec<PathBuf> = copies.iter().map(|copy| copy.path.clone()).collect();
+        options.read.called = called;
+        convert(&job, &files, &dir, &options).map_err(|error| inputs::explain(&copies, error))
     })?;
     let manifest = &done.manifest;
     let seconds = started.elapsed().as_secs_f64();
@@ -188,14 +192,25 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
     let summary = summary
         .with("output", json!(args.output.display().to_string()))
         .with("edges_in", json!(done.edges_in))
+        .with("comments", json!(done.comments))
         .with("vertices", json!(manifest.vertices))
         .with("loops", json!(manifest.loops))
         .with("directed", json!(manifest.directed))
         .with("weighted", json!(manifest.weighted))
+        .with(
+            "weight_type",
+            json!(manifest.weights().map(WeightType::name)),
+        )
         .with("named", json!(manifest.text_names.is_some()))
         .with("graph_bytes", json!(done.graph_bytes))
         .with("phases", phases_json(&done.phases));
     reporter.summary(&summary);
+    if done.comments > 0 {
+        let comments = units::counted(done.comments, "comment");
+        reporter.human(&format!(
+            "skipped {comments}: lines that begin with #, % or //"
+        ));
+    }
     reporter.human(&format!(
         "converted {} to a graph of {}{} and {}, {}, in {}: {}",
         units::counted(done.edges_in, "edge"),
@@ -288,7 +303,10 @@ fn info(context: &Context, dir: &Path) -> Result<u8> {
         } else {
             "undirected"
         },
-        yes(manifest.weighted, ", with weights"),
+        match manifest.weights() {
+            None => String::new(),
+            Some(of) => format!(", with weights ({})", of.name()),
+        },
         yes(manifest.dedup, ", without parallel edges"),
         match (manifest.relabelled, &manifest.text_names) {
             (_, Some(_)) => ", ids are names",
@@ -309,6 +327,10 @@ fn info(context: &Context, dir: &Path) -> Result<u8> {
         .with("loops", json!(manifest.loops))
         .with("directed", json!(manifest.directed))
         .with("weighted", json!(manifest.weighted))
+        .with(
+            "weight_type",
+            json!(manifest.weights().map(WeightType::name)),
+        )
         .with("dedup", json!(manifest.dedup))
         .with("relabelled", json!(manifest.relabelled))
         .with("named", json!(manifest.text_names.is_some()))
@@ -435,6 +457,11 @@ impl Destination {
         }
     }
 
+    /// The file, if it is a table.
+    fn table(&self) -> Option<&Path> {
+        self.path().filter(|path| table::is_table_name(path))
+    }
+
     /// As the engine wants it.
     fn open(&self, job: &Job) -> Result<Output> {
         Ok(match self {
@@ -457,6 +484,7 @@ fn check_result_name(path: &Path, by_name: bool) -> Result<()> {
         .path(path)
         .hint("name it without the ending, or give `-o -` and compress what comes")),
         Some("csv") => Ok(()),
+        _ if table::is_table_name(path) => Ok(()),
         _ if by_name => Holds::Lines.check_name(path),
         _ => Holds::Records.check_name(path),
     }

@@ -9,6 +9,9 @@ use outcore::{Error, Job, Result};
 use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::Resources;
 use outcore_graph::convert::{ConvertOptions, ConvertSummary};
+use outcore_graph::graph::names::Names;
+use outcore_graph::kernels::LabelFile;
+use outcore_graph::results::Values;
 
 use crate::cli::commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
 use crate::cli::dedup::DedupArgs;
@@ -44,6 +47,56 @@ pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
         }
         _ => Ok(false),
     }
+}
+
+/// Whether a result of that name is a table; there are none.
+pub(crate) fn is_table_name(_: &Path) -> bool {
+    false
+}
+
+/// The same for results that are tables or CSV.
+pub(crate) fn has_columns(_: &Path) -> bool {
+    false
+}
+
+/// Fails for near vectors as a table.
+pub(crate) fn write_near(
+    _: &Job,
+    _: (&Path, bool),
+    _: &[&str],
+    _: impl FnOnce(&mut dyn FnMut(&[u64], &[f64]) -> Result<()>) -> Result<()>,
+) -> Result<u64> {
+    Err(left_out())
+}
+
+/// Fails for a result that is a table.
+pub(crate) fn write_values(
+    _: &Job,
+    _: (&Path, bool),
+    _: &Values,
+    _: Option<&Names>,
+) -> Result<u64> {
+    Err(left_out())
+}
+
+/// The same for labels on scratch.
+pub(crate) fn write_labels(
+    _: &Job,
+    _: (&Path, bool),
+    _: &LabelFile,
+    _: Option<&Names>,
+) -> Result<u64> {
+    Err(left_out())
+}
+
+/// The same for rows of vertices.
+pub(crate) fn write_rows(
+    _: &Job,
+    _: (&Path, bool),
+    _: (&[u32], &[String]),
+    _: Option<&Names>,
+) -> Result<u64> {
+    Err(left_out())
 }
 
 /// Fails for a column of a table.

@@ -19,6 +19,7 @@ use super::relabel::Relabelled;
 use crate::edges::EdgeFiles;
 use crate::edges::item::ItemShape;
 use crate::edges::rows::{EdgeBatch, EdgeRows};
+use crate::format::weight::WeightType;
 use outcore::primitives::appended::append_to;
 
 /// Writes edges between numbers to a file of pairs.
@@ -26,7 +27,7 @@ pub(super) fn read_numbers(job: &Job, rows: &dyn EdgeRows, scratch: &Path) -> Re
     job.device.sweep_private_dirs(scratch)?;
     let dir = job.device.make_private_dir(scratch)?;
     let path = std::path::absolute(dir.path().join("part-0")).unwrap_or_default();
-    let shape = ItemShape::new(true, rows.is_weighted());
+    let shape = ItemShape::new(true, rows.weights());
     // One more than the largest id, and 0 for none.
     let vertices = AtomicU64::new(0);
     let _held = job.budget.reserve("edges of tables", rows.memory_bytes())?;
@@ -39,15 +40,15 @@ pub(super) fn read_numbers(job: &Job, rows: &dyn EdgeRows, scratch: &Path) -> Re
                 job.control.check()?;
                 items.clear();
                 let mut largest = 0;
-                batch.each(|edge| {
+                batch.each(rows.weights(), |edge| {
                     largest = edge.source.max(edge.target).max(largest);
                     items.extend([edge.source, edge.target]);
-                    if shape.is_weighted() {
-                        items.push(u64::from(edge.weight.to_bits()));
+                    if shape.weights().is_some() {
+                        items.push(edge.weight);
                     }
                 })?;
                 if !items.is_empty() {
-                    vertices.fetch_max(largest + 1, Ordering::Relaxed);
+                    vertices.fetch_max(largest.saturating_add(1), Ordering::Relaxed);
                 }
                 let mut pairs = pairs.lock().unwrap_or_else(PoisonError::into_inner);
                 pairs.append(bytemuck::cast_slice(&items))
@@ -65,6 +66,7 @@ pub(super) fn read_numbers(job: &Job, rows: &dyn EdgeRows, scratch: &Path) -> Re
         is_mixed: false,
         // What has been read tells that the largest id is known.
         parsed_bytes: rows.read_bytes().max(1),
+        skipped: 0,
         _scratch: Some(dir),
     })
 }
@@ -72,9 +74,9 @@ pub(super) fn read_numbers(job: &Job, rows: &dyn EdgeRows, scratch: &Path) -> Re
 /// Numbers the names of edges.
 pub(super) fn relabel_given(job: &Job, rows: &dyn EdgeRows, scratch: &Path) -> Result<Relabelled> {
     let mut sampled = Sampled::default();
-    rows.sample(&mut |batch, _| sampled.take(batch, rows.is_weighted()))?;
+    rows.sample(&mut |batch, _| sampled.take(batch, rows.weights()))?;
     let source = GivenRows { rows, sampled };
-    let mut found = relabel_rows(job, &source, rows.is_weighted(), scratch)?;
+    let mut found = relabel_rows(job, &source, rows.weights(), scratch)?;
     found.read_bytes += rows.read_bytes();
     Ok(found)
 }
@@ -88,11 +90,11 @@ struct Sampled {
 }
 
 impl Sampled {
-    fn take(&mut self, batch: &EdgeBatch<'_>, is_weighted: bool) -> Result<()> {
+    fn take(&mut self, batch: &EdgeBatch<'_>, weights: Option<WeightType>) -> Result<()> {
         let mut rows = RowBatch::default();
-        batch.each_named(|index, edge| {
+        batch.each_named(weights, |index, edge| {
             self.edges_count += 1;
-            push_ends(&mut rows, edge, index as u64, is_weighted)
+            push_ends(&mut rows, edge, index as u64, weights)
         })?;
         self.rows_bytes += rows.bytes();
         self.batches.push(rows);
@@ -126,9 +128,9 @@ impl RowSource for GivenRows<'_> {
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
         let mut rows = RowBatch::default();
         self.rows.make(&mut |batch, number| {
-            batch.each_named(|index, edge| {
+            batch.each_named(self.rows.weights(), |index, edge| {
                 let place = number + index as u64;
-                push_ends(&mut rows, edge, place, self.rows.is_weighted())?;
+                push_ends(&mut rows, edge, place, self.rows.weights())?;
                 if rows.bytes() >= BATCH_BYTES {
                     take(&rows, 0)?;
                     rows.clear();

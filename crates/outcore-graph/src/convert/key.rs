@@ -6,16 +6,18 @@
 //! are enough for 2^31 vertices without weights.
 
 use bytemuck::Pod;
-use outcore::Sortable;
+use outcore::{Error, Result, Sortable};
+
+use crate::format::weight::WeightType;
 
 const DIRECTION_BITS: u32 = 1;
-const WEIGHT_BITS: u32 = u32::BITS;
 
 /// How many bits the parts of a key have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KeyShape {
     vertex_bits: u32,
     weight_bits: u32,
+    weights: Option<WeightType>,
 }
 
 /// An edge as the lists of one direction have it.
@@ -25,20 +27,45 @@ pub(super) struct Placed {
     pub(super) is_in: bool,
     pub(super) vertex: u32,
     pub(super) neighbour: u32,
-    pub(super) weight: f32,
+    /// The bits of its weight.
+    pub(super) weight: u64,
 }
 
 impl KeyShape {
     /// For this many vertices.
-    pub(super) fn of(vertices: u64, is_weighted: bool) -> Self {
+    pub(super) fn of(vertices: u64, weights: Option<WeightType>) -> Self {
         let largest = vertices.saturating_sub(1).max(1);
         KeyShape {
             vertex_bits: (u64::BITS - largest.leading_zeros()).min(u32::BITS),
-            weight_bits: match is_weighted {
-                true => WEIGHT_BITS,
-                false => 0,
-            },
+            weight_bits: weights.map_or(0, |of| of.words() as u32 * u32::BITS),
+            weights,
         }
+    }
+
+    /// Fails where keys have no room for that many vertices and weights of eight bytes.
+    pub(super) fn check(self) -> Result<Self> {
+        match self.bits() <= u128::BITS {
+            true => Ok(self),
+            false => {
+                let cause = "a graph of more than 2^31 vertices has no weights of eight bytes";
+                Err(Error::usage(super::CONVERT, cause)
+                    .hint("use weights of four bytes: --weight-type f32"))
+            }
+        }
+    }
+
+    /// Whether a weight is a number other than an infinite one.
+    #[inline(always)]
+    pub(super) fn accepts(self, weight: u64) -> bool {
+        self.weights.is_none_or(|of| of.is_finite(weight))
+    }
+
+    fn ordered(self, weight: u64) -> u64 {
+        self.weights.map_or(0, |of| of.ordered(weight))
+    }
+
+    fn unordered(self, number: u64) -> u64 {
+        self.weights.map_or(0, |of| of.unordered(number))
     }
 
     /// Vertices that keys of this shape can have.
@@ -62,26 +89,10 @@ pub(super) trait EdgeKey: Pod + Sortable + Eq + Send + Sync {
     fn placed(self, shape: KeyShape) -> Placed;
     /// The same for all edges of a list.
     fn list(self, shape: KeyShape) -> Self;
-    /// The neighbour, and the weight of the edge to it.
-    fn neighbour(self, shape: KeyShape) -> (u32, f32);
+    /// The neighbour, and the bits of the weight of the edge to it.
+    fn neighbour(self, shape: KeyShape) -> (u32, u64);
     /// The same for all weights.
     fn without_weight(self, shape: KeyShape) -> Self;
-}
-
-/// A float as a number that has its order; there are no NaNs.
-fn ordered(weight: f32) -> u32 {
-    let bits = weight.to_bits();
-    match bits >> 31 {
-        0 => bits | 1 << 31,
-        _ => !bits,
-    }
-}
-
-fn unordered(bits: u32) -> f32 {
-    f32::from_bits(match bits >> 31 {
-        0 => !bits,
-        _ => bits & !(1 << 31),
-    })
 }
 
 macro_rules! keys {
@@ -95,7 +106,7 @@ macro_rules! keys {
                 let key = <$key>::from(placed.is_in) << (2 * bits) | ends;
                 match shape.weight_bits {
                     0 => key,
-                    weight_bits => key << weight_bits | <$key>::from(ordered(placed.weight)),
+                    weight_bits => key << weight_bits | <$key>::from(shape.ordered(placed.weight)),
                 }
             }
 
@@ -110,10 +121,10 @@ macro_rules! keys {
             }
 
             #[inline(always)]
-            fn neighbour(self, shape: KeyShape) -> (u32, f32) {
+            fn neighbour(self, shape: KeyShape) -> (u32, u64) {
                 let weight = match shape.weight_bits {
-                    0 => 1.0,
-                    _ => unordered(self as u32),
+                    0 => 0,
+                    _ => shape.unordered(self as u64),
                 };
                 let mask = (1 << shape.vertex_bits) - 1;
                 ((self >> shape.weight_bits & mask) as u32, weight)
@@ -149,18 +160,24 @@ mod tests {
         fn keys_say_which_edge_they_are_and_sort_as_lists_want(
             vertices in 1u64..=u64::from(u32::MAX),
             ends in prop::array::uniform4(any::<u32>()),
-            weights in prop::array::uniform2(-1e9f32..1e9),
+            weights in prop::array::uniform2(-1_000_000_000i64..1_000_000_000),
             is_in in any::<bool>(),
-            is_weighted in any::<bool>(),
+            of in prop_oneof![
+                Just(None),
+                Just(Some(WeightType::F32)),
+                Just(Some(WeightType::F64)),
+                Just(Some(WeightType::I64)),
+            ],
         ) {
-            let shape = KeyShape::of(vertices, is_weighted);
+            let shape = KeyShape::of(vertices, of);
             let within = |id: u32| (u64::from(id) % vertices) as u32;
             let make = |at: usize| Placed {
                 is_in,
                 vertex: within(ends[at]),
                 neighbour: within(ends[at + 1]),
-                weight: if is_weighted { weights[at / 2] } else { 1.0 },
+                weight: of.map_or(0, |of| of.of_whole(weights[at / 2]).unwrap()),
             };
+            prop_assume!(shape.check().is_ok());
             let (a, b) = (make(0), make(2));
             prop_assert_eq!(round::<u128>(shape, a), a);
             if shape.is_narrow() {
@@ -168,7 +185,8 @@ mod tests {
             }
             let order = |p: Placed| (p.vertex, p.neighbour);
             let keys = u128::of(shape, a).cmp(&u128::of(shape, b));
-            let wanted = order(a).cmp(&order(b)).then(a.weight.total_cmp(&b.weight));
+            let value = |p: Placed| of.map_or(0.0, |of| of.value(p.weight));
+            let wanted = order(a).cmp(&order(b)).then(value(a).total_cmp(&value(b)));
             prop_assert_eq!(keys, wanted);
         }
     }

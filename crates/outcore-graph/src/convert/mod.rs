@@ -37,6 +37,7 @@ use crate::edges::rows::EdgeRows;
 use crate::edges::{EdgeFiles, ReadOptions, Relabel, read_edges};
 use crate::format::manifest::{FORM, Manifest, NAME};
 use crate::format::row::TileRow;
+use crate::format::weight::WeightType;
 use key::{EdgeKey, KeyShape, Placed};
 use outcore::primitives::Sequence;
 use outcore::primitives::appended::write_files;
@@ -74,6 +75,8 @@ pub struct ConvertOptions {
 pub struct ConvertSummary {
     /// Edges read.
     pub edges_in: u64,
+    /// Lines that were skipped as comments.
+    pub comments: u64,
     /// What the graph has.
     pub manifest: Manifest,
     /// Wall time.
@@ -138,7 +141,15 @@ pub fn convert_rows(
     dir: &Path,
     options: &ConvertOptions,
 ) -> Result<ConvertSummary> {
-    run_from(job, &EdgesFrom::Rows(rows), dir, options)
+    let wrong = |cause: &str| {
+        let hint = "leave it out: the input is a table";
+        Err(Error::usage(CONVERT, cause).hint(hint))
+    };
+    match &options.read {
+        read if read.has_no_header => wrong("--no-header is for CSV"),
+        read if read.is_bipartite => wrong("--bipartite is for matrices"),
+        _ => run_from(job, &EdgesFrom::Rows(rows), dir, options),
+    }
 }
 
 /// Where edges come from.
@@ -187,6 +198,7 @@ fn run_from(
     }
     Ok(ConvertSummary {
         edges_in: done.edges_in,
+        comments: done.skipped,
         manifest: done.manifest,
         seconds: started.elapsed().as_secs_f64(),
         read_bytes: done.before.0 + done.summary.read_bytes,
@@ -204,6 +216,8 @@ struct Done {
     summary: Summary,
     /// Bytes that were read and written before it.
     before: (u64, u64),
+    /// Comments that were skipped.
+    skipped: u64,
     graph_bytes: u64,
 }
 
@@ -216,6 +230,9 @@ fn convert_files(
 ) -> Result<Done> {
     let (edges, relabelled) = read_all(job, from, scratch, options)?;
     let mut before = (edges.parsed_bytes, 0);
+    let skipped = relabelled
+        .as_ref()
+        .map_or(edges.skipped, |found| found.skipped);
     if let Some(found) = &relabelled {
         before.0 += found.read_bytes;
         before.1 += found.written_bytes;
@@ -226,13 +243,13 @@ fn convert_files(
     if options.vertices.is_none() && edges.vertices.is_none() {
         check_density(vertices, edges_in)?;
     }
-    let is_weighted = edges.shape.is_weighted();
+    let weights = edges.shape.weights();
     let conversion = Conversion {
         job,
         dir,
         options,
-        shape: KeyShape::of(vertices, is_weighted),
-        kind: options.kind(is_weighted, edges.is_undirected),
+        shape: KeyShape::of(vertices, weights).check()?,
+        kind: options.kind(weights, edges.is_undirected),
         about: (vertices, edges_in),
     };
     let sizes = conversion.kind.sizes(options, vertices, edges_in);
@@ -251,6 +268,7 @@ fn convert_files(
         manifest,
         summary,
         before,
+        skipped,
         graph_bytes,
     })
 }
@@ -317,9 +335,11 @@ fn read_all(
     let relabel = options.relabel;
     let named = match from {
         EdgesFrom::Files(inputs) => {
-            let is_weighted = options.read.is_weighted || options.read.weight_column.is_some();
-            let files = named_files(job, inputs, &options.read, relabel)?;
-            let found = files.map(|files| named::relabel_named(job, &files, is_weighted, scratch));
+            let read = &options.read;
+            let is_weighted = read.is_weighted || read.weight_column.is_some();
+            let weights = is_weighted.then(|| read.weight_type.unwrap_or(WeightType::F64));
+            let files = named_files(job, inputs, read, relabel)?;
+            let found = files.map(|files| named::relabel_named(job, &files, weights, scratch));
             found.transpose()?
         }
         EdgesFrom::Rows(rows) => {
@@ -401,7 +421,7 @@ fn count_vertices(job: &Job, edges: &EdgeFiles, options: &ConvertOptions) -> Res
 
 /// How many vertices there are, by the largest id and what was told before.
 fn vertices_of(largest: Option<u64>, told: Option<u64>) -> Result<u64> {
-    let needed = largest.map_or(0, |largest| largest + 1);
+    let needed = largest.map_or(0, |largest| largest.saturating_add(1));
     let vertices = told.unwrap_or(needed);
     if needed > vertices {
         return Err(beyond(needed - 1, vertices));
@@ -442,9 +462,9 @@ fn beyond(id: u64, vertices: u64) -> Error {
 
 impl ConvertOptions {
     /// The kind of the graph, of edges that a header may say to have no direction.
-    fn kind(&self, is_weighted: bool, is_undirected: bool) -> GraphKind {
+    fn kind(&self, weights: Option<WeightType>, is_undirected: bool) -> GraphKind {
         GraphKind {
-            is_weighted,
+            weights,
             is_directed: !(self.is_undirected || is_undirected),
             dedup: self.dedup,
         }
@@ -458,11 +478,16 @@ impl GraphKind {
             !self.is_directed,
             self.dedup,
             options.drop_loops,
-            self.is_weighted,
+            self.weights.is_some(),
         ];
         let flags = flags
             .iter()
             .fold(0, |bits, flag| bits << 1 | u64::from(*flag));
+        let flags = match self.weights {
+            None | Some(WeightType::F32) => flags,
+            Some(WeightType::F64) => flags | 1 << 8,
+            Some(WeightType::I64) => flags | 2 << 8,
+        };
         let words = [vertices, edges_in, flags];
         Sizes {
             id: bytes_checksum(bytemuck::cast_slice(&words)),
@@ -501,7 +526,7 @@ impl SourceEdges<'_> {
             let mut keys: Vec<K> = Vec::with_capacity(2 * bytes.len() / shape.bytes());
             let mut position = first;
             shape.each(bytes, |edge| {
-                self.check(&edge, position);
+                self.check(conversion.shape, &edge, position);
                 conversion.push_keys(&edge, &mut keys);
                 position += 1;
             });
@@ -518,9 +543,9 @@ impl SourceEdges<'_> {
 
     /// Fails for an edge that the graph cannot have; `position` is its own among all of them.
     #[inline(always)]
-    fn check(&self, edge: &Edge, position: u64) {
+    fn check(&self, shape: KeyShape, edge: &Edge, position: u64) {
         let largest = edge.source.max(edge.target);
-        if largest >= self.vertices || !edge.weight.is_finite() {
+        if largest >= self.vertices || !shape.accepts(edge.weight) {
             self.refuse(edge, position);
         }
     }
@@ -530,7 +555,7 @@ impl SourceEdges<'_> {
         let largest = edge.source.max(edge.target);
         let error = match largest >= self.vertices {
             true => beyond(largest, self.vertices),
-            false => not_finite(edge),
+            false => not_finite(edge, self.edges.shape.weights()),
         };
         // What was parsed or numbered is not where the user has it.
         let is_as_given = self.edges.parsed_bytes == 0 && self.options.relabel == Relabel::No;
@@ -541,12 +566,10 @@ impl SourceEdges<'_> {
     }
 }
 
-fn not_finite(edge: &Edge) -> Error {
+fn not_finite(edge: &Edge, weights: Option<WeightType>) -> Error {
     let (from, to) = (edge.source, edge.target);
-    let cause = format!(
-        "the weight of the edge from {from} to {to} is {}",
-        edge.weight
-    );
+    let weight = weights.map_or(1.0, |of| of.value(edge.weight));
+    let cause = format!("the weight of the edge from {from} to {to} is {weight}");
     Error::corrupt(CONVERT, cause).hint("weights have to be finite")
 }
 

@@ -26,6 +26,7 @@ use super::{CONVERT, VERTICES_MAX};
 use crate::edges::borders::Borders;
 use crate::edges::named::{NAME_BYTES_MAX, NamedEdge, NamedFile};
 use crate::edges::text::not_an_edge;
+use crate::format::weight::WeightType;
 use outcore::primitives::appended::{AppendedFile, append_to};
 
 /// Length of a read, and reads in flight of each thread.
@@ -39,7 +40,7 @@ const LINE_BYTES_MAX: usize = READ_BYTES;
 const SAMPLE_READS: usize = 256;
 const SAMPLE_BYTES: usize = 4096;
 const PLACE_BYTES: usize = 8;
-const WEIGHT_BYTES: usize = 4;
+const WEIGHT_BYTES: usize = 8;
 /// Bytes of the rows that a thread takes at a time.
 const PART_BYTES: u64 = 1 << 20;
 
@@ -47,13 +48,15 @@ const PART_BYTES: u64 = 1 << 20;
 pub(super) fn relabel_named(
     job: &Job,
     files: &[NamedFile],
-    is_weighted: bool,
+    weights: Option<WeightType>,
     scratch: &Path,
 ) -> Result<Relabelled> {
-    let rows = NamedRows::new(job, files, is_weighted)?;
-    let mut found = relabel_rows(job, &rows, is_weighted, scratch)?;
+    let rows = NamedRows::new(job, files, weights)?;
+    let mut found = relabel_rows(job, &rows, weights, scratch)?;
     rows.close()?;
     found.read_bytes += rows.text_bytes;
+    found.skipped = rows.skipped.load(Ordering::Relaxed);
+    found.skipped += files.iter().map(|file| file.skipped).sum::<u64>();
     Ok(found)
 }
 
@@ -61,7 +64,7 @@ pub(super) fn relabel_named(
 pub(super) fn relabel_rows(
     job: &Job,
     rows: &dyn RowSource,
-    is_weighted: bool,
+    weights: Option<WeightType>,
     scratch: &Path,
 ) -> Result<Relabelled> {
     job.device.sweep_private_dirs(scratch)?;
@@ -70,7 +73,7 @@ pub(super) fn relabel_rows(
     let (ends, names) = (path("part-0"), path("part-1"));
     let (vertices, done) = append_to(job, &names, |names| {
         append_to(job, &ends, |ends| {
-            let sink = NumberingSink::new(job, is_weighted, [names, ends]);
+            let sink = NumberingSink::new(job, weights, [names, ends]);
             let options = RowSortOptions {
                 unique: false,
                 scratch_dir: scratch.to_path_buf(),
@@ -84,9 +87,13 @@ pub(super) fn relabel_rows(
         return Err(Error::usage(CONVERT, cause));
     }
     // Each end is also written as a pair of place and number.
-    let traffic = (done.read_bytes, done.written_bytes + done.lines_in * 16);
+    let end_bytes = if weights.is_some() { 24 } else { 16 };
+    let traffic = (
+        done.read_bytes,
+        done.written_bytes + done.lines_in * end_bytes,
+    );
     let names = NamesFile::Text(names);
-    number_edges(job, dir, (&ends, names), (vertices, is_weighted), traffic)
+    number_edges(job, dir, (&ends, names), (vertices, weights), traffic)
 }
 
 /// Adds the rows of both ends of an edge; its place is below 2^62.
@@ -94,7 +101,7 @@ pub(super) fn push_ends(
     rows: &mut RowBatch,
     edge: &NamedEdge<'_>,
     place: u64,
-    is_weighted: bool,
+    weights: Option<WeightType>,
 ) -> Result<()> {
     let mut row = Vec::with_capacity(128);
     for (name, end) in [(&edge.source, 0), (&edge.target, 1)] {
@@ -102,8 +109,8 @@ pub(super) fn push_ends(
         row.extend_from_slice(name);
         row.push(0);
         row.extend_from_slice(&(2 * place + end).to_be_bytes());
-        if is_weighted {
-            row.extend_from_slice(&edge.weight.to_bits().to_be_bytes());
+        if weights.is_some() {
+            row.extend_from_slice(&edge.weight.to_be_bytes());
         }
         rows.push(&row)?;
     }
@@ -128,20 +135,22 @@ impl SortKey for WholeRow {
 struct NamedRows<'a> {
     job: &'a Job,
     files: &'a [NamedFile],
-    is_weighted: bool,
+    weights: Option<WeightType>,
     volume: Arc<Volume>,
     blocks: Blocks,
     borders: Vec<Borders>,
     text_bytes: u64,
     /// Bytes of text that nobody has read.
     left_bytes: AtomicU64,
+    /// Comments that have been met.
+    skipped: AtomicU64,
     /// Rows of the sample, and the bytes of all rows.
     sample: RowBatch,
     rows_bytes: u64,
 }
 
 impl<'a> NamedRows<'a> {
-    fn new(job: &'a Job, files: &'a [NamedFile], is_weighted: bool) -> Result<Self> {
+    fn new(job: &'a Job, files: &'a [NamedFile], weights: Option<WeightType>) -> Result<Self> {
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
         let mut parts = Vec::new();
         let mut text_bytes = 0;
@@ -159,12 +168,13 @@ impl<'a> NamedRows<'a> {
         let mut rows = NamedRows {
             job,
             files,
-            is_weighted,
+            weights,
             volume,
             blocks: Blocks::new(parts, 1, READ_BYTES),
             borders: files.iter().map(|_| Borders::default()).collect(),
             text_bytes,
             left_bytes: AtomicU64::new(text_bytes),
+            skipped: AtomicU64::new(0),
             sample: RowBatch::default(),
             rows_bytes: 0,
         };
@@ -183,9 +193,10 @@ impl<'a> NamedRows<'a> {
         // All files of a conversion are of one format.
         let syntax = self.files.first().map(|file| file.syntax);
         for line in text.split(|byte| *byte == b'\n') {
+            let syntax = syntax.map(|syntax| syntax.with_weights(self.weights));
             let edge = syntax.and_then(|syntax| syntax.named(line).ok().flatten());
             if let Some(edge) = edge {
-                push_ends(&mut self.sample, &edge, 0, self.is_weighted)?;
+                push_ends(&mut self.sample, &edge, 0, self.weights)?;
             }
         }
         let factor = self.sample.bytes() as f64 / text.len().max(1) as f64;
@@ -209,10 +220,15 @@ impl<'a> NamedRows<'a> {
             let line = lines.get(from..end).unwrap_or_default();
             let line_bytes = at_bytes + from as u64;
             from = end + 1;
-            match file.syntax.named(line) {
-                Ok(None) => continue,
+            match file.syntax.with_weights(self.weights).named(line) {
+                Ok(None) => {
+                    let is_comment = !line.trim_ascii().is_empty();
+                    self.skipped
+                        .fetch_add(u64::from(is_comment), Ordering::Relaxed);
+                    continue;
+                }
                 Ok(Some(edge)) => {
-                    push_ends(rows, &edge, first_bytes + line_bytes, self.is_weighted)?;
+                    push_ends(rows, &edge, first_bytes + line_bytes, self.weights)?;
                 }
                 Err(fault) => {
                     let at_bytes = file.header_bytes + line_bytes;
@@ -310,7 +326,7 @@ impl RowSource for NamedRows<'_> {
 /// Takes sorted rows, one part after another: numbers names, and appends each name once and a pair an end.
 struct NumberingSink<'a> {
     job: &'a Job,
-    is_weighted: bool,
+    weights: Option<WeightType>,
     state: Mutex<Numbering<'a>>,
     changed: Condvar,
 }
@@ -326,10 +342,14 @@ struct Numbering<'a> {
 }
 
 impl<'a> NumberingSink<'a> {
-    fn new(job: &'a Job, is_weighted: bool, [names, ends]: [&'a mut AppendedFile; 2]) -> Self {
+    fn new(
+        job: &'a Job,
+        weights: Option<WeightType>,
+        [names, ends]: [&'a mut AppendedFile; 2],
+    ) -> Self {
         NumberingSink {
             job,
-            is_weighted,
+            weights,
             state: Mutex::new(Numbering {
                 next: 0,
                 is_failed: false,
@@ -370,14 +390,14 @@ impl<'a> NumberingSink<'a> {
 }
 
 impl Numbering<'_> {
-    fn take(&mut self, row: &[u8], is_weighted: bool) -> Result<()> {
+    fn take(&mut self, row: &[u8], weights: Option<WeightType>) -> Result<()> {
         let cut_short = || Error::corrupt(CONVERT, "a row of an id is cut short");
-        let behind_bytes = PLACE_BYTES + if is_weighted { WEIGHT_BYTES } else { 0 };
+        let behind_bytes = PLACE_BYTES + if weights.is_some() { WEIGHT_BYTES } else { 0 };
         let name_bytes = row.len().checked_sub(behind_bytes + 1);
         let (name, behind) = row.split_at(name_bytes.ok_or_else(cut_short)?);
         let (place, weight) = behind[1..].split_at(PLACE_BYTES);
         let place = u64::from_be_bytes(place.try_into().map_err(|_| cut_short())?);
-        let weight = weight.try_into().map_or(0, u32::from_be_bytes);
+        let weight = weight.try_into().map_or(0, u64::from_be_bytes);
         if self.vertices == 0 || self.last != name {
             self.last.clear();
             self.last.extend_from_slice(name);
@@ -386,8 +406,12 @@ impl Numbering<'_> {
             self.names.append(name)?;
         }
         let number = (self.vertices - 1) & u64::from(u32::MAX);
-        let item = [place, number | u64::from(weight) << 32];
-        self.ends.append(bytemuck::bytes_of(&item))
+        match weights {
+            None => self.ends.append(bytemuck::bytes_of(&[place, number])),
+            Some(_) => self
+                .ends
+                .append(bytemuck::bytes_of(&[place, number, weight])),
+        }
     }
 }
 
@@ -421,7 +445,7 @@ impl RowPart for NumberingPart<'_, '_> {
     fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
         let mut state = self.sink.turn(self.number)?;
         for row in rows {
-            state.take(row, self.sink.is_weighted)?;
+            state.take(row, self.sink.weights)?;
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ use crate::edges::item::{Edge, Edges, at_edge, fail, largest_of_sample};
 use crate::edges::lines::LineFiles;
 use crate::edges::{EdgeFiles, Relabel, item_files};
 use crate::format::manifest::Manifest;
+use crate::format::weight::WeightType;
 
 /// With less memory, what is held for a row of tiles would be a large part of it; only the number of vertices tells that few are enough.
 const MEMORY_BYTES_LEAST: u64 = 64 << 20;
@@ -81,10 +82,17 @@ pub(super) fn convert_once(
 
 /// Keys for that many vertices, or for the ids that were seen and some more; nothing if there are too many for a pass that may have to
 /// give up.
-fn shape_for(told: Option<u64>, seen: Option<u64>, is_weighted: bool) -> Option<KeyShape> {
-    let seen = seen.map_or(0, |largest| largest + largest / 1024 + 1);
+fn shape_for(
+    told: Option<u64>,
+    seen: Option<u64>,
+    weights: Option<WeightType>,
+) -> Option<KeyShape> {
+    let seen = seen.map_or(0, |largest| {
+        largest.saturating_add(largest / 1024).saturating_add(1)
+    });
     let vertices = told.unwrap_or(seen);
-    (vertices <= VERTICES_MAX).then(|| KeyShape::of(vertices, is_weighted))
+    let shape = KeyShape::of(vertices, weights);
+    (vertices <= VERTICES_MAX && shape.check().is_ok()).then_some(shape)
 }
 
 /// What was made, unless the pass gave up.
@@ -106,8 +114,8 @@ fn convert_items(
     }
     let edges_in = input_items(edges)?;
     let sampled = largest_of_sample(&edges.inputs, edges.shape);
-    let is_weighted = edges.shape.is_weighted();
-    let Some(shape) = shape_for(None, sampled, is_weighted) else {
+    let weights = edges.shape.weights();
+    let Some(shape) = shape_for(None, sampled, weights) else {
         return Ok(None);
     };
     let conversion = Conversion {
@@ -115,7 +123,7 @@ fn convert_items(
         dir,
         options,
         shape,
-        kind: options.kind(is_weighted, false),
+        kind: options.kind(weights, false),
         about: (shape.vertices_max(), edges_in),
     };
     let seen = Arc::new(Seen::default());
@@ -136,6 +144,7 @@ fn convert_items(
         manifest,
         summary,
         before: (0, 0),
+        skipped: 0,
         graph_bytes,
     });
     unless_beyond(&seen, done)
@@ -150,9 +159,10 @@ fn run_items<K: EdgeKey>(
         let mut keys: Vec<K> = Vec::with_capacity(2 * bytes.len() / edges.shape.bytes());
         let (mut largest, mut position) = (None, first);
         edges.shape.each(bytes, |edge| {
-            if !edge.weight.is_finite() {
+            if !conversion.shape.accepts(edge.weight) {
                 let inputs = (edges.shape, &edges.inputs[..]);
-                fail(at_edge(not_finite(&edge), inputs, position))
+                let error = not_finite(&edge, edges.shape.weights());
+                fail(at_edge(error, inputs, position))
             }
             largest = largest.max(Some(edge.source.max(edge.target)));
             conversion.push_keys(&edge, &mut keys);
@@ -178,7 +188,7 @@ fn convert_lines(
     check_directions(lines.is_mixed, options)?;
     let told = options.vertices.or(lines.vertices);
     let sampled = lines.sample();
-    let Some(shape) = shape_for(told, sampled.largest, lines.is_weighted) else {
+    let Some(shape) = shape_for(told, sampled.largest, lines.weights) else {
         return Ok(None);
     };
     let conversion = Conversion {
@@ -186,7 +196,7 @@ fn convert_lines(
         dir,
         options,
         shape,
-        kind: options.kind(lines.is_weighted, lines.is_undirected),
+        kind: options.kind(lines.weights, lines.is_undirected),
         about: (shape.vertices_max(), sampled.edges),
     };
     let lines = Arc::new(lines);
@@ -213,6 +223,7 @@ fn convert_lines(
             manifest,
             summary,
             before: (0, 0),
+            skipped: lines.skipped(),
             graph_bytes,
         })
     });

@@ -17,6 +17,8 @@ use crate::format::Part;
 use crate::format::list::{LIST_BLOCK_BYTES, ListFiles, ListPacker};
 use crate::format::manifest::{ListManifest, Manifest};
 use crate::format::row::TileRow;
+use crate::format::tile::edge_words;
+use crate::format::weight::WeightType;
 
 /// A file of a graph.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +66,7 @@ pub(super) const FILES: [GraphFile; 7] = [
 /// What kind of graph is made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GraphKind {
-    pub(super) is_weighted: bool,
+    pub(super) weights: Option<WeightType>,
     pub(super) is_directed: bool,
     pub(super) dedup: bool,
 }
@@ -91,7 +93,7 @@ impl GraphKind {
             (Part::Out, false) => 2,
             _ => 1,
         };
-        let edges_bytes = directions * edges * if self.is_weighted { 8 } else { 4 };
+        let edges_bytes = directions * edges * 4 * edge_words(self.weights) as u64;
         match file.kind {
             FileKind::Edges => edges_bytes + edges_bytes / 16,
             FileKind::Index => edges_bytes / 1000,
@@ -212,14 +214,14 @@ impl<K: EdgeKey> Packing<K> {
         let sizes = (self.sizes_of)()?;
         self.sizes = Some(sizes);
         let Sizes { id, vertices } = sizes;
-        let is_weighted = self.kind.is_weighted;
+        let weights = self.kind.weights;
         let mut files = std::mem::take(&mut self.files).into_iter();
         let tiles = files.next();
-        self.tiles = tiles.map(|file| (TileRow::new(id, vertices, is_weighted), file));
+        self.tiles = tiles.map(|file| (TileRow::new(id, vertices, weights), file));
         let mut lists = |part| {
             let (blocks, index, degrees) = (files.next()?, files.next()?, files.next()?);
             Some(Lists {
-                packer: ListPacker::new(id, part, is_weighted),
+                packer: ListPacker::new(id, part, weights),
                 files: ListsOut {
                     blocks,
                     index,
@@ -329,7 +331,9 @@ impl<K: EdgeKey> Packing<K> {
                 edges: self.edges,
                 loops: self.loops,
                 directed: self.kind.is_directed,
-                weighted: self.kind.is_weighted,
+                weighted: self.kind.weights.is_some(),
+                // Graphs with floats of four bytes are as they were before there were others.
+                weight_type: self.kind.weights.filter(|of| *of != WeightType::F32),
                 dedup: self.kind.dedup,
                 relabelled: false,
                 chunks,

@@ -18,6 +18,7 @@ use crate::edges::item::{Edges, ItemShape};
 use crate::edges::named::NAME_BYTES_MAX;
 use crate::format::manifest::{Manifest, NamesManifest};
 use crate::format::names::{NAME_BLOCK_BYTES, NamePacker};
+use crate::format::weight::WeightType;
 use outcore::primitives::appended::{AppendedFile, append_to};
 
 /// Edges with new numbers, and what the vertices were called.
@@ -27,6 +28,8 @@ pub(super) struct Relabelled {
     pub(super) vertices: u64,
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
+    /// Comments that were skipped in text.
+    pub(super) skipped: u64,
     names: NamesFile,
     _scratch: PrivateDir,
 }
@@ -92,43 +95,61 @@ pub(super) fn relabel(job: &Job, edges: &EdgeFiles, scratch: &Path) -> Result<Re
     let ends_bytes = first.records * 16;
     let traffic = (first.read_bytes, written(&first) + ends_bytes);
     let names = NamesFile::Numbers(names);
-    let mut found = number_edges(job, dir, (&ends, names), (vertices, false), traffic)?;
-    if edges.shape.is_weighted() {
+    let mut found = number_edges(job, dir, (&ends, names), (vertices, None), traffic)?;
+    found.skipped = edges.skipped;
+    if edges.shape.weights().is_some() {
         found.add_weights(job, edges)?;
     }
     Ok(found)
 }
 
-/// Sorts pairs of place and number by place, so that the numbers of an edge's two ends are neighbours; the high
-/// half of a target's number is the edge's weight, if `is_weighted`.
+/// Sorts ends by place, so that the numbers of an edge's two ends are neighbours. An end is its place, its number and, if there
+/// are weights, the weight of its edge.
 pub(super) fn number_edges(
     job: &Job,
     dir: PrivateDir,
     (ends, names): (&Path, NamesFile),
-    (vertices, is_weighted): (u64, bool),
+    (vertices, weights): (u64, Option<WeightType>),
     (read_bytes, written_bytes): (u64, u64),
 ) -> Result<Relabelled> {
     let pairs = std::path::absolute(dir.path().join("part-2")).unwrap_or_default();
+    let width = weights.map_or(0, WeightType::words) * size_of::<u32>();
+    let context = Context::of_job(job);
+    let inputs = [Input::raw(ends)];
     let done = append_to(job, &pairs, |pairs| {
-        let ends = Context::of_job(job).read_inputs::<[u64; 2]>(&[Input::raw(ends)]);
-        ends.sort().for_each_in_order(|items| {
-            for [place, number] in items {
-                match is_weighted && place % 2 == 1 {
-                    true => pairs.append(&number.to_le_bytes())?,
-                    false => pairs.append(&(*number as u32).to_le_bytes())?,
-                }
+        let mut take = |place: u64, number: u64, weight: u64| {
+            pairs.append(&(number as u32).to_le_bytes())?;
+            match place % 2 == 1 {
+                true => pairs.append(&weight.to_le_bytes()[..width]),
+                false => Ok(()),
             }
-            Ok(())
-        })
+        };
+        match weights {
+            None => context
+                .read_inputs::<[u64; 2]>(&inputs)
+                .sort()
+                .for_each_in_order(|items| {
+                    let mut items = items.iter();
+                    items.try_for_each(|[place, number]| take(*place, *number, 0))
+                }),
+            Some(_) => context
+                .read_inputs::<[u64; 3]>(&inputs)
+                .sort()
+                .for_each_in_order(|items| {
+                    let mut items = items.iter();
+                    items.try_for_each(|[place, number, weight]| take(*place, *number, *weight))
+                }),
+        }
     })?;
     job.device.remove(ends)?;
-    let pairs_bytes = done.records * if is_weighted { 6 } else { 4 };
+    let pairs_bytes = done.records * (8 + width as u64) / 2;
     Ok(Relabelled {
         inputs: vec![Input::raw(&pairs)],
-        shape: ItemShape::new(false, is_weighted),
+        shape: ItemShape::new(false, weights),
         vertices,
         read_bytes: read_bytes + done.read_bytes,
         written_bytes: written_bytes + written(&done) + pairs_bytes,
+        skipped: 0,
         names,
         _scratch: dir,
     })
@@ -145,23 +166,37 @@ impl Relabelled {
         let context = Context::of_job(job);
         let numbers = context.read_inputs::<[u32; 2]>(&self.inputs);
         let path = self.inputs[0].path.with_file_name("part-3");
-        let done = match edges.shape.is_wide() {
-            true => {
-                let items = context.read_inputs::<[u64; 3]>(&edges.inputs);
-                let both = numbers.zip(items);
+        let weights = edges.shape.weights();
+        let is_short = weights == Some(WeightType::F32);
+        let halves = |weight: u64| [weight as u32, (weight >> u32::BITS) as u32];
+        let done = match (edges.shape.is_wide(), is_short) {
+            (true, true) => {
+                let both = numbers.zip(context.read_inputs::<[u64; 3]>(&edges.inputs));
                 both.map(|([a, b], item)| [a, b, item[2] as u32])
                     .write(&path)
             }
-            false => {
-                let items = context.read_inputs::<[u32; 3]>(&edges.inputs);
-                let both = numbers.zip(items);
+            (true, false) => {
+                let both = numbers.zip(context.read_inputs::<[u64; 3]>(&edges.inputs));
+                both.map(move |([a, b], item)| {
+                    let [low, high] = halves(item[2]);
+                    [a, b, low, high]
+                })
+                .write(&path)
+            }
+            (false, true) => {
+                let both = numbers.zip(context.read_inputs::<[u32; 3]>(&edges.inputs));
                 both.map(|([a, b], item)| [a, b, item[2]]).write(&path)
+            }
+            (false, false) => {
+                let both = numbers.zip(context.read_inputs::<[u32; 4]>(&edges.inputs));
+                both.map(|([a, b], item)| [a, b, item[2], item[3]])
+                    .write(&path)
             }
         }?;
         self.read_bytes += done.read_bytes;
         self.written_bytes += done.written_bytes;
         self.inputs = vec![Input::raw(path)];
-        self.shape = ItemShape::new(false, true);
+        self.shape = ItemShape::new(false, weights);
         Ok(())
     }
 }

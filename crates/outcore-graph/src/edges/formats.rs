@@ -9,11 +9,14 @@ use std::path::{Path, PathBuf};
 
 use outcore::{Error, Job, Result};
 
+use super::fields::{csv_delimiter, csv_names};
 use super::item::ItemShape;
 use super::npz::{self, Matrix};
 use super::serial::{self, Serial};
-use super::text::Syntax;
+use super::sides::MatrixSides;
+use super::syntax::Syntax;
 use super::{READ, ReadOptions};
+use crate::format::weight::WeightType;
 
 /// The longest head of a text file: comments and sizes.
 const HEAD_BYTES: usize = 64 << 10;
@@ -93,11 +96,23 @@ impl EdgeFormat {
         })
     }
 
+    /// Whether its files are no text.
+    pub fn is_binary(self) -> bool {
+        !matches!(
+            self,
+            EdgeFormat::Text | EdgeFormat::MatrixMarket | EdgeFormat::Csv
+        )
+    }
+
     /// What a file has of an edge, where it is read as it is.
-    pub(super) fn shape(self, is_weighted: bool) -> Option<ItemShape> {
+    pub(super) fn shape(self, options: &ReadOptions) -> Option<ItemShape> {
+        let weights = |of: WeightType| {
+            let chosen = options.weight_type.unwrap_or(of);
+            options.is_weighted.then_some(chosen)
+        };
         match self {
-            EdgeFormat::Pairs32 => Some(ItemShape::new(false, is_weighted)),
-            EdgeFormat::Pairs64 => Some(ItemShape::new(true, is_weighted)),
+            EdgeFormat::Pairs32 => Some(ItemShape::new(false, weights(WeightType::F32))),
+            EdgeFormat::Pairs64 => Some(ItemShape::new(true, weights(WeightType::F64))),
             EdgeFormat::Graph500 => Some(ItemShape::packed()),
             _ => None,
         }
@@ -115,21 +130,65 @@ pub(super) fn format_of(files: &[PathBuf], options: &ReadOptions) -> Result<Edge
     };
     let format = match options.format {
         Some(format) => format,
-        None => format_of_names(first, files)?,
+        None => match format_of_names(options, files)? {
+            // A header makes columns of text that tabs are between.
+            EdgeFormat::Text if is_tsv(options.name_of(first)) && names_columns(options) => {
+                EdgeFormat::Csv
+            }
+            format => format,
+        },
     };
-    let only_csv = |flag: &str, hint: &str| {
-        let cause = format!("{flag} is for CSV, and this file has no named columns");
-        Err(Error::usage(READ, cause).path(first).hint(hint))
-    };
-    match format {
-        EdgeFormat::Csv => Ok(format),
-        _ if options.weight_column.is_some() => only_csv(
-            "--weights=COLUMN",
-            "use --weights alone: the weight follows the two ids",
-        ),
-        _ if options.has_no_header => only_csv("--no-header", "leave --no-header out"),
-        _ => Ok(format),
+    check_options(format, first, options)?;
+    Ok(format)
+}
+
+/// Fails for options that say nothing of files of that format.
+fn check_options(format: EdgeFormat, first: &Path, options: &ReadOptions) -> Result<()> {
+    let wrong = |cause: &str, hint: &str| Err(Error::usage(READ, cause).path(first).hint(hint));
+    let is_matrix = matches!(format, EdgeFormat::MatrixMarket | EdgeFormat::Npz);
+    if options.is_bipartite && !is_matrix {
+        return wrong(
+            "--bipartite is for matrices, and this file is none",
+            "leave --bipartite out, or convert a .mtx or .npz file",
+        );
     }
+    if format == EdgeFormat::Csv {
+        return match options.has_no_header && !options.columns.is_empty() {
+            true => wrong(
+                "--columns are names, and --no-header says that there are none",
+                "leave out one of both",
+            ),
+            false => Ok(()),
+        };
+    }
+    if options.weight_column.is_some() {
+        return wrong(
+            "--weights=COLUMN is for CSV, and this file has no named columns",
+            "use --weights alone: the weight follows the two ids",
+        );
+    }
+    if !options.columns.is_empty() {
+        return wrong(
+            "--columns is for CSV and tables, and this file has no named columns",
+            "leave --columns out, or read text with a header with --type csv",
+        );
+    }
+    if options.has_no_header {
+        return wrong(
+            "--no-header is for CSV, and this file has no named columns",
+            "leave --no-header out",
+        );
+    }
+    Ok(())
+}
+
+fn is_tsv(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "tsv")
+}
+
+/// Whether columns are named.
+fn names_columns(options: &ReadOptions) -> bool {
+    options.weight_column.is_some() || !options.columns.is_empty()
 }
 
 /// The format that a name tells.
@@ -139,13 +198,15 @@ fn told_by(path: &Path) -> Option<EdgeFormat> {
     known.map(|(_, format)| *format)
 }
 
-/// The format that the name of the `first` of `files` tells, and no name of the others contradicts.
-fn format_of_names(first: &Path, files: &[PathBuf]) -> Result<EdgeFormat> {
+/// The format that the name of the first of `files` tells, and no name of the others contradicts.
+fn format_of_names(options: &ReadOptions, files: &[PathBuf]) -> Result<EdgeFormat> {
+    let names: Vec<&Path> = files.iter().map(|file| options.name_of(file)).collect();
+    let first = names.first().copied().unwrap_or(Path::new(""));
     let Some(format) = told_by(first) else {
         let end = first.extension().and_then(|end| end.to_str());
         let hint = match end {
             Some("gz" | "zst" | "bz2" | "xz") => {
-                "compressed edges are not unpacked: unpack the file first, as in `gzip -dc FILE > edges.txt`"
+                "unpack the file first, as in `gzip -dc FILE > edges.txt`"
             }
             _ => {
                 "give --type u32 or u64 for pairs of numbers, or text, mtx, csv, sg, wsg, graph500, npz"
@@ -157,9 +218,9 @@ fn format_of_names(first: &Path, files: &[PathBuf]) -> Result<EdgeFormat> {
                 .hint(hint),
         );
     };
-    let other = files
+    let other = names
         .iter()
-        .find(|file| told_by(file).is_some_and(|other| other != format));
+        .find(|name| told_by(name).is_some_and(|other| other != format));
     match other {
         None => Ok(format),
         Some(other) => {
@@ -184,9 +245,18 @@ pub(crate) struct Header {
     /// Lines of edges that the head speaks of.
     pub(super) entries: Option<u64>,
     pub(super) is_undirected: bool,
-    pub(super) is_weighted: bool,
+    /// The type of the weights, if there are any.
+    pub(super) weights: Option<WeightType>,
+    /// Comments before the first edge.
+    pub(super) skipped: u64,
     pub(super) serial: Option<Serial>,
     pub(super) matrix: Option<Matrix>,
+}
+
+/// The type that the weights of all files have together, if there are any.
+pub(super) fn weights_of(headers: &[Header]) -> Option<WeightType> {
+    let weights = headers.iter().filter_map(|header| header.weights);
+    weights.reduce(WeightType::with)
 }
 
 /// Reads the head of a file.
@@ -202,7 +272,11 @@ pub(super) fn header_of(
         vertices: None,
         entries: None,
         is_undirected: false,
-        is_weighted: options.is_weighted,
+        // Text says nothing of the numbers that come.
+        weights: options
+            .is_weighted
+            .then(|| options.weight_type.unwrap_or(WeightType::F64)),
+        skipped: 0,
         serial: None,
         matrix: None,
     };
@@ -217,12 +291,17 @@ pub(super) fn header_of(
         let serial = serial::open(job, path, (is_stored, options.is_weighted))?;
         header.vertices = Some(serial.vertices);
         header.is_undirected = !serial.is_directed;
+        header.weights = header
+            .weights
+            .map(|_| options.weight_type.unwrap_or(WeightType::I64));
         header.serial = Some(serial);
         return Ok(header);
     }
     if format == EdgeFormat::Npz {
-        let matrix = npz::open(job, path, options.is_weighted)?;
+        let matrix = npz::open(job, path, (options.is_weighted, options.is_bipartite))?;
         header.vertices = Some(matrix.vertices());
+        header.weights = options.weight_type.or(matrix.weights());
+        header.weights = header.weights.filter(|_| options.is_weighted);
         header.matrix = Some(matrix);
         return Ok(header);
     }
@@ -235,7 +314,7 @@ pub(super) fn header_of(
     }
     let text = &head[header.bytes as usize..];
     match format {
-        EdgeFormat::MatrixMarket => matrix_market(path, text, &mut header)?,
+        EdgeFormat::MatrixMarket => matrix_market(path, text, (options, &mut header))?,
         EdgeFormat::Csv => csv(path, text, options, &mut header)?,
         _ => {}
     }
@@ -261,7 +340,11 @@ fn corrupt(path: &Path, cause: impl Into<String>) -> Error {
 }
 
 /// The banner, comments and the line of sizes.
-fn matrix_market(path: &Path, head: &[u8], header: &mut Header) -> Result<()> {
+fn matrix_market(
+    path: &Path,
+    head: &[u8],
+    (options, header): (&ReadOptions, &mut Header),
+) -> Result<()> {
     let mut at = header.bytes as usize;
     let mut is_symmetric = None;
     for line in head.split_inclusive(|byte| *byte == b'\n') {
@@ -271,26 +354,43 @@ fn matrix_market(path: &Path, head: &[u8], header: &mut Header) -> Result<()> {
         if is_symmetric.is_none() {
             let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
             let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
-            let ["%%matrixmarket", "matrix", "coordinate", field, symmetry] = lower[..] else {
+            let [
+                "%%matrixmarket" | "%matrixmarket",
+                "matrix",
+                "coordinate",
+                field,
+                symmetry,
+            ] = lower[..]
+            else {
                 let cause = "its first line is not `%%MatrixMarket matrix coordinate ...`";
                 return Err(corrupt(path, cause).hint("only sparse matrices have edges"));
             };
-            if symmetry == "skew-symmetric" && header.is_weighted {
+            if symmetry == "skew-symmetric" && header.weights.is_some() {
                 let cause = "it is skew-symmetric: the weights of an edge differ by direction";
                 return Err(Error::usage(READ, cause)
                     .path(path)
                     .hint("write both directions out, or leave --weights out"));
             }
-            if header.is_weighted && matches!(field, "pattern" | "complex") {
+            if field == "integer" && options.weight_type.is_none() {
+                header.weights = header.weights.map(|_| WeightType::I64);
+            }
+            if header.weights.is_some() && matches!(field, "pattern" | "complex") {
                 let cause = format!("its entries are `{field}`, which have no real weight");
                 return Err(Error::usage(READ, cause)
                     .path(path)
                     .hint("leave --weights out"));
             }
             is_symmetric = Some(symmetry != "general");
+            if options.is_bipartite && is_symmetric == Some(true) {
+                let cause = format!("it is {symmetry}: it stores one of two entries");
+                return Err(Error::usage(READ, cause)
+                    .path(path)
+                    .hint("write it as a general matrix, or leave --bipartite out"));
+            }
             continue;
         }
         if line.starts_with(b"%") || words.is_empty() {
+            header.skipped += u64::from(!words.is_empty());
             continue;
         }
         let sizes: std::result::Result<Vec<u64>, _> =
@@ -301,12 +401,15 @@ fn matrix_market(path: &Path, head: &[u8], header: &mut Header) -> Result<()> {
                 "the line of sizes is not `rows columns entries`",
             ));
         };
-        let vertices = *rows.max(columns);
+        let sides = MatrixSides::new(path, (*rows, *columns), options.is_bipartite)?;
         header.bytes = at as u64;
-        header.vertices = Some(vertices);
+        header.vertices = Some(sides.vertices);
         header.entries = Some(*entries);
         header.is_undirected = is_symmetric == Some(true);
-        header.syntax = Syntax::blanks(header.is_weighted).counted_from_one(vertices);
+        header.syntax = Syntax {
+            target_from: sides.target_from,
+            ..Syntax::blanks(header.weights.is_some()).counted_from_one(*rows, *columns)
+        };
         return Ok(());
     }
     Err(corrupt(
@@ -315,36 +418,105 @@ fn matrix_market(path: &Path, head: &[u8], header: &mut Header) -> Result<()> {
     ))
 }
 
-/// The names of the columns, if the first line has no numbers.
+/// The lines before the first edge of CSV: comments and empty lines, and the names of the columns if it does not begin with
+/// two numbers.
 fn csv(path: &Path, head: &[u8], options: &ReadOptions, header: &mut Header) -> Result<()> {
-    let first = head.split_inclusive(|byte| *byte == b'\n').next();
-    let first = first.unwrap_or_default();
-    let text = String::from_utf8_lossy(first);
-    let delimiter = match (text.contains(','), text.contains(';')) {
-        (false, true) => b';',
-        _ => b',',
-    };
-    let names: Vec<&str> = text.trim().split(char::from(delimiter)).collect();
-    let is_number = |name: &&str| name.trim().parse::<f64>().is_ok();
-    let has_names =
-        !options.has_no_header && !names.iter().take(2).all(is_number) && !first.is_empty();
+    let mut first: &[u8] = &[];
+    let mut delimiter = b',';
+    for line in head.split_inclusive(|byte| *byte == b'\n') {
+        let text = line.trim_ascii();
+        delimiter = csv_delimiter(text);
+        // A comment that could be a header is one.
+        let is_skipped = text.is_empty() || text.starts_with(b"#") && !text.contains(&delimiter);
+        if !is_skipped {
+            first = line;
+            break;
+        }
+        header.bytes += line.len() as u64;
+        header.skipped += u64::from(!text.is_empty());
+    }
+    // Blanks at the ends of a line may be separators.
+    let line = first.strip_suffix(b"\n").unwrap_or(first);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let names = csv_names(line, delimiter).map_err(|fault| {
+        let cause = format!("the first line is not the names of columns: {}", fault.0);
+        corrupt(path, cause).hint("correct the line, or name another format with --type")
+    })?;
+    let is_number = |name: &String| name.parse::<f64>().is_ok();
+    let has_names = !first.is_empty()
+        && !options.has_no_header
+        && (!names.iter().take(2).all(is_number) || names_columns(options));
     if has_names {
         header.bytes += first.len() as u64;
     }
+    let columns = CsvColumns {
+        path,
+        names: if has_names { &names } else { &[] },
+        line: String::from_utf8_lossy(line),
+    };
+    let [source, target] = columns.ends(&options.columns)?;
     let weight = match (&options.weight_column, options.is_weighted) {
-        (Some(wanted), _) => {
-            let unquoted = |name: &&str| name.trim().trim_matches('"') == wanted;
-            let found = names.iter().position(unquoted);
-            let found = found.filter(|_| has_names);
-            Some(found.ok_or_else(|| {
-                Error::usage(READ, format!("no column is called `{wanted}`"))
-                    .path(path)
-                    .hint(format!("the first line is `{}`", text.trim()))
-            })?)
-        }
-        (None, true) => Some(2),
+        (Some(wanted), _) => Some(columns.find(wanted)?),
+        (None, true) => Some(columns.third([source, target])?),
         (None, false) => None,
     };
-    header.syntax = Syntax::delimited(delimiter, weight);
+    header.syntax = Syntax {
+        source,
+        target,
+        ..Syntax::delimited(delimiter, weight)
+    };
     Ok(())
+}
+
+/// The names of the columns of CSV, if it has any.
+struct CsvColumns<'c> {
+    path: &'c Path,
+    names: &'c [String],
+    line: std::borrow::Cow<'c, str>,
+}
+
+impl CsvColumns<'_> {
+    fn wrong(&self, cause: String) -> Error {
+        Error::usage(READ, cause)
+            .path(self.path)
+            .hint(format!("the first line is `{}`", self.line.trim()))
+    }
+
+    /// The place of the column of that name.
+    fn find(&self, wanted: &str) -> Result<usize> {
+        let mut places = (0..self.names.len()).filter(|place| self.names[*place] == wanted);
+        match (places.next(), places.next()) {
+            (Some(place), None) => Ok(place),
+            (None, _) => Err(self.wrong(format!("no column is called `{wanted}`"))),
+            _ => Err(self.wrong(format!("several columns are called `{wanted}`"))),
+        }
+    }
+
+    /// The places of source and target: those that are named, or the first two.
+    fn ends(&self, wanted: &[String]) -> Result<[usize; 2]> {
+        match wanted {
+            [] if self.names.iter().any(String::is_empty) => {
+                let cause = "a column has no name, as that of pandas' index";
+                Err(Error::usage(READ, cause)
+                    .path(self.path)
+                    .hint("name those of source and target with --columns SOURCE,TARGET"))
+            }
+            [] => Ok([0, 1]),
+            [source, target] => Ok([self.find(source)?, self.find(target)?]),
+            _ => {
+                let cause = format!("{} columns are named for the ends of edges", wanted.len());
+                Err(Error::usage(READ, cause)
+                    .path(self.path)
+                    .hint("name two with --columns SOURCE,TARGET"))
+            }
+        }
+    }
+
+    /// The place of weights that have no name: the third column, if the ends are the first two.
+    fn third(&self, ends: [usize; 2]) -> Result<usize> {
+        match ends {
+            [0, 1] => Ok(2),
+            _ => Err(self.wrong("the column of weights has no name".to_owned())),
+        }
+    }
 }

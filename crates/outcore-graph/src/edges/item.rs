@@ -1,20 +1,21 @@
 //! Pairs of numbers: an edge in memory, whatever a file has of it.
 //!
-//! Contract: an item is two ids of four or eight bytes, and after them, if edges have weights, a float of four bytes
-//! (padded to eight after ids of eight); or Graph500's twelve bytes. [`Edges`] is what a pass reads of such files.
+//! Contract: an item is two ids of four or eight bytes, and after them, if edges have weights, the bits of a weight of four bytes
+//! (padded to eight after ids of eight) or of eight; or Graph500's twelve bytes. [`Edges`] is what a pass reads of such files.
 
 use bytemuck::Pod;
 use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::{Batch, Sequence};
 use outcore::{Error, Input, Job, Result, primitives};
 
-use super::{ID_LIMIT, PLACES, READ, look_at_places};
+use super::{PLACES, look_at_places};
+use crate::format::weight::WeightType;
 
 /// What a file has of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ItemShape {
     is_wide: bool,
-    is_weighted: bool,
+    weights: Option<WeightType>,
     /// Twelve bytes an edge, as Graph500 has them.
     is_packed: bool,
 }
@@ -24,7 +25,8 @@ pub(crate) struct ItemShape {
 pub(crate) struct Edge {
     pub(crate) source: u64,
     pub(crate) target: u64,
-    pub(crate) weight: f32,
+    /// The bits of its weight; nobody looks at them where there are none.
+    pub(crate) weight: u64,
 }
 
 /// An edge as a file has it.
@@ -44,7 +46,7 @@ impl Item for [u32; 2] {
         Edge {
             source: self[0].into(),
             target: self[1].into(),
-            weight: 1.0,
+            weight: 0,
         }
     }
 }
@@ -52,13 +54,29 @@ impl Item for [u32; 2] {
 impl Item for [u32; 3] {
     fn of(edge: Edge) -> Option<Self> {
         let [source, target] = <[u32; 2]>::of(edge)?;
-        Some([source, target, edge.weight.to_bits()])
+        Some([source, target, edge.weight as u32])
     }
 
     #[inline(always)]
     fn edge(self) -> Edge {
         Edge {
-            weight: f32::from_bits(self[2]),
+            weight: self[2].into(),
+            ..[self[0], self[1]].edge()
+        }
+    }
+}
+
+impl Item for [u32; 4] {
+    fn of(edge: Edge) -> Option<Self> {
+        let [source, target] = <[u32; 2]>::of(edge)?;
+        let [low, high] = [edge.weight as u32, (edge.weight >> u32::BITS) as u32];
+        Some([source, target, low, high])
+    }
+
+    #[inline(always)]
+    fn edge(self) -> Edge {
+        Edge {
+            weight: u64::from(self[2]) | u64::from(self[3]) << u32::BITS,
             ..[self[0], self[1]].edge()
         }
     }
@@ -74,30 +92,30 @@ impl Item for [u64; 2] {
         Edge {
             source: self[0],
             target: self[1],
-            weight: 1.0,
+            weight: 0,
         }
     }
 }
 
 impl Item for [u64; 3] {
     fn of(edge: Edge) -> Option<Self> {
-        Some([edge.source, edge.target, u64::from(edge.weight.to_bits())])
+        Some([edge.source, edge.target, edge.weight])
     }
 
     #[inline(always)]
     fn edge(self) -> Edge {
         Edge {
-            weight: f32::from_bits(self[2] as u32),
+            weight: self[2],
             ..[self[0], self[1]].edge()
         }
     }
 }
 
 impl ItemShape {
-    pub(crate) const fn new(is_wide: bool, is_weighted: bool) -> Self {
+    pub(crate) const fn new(is_wide: bool, weights: Option<WeightType>) -> Self {
         ItemShape {
             is_wide,
-            is_weighted,
+            weights,
             is_packed: false,
         }
     }
@@ -106,7 +124,7 @@ impl ItemShape {
     pub(crate) const fn packed() -> Self {
         ItemShape {
             is_wide: false,
-            is_weighted: false,
+            weights: None,
             is_packed: true,
         }
     }
@@ -115,8 +133,13 @@ impl ItemShape {
         self.is_wide
     }
 
-    pub(crate) fn is_weighted(self) -> bool {
-        self.is_weighted
+    pub(crate) fn weights(self) -> Option<WeightType> {
+        self.weights
+    }
+
+    /// Words of a weight.
+    fn weight_words(self) -> usize {
+        self.weights.map_or(0, WeightType::words)
     }
 
     /// Bytes of an item.
@@ -124,8 +147,10 @@ impl ItemShape {
         if self.is_packed {
             return size_of::<[u32; 3]>();
         }
-        let id_bytes = if self.is_wide { 8 } else { 4 };
-        id_bytes * if self.is_weighted { 3 } else { 2 }
+        match self.is_wide {
+            true => 16 + 8 * self.weight_words().min(1),
+            false => 8 + 4 * self.weight_words(),
+        }
     }
 
     /// What a pass over files of such items reads.
@@ -150,16 +175,17 @@ impl ItemShape {
                 each(Edge {
                     source: u64::from(*source) | u64::from(high & 0xFFFF) << 32,
                     target: u64::from(*target) | u64::from(high >> 16) << 32,
-                    weight: 1.0,
+                    weight: 0,
                 });
             }
             return;
         }
-        match (self.is_wide, self.is_weighted) {
-            (false, false) => all::<[u32; 2]>(bytes, &mut each),
-            (false, true) => all::<[u32; 3]>(bytes, &mut each),
-            (true, false) => all::<[u64; 2]>(bytes, &mut each),
-            (true, true) => all::<[u64; 3]>(bytes, &mut each),
+        match (self.is_wide, self.weight_words()) {
+            (false, 0) => all::<[u32; 2]>(bytes, &mut each),
+            (false, 1) => all::<[u32; 3]>(bytes, &mut each),
+            (false, _) => all::<[u32; 4]>(bytes, &mut each),
+            (true, 0) => all::<[u64; 2]>(bytes, &mut each),
+            (true, _) => all::<[u64; 3]>(bytes, &mut each),
         }
     }
 }
@@ -240,17 +266,10 @@ pub(crate) fn largest_of_sample(inputs: &[Input], shape: ItemShape) -> Option<u6
 
 /// The largest id, if there are edges. One read of the files.
 pub(crate) fn largest_id(job: &Job, inputs: &[Input], shape: ItemShape) -> Result<Option<u64>> {
-    let make = |bytes: &[u8], first: u64| {
-        let (mut largest, mut position) = (0, first);
+    let make = |bytes: &[u8], _: u64| {
+        let mut largest = 0;
         shape.each(bytes, |edge| {
-            largest = edge.source.max(edge.target).max(largest);
-            if largest >= ID_LIMIT {
-                let cause = format!("the id {largest} is beyond the limit of 2^48 - 1");
-                let error =
-                    Error::usage(READ, cause).hint("check --type: u32 or u64, little endian");
-                fail(at_edge(error, (shape, inputs), position));
-            }
-            position += 1;
+            largest = edge.source.max(edge.target).max(largest)
         });
         vec![largest]
     };

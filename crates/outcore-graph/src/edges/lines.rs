@@ -17,22 +17,27 @@ use outcore::primitives::batch::Source;
 use outcore::{Error, Input, Job, Result};
 
 use super::borders::{CutLines, whole_lines};
-use super::formats::{EdgeFormat, format_of, header_of};
+use super::formats::{EdgeFormat, format_of, header_of, weights_of};
 use super::item::{Edge, fail};
-use super::text::{Syntax, not_an_edge};
+use super::syntax::Syntax;
+use super::text::not_an_edge;
 use super::{PLACES, READ, ReadOptions, check_entries, look_at_places};
+use crate::format::weight::WeightType;
 
 /// Files of text.
 #[derive(Debug)]
 pub(crate) struct LineFiles {
     files: Vec<LineFile>,
     cut: CutLines,
-    pub(crate) is_weighted: bool,
+    /// The type of the weights, if there are any.
+    pub(crate) weights: Option<WeightType>,
     /// Vertices that a header speaks of.
     pub(crate) vertices: Option<u64>,
     /// Whether a header says that edges have no direction, and whether another says that they have one.
     pub(crate) is_undirected: bool,
     pub(crate) is_mixed: bool,
+    /// Comments.
+    skipped: AtomicU64,
 }
 
 /// One of them.
@@ -98,13 +103,18 @@ impl LineFiles {
             headers.push(header);
         }
         let is_undirected = headers.iter().any(|header| header.is_undirected);
+        let weights = weights_of(&headers);
+        for file in &mut files {
+            file.syntax = file.syntax.with_weights(weights);
+        }
         Ok(Some(LineFiles {
             files,
             cut: CutLines::default(),
-            is_weighted: headers.iter().any(|header| header.is_weighted),
+            weights,
             vertices: headers.iter().filter_map(|header| header.vertices).max(),
             is_undirected,
             is_mixed: is_undirected && !headers.iter().all(|header| header.is_undirected),
+            skipped: AtomicU64::new(headers.iter().map(|header| header.skipped).sum()),
         }))
     }
 
@@ -160,6 +170,7 @@ impl LineFiles {
             if let Some(whole) = whole_lines(piece, borders) {
                 file.each_edge(batch.first + whole.start as u64, &piece[whole], &mut take);
             }
+            // Its lines come again.
             return;
         }
         let mut edges = 0;
@@ -170,7 +181,8 @@ impl LineFiles {
         let done = self
             .cut
             .each((batch.first, piece), &file.text, |at_bytes, lines| {
-                file.each_edge(at_bytes, lines, &mut count);
+                let skipped = file.each_edge(at_bytes, lines, &mut count);
+                self.skipped.fetch_add(skipped, Ordering::Relaxed);
                 Ok(())
             });
         if let Err(error) = done {
@@ -186,6 +198,11 @@ impl LineFiles {
             .files
             .partition_point(|file| file.text.start <= at_bytes);
         &self.files[behind.saturating_sub(1)]
+    }
+
+    /// Comments that were skipped so far.
+    pub(crate) fn skipped(&self) -> u64 {
+        self.skipped.load(Ordering::Relaxed)
     }
 
     /// The number of edges.
@@ -220,14 +237,18 @@ impl LineFile {
         (first_bytes == self.text.start, end_bytes == self.text.end)
     }
 
-    fn each_edge(&self, at_bytes: u64, lines: &[u8], take: impl FnMut(Edge)) {
-        if let Err((from, fault)) = self.syntax.each_edge(lines, take) {
-            let at_bytes = at_bytes - self.text.start + from as u64;
-            fail(not_an_edge(
-                &fault,
-                &self.path,
-                self.header_bytes + at_bytes,
-            ))
+    /// Shows the edges of whole lines, and counts comments.
+    fn each_edge(&self, at_bytes: u64, lines: &[u8], take: impl FnMut(Edge)) -> u64 {
+        match self.syntax.each_edge(lines, take) {
+            Ok(skipped) => skipped,
+            Err((from, fault)) => {
+                let at_bytes = at_bytes - self.text.start + from as u64;
+                fail(not_an_edge(
+                    &fault,
+                    &self.path,
+                    self.header_bytes + at_bytes,
+                ))
+            }
         }
     }
 }

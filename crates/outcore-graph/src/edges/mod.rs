@@ -8,18 +8,22 @@
 //! | file | reads |
 //! |---|---|
 //! | `item` | pairs of numbers in memory and in files |
+//! | `fields` | the fields of a line |
 //! | `borders` | lines of a text that is read in pieces |
 //! | `named` | lines whose ids are any strings |
 //! | [`rows`] | edges that somebody else reads |
 //! | `lines` | text whose edges are taken where it is read |
+//! | `syntax` | how a line says an edge |
 //! | `text` | edge lists: SNAP's, GAP's `.el` and `.wel`, the entries of Matrix Market, columns of CSV |
 //! | `serial` | GAP's serialized graphs, `.sg` and `.wsg` |
+//! | `sides` | the sides of a matrix as vertices |
 //! | `archive` | ZIP archives, which `npz` is one of |
 //! | `npz` | sparse matrices of SciPy, `.npz` |
 //! | [`formats`] | which of them a file is |
 
 mod archive;
 pub(crate) mod borders;
+pub(crate) mod fields;
 pub mod formats;
 pub(crate) mod item;
 pub(crate) mod lines;
@@ -27,6 +31,8 @@ pub(crate) mod named;
 mod npz;
 pub mod rows;
 mod serial;
+mod sides;
+pub(crate) mod syntax;
 pub(crate) mod text;
 
 use std::fs::File;
@@ -39,9 +45,9 @@ use outcore_io::drive::PrivateDir;
 use formats::{EdgeFormat, Header};
 use item::ItemShape;
 
+use crate::format::weight::WeightType;
+
 const READ: &str = "read edges";
-/// Ids are below this.
-pub(crate) const ID_LIMIT: u64 = 1 << 48;
 /// Places at which files are looked at before they are read, all together, and bytes at each.
 pub(crate) const PLACES: usize = 128;
 const PLACE_BYTES: usize = 4 << 10;
@@ -49,14 +55,31 @@ const PLACE_BYTES: usize = 4 << 10;
 /// What is read of the edges.
 #[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
+    /// What files are called that have other names where they are read: copies of pipes, and unpacked files.
+    pub called: Vec<(PathBuf, PathBuf)>,
     /// What the files are; told by their names if not given.
     pub format: Option<EdgeFormat>,
     /// Whether edges have weights.
     pub is_weighted: bool,
+    /// How the graph stores them; as the files do if not given, and text as floats of eight bytes.
+    pub weight_type: Option<WeightType>,
     /// The column of CSV that has them.
     pub weight_column: Option<String>,
+    /// The columns of source and target, where columns have names; the first two if there are none.
+    pub columns: Vec<String>,
     /// The first line of CSV is an edge. Otherwise it names the columns, unless it begins with two numbers.
     pub has_no_header: bool,
+    /// The rows and the columns of a matrix are different vertices: rows first.
+    pub is_bipartite: bool,
+}
+
+impl ReadOptions {
+    /// What a file is called.
+    pub(crate) fn name_of<'p>(&'p self, path: &'p Path) -> &'p Path {
+        let mut called = self.called.iter();
+        let called = called.find(|(copy, _)| copy == path);
+        called.map_or(path, |(_, name)| name)
+    }
 }
 
 /// Whether vertices are numbered anew, and what their ids are.
@@ -67,7 +90,7 @@ pub enum Relabel {
     No,
     /// Any numbers, or any strings if a line in the first 64 KiB of text or CSV has an id that is not a whole number.
     Auto,
-    /// Any numbers below 2^48.
+    /// Any numbers below 2^64.
     Numbers,
     /// Any strings.
     Text,
@@ -104,6 +127,8 @@ pub(crate) struct EdgeFiles {
     pub(crate) is_mixed: bool,
     /// Bytes that were read of the files that were parsed.
     pub(crate) parsed_bytes: u64,
+    /// Comments that were skipped.
+    pub(crate) skipped: u64,
     pub(crate) _scratch: Option<PrivateDir>,
 }
 
@@ -134,7 +159,7 @@ pub(crate) fn read_edges(
         parsed = parse_all(job, (files, &headers), &dir, true)?;
     }
     let Some(mut edges) = parsed else {
-        return Err(Error::usage(READ, "an id has more than 48 bits"));
+        return Err(Error::usage(READ, "an id has more than 64 bits"));
     };
     edges.vertices = headers.iter().filter_map(|header| header.vertices).max();
     edges.is_undirected = headers.iter().any(|header| header.is_undirected);
@@ -149,16 +174,16 @@ pub(crate) fn read_edges(
 /// As [`read_edges`], for options that are not for such files.
 pub(crate) fn item_files(files: &[PathBuf], options: &ReadOptions) -> Result<Option<EdgeFiles>> {
     let format = formats::format_of(files, options)?;
-    let Some(shape) = format.shape(options.is_weighted) else {
+    let Some(shape) = format.shape(options) else {
         return Ok(None);
     };
     if format == EdgeFormat::Graph500 && options.is_weighted {
         let cause = "packed edges of Graph500 have no weights";
         return Err(Error::usage(READ, cause).hint("leave --weights out"));
     }
-    if shape.is_wide() && options.is_weighted {
-        let cause = "pairs of 8-byte ids have no place for a weight of 4 bytes";
-        return Err(Error::usage(READ, cause).hint("use --type u32, or a text format"));
+    if shape.is_wide() && shape.weights() == Some(WeightType::F32) {
+        let cause = "pairs of 8-byte ids have weights of 8 bytes";
+        return Err(Error::usage(READ, cause).hint("use --weight-type f64 or i64, or --type u32"));
     }
     Ok(Some(EdgeFiles {
         inputs: files.iter().map(Input::raw).collect(),
@@ -200,15 +225,16 @@ fn parse_all(
     dir: &PrivateDir,
     is_wide: bool,
 ) -> Result<Option<EdgeFiles>> {
-    let is_weighted = headers.iter().any(|header| header.is_weighted);
+    let weights = formats::weights_of(headers);
     let mut edges = EdgeFiles {
         inputs: Vec::new(),
-        shape: ItemShape::new(is_wide, is_weighted),
+        shape: ItemShape::new(is_wide, weights),
         vertices: None,
         largest: None,
         is_undirected: false,
         is_mixed: false,
         parsed_bytes: 0,
+        skipped: headers.iter().map(|header| header.skipped).sum(),
         _scratch: None,
     };
     for (index, (file, header)) in files.iter().zip(headers).enumerate() {
@@ -216,16 +242,16 @@ fn parse_all(
         let number = 2 * (2 * index + usize::from(is_wide));
         let to = [number, number + 1].map(|number| dir.path().join(format!("part-{number}")));
         let found = match (&header.serial, &header.matrix) {
-            (Some(serial), _) => serial::parse(job, file, serial, &to[0])?,
+            (Some(serial), _) => serial::parse(job, file, (serial, weights), &to[0])?,
             (_, Some(matrix)) => {
                 // Behind the numbers of all others.
                 let first = 4 * files.len() + npz::FILES_MAX * index;
-                npz::parse(job, file, matrix, (dir.path(), first))?
+                npz::parse(job, file, (matrix, weights), (dir.path(), first))?
             }
             _ => match text::parse(
                 job,
                 file,
-                (header.bytes, header.syntax),
+                (header.bytes, header.syntax.with_weights(weights)),
                 (edges.shape, [&to[0], &to[1]]),
             )? {
                 Some((found, edges_count)) => {
@@ -238,6 +264,7 @@ fn parse_all(
         edges.inputs.extend(found.inputs);
         edges.largest = edges.largest.max(found.largest);
         edges.parsed_bytes += found.parsed_bytes;
+        edges.skipped += found.skipped;
     }
     Ok(Some(edges))
 }
@@ -260,4 +287,5 @@ pub(crate) struct Parsed {
     inputs: Vec<Input>,
     largest: Option<u64>,
     parsed_bytes: u64,
+    skipped: u64,
 }

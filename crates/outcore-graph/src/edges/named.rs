@@ -3,7 +3,7 @@
 //! Contract: [`named_files`] says whether files are to be read so, and [`Syntax::named`] reads a line. A name is UTF-8, has a
 //! byte at least and [`NAME_BYTES_MAX`] at most, and no zero byte. Names in text are apart by blanks and tabs (in `.tsv`, by
 //! tabs alone, so that they may have blanks inside); in CSV they may stand in quotes, with quotes inside doubled. Empty
-//! lines, and those that begin with `#` (in text with `%`, too), are not edges. What is not an edge says why.
+//! lines are skipped, and so are comments of text, which begin with `#` or `%` and are counted. What is not an edge says why.
 //!
 //! Bounds: a head of 64 KiB of each file tells whether its ids are names.
 
@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 
 use outcore::{Error, Job, Result};
 
+use super::fields::{Fault, apart};
 use super::formats::{EdgeFormat, format_of, header_of};
-use super::text::{Fault, Syntax, attribute, weight_of};
+use super::syntax::{Fields, Syntax, attribute, weight_of};
 use super::{READ, ReadOptions, Relabel};
 
 /// Bytes of the longest name.
@@ -26,7 +27,8 @@ const HEAD_BYTES: usize = 64 << 10;
 pub(crate) struct NamedEdge<'l> {
     pub(crate) source: Cow<'l, [u8]>,
     pub(crate) target: Cow<'l, [u8]>,
-    pub(crate) weight: f32,
+    /// The bits of its weight.
+    pub(crate) weight: u64,
 }
 
 /// A file of edges between names.
@@ -36,6 +38,8 @@ pub(crate) struct NamedFile {
     /// Bytes before the first line of edges.
     pub(crate) header_bytes: u64,
     pub(crate) syntax: Syntax,
+    /// Comments before the first line of edges.
+    pub(crate) skipped: u64,
 }
 
 /// The files as edges between names, if that is what they are: because they are said to be, or because a line in
@@ -65,10 +69,8 @@ pub(crate) fn named_files(
     let mut are_names = relabel == Relabel::Text;
     for path in files {
         let header = header_of(job, path, format, options)?;
-        let syntax = match (format, path.extension()) {
-            (EdgeFormat::Text, Some(end)) if end == "tsv" => {
-                Syntax::delimited(b'\t', options.is_weighted.then_some(2))
-            }
+        let syntax = match (format, options.name_of(path).extension()) {
+            (EdgeFormat::Text, Some(end)) if end == "tsv" => Syntax::tabs(options.is_weighted),
             _ => header.syntax,
         };
         are_names |= has_names(job, path, (header.bytes, syntax))?;
@@ -76,6 +78,7 @@ pub(crate) fn named_files(
             path: path.clone(),
             header_bytes: header.bytes,
             syntax,
+            skipped: header.skipped,
         });
     }
     Ok(are_names.then_some(named))
@@ -121,35 +124,21 @@ impl Syntax {
         &self,
         line: &'l [u8],
     ) -> std::result::Result<Option<NamedEdge<'l>>, Fault> {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let first = line.trim_ascii_start().first();
-        match (first, self.delimiter) {
-            (None | Some(b'#'), _) | (Some(b'%'), None) => return Ok(None),
-            _ => {}
-        }
-        let mut rest = Some(line);
-        let mut next = || match self.delimiter {
-            Some(delimiter) => delimited(&mut rest, delimiter),
-            None => Ok(apart(&mut rest)),
+        let fields = match self.delimiter {
+            Some(delimiter) => self.csv_fields(line, delimiter)?,
+            None => self.fields_apart(line)?,
         };
-        let (Some(source), Some(target)) = (next()?, next()?) else {
-            return Err(Fault("it has fewer than two ids".to_owned()));
+        let Some(Fields {
+            source,
+            target,
+            weight,
+        }) = fields
+        else {
+            return Ok(None);
         };
         let weight = match self.weight {
-            None => 1.0,
-            Some(number) => {
-                let mut field = None;
-                for _ in 2..=number {
-                    field = next()?;
-                }
-                match field {
-                    // What networkx writes: all of it follows the names.
-                    Some(field) if self.delimiter.is_none() && field.starts_with(b"{") => {
-                        weight_of(attribute(line))?
-                    }
-                    field => weight_of(&field.unwrap_or_default())?,
-                }
-            }
+            None => 0,
+            Some(_) => weight_of(&weight, self.weight_type)?,
         };
         check(&source)?;
         check(&target)?;
@@ -159,69 +148,28 @@ impl Syntax {
             weight,
         }))
     }
-}
 
-/// The next field of those apart by blanks and tabs.
-fn apart<'l>(rest: &mut Option<&'l [u8]>) -> Option<Cow<'l, [u8]>> {
-    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let line = (*rest)?;
-    let from = line.iter().position(|byte| !is_blank(byte))?;
-    let line = &line[from..];
-    let end = line.iter().position(is_blank).unwrap_or(line.len());
-    *rest = Some(&line[end..]);
-    Some(Cow::Borrowed(&line[..end]))
-}
-
-/// The next of the fields that `delimiter` ends, without the blanks around it and the quotes.
-fn delimited<'l>(
-    rest: &mut Option<&'l [u8]>,
-    delimiter: u8,
-) -> std::result::Result<Option<Cow<'l, [u8]>>, Fault> {
-    let Some(line) = *rest else {
-        return Ok(None);
-    };
-    let is_blank = |byte: &u8| *byte == b' ';
-    let from = line.iter().position(|byte| !is_blank(byte));
-    let from = from.unwrap_or(line.len());
-    if delimiter == b'\t' || line.get(from) != Some(&b'"') {
-        let end = memchr::memchr(delimiter, line);
-        *rest = end.map(|end| &line[end + 1..]);
-        let field = &line[..end.unwrap_or(line.len())];
-        return Ok(Some(Cow::Borrowed(field.trim_ascii())));
+    /// The fields of a line of text, which blanks and tabs alone are between.
+    fn fields_apart<'l>(&self, line: &'l [u8]) -> std::result::Result<Option<Fields<'l>>, Fault> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if matches!(line.trim_ascii_start().first(), None | Some(b'#' | b'%')) {
+            return Ok(None);
+        }
+        let mut rest = Some(line);
+        let (Some(source), Some(target)) = (apart(&mut rest), apart(&mut rest)) else {
+            return Err(Fault("it has fewer than two ids".to_owned()));
+        };
+        let weight = match self.weight.and_then(|_| apart(&mut rest)) {
+            // What networkx writes: all of it follows the names.
+            Some(field) if field.starts_with(b"{") => attribute(line),
+            field => field.unwrap_or_default(),
+        };
+        Ok(Some(Fields {
+            source: Cow::Borrowed(source),
+            target: Cow::Borrowed(target),
+            weight: Cow::Borrowed(weight),
+        }))
     }
-    let quoted = &line[from + 1..];
-    let (mut at, mut has_quotes) = (0, false);
-    let end = loop {
-        match memchr::memchr(b'"', &quoted[at..]) {
-            None => return Err(Fault("a quote is not closed on its line".to_owned())),
-            Some(found) if quoted.get(at + found + 1) == Some(&b'"') => {
-                has_quotes = true;
-                at += found + 2;
-            }
-            Some(found) => break at + found,
-        }
-    };
-    let behind = quoted[end + 1..].trim_ascii_start();
-    *rest = match behind.split_first() {
-        None => None,
-        Some((first, behind)) if *first == delimiter => Some(behind),
-        Some(_) => return Err(Fault("text follows a closing quote".to_owned())),
-    };
-    let field = &quoted[..end];
-    Ok(Some(match has_quotes {
-        false => Cow::Borrowed(field),
-        true => {
-            let mut plain = Vec::with_capacity(field.len());
-            let mut quotes = 0;
-            for byte in field {
-                quotes += usize::from(*byte == b'"');
-                if *byte != b'"' || quotes % 2 == 1 {
-                    plain.push(*byte);
-                }
-            }
-            Cow::Owned(plain)
-        }
-    }))
 }
 
 /// Fails for what cannot be a name.
@@ -250,17 +198,21 @@ mod tests {
     fn edge(
         syntax: Syntax,
         line: &str,
-    ) -> std::result::Result<Option<(String, String, f32)>, String> {
+    ) -> std::result::Result<Option<(String, String, f64)>, String> {
         let found = syntax.named(line.as_bytes()).map_err(|fault| fault.0)?;
         let text = |name: Cow<'_, [u8]>| String::from_utf8(name.into_owned()).unwrap();
-        Ok(found.map(|edge| (text(edge.source), text(edge.target), edge.weight)))
+        let weight = |bits| match syntax.weight {
+            None => 1.0,
+            Some(_) => syntax.weight_type.value(bits),
+        };
+        Ok(found.map(|edge| (text(edge.source), text(edge.target), weight(edge.weight))))
     }
 
     fn is(
         source: &str,
         target: &str,
-        weight: f32,
-    ) -> std::result::Result<Option<(String, String, f32)>, String> {
+        weight: f64,
+    ) -> std::result::Result<Option<(String, String, f64)>, String> {
         Ok(Some((source.to_owned(), target.to_owned(), weight)))
     }
 
@@ -282,7 +234,8 @@ mod tests {
         assert_eq!(edge(weighted, networkx), is("a", "b", 2.5));
         assert_eq!(edge(weighted, "a b {}"), Err("it has no weight".into()));
         assert_eq!(edge(weighted, "a b"), Err("it has no weight".into()));
-        let tabs = Syntax::delimited(b'\t', None);
+        let tabs = Syntax::tabs(false);
+        assert_eq!(edge(tabs, "# a\tb"), Ok(None));
         assert_eq!(
             edge(tabs, "New York\t\"LA\""),
             is("New York", "\"LA\"", 1.0)
@@ -290,6 +243,7 @@ mod tests {
         let csv = Syntax::delimited(b',', Some(2));
         assert_eq!(edge(csv, "\"a,\"\"b\"\"\" , c,3"), is("a,\"b\"", "c", 3.0));
         assert_eq!(edge(csv, "%a,b,1"), is("%a", "b", 1.0));
+        assert_eq!(edge(csv, "#a,b,1"), is("#a", "b", 1.0));
         assert_eq!(edge(csv, ",b,1"), Err("an id is empty".into()));
         assert_eq!(edge(csv, "a,\"\",1"), Err("an id is empty".into()));
         assert_eq!(

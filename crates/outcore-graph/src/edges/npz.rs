@@ -13,7 +13,9 @@ use std::path::Path;
 use outcore::{Context, Error, Input, Job, NpyHeader, Result};
 
 use super::archive::{Member, corrupt, member, members_of, unpack};
+use super::sides::MatrixSides;
 use super::{Parsed, READ};
+use crate::format::weight::WeightType;
 use outcore::primitives::appended::append_to;
 
 /// Vertices are below this.
@@ -34,13 +36,20 @@ pub(crate) struct Matrix {
     layout: Layout,
     rows: u64,
     columns: u64,
-    is_weighted: bool,
+    sides: MatrixSides,
+    /// What the weights are, if they are asked for.
+    weights: Option<WeightType>,
 }
 
 impl Matrix {
-    /// Vertices: as many as the longer side has.
+    /// Vertices.
     pub(super) fn vertices(&self) -> u64 {
-        self.rows.max(self.columns)
+        self.sides.vertices
+    }
+
+    /// How its weights are stored, if they are asked for.
+    pub(super) fn weights(&self) -> Option<WeightType> {
+        self.weights
     }
 }
 
@@ -80,22 +89,57 @@ impl NumberKind {
         }
     }
 
-    /// The number, as a whole one if it is one from 0 on, and as a float.
-    fn number(self, bytes: &[u8]) -> (Option<u64>, f32) {
+    /// How a graph stores weights that are such numbers.
+    fn weights(self) -> WeightType {
+        match self {
+            NumberKind::F32 => WeightType::F32,
+            NumberKind::F64 => WeightType::F64,
+            _ => WeightType::I64,
+        }
+    }
+
+    fn number(self, bytes: &[u8]) -> ArrayNumber {
         let mut word = [0; 8];
         word[..bytes.len()].copy_from_slice(bytes);
         let (low, all) = (
             u32::from_le_bytes([word[0], word[1], word[2], word[3]]),
             u64::from_le_bytes(word),
         );
-        let signed = |number: i64| (u64::try_from(number).ok(), number as f32);
         match self {
-            NumberKind::I32 => signed((low as i32).into()),
-            NumberKind::I64 => signed(all as i64),
-            NumberKind::I8 => signed((word[0] as i8).into()),
-            NumberKind::U32 | NumberKind::U64 | NumberKind::U8 => (Some(all), all as f32),
-            NumberKind::F32 => (None, f32::from_bits(low)),
-            NumberKind::F64 => (None, f64::from_bits(all) as f32),
+            NumberKind::I32 => ArrayNumber::Whole((low as i32).into()),
+            NumberKind::I64 => ArrayNumber::Whole((all as i64).into()),
+            NumberKind::I8 => ArrayNumber::Whole((word[0] as i8).into()),
+            NumberKind::U32 | NumberKind::U64 | NumberKind::U8 => ArrayNumber::Whole(all.into()),
+            NumberKind::F32 => ArrayNumber::Float(f32::from_bits(low).into()),
+            NumberKind::F64 => ArrayNumber::Float(f64::from_bits(all)),
+        }
+    }
+}
+
+/// A number of an array.
+#[derive(Debug, Clone, Copy)]
+enum ArrayNumber {
+    Whole(i128),
+    Float(f64),
+}
+
+impl ArrayNumber {
+    /// The number, if it is a whole one from 0 on.
+    fn index(self) -> Option<u64> {
+        match self {
+            ArrayNumber::Whole(number) => number.try_into().ok(),
+            ArrayNumber::Float(_) => None,
+        }
+    }
+
+    /// The bits of a weight.
+    fn weight(self, of: WeightType) -> std::result::Result<u64, String> {
+        match self {
+            ArrayNumber::Float(weight) => of.of_float(weight),
+            ArrayNumber::Whole(weight) => match i64::try_from(weight) {
+                Ok(weight) => of.of_whole(weight),
+                Err(_) => of.of_text(&weight.to_string()),
+            },
         }
     }
 }
@@ -105,7 +149,7 @@ fn numbers(
     job: &Job,
     path: &Path,
     member: &Member,
-    mut take: impl FnMut(u64, (Option<u64>, f32)) -> Result<()>,
+    mut take: impl FnMut(u64, ArrayNumber) -> Result<()>,
 ) -> Result<(u64, u64)> {
     let name = &member.name;
     let (mut head, mut array, mut place) = (Vec::new(), None, 0);
@@ -116,15 +160,8 @@ fn numbers(
             let Some(head_bytes) = head_bytes_of(&head) else {
                 return Ok(());
             };
-            let header = NpyHeader::parse(&head).map_err(|error| error.path(path))?;
-            let kind = NumberKind::of(header.descr()).ok_or_else(|| {
-                let cause = format!("`{name}` has numbers of {}", header.descr());
-                Error::usage(READ, cause)
-                    .path(path)
-                    .hint("indices are int32 or int64, weights whole numbers, float32 or float64")
-            })?;
             at = head_bytes;
-            array = Some((kind, header.rows));
+            array = Some(header_kind(path, name, &head)?);
         }
         if let Some((kind, _)) = array {
             let whole = (head.len() - at) / kind.bytes() * kind.bytes();
@@ -142,6 +179,33 @@ fn numbers(
     }
 }
 
+/// What the numbers of an array are.
+fn kind_of(job: &Job, path: &Path, member: &Member) -> Result<NumberKind> {
+    let (mut head, mut found) = (Vec::new(), None);
+    unpack(job, path, member, |bytes| {
+        if found.is_none() {
+            head.extend_from_slice(bytes);
+            if head_bytes_of(&head).is_some() {
+                found = Some(header_kind(path, &member.name, &head)?.0);
+            }
+        }
+        Ok(())
+    })?;
+    found.ok_or_else(|| corrupt(path, format!("`{}` is cut short", member.name)))
+}
+
+/// The numbers that a whole header speaks of, and how many.
+fn header_kind(path: &Path, name: &str, head: &[u8]) -> Result<(NumberKind, u64)> {
+    let header = NpyHeader::parse(head).map_err(|error| error.path(path))?;
+    let kind = NumberKind::of(header.descr()).ok_or_else(|| {
+        let cause = format!("`{name}` has numbers of {}", header.descr());
+        Error::usage(READ, cause)
+            .path(path)
+            .hint("indices are int32 or int64, weights whole numbers, float32 or float64")
+    })?;
+    Ok((kind, header.rows))
+}
+
 /// Bytes of the header of an array, once all of it is there.
 fn head_bytes_of(bytes: &[u8]) -> Option<usize> {
     let len_bytes = NpyHeader::len_bytes(bytes.get(..12)?).ok()?;
@@ -149,7 +213,11 @@ fn head_bytes_of(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Looks into the archive.
-pub(super) fn open(job: &Job, path: &Path, is_weighted: bool) -> Result<Matrix> {
+pub(super) fn open(
+    job: &Job,
+    path: &Path,
+    (is_weighted, is_bipartite): (bool, bool),
+) -> Result<Matrix> {
     let members = members_of(job, path)?;
     let mut text = Vec::new();
     unpack(job, path, member(path, &members, "format.npy")?, |bytes| {
@@ -180,16 +248,21 @@ pub(super) fn open(job: &Job, path: &Path, is_weighted: bool) -> Result<Matrix> 
         job,
         path,
         member(path, &members, "shape.npy")?,
-        |_, (side, _)| {
-            sides.extend(side);
+        |_, side| {
+            sides.extend(side.index());
             Ok(())
         },
     )?;
     let [rows, columns] = sides[..] else {
         return Err(corrupt(path, "its shape does not have two sides"));
     };
-    if rows.max(columns) > INDEX_LIMIT {
-        let cause = format!("its shape is {rows} x {columns}, {INDEX_LIMIT} are the most");
+    let weights = match is_weighted {
+        true => Some(kind_of(job, path, member(path, &members, "data.npy")?)?.weights()),
+        false => None,
+    };
+    let sides = MatrixSides::new(path, (rows, columns), is_bipartite)?;
+    if sides.vertices > INDEX_LIMIT {
+        let cause = format!("its shape is {rows} x {columns}, {INDEX_LIMIT} vertices are the most");
         return Err(Error::usage(READ, cause).path(path));
     }
     Ok(Matrix {
@@ -197,7 +270,8 @@ pub(super) fn open(job: &Job, path: &Path, is_weighted: bool) -> Result<Matrix> 
         layout,
         rows,
         columns,
-        is_weighted,
+        sides,
+        weights,
     })
 }
 
@@ -208,7 +282,7 @@ pub(super) const FILES_MAX: usize = 5;
 pub(super) fn parse(
     job: &Job,
     path: &Path,
-    matrix: &Matrix,
+    (matrix, weights): (&Matrix, Option<WeightType>),
     (dir, first): (&Path, usize),
 ) -> Result<Parsed> {
     let named = |number: usize| {
@@ -219,7 +293,7 @@ pub(super) fn parse(
     let mut indices = |name: &str, limit: u64, to: &Path| -> Result<u64> {
         let array = member(path, &matrix.members, name)?;
         append_to(job, to, |file| {
-            let (count, bytes) = numbers(job, path, array, |_, (index, _)| match index {
+            let (count, bytes) = numbers(job, path, array, |_, index| match index.index() {
                 Some(index) if index < limit => file.append(&(index as u32).to_le_bytes()),
                 _ => Err(corrupt(
                     path,
@@ -233,6 +307,7 @@ pub(super) fn parse(
     let context = Context::of_job(job);
     let u32s = |path: &Path| context.read_inputs::<u32>(&[Input::raw(path)]);
     let pairs = named(0);
+    let target_from = matrix.sides.target_from as u32;
     let edges = match matrix.layout {
         Layout::Coordinates => {
             let (rows, columns) = (named(1), named(2));
@@ -241,7 +316,8 @@ pub(super) fn parse(
                 return Err(corrupt(path, "it has more rows than columns, or fewer"));
             }
             let both = u32s(&rows).zip(u32s(&columns));
-            both.map(|(row, column)| [row, column]).write(&pairs)?;
+            both.map(move |(row, column)| [row, column + target_from])
+                .write(&pairs)?;
             count
         }
         layout => {
@@ -262,9 +338,9 @@ pub(super) fn parse(
             let is_turned = layout == Layout::Columns;
             both.map(move |(side, other)| {
                 if is_turned {
-                    [other, side]
+                    [other, side + target_from]
                 } else {
-                    [side, other]
+                    [side, other + target_from]
                 }
             })
             .write(&pairs)?;
@@ -272,12 +348,15 @@ pub(super) fn parse(
         }
     };
     let mut inputs = vec![Input::raw(&pairs)];
-    if matrix.is_weighted {
-        let (weights, weighted) = (named(3), named(4));
+    if let Some(of) = weights {
+        let (bits, weighted) = (named(3), named(4));
+        let width = of.words() * size_of::<u32>();
         let array = member(path, &matrix.members, "data.npy")?;
-        let count = append_to(job, &weights, |file| {
-            numbers(job, path, array, |_, (_, weight)| {
-                file.append(&weight.to_le_bytes())
+        let count = append_to(job, &bits, |file| {
+            numbers(job, path, array, |_, weight| {
+                let bits = weight.weight(of);
+                let bits = bits.map_err(|cause| corrupt(path, cause))?;
+                file.append(&bits.to_le_bytes()[..width])
             })
         })?;
         if count.0 != edges {
@@ -285,15 +364,23 @@ pub(super) fn parse(
             return Err(corrupt(path, cause));
         }
         let pairs = context.read_inputs::<[u32; 2]>(&inputs);
-        let both = pairs.zip(u32s(&weights));
-        both.map(|([source, target], weight)| [source, target, weight])
-            .write(&weighted)?;
+        match of {
+            WeightType::F32 => pairs
+                .zip(u32s(&bits))
+                .map(|([source, target], weight)| [source, target, weight])
+                .write(&weighted)?,
+            WeightType::F64 | WeightType::I64 => pairs
+                .zip(context.read_inputs::<[u32; 2]>(&[Input::raw(&bits)]))
+                .map(|([source, target], [low, high])| [source, target, low, high])
+                .write(&weighted)?,
+        };
         inputs = vec![Input::raw(&weighted)];
     }
     Ok(Parsed {
         inputs,
         largest: None,
         parsed_bytes: read_bytes.max(1),
+        skipped: 0,
     })
 }
 
@@ -306,9 +393,9 @@ fn starts_of(
 ) -> Result<Vec<u64>> {
     let mut starts: Vec<u64> = Vec::with_capacity(sides as usize + 1);
     let array = member(path, &matrix.members, "indptr.npy")?;
-    numbers(job, path, array, |place, (start, _)| {
+    numbers(job, path, array, |place, start| {
         let last = starts.last().copied().unwrap_or(0);
-        match start {
+        match start.index() {
             Some(start) if start >= last && place <= sides => starts.push(start),
             _ => {
                 return Err(corrupt(

@@ -8,9 +8,10 @@ use std::path::Path;
 
 use outcore::{Error, Result};
 
+use super::READ;
 use super::item::Edge;
 use super::named::{NamedEdge, check};
-use super::{ID_LIMIT, READ};
+use crate::format::weight::WeightType;
 
 /// Some neighbouring rows of a file.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +23,31 @@ pub struct EdgeBatch<'b> {
     /// The ids at their two ends.
     pub ends: [EdgeIds<'b>; 2],
     /// Their weights, if there are any.
-    pub weights: Option<&'b [f32]>,
+    pub weights: Option<RowWeights<'b>>,
+}
+
+/// The weights of some edges.
+#[derive(Debug, Clone, Copy)]
+pub enum RowWeights<'b> {
+    /// Floats of four bytes.
+    F32(&'b [f32]),
+    /// Floats of eight bytes.
+    F64(&'b [f64]),
+    /// Whole numbers.
+    I64(&'b [i64]),
+}
+
+impl RowWeights<'_> {
+    fn bits(&self, index: usize, of: WeightType) -> std::result::Result<u64, String> {
+        let bits = match self {
+            RowWeights::F32(weights) => weights
+                .get(index)
+                .map(|weight| of.of_float((*weight).into())),
+            RowWeights::F64(weights) => weights.get(index).map(|weight| of.of_float(*weight)),
+            RowWeights::I64(weights) => weights.get(index).map(|weight| of.of_whole(*weight)),
+        };
+        bits.unwrap_or_else(|| Err("it has no weight".to_owned()))
+    }
 }
 
 /// The ids at one end of some edges.
@@ -30,6 +55,8 @@ pub struct EdgeBatch<'b> {
 pub enum EdgeIds<'b> {
     /// Whole numbers; those below 0 are refused.
     Numbers(&'b [i64]),
+    /// Whole numbers that are not below 0.
+    Unsigned(&'b [u64]),
     /// Strings.
     Names(&'b [&'b str]),
 }
@@ -45,8 +72,8 @@ pub trait EdgeRows: Sync {
     /// Whether ids are strings.
     fn are_names(&self) -> bool;
 
-    /// Whether there are weights.
-    fn is_weighted(&self) -> bool;
+    /// How weights are stored, if there are any.
+    fn weights(&self) -> Option<WeightType>;
 
     /// Memory that all threads together need, of which they keep account themselves.
     fn memory_bytes(&self) -> u64;
@@ -75,34 +102,56 @@ impl EdgeBatch<'_> {
             .hint("correct or leave out the row, or name other columns with --columns")
     }
 
-    fn weight(&self, index: usize) -> f32 {
-        let weights = self.weights.map(|weights| weights.get(index).copied());
-        weights.map_or(1.0, Option::unwrap_or_default)
+    /// The bits of the weight of an edge, where edges have weights.
+    fn weight(&self, index: usize, of: Option<WeightType>) -> Result<u64> {
+        match (self.weights, of) {
+            (Some(weights), Some(of)) => weights
+                .bits(index, of)
+                .map_err(|cause| self.fault(index, &cause)),
+            _ => Ok(0),
+        }
     }
 
-    /// Shows the edges between numbers, and their places in the batch.
-    pub(crate) fn each(&self, mut take: impl FnMut(Edge)) -> Result<()> {
-        let [EdgeIds::Numbers(sources), EdgeIds::Numbers(targets)] = self.ends else {
-            return Err(self.fault(0, "its ids are not numbers"));
-        };
-        for (index, (source, target)) in sources.iter().zip(targets).enumerate() {
-            let id = |id: &i64| match u64::try_from(*id) {
-                Ok(number) if number < ID_LIMIT => Ok(number),
-                Ok(_) => Err(self.fault(index, &format!("the id {id} is not below 2^48"))),
-                Err(_) => Err(self.fault(index, &format!("the id {id} is negative"))),
-            };
+    /// The vertex of that number at one end.
+    fn id(&self, index: usize, ids: &EdgeIds<'_>) -> Result<u64> {
+        match ids {
+            EdgeIds::Unsigned(ids) => ids.get(index).copied(),
+            EdgeIds::Numbers(ids) => match ids.get(index) {
+                Some(id) if *id < 0 => {
+                    return Err(self.fault(index, &format!("the id {id} is negative")));
+                }
+                id => id.map(|id| *id as u64),
+            },
+            EdgeIds::Names(_) => None,
+        }
+        .ok_or_else(|| self.fault(index, "its ids are not numbers"))
+    }
+
+    /// Rows.
+    fn len(&self) -> usize {
+        match self.ends[0] {
+            EdgeIds::Numbers(ids) => ids.len(),
+            EdgeIds::Unsigned(ids) => ids.len(),
+            EdgeIds::Names(ids) => ids.len(),
+        }
+    }
+
+    /// Shows the edges between numbers, with weights of that type.
+    pub(crate) fn each(&self, of: Option<WeightType>, mut take: impl FnMut(Edge)) -> Result<()> {
+        for index in 0..self.len() {
             take(Edge {
-                source: id(source)?,
-                target: id(target)?,
-                weight: self.weight(index),
+                source: self.id(index, &self.ends[0])?,
+                target: self.id(index, &self.ends[1])?,
+                weight: self.weight(index, of)?,
             });
         }
         Ok(())
     }
 
-    /// Shows the edges between names, and their places in the batch.
+    /// Shows the edges between names, with weights of that type, and their places in the batch.
     pub(crate) fn each_named(
         &self,
+        of: Option<WeightType>,
         mut take: impl FnMut(usize, &NamedEdge<'_>) -> Result<()>,
     ) -> Result<()> {
         let [EdgeIds::Names(sources), EdgeIds::Names(targets)] = self.ends else {
@@ -116,11 +165,8 @@ impl EdgeBatch<'_> {
             let edge = NamedEdge {
                 source: Cow::Borrowed(source.as_bytes()),
                 target: Cow::Borrowed(target.as_bytes()),
-                weight: self.weight(index),
+                weight: self.weight(index, of)?,
             };
-            if !edge.weight.is_finite() {
-                return Err(self.fault(index, &format!("the weight {} is not finite", edge.weight)));
-            }
             take(index, &edge)?;
         }
         Ok(())

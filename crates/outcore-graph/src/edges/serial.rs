@@ -21,6 +21,7 @@ use outcore_io::memory::Reservation;
 
 use super::item::{Edge, Item, fail};
 use super::{Parsed, READ};
+use crate::format::weight::WeightType;
 
 const HEAD_BYTES: usize = 1 + 8 + 8;
 
@@ -102,6 +103,7 @@ pub(super) fn open(job: &Job, path: &Path, (is_stored, is_wanted): (bool, bool))
 /// The edges of the lists.
 struct Lists<'a, T> {
     serial: &'a Serial,
+    weights: Option<WeightType>,
     path: &'a Path,
     input: Input,
     starts: &'a [u64],
@@ -145,10 +147,11 @@ impl<T: Item> Lists<'_, T> {
             if !self.serial.is_directed && target > source {
                 continue;
             }
-            let weight = match self.serial.is_wanted {
-                true => word[1] as f32,
-                false => 1.0,
+            let weight = match self.weights {
+                Some(of) => of.of_whole(word[1].into()),
+                None => Ok(0),
             };
+            let weight = weight.unwrap_or_else(|cause| fail(Error::corrupt(READ, cause)));
             items.extend(T::of(Edge {
                 source,
                 target,
@@ -238,17 +241,29 @@ fn offsets_of(job: &Job, path: &Path, serial: &Serial) -> Result<(Vec<u64>, Rese
 }
 
 /// Writes the edges of a serialized graph to `to`.
-pub(super) fn parse(job: &Job, path: &Path, serial: &Serial, to: &Path) -> Result<Parsed> {
-    match serial.is_wanted {
-        true => parse_to::<[u32; 3]>(job, path, serial, to),
-        false => parse_to::<[u32; 2]>(job, path, serial, to),
+pub(super) fn parse(
+    job: &Job,
+    path: &Path,
+    (serial, weights): (&Serial, Option<WeightType>),
+    to: &Path,
+) -> Result<Parsed> {
+    match weights {
+        None => parse_to::<[u32; 2]>(job, path, (serial, None), to),
+        Some(WeightType::F32) => parse_to::<[u32; 3]>(job, path, (serial, weights), to),
+        Some(_) => parse_to::<[u32; 4]>(job, path, (serial, weights), to),
     }
 }
 
-fn parse_to<T: Item>(job: &Job, path: &Path, serial: &Serial, to: &Path) -> Result<Parsed> {
+fn parse_to<T: Item>(
+    job: &Job,
+    path: &Path,
+    (serial, weights): (&Serial, Option<WeightType>),
+    to: &Path,
+) -> Result<Parsed> {
     let (offsets, _held) = offsets_of(job, path, serial)?;
     let lists = Lists::<T> {
         serial,
+        weights,
         path,
         input: Input {
             path: path.to_path_buf(),
@@ -269,5 +284,6 @@ fn parse_to<T: Item>(job: &Job, path: &Path, serial: &Serial, to: &Path) -> Resu
         inputs: vec![Input::raw(to)],
         largest: serial.vertices.checked_sub(1),
         parsed_bytes: done.read_bytes,
+        skipped: 0,
     })
 }

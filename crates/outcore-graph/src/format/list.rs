@@ -5,7 +5,7 @@
 //! fills alone but for the last, where others may follow. Vertices without neighbours have no entry.
 //!
 //! ```text
-//! block    4 KiB: checksum u64, first vertex u32, entries u16, 0 u16, then entries, neighbours, weights, zeros
+//! block    4 KiB: checksum u64, first vertex u32, entries u16, 0 u16, then entries, neighbours, weights of 4 or 8 bytes, zeros
 //! entry    vertex - first vertex u16, neighbours in this block u16
 //! index    the first vertex of each block, u32
 //! degrees  the number of neighbours of each vertex, u32
@@ -15,6 +15,7 @@
 
 use std::ops::Range;
 
+use super::weight::WeightType;
 use super::{Part, SUM_BYTES, checksum, is_intact, u16_at, u32_at};
 use outcore_io::Result;
 
@@ -42,7 +43,7 @@ pub(crate) trait ListFiles {
 pub(crate) struct ListPacker {
     id: u64,
     part: Part,
-    is_weighted: bool,
+    weight_type: Option<WeightType>,
     /// Blocks before this one.
     blocks: u64,
     first: u32,
@@ -50,8 +51,8 @@ pub(crate) struct ListPacker {
     entries: Vec<(u32, u16)>,
     /// Those of the block, and from `open_from` on those of the list that is being read, as far as no block has it.
     neighbours: Vec<u32>,
-    /// The same, where there are any.
-    weights: Vec<f32>,
+    /// The bits of their weights, where there are any.
+    weights: Vec<u64>,
     open_from: usize,
     vertex: u32,
     /// Neighbours of the vertex that are in blocks.
@@ -63,11 +64,11 @@ pub(crate) struct ListPacker {
 }
 
 impl ListPacker {
-    pub(crate) fn new(id: u64, part: Part, is_weighted: bool) -> Self {
+    pub(crate) fn new(id: u64, part: Part, weight_type: Option<WeightType>) -> Self {
         ListPacker {
             id,
             part,
-            is_weighted,
+            weight_type,
             blocks: 0,
             first: 0,
             entries: Vec::new(),
@@ -83,7 +84,7 @@ impl ListPacker {
 
     /// Bytes of a neighbour.
     fn item_bytes(&self) -> usize {
-        WORD_BYTES << usize::from(self.is_weighted)
+        item_bytes(self.weight_type)
     }
 
     /// Neighbours of the list that is being read that no block has.
@@ -97,7 +98,7 @@ impl ListPacker {
         &mut self,
         vertex: u32,
         mut items: &[T],
-        item: impl Fn(&T) -> (u32, f32),
+        item: impl Fn(&T) -> (u32, u64),
         files: &mut dyn ListFiles,
     ) -> Result<()> {
         if vertex != self.vertex {
@@ -105,13 +106,13 @@ impl ListPacker {
             self.vertex = vertex;
         }
         while !items.is_empty() {
-            if self.open() == alone_max(self.is_weighted) {
+            if self.open() == alone_max(self.weight_type) {
                 self.place_alone(files)?;
             }
-            let room = alone_max(self.is_weighted) - self.open();
+            let room = alone_max(self.weight_type) - self.open();
             let (now, later) = items.split_at(room.min(items.len()));
             self.neighbours.extend(now.iter().map(|some| item(some).0));
-            if self.is_weighted {
+            if self.weight_type.is_some() {
                 self.weights.extend(now.iter().map(|some| item(some).1));
             }
             items = later;
@@ -193,9 +194,10 @@ impl ListPacker {
         let placed = self.open_from;
         block.extend_from_slice(bytemuck::cast_slice(&self.neighbours[..placed]));
         self.neighbours.drain(..placed);
-        if self.is_weighted {
-            block.extend_from_slice(bytemuck::cast_slice(&self.weights[..placed]));
-            self.weights.drain(..placed);
+        if let Some(of) = self.weight_type {
+            for bits in self.weights.drain(..placed) {
+                block.extend_from_slice(&bits.to_le_bytes()[..of.words() * WORD_BYTES]);
+            }
         }
         self.open_from = 0;
         block.resize(LIST_BLOCK_BYTES, 0);
@@ -214,12 +216,48 @@ pub struct List<'a> {
     /// Its neighbours, ascending; of a list longer than a block, those in this one.
     pub neighbours: &'a [u32],
     /// Their weights; none where the graph has none.
-    pub weights: &'a [f32],
+    pub weights: Weights<'a>,
+}
+
+/// The weights of the neighbours in a list.
+#[derive(Debug, Clone, Copy)]
+pub struct Weights<'a> {
+    of: Option<WeightType>,
+    words: &'a [u32],
+}
+
+impl<'a> Weights<'a> {
+    /// The bits of each, as the graph stores it; nothing where it has no weights.
+    pub fn bits(self) -> impl Iterator<Item = u64> + use<'a> {
+        let step = self.of.map_or(1, WeightType::words);
+        let bits = |words: &[u32]| match words {
+            [low, high] => u64::from(*low) | u64::from(*high) << u32::BITS,
+            [low, ..] => u64::from(*low),
+            [] => 0,
+        };
+        self.words.chunks_exact(step).map(bits)
+    }
+
+    /// Each of `count` weights, which are 1 where the graph has none.
+    pub fn values(self, count: usize) -> impl Iterator<Item = f64> + use<'a> {
+        let ones = match self.of {
+            None => count,
+            Some(_) => 0,
+        };
+        let of = self.of.unwrap_or(WeightType::F32);
+        let values = self.bits().map(move |bits| of.value(bits));
+        values.chain(std::iter::repeat_n(1.0, ones))
+    }
+}
+
+/// Bytes of a neighbour with its weight.
+fn item_bytes(weights: Option<WeightType>) -> usize {
+    WORD_BYTES * (1 + weights.map_or(0, WeightType::words))
 }
 
 /// Neighbours of one vertex that a block holds at most: this many are in each block but the last of a list longer than a block.
-pub(crate) fn alone_max(is_weighted: bool) -> usize {
-    (LIST_BLOCK_BYTES - HEAD_BYTES - ENTRY_BYTES) / (WORD_BYTES << usize::from(is_weighted))
+pub(crate) fn alone_max(weights: Option<WeightType>) -> usize {
+    (LIST_BLOCK_BYTES - HEAD_BYTES - ENTRY_BYTES) / item_bytes(weights)
 }
 
 /// Shows each list of block `number` of `part` to `visit`; false if the block is not what was written. `block` lies
@@ -229,7 +267,7 @@ pub(crate) fn alone_max(is_weighted: bool) -> usize {
 /// What `visit` fails with.
 pub(crate) fn read_block(
     block: &[u8],
-    (id, part, number, is_weighted): (u64, Part, u64, bool),
+    (id, part, number, weight_type): (u64, Part, u64, Option<WeightType>),
     mut visit: impl FnMut(List<'_>) -> Result<()>,
 ) -> Result<bool> {
     if block.len() != LIST_BLOCK_BYTES || !is_intact(id, part, number, block) {
@@ -248,9 +286,10 @@ pub(crate) fn read_block(
     let all: usize = (0..entries).map(|index| entry(index).1).sum();
     let mut at = 0;
     for (delta, count) in (0..entries).map(entry) {
-        let weights = match is_weighted {
-            true => bytemuck::cast_slice(&words[all + at..all + at + count]),
-            false => &[],
+        let step = weight_type.map_or(0, WeightType::words);
+        let weights = Weights {
+            of: weight_type,
+            words: &words[all + at * step..all + (at + count) * step],
         };
         visit(List {
             vertex: first + u32::from(delta),

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::weight::WeightType;
 use outcore_io::metadata::Form;
 
 /// Name of the manifest in the graph's directory.
@@ -36,6 +37,9 @@ pub struct Manifest {
     pub directed: bool,
     /// Whether edges have weights.
     pub weighted: bool,
+    /// How weights are stored; as floats of four bytes if it says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_type: Option<WeightType>,
     /// Whether parallel edges were merged.
     pub dedup: bool,
     /// Whether `names` has the original ids.
@@ -53,6 +57,14 @@ pub struct Manifest {
     /// The blocks of `names`, where these are strings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_names: Option<NamesManifest>,
+}
+
+impl Manifest {
+    /// How weights are stored, if there are any.
+    pub fn weights(&self) -> Option<WeightType> {
+        self.weighted
+            .then(|| self.weight_type.unwrap_or(WeightType::F32))
+    }
 }
 
 /// What it says of names that are strings.

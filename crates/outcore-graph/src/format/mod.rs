@@ -20,6 +20,7 @@ pub mod manifest;
 pub(crate) mod names;
 pub(crate) mod row;
 pub mod tile;
+pub mod weight;
 
 use outcore_io::checksum::{BlockLocation, block_checksum};
 

@@ -9,7 +9,8 @@
 
 use outcore_io::Result;
 
-use super::tile::{Emit, LOCAL_BITS, TilePacker};
+use super::tile::{Emit, LOCAL_BITS, TilePacker, edge_words};
+use super::weight::WeightType;
 
 /// Words of edges that are held, of a graph with few vertices and one with many. The more columns of tiles there are, the fewer of a
 /// part's edges are in each, and the oftener a pass loads the same window of columns.
@@ -33,7 +34,9 @@ struct Chain {
 #[derive(Debug)]
 pub(crate) struct TileRow {
     packer: TilePacker,
-    is_weighted: bool,
+    weights: Option<WeightType>,
+    /// Words of a block that edges take.
+    block_words: usize,
     blocks_max: usize,
     /// The number of the row of tiles.
     row: u32,
@@ -49,10 +52,11 @@ pub(crate) struct TileRow {
 
 impl TileRow {
     /// Of a graph of this many vertices.
-    pub(crate) fn new(id: u64, vertices: u64, is_weighted: bool) -> Self {
+    pub(crate) fn new(id: u64, vertices: u64, weights: Option<WeightType>) -> Self {
         TileRow {
-            packer: TilePacker::new(id, is_weighted),
-            is_weighted,
+            packer: TilePacker::new(id, weights),
+            weights,
+            block_words: BLOCK_WORDS / edge_words(weights) * edge_words(weights),
             blocks_max: blocks_max(vertices),
             row: 0,
             chains: vec![Chain::default(); columns_of(vertices)],
@@ -75,7 +79,7 @@ impl TileRow {
         &mut self,
         row: u32,
         items: &[T],
-        item: impl Fn(&T) -> (u32, f32),
+        item: impl Fn(&T) -> (u32, u64),
         emit: &mut Emit<'_>,
     ) -> Result<()> {
         if items.is_empty() {
@@ -87,16 +91,26 @@ impl TileRow {
         }
         for (column, weight) in items.iter().map(item) {
             let tile = (column >> LOCAL_BITS) as usize;
-            if (self.chains[tile].next_word as usize).is_multiple_of(BLOCK_WORDS) {
+            // What is left over at the end of a block may have no room for an edge.
+            let place = self.chains[tile].next_word as usize % BLOCK_WORDS;
+            if place == 0 || place == self.block_words {
                 self.begin_block(tile, emit)?;
             }
             let chain = &mut self.chains[tile];
             let at = chain.next_word as usize;
             self.words[at] = row & 0xFFFF | column << LOCAL_BITS;
             chain.next_word += 1;
-            if self.is_weighted {
-                self.words[at + 1] = weight.to_bits();
-                chain.next_word += 1;
+            match self.weights {
+                None => {}
+                Some(WeightType::F32) => {
+                    self.words[at + 1] = weight as u32;
+                    chain.next_word += 1;
+                }
+                Some(WeightType::F64 | WeightType::I64) => {
+                    self.words[at + 1] = weight as u32;
+                    self.words[at + 2] = (weight >> u32::BITS) as u32;
+                    chain.next_word += 2;
+                }
             }
         }
         Ok(())
@@ -115,7 +129,7 @@ impl TileRow {
                 chain.first_block = block;
                 self.columns.push(tile as u32);
             }
-            next => self.links[next as usize / BLOCK_WORDS - 1] = block,
+            next => self.links[(next as usize - 1) / BLOCK_WORDS] = block,
         }
         chain.next_word = block * BLOCK_WORDS as u32;
         self.links.push(0);
@@ -134,7 +148,7 @@ impl TileRow {
             let mut block = chain.first_block as usize;
             while block != last_block {
                 let from = block * BLOCK_WORDS;
-                let words = &self.words[from..from + BLOCK_WORDS];
+                let words = &self.words[from..from + self.block_words];
                 self.packer.extend(tile, words, emit)?;
                 block = self.links[block] as usize;
             }
@@ -170,9 +184,9 @@ mod tests {
     /// Each edge comes once, and a part of a row has its tiles in order, however many edges the row has.
     #[test]
     fn a_row_with_more_edges_than_are_held_comes_in_parts_that_are_in_order() {
-        for is_weighted in [false, true] {
+        for weights in [None, Some(WeightType::F32), Some(WeightType::I64)] {
             let (vertices, mut chunks) = (5u32 << LOCAL_BITS, Vec::new());
-            let mut row = TileRow::new(7, vertices.into(), is_weighted);
+            let mut row = TileRow::new(7, vertices.into(), weights);
             let mut emit = |chunk: &[u8]| {
                 chunks.push(bytemuck::pod_collect_to_vec::<u8, u32>(chunk));
                 Ok(())
@@ -181,14 +195,15 @@ mod tests {
             let hub = (9..14).flat_map(|at| (0..vertices).map(move |column| (at, column)));
             let edges: Vec<(u32, u32)> = hub.chain([(70_000, 3), (70_000, 300_000)]).collect();
             for (index, (at, column)) in edges.iter().enumerate() {
-                let edge = |column: &u32| (*column, index as f32);
+                let bits = weights.map_or(0, |of| of.of_whole(index as i64).unwrap());
+                let edge = |column: &u32| (*column, bits);
                 row.extend(*at, &[*column], edge, &mut emit).unwrap();
             }
             let count = row.finish(&mut emit).unwrap();
             assert_eq!(count, chunks.len() as u64);
             let (mut found, mut tiles) = (Vec::new(), Vec::new());
             for (number, chunk) in (0..).zip(&chunks) {
-                let what = (7, number, is_weighted);
+                let what = (7, number, weights);
                 let read = read_chunk(bytemuck::cast_slice(chunk), what, |segment| {
                     tiles.push((segment.row_base, segment.column_base));
                     let edges = segment.weighted_edges();
@@ -198,10 +213,10 @@ mod tests {
                 assert!(read.unwrap().is_some());
             }
             let parts = tiles.windows(2).filter(|pair| pair[1] < pair[0]).count();
-            assert!((1..4).contains(&parts), "{parts}");
+            assert!((1..6).contains(&parts), "{parts}");
             assert_eq!(tiles.last(), Some(&(65_536, 262_144)));
             found.sort_unstable();
-            let weight = |index: usize| if is_weighted { index as f32 as u32 } else { 1 };
+            let weight = |index: usize| if weights.is_some() { index as u32 } else { 1 };
             let wanted: Vec<_> = edges
                 .iter()
                 .enumerate()
@@ -215,17 +230,13 @@ mod tests {
     fn parts_are_longer_where_there_are_many_vertices() {
         let parts = |vertices: u64| {
             let (mut tiles, mut number) = (Vec::new(), 0);
-            let mut row = TileRow::new(7, vertices, false);
+            let mut row = TileRow::new(7, vertices, None);
             let mut emit = |chunk: &[u8]| {
                 let words: Vec<u32> = bytemuck::pod_collect_to_vec(chunk);
-                let read = read_chunk(
-                    bytemuck::cast_slice(&words),
-                    (7, number, false),
-                    |segment| {
-                        tiles.push(segment.column_base);
-                        Ok(())
-                    },
-                );
+                let read = read_chunk(bytemuck::cast_slice(&words), (7, number, None), |segment| {
+                    tiles.push(segment.column_base);
+                    Ok(())
+                });
                 assert!(read.unwrap().is_some());
                 number += 1;
                 Ok(())
@@ -233,7 +244,7 @@ mod tests {
             // Twice as many edges as the shortest part has.
             let columns: Vec<u32> = (0..1 << 18).collect();
             for at in 0..8 {
-                let edge = |column: &u32| (*column, 1.0);
+                let edge = |column: &u32| (*column, 0);
                 row.extend(at, &columns, edge, &mut emit).unwrap();
             }
             row.finish(&mut emit).unwrap();

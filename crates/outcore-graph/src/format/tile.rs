@@ -8,13 +8,14 @@
 //! ```text
 //! chunk    64 KiB: checksum u64, bytes in use u32, segments u32, then the segments, then zeros
 //! segment  row / 2^16 u16, column / 2^16 u16, edges u32, then the edges
-//! edge     row % 2^16 u16, column % 2^16 u16, and a weight f32 where the graph has weights
+//! edge     row % 2^16 u16, column % 2^16 u16, and a weight of 4 or 8 bytes where the graph has weights
 //! ```
 //!
 //! A tile goes on in the next chunk with a segment of its own, so each chunk can be read alone, by any thread.
 //! Model: the grid of GridGraph (Zhu, Han, Chen, ATC 2015) and the tiles of G-Store (Kumar, Huang, SC 2016),
 //! whose local ids of two bytes halve what is read.
 
+use super::weight::WeightType;
 use super::{Part, SUM_BYTES, checksum, is_intact, u16_at, u32_at};
 use outcore_io::Result;
 
@@ -39,7 +40,8 @@ pub(crate) type Emit<'e> = dyn FnMut(&[u8]) -> Result<()> + 'e;
 #[derive(Debug)]
 pub(crate) struct TilePacker {
     id: u64,
-    is_weighted: bool,
+    /// Words of an edge.
+    edge_words: usize,
     chunk: Vec<u8>,
     /// Bytes in use.
     used: usize,
@@ -53,10 +55,10 @@ pub(crate) struct TilePacker {
 }
 
 impl TilePacker {
-    pub(crate) fn new(id: u64, is_weighted: bool) -> Self {
+    pub(crate) fn new(id: u64, weights: Option<WeightType>) -> Self {
         TilePacker {
             id,
-            is_weighted,
+            edge_words: edge_words(weights),
             chunk: vec![0; CHUNK_BYTES],
             used: HEAD_BYTES,
             segments: 0,
@@ -69,7 +71,7 @@ impl TilePacker {
     /// Adds edges of a tile after those before them, as words: the low halves of row and column, and a weight if there
     /// are weights. A tile is its row, and its column 16 bits above.
     pub(crate) fn extend(&mut self, tile: u32, words: &[u32], emit: &mut Emit<'_>) -> Result<()> {
-        let edge_words = 1 + usize::from(self.is_weighted);
+        let edge_words = self.edge_words;
         let edge_bytes = WORD_BYTES * edge_words;
         let mut rest = words;
         while !rest.is_empty() {
@@ -136,13 +138,18 @@ pub struct Segment<'a> {
     /// The first vertex of the window of columns.
     pub column_base: u32,
     words: &'a [u32],
-    is_weighted: bool,
+    weights: Option<WeightType>,
+}
+
+/// Words of an edge.
+pub(crate) fn edge_words(weights: Option<WeightType>) -> usize {
+    1 + weights.map_or(0, WeightType::words)
 }
 
 impl<'a> Segment<'a> {
     /// Number of edges.
     pub fn len(&self) -> usize {
-        self.words.len() >> usize::from(self.is_weighted)
+        self.words.len() / edge_words(self.weights)
     }
 
     /// Whether there are none.
@@ -162,14 +169,14 @@ impl<'a> Segment<'a> {
         &self,
         fetch: F,
     ) -> impl Iterator<Item = (usize, usize)> + use<'a, F> {
-        let (words, shift) = (self.words, usize::from(self.is_weighted));
+        let (words, step) = (self.words, edge_words(self.weights));
         let (row_base, column_base) = (self.row_base as usize, self.column_base as usize);
         // N.B. `step_by` looks where it is at each step.
         (0..self.len()).map(move |index| {
-            if let Some(ahead) = words.get((index + AHEAD) << shift) {
+            if let Some(ahead) = words.get((index + AHEAD) * step) {
                 fetch(column_base + (ahead >> LOCAL_BITS) as usize);
             }
-            let word = words[index << shift];
+            let word = words[index * step];
             (
                 row_base + (word & 0xFFFF) as usize,
                 column_base + (word >> LOCAL_BITS) as usize,
@@ -178,19 +185,40 @@ impl<'a> Segment<'a> {
     }
 
     /// Each edge with its weight, which is 1 where the graph has none.
-    pub fn weighted_edges(&self) -> impl Iterator<Item = (usize, usize, f32)> + use<'a> {
+    pub fn weighted_edges(&self) -> impl Iterator<Item = (usize, usize, f64)> + use<'a> {
         self.weighted_edges_ahead(|_| ())
+    }
+
+    /// The bits of the weight of the edge at a place, where there are weights.
+    fn bits(&self) -> impl Fn(usize) -> u64 + use<'a> {
+        let (words, weights) = (self.words, self.weights);
+        move |index: usize| match weights {
+            None => 0,
+            Some(WeightType::F32) => u64::from(words[2 * index + 1]),
+            Some(WeightType::F64 | WeightType::I64) => {
+                u64::from(words[3 * index + 1]) | u64::from(words[3 * index + 2]) << 32
+            }
+        }
+    }
+
+    /// Each edge with the bits of its weight, as the graph stores it.
+    pub fn stored_edges(&self) -> impl Iterator<Item = (usize, usize, u64)> + use<'a> {
+        let bits = self.bits();
+        self.edges()
+            .enumerate()
+            .map(move |(index, (row, column))| (row, column, bits(index)))
     }
 
     /// The same, with a `fetch` as that of [`Segment::edges_ahead`].
     pub(crate) fn weighted_edges_ahead<F: Fn(usize)>(
         &self,
         fetch: F,
-    ) -> impl Iterator<Item = (usize, usize, f32)> + use<'a, F> {
-        let (words, is_weighted) = (self.words, self.is_weighted);
-        let weight = move |index: usize| match is_weighted {
-            true => f32::from_bits(words[2 * index + 1]),
-            false => 1.0,
+    ) -> impl Iterator<Item = (usize, usize, f64)> + use<'a, F> {
+        let weights = self.weights;
+        let bits = self.bits();
+        let weight = move |index: usize| match weights {
+            Some(weights) => weights.value(bits(index)),
+            None => 1.0,
         };
         self.edges_ahead(fetch)
             .enumerate()
@@ -205,7 +233,7 @@ impl<'a> Segment<'a> {
 /// What `visit` fails with.
 pub(crate) fn read_chunk(
     chunk: &[u8],
-    (id, number, is_weighted): (u64, u64, bool),
+    (id, number, weights): (u64, u64, Option<WeightType>),
     mut visit: impl FnMut(Segment<'_>) -> Result<()>,
 ) -> Result<Option<u64>> {
     if chunk.len() != CHUNK_BYTES || !is_intact(id, Part::Tiles, number, chunk) {
@@ -216,7 +244,7 @@ pub(crate) fn read_chunk(
     for _ in 0..segments {
         let count = u32_at(chunk, at + WORD_BYTES);
         let from = at + SEGMENT_BYTES;
-        let to = from + ((count as usize * WORD_BYTES) << usize::from(is_weighted));
+        let to = from + count as usize * WORD_BYTES * edge_words(weights);
         let Ok(words) = bytemuck::try_cast_slice(&chunk[from..to]) else {
             return Ok(None);
         };
@@ -224,7 +252,7 @@ pub(crate) fn read_chunk(
             row_base: u32::from(u16_at(chunk, at)) << LOCAL_BITS,
             column_base: u32::from(u16_at(chunk, at + 2)) << LOCAL_BITS,
             words,
-            is_weighted,
+            weights,
         })?;
         edges += u64::from(count);
         at = to;

@@ -3,9 +3,11 @@
 //! Contract: [`Frontiers::edges_of`] calls a function with each edge that leaves a vertex of the frontier. Where these
 //! are few, the blocks with their lists are read (top-down); where they are many, all tiles are, and each edge is
 //! looked at (bottom-up). Model: the edge map of Ligra (Shun, Blelloch, PPoPP 2013), and the direction-optimizing
-//! search of Beamer, Asanovic and Patterson (SC 2012).
+//! search of Beamer, Asanovic and Patterson (SC 2012). Once as much has been read as all lists of the direction have, these are
+//! read and held in memory, if the job has room for them ([`ResidentLists`]): a search of many small frontiers reads no
+//! more than twice what it would read if it knew that from the start.
 //!
-//! Bounds: a bit a vertex and the blocks of a [`ListReader`]; I/O is the blocks or the tiles.
+//! Bounds: a bit a vertex and the blocks of a [`ListReader`], and lists that fit into what is left; I/O is the blocks or the tiles.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +15,9 @@ use outcore::{Job, Result};
 use outcore_io::memory::Reservation;
 
 use super::lists::ListReader;
+use super::resident::ResidentLists;
 use super::{Direction, Graph};
+use crate::format::Part;
 use crate::format::list::LIST_BLOCK_BYTES;
 
 /// How many bytes can be read in a row in the time that one takes that is read alone.
@@ -59,6 +63,11 @@ pub(crate) struct Frontiers<'g> {
     job: &'g Job,
     lists: ListReader<'g>,
     members: VertexSet,
+    /// Lists in memory, of targets and of sources; and what was read without them.
+    resident: [Option<ResidentLists>; 2],
+    spent_bytes: u64,
+    /// Lists that did not fit are not asked for again.
+    is_too_large: bool,
     _held: Reservation,
 }
 
@@ -74,6 +83,9 @@ impl<'g> Frontiers<'g> {
             job,
             lists: ListReader::new(job, graph)?,
             members: VertexSet::new(graph.vertices()),
+            resident: [None, None],
+            spent_bytes: 0,
+            is_too_large: false,
             _held: job.budget.reserve("members of a frontier", bytes)?,
         })
     }
@@ -105,19 +117,28 @@ impl<'g> Frontiers<'g> {
         &mut self,
         frontier: &[u32],
         direction: Direction,
-        visit: impl Fn(u32, u32, f32) + Sync,
+        visit: impl Fn(u32, u32, f64) + Sync,
     ) -> Result<()> {
+        if let Some(number) = self.resident_for(direction)?
+            && let Some(lists) = &self.resident[number]
+        {
+            return lists.edges_of(self.job, frontier, &visit);
+        }
         for vertex in frontier {
             self.members.insert(*vertex);
         }
         let worth = self.graph.tile_bytes() / (SCATTERED_COST * LIST_BLOCK_BYTES as u64);
         let blocks = self.lists.blocks_of(frontier, direction, worth as usize);
+        self.spent_bytes += match &blocks {
+            Some(blocks) => SCATTERED_COST * (blocks.len() * LIST_BLOCK_BYTES) as u64,
+            None => self.graph.tile_bytes(),
+        };
         let members = &self.members;
         let done = match blocks {
             Some(blocks) => self.lists.each_in(&blocks, &|list| {
                 if members.contains(list.vertex) {
-                    for (place, other) in list.neighbours.iter().enumerate() {
-                        let weight = list.weights.get(place).copied().unwrap_or(1.0);
+                    let weights = list.weights.values(list.neighbours.len());
+                    for (other, weight) in list.neighbours.iter().zip(weights) {
                         visit(list.vertex, *other, weight);
                     }
                 }
@@ -132,12 +153,38 @@ impl<'g> Frontiers<'g> {
     }
 }
 
+impl Frontiers<'_> {
+    /// The number of the lists that are held for `direction`, which are read now if that is worth it.
+    fn resident_for(&mut self, direction: Direction) -> Result<Option<usize>> {
+        let [part] = self.graph.parts(direction) else {
+            return Ok(None);
+        };
+        let number = usize::from(*part == Part::In);
+        if self.resident[number].is_some() {
+            return Ok(Some(number));
+        }
+        let list_bytes = (self.graph.index(*part).blocks() * LIST_BLOCK_BYTES) as u64;
+        if self.is_too_large || self.spent_bytes < list_bytes {
+            return Ok(None);
+        }
+        self.resident[number] = ResidentLists::load(self.job, self.graph, *part)?;
+        self.is_too_large = self.resident[number].is_none();
+        self.spent_bytes = 0;
+        Ok((!self.is_too_large).then_some(number))
+    }
+
+    /// The mean weight of the edges that leave vertices, once their lists are in memory.
+    pub(crate) fn mean_weight(&self) -> Option<f64> {
+        self.resident[0].as_ref()?.mean_weight()
+    }
+}
+
 /// Looks at all edges.
 fn scan(
     graph: &Graph,
     job: &Job,
     (members, direction): (&VertexSet, Direction),
-    visit: &(impl Fn(u32, u32, f32) + Sync),
+    visit: &(impl Fn(u32, u32, f64) + Sync),
 ) -> Result<()> {
     let is_directed = graph.manifest().directed;
     let (is_out, is_in) = match (is_directed, direction) {

@@ -30,8 +30,8 @@ pub(crate) struct HeldLists {
     /// Where each list begins, and where the last one ends.
     starts: Vec<usize>,
     neighbours: Vec<u32>,
-    /// As many, or none.
-    weights: Vec<f32>,
+    /// The bits of as many weights, or none.
+    weights: Vec<u64>,
 }
 
 /// What was read of lists, in no order.
@@ -40,7 +40,7 @@ struct Pieces {
     /// The vertex of each, and where its neighbours are.
     of: Vec<(u32, Range<usize>)>,
     neighbours: Vec<u32>,
-    weights: Vec<f32>,
+    weights: Vec<u64>,
 }
 
 /// Reads lists to hold them.
@@ -89,7 +89,7 @@ impl<'g> ListHolder<'g> {
             pieces.of.push((list.vertex, range));
             pieces.neighbours.extend_from_slice(list.neighbours);
             if with_weights {
-                pieces.weights.extend_from_slice(list.weights);
+                pieces.weights.extend(list.weights.bits());
             }
             Ok(())
         })?;
@@ -103,7 +103,7 @@ fn held_bytes(graph: &Graph, with_weights: bool) -> u64 {
     let lists = std::iter::once(&manifest.out).chain(&manifest.sources);
     let longest = lists.map(|lists| u64::from(lists.degree_max)).sum();
     let is_weighted = with_weights && manifest.weighted;
-    let neighbour_bytes = if is_weighted { 8 } else { 4 };
+    let neighbour_bytes = if is_weighted { 12 } else { 4 };
     2 * neighbour_bytes * HELD_NEIGHBOURS.max(longest)
 }
 
@@ -112,7 +112,7 @@ impl HeldLists {
     fn of(vertices: Vec<u32>, pieces: Pieces) -> Self {
         let weights_of = |range: &Range<usize>| {
             let weights = pieces.weights.get(range.clone()).unwrap_or_default();
-            weights.iter().map(|weight| weight.to_bits())
+            weights.iter()
         };
         let mut of = pieces.of;
         of.sort_unstable_by(|(a, in_a), (b, in_b)| {
@@ -155,8 +155,8 @@ impl HeldLists {
         &self.neighbours[self.range(place)]
     }
 
-    /// Their weights; none where there are none, or none were asked for.
-    pub(crate) fn weights(&self, place: usize) -> &[f32] {
+    /// The bits of their weights; none where there are none, or none were asked for.
+    pub(crate) fn weights(&self, place: usize) -> &[u64] {
         self.weights.get(self.range(place)).unwrap_or_default()
     }
 }

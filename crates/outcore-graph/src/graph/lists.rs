@@ -161,7 +161,7 @@ impl<'g> ListReader<'g> {
         let part = self.graph.parts(direction).first().copied();
         let part = part.unwrap_or(Part::Out);
         let index = self.graph.index(part);
-        let longest = alone_max(self.graph.manifest.weighted);
+        let longest = alone_max(self.graph.manifest.weights());
         // Where each is: its block, its vertex, its place in what the block has of the list, and where it goes.
         let places = wanted.iter().enumerate().map(|(to, (vertex, place))| {
             let blocks = index.blocks_of(*vertex);
@@ -234,7 +234,7 @@ impl<'g> ListReader<'g> {
     ) -> Result<()> {
         let part = part_of(is_source);
         let manifest = &self.graph.manifest;
-        let what = (manifest.id, part, number as u64, manifest.weighted);
+        let what = (manifest.id, part, number as u64, manifest.weights());
         match read_block(bytes, what, visit)? {
             true => Ok(()),
             false => {

@@ -11,6 +11,7 @@ pub(crate) mod held;
 pub mod lists;
 pub mod names;
 pub mod plan;
+pub(crate) mod resident;
 pub mod scan;
 pub mod state;
 pub(crate) mod weights;

@@ -29,7 +29,7 @@ struct Chunks<'g, F> {
 impl<F: Fn(Segment<'_>) -> Result<()> + Sync> Chunks<'_, F> {
     fn edges_of(&self, number: u64, chunk: &[u8]) -> Result<u64> {
         let manifest = &self.graph.manifest;
-        let what = (manifest.id, number, manifest.weighted);
+        let what = (manifest.id, number, manifest.weights());
         read_chunk(chunk, what, &self.visit)?.ok_or_else(|| {
             let path = self.graph.part_path(Part::Tiles);
             damaged(&path, format!("chunk {number} is not what was written"))
@@ -71,14 +71,14 @@ struct Blocks<'g, F> {
     visit: F,
 }
 
-impl<F: Fn(List<'_>) -> Result<()> + Sync> Blocks<'_, F> {
+impl<F: Fn(u64, List<'_>) -> Result<()> + Sync> Blocks<'_, F> {
     fn neighbours_of(&self, number: u64, block: &[u8]) -> Result<u64> {
         let manifest = &self.graph.manifest;
-        let what = (manifest.id, self.part, number, manifest.weighted);
+        let what = (manifest.id, self.part, number, manifest.weights());
         let mut neighbours = 0;
         let is_intact = read_block(block, what, |list| {
             neighbours += list.neighbours.len() as u64;
-            (self.visit)(list)
+            (self.visit)(number, list)
         })?;
         match is_intact {
             true => Ok(neighbours),
@@ -91,7 +91,7 @@ impl<F: Fn(List<'_>) -> Result<()> + Sync> Blocks<'_, F> {
     }
 }
 
-impl<F: Fn(List<'_>) -> Result<()> + Sync> Sequence for Blocks<'_, F> {
+impl<F: Fn(u64, List<'_>) -> Result<()> + Sync> Sequence for Blocks<'_, F> {
     type Item = u64;
     const YIELD: Yield = Yield::One;
 
@@ -128,29 +128,54 @@ impl Graph {
         direction: Direction,
         visit: impl Fn(List<'_>) -> Result<()> + Sync,
     ) -> Result<()> {
-        let manifest = &self.manifest;
-        let wanted = match manifest.directed {
-            true => manifest.edges,
-            false => 2 * manifest.edges - manifest.loops,
+        let mut parts = self.parts(direction).iter();
+        parts.try_for_each(|part| self.each_list_of(job, *part, |_, list| visit(list)))
+    }
+
+    /// Shows all lists of `part` to `visit`, each with the number of its block.
+    ///
+    /// # Errors
+    /// As [`Graph::scan`].
+    pub(super) fn each_list_of(
+        &self,
+        job: &Job,
+        part: Part,
+        visit: impl Fn(u64, List<'_>) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let wanted = self.neighbours();
+        if self.index(part).blocks() == 0 {
+            return Ok(());
+        }
+        let blocks = Blocks {
+            graph: self,
+            part,
+            visit,
         };
-        for part in self.parts(direction) {
-            if self.index(*part).blocks() == 0 {
-                continue;
-            }
-            let blocks = Blocks {
-                graph: self,
-                part: *part,
-                visit: &visit,
-            };
-            let add = |a, b| a + b;
-            let (found, done) = primitives::fold_with_summary(job, &blocks, 0, add, add)?;
-            self.note_read((LISTS, None), &done);
-            if found != wanted {
+        let add = |a, b| a + b;
+        let (found, done) = primitives::fold_with_summary(job, &blocks, 0, add, add)?;
+        self.note_read((LISTS, None), &done);
+        match found == wanted {
+            true => Ok(()),
+            false => {
                 let cause = format!("its lists have {found} neighbours, {wanted} were written");
-                return Err(damaged(&self.part_path(*part), cause));
+                Err(damaged(&self.part_path(part), cause))
             }
         }
-        Ok(())
+    }
+
+    /// Neighbours in the lists of one direction.
+    pub(super) fn neighbours(&self) -> u64 {
+        let manifest = &self.manifest;
+        match manifest.directed {
+            true => manifest.edges,
+            false => 2 * manifest.edges - manifest.loops,
+        }
+    }
+
+    /// The error for a list that is longer than the degree of its vertex.
+    pub(super) fn damaged_list(&self, part: Part, vertex: u32) -> outcore::Error {
+        let cause = format!("the list of vertex {vertex} is longer than its degree");
+        damaged(&self.part_path(part), cause)
     }
 
     /// Reads all of the graph, and fails if anything is not what was written.

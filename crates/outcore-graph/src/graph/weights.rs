@@ -3,6 +3,7 @@
 //! Contract: of the edges that a pass shows to [`WeightCheck::accepts`], [`WeightCheck::finish`] names the first in the order of vertices whose
 //! weight is negative or not finite, so that the error is the same for any threads. Vertices are called by their original ids.
 
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
 
 use outcore::{Error, Job, Result};
@@ -11,13 +12,24 @@ use super::Graph;
 
 /// Looks for the first edge with a weight that is negative or not finite.
 #[derive(Debug, Default)]
-pub(crate) struct WeightCheck(Mutex<Option<(u32, u32, u32)>>);
+pub(crate) struct WeightCheck(Mutex<Option<(u32, u32, u64)>>);
 
 impl WeightCheck {
     /// Whether the weight of the edge between these vertices is as it has to be.
     #[inline]
-    pub(crate) fn accepts(&self, from: usize, to: usize, weight: f32) -> bool {
-        let is_right = weight.is_finite() && weight >= 0.0;
+    pub(crate) fn accepts(&self, from: usize, to: usize, weight: f64) -> bool {
+        self.accepts_in(from, to, (weight, 0.0..=f64::MAX))
+    }
+
+    /// The same for weights of `range` alone.
+    #[inline]
+    pub(crate) fn accepts_in(
+        &self,
+        from: usize,
+        to: usize,
+        (weight, range): (f64, RangeInclusive<f64>),
+    ) -> bool {
+        let is_right = range.contains(&weight);
         if !is_right {
             self.note((from as u32, to as u32, weight.to_bits()));
         }
@@ -25,7 +37,7 @@ impl WeightCheck {
     }
 
     #[cold]
-    fn note(&self, edge: (u32, u32, u32)) {
+    fn note(&self, edge: (u32, u32, u64)) {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *first = Some(first.map_or(edge, |before| before.min(edge)));
     }
@@ -44,7 +56,7 @@ impl WeightCheck {
             return Ok(());
         };
         let [from, to] = [from, to].map(|vertex| called(job, graph, vertex));
-        let weight = f32::from_bits(bits);
+        let weight = f64::from_bits(bits);
         let cause = format!("the weight of the edge from {from} to {to} is {weight}");
         Err(Error::usage(kernel, cause).path(graph.dir()).hint(hint))
     }

@@ -5,17 +5,21 @@
 //! A weight that is negative or not a number is an error that names the edge, where it is met.
 //!
 //! Source: Bellman-Ford by frontiers, as Ligra has it (Shun, Blelloch, PPoPP 2013, section 4.5): the vertices whose distance
-//! fell tell their neighbours, until none falls any more. Adding a weight keeps the order of distances, rounded or not, so
-//! the least sums are the same whatever the order in which edges are met.
+//! fell tell their neighbours, until none falls any more. Once the lists are in memory and edges have weights, delta-stepping (Meyer,
+//! Sanders, "Delta-stepping: a parallelizable shortest path algorithm", 2003): of the vertices whose distance fell, those
+//! that are nearer than a bound go first, and the bound grows by a step when there are none, so that few vertices tell a
+//! distance that falls again. Rounds cost reads where lists are on the drives, so that all go at once there. Adding a weight keeps the
+//! order of distances, rounded or not, so the least sums are the same whatever the order in which edges are met.
 //!
-//! Bounds: sixteen bytes and two bits a vertex; rounds are at most the edges of the longest of these paths, each reads the
-//! lists of the frontier, or all tiles where that is less.
+//! Bounds: twenty bytes and four bits a vertex; each round reads the lists of the frontier, or all tiles where that is less, or
+//! what is in memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use outcore::{Error, Job, Result};
 
+use crate::format::weight::{WHOLE_MAX, WeightType};
 use crate::graph::frontier::{Frontiers, VertexSet};
 use crate::graph::plan::EdgeReads;
 use crate::graph::state::State;
@@ -46,12 +50,12 @@ pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<
         let cause = format!("the source {source} is not a vertex: there are {vertices}");
         return Err(Error::usage(KERNEL, cause).hint("name vertices of the graph"));
     }
-    let beside_bytes = Frontiers::bytes(vertices) + vertices.div_ceil(8) as u64;
+    let beside_bytes = Frontiers::bytes(vertices) + 3 * vertices.div_ceil(8) as u64;
     let _state = State::planned(
         job,
         graph,
         (KERNEL, EdgeReads::Frontiers),
-        (16, beside_bytes),
+        (20, beside_bytes),
     )?;
     let mut frontiers = Frontiers::new(job, graph)?;
     // The bits of floats that are not negative are in the order of the floats.
@@ -60,32 +64,122 @@ pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<
     for source in sources {
         distances[*source as usize].store(0, Ordering::Relaxed);
     }
-    let fallen = VertexSet::new(vertices);
+    let mut waiting = Waiting::new(vertices, sources);
     let weights = WeightCheck::default();
-    let mut frontier = sources.to_vec();
-    frontier.sort_unstable();
-    frontier.dedup();
-    while !frontier.is_empty() {
+    while let Some(frontier) = waiting.next(&distances, frontiers.mean_weight()) {
         job.control.begin_phase("paths", graph.tile_bytes());
         let next = Mutex::new(Vec::new());
+        let (fallen, queued) = (&waiting.fallen, &waiting.queued);
         frontiers.weighted_edges_of(&frontier, Direction::Out, |from, to, weight| {
             if !weights.accepts(from as usize, to as usize, weight) {
                 return;
             }
             let before = f64::from_bits(distances[from as usize].load(Ordering::Relaxed));
-            let bits = (before + f64::from(weight)).to_bits();
-            if distances[to as usize].fetch_min(bits, Ordering::Relaxed) > bits && fallen.insert(to)
-            {
-                let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
-                next.push(to);
+            let bits = (before + weight).to_bits();
+            if distances[to as usize].fetch_min(bits, Ordering::Relaxed) > bits {
+                fallen.insert(to);
+                if queued.insert(to) {
+                    let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+                    next.push(to);
+                }
             }
         })?;
         let hint = "convert the edges again with weights of 0 or more";
         weights.finish((job, graph), (KERNEL, hint))?;
-        frontier = next.into_inner().unwrap_or_else(PoisonError::into_inner);
-        frontier.sort_unstable();
-        frontier.iter().for_each(|vertex| fallen.remove(*vertex));
+        let next = next.into_inner().unwrap_or_else(PoisonError::into_inner);
+        waiting.take(&distances, next);
     }
     let distances = distances.into_iter().map(AtomicU64::into_inner);
-    Ok(distances.map(f64::from_bits).collect())
+    let distances: Vec<f64> = distances.map(f64::from_bits).collect();
+    check_whole(graph, &distances)?;
+    Ok(distances)
+}
+
+/// The vertices whose distance fell since they told it to their neighbours.
+struct Waiting {
+    fallen: VertexSet,
+    /// Those that this round has met.
+    queued: VertexSet,
+    /// Those that are nearer than the bound, and all others, each once.
+    near: Vec<u32>,
+    far: Vec<u32>,
+    is_far: VertexSet,
+    bound: f64,
+}
+
+impl Waiting {
+    fn new(vertices: usize, sources: &[u32]) -> Self {
+        let fallen = VertexSet::new(vertices);
+        let mut near = sources.to_vec();
+        near.sort_unstable();
+        near.dedup();
+        near.iter().for_each(|source| _ = fallen.insert(*source));
+        Waiting {
+            fallen,
+            queued: VertexSet::new(vertices),
+            near,
+            far: Vec::new(),
+            is_far: VertexSet::new(vertices),
+            bound: f64::INFINITY,
+        }
+    }
+
+    /// The vertices of the next round, in order; with a step, those that are nearer than a bound, which grows by it.
+    fn next(&mut self, distances: &[AtomicU64], step: Option<f64>) -> Option<Vec<u32>> {
+        let distance =
+            |vertex: &u32| f64::from_bits(distances[*vertex as usize].load(Ordering::Relaxed));
+        // Where all weights are 0, one step is as good as another.
+        let step = step.filter(|step| *step > 0.0).unwrap_or(f64::INFINITY);
+        if step.is_finite() && self.bound.is_infinite() || self.near.is_empty() {
+            // A vertex that came nearer than the bound has told its distance meanwhile.
+            let mut all = std::mem::take(&mut self.far);
+            all.iter().for_each(|vertex| self.is_far.remove(*vertex));
+            all.retain(|vertex| self.fallen.contains(*vertex));
+            all.append(&mut self.near);
+            let least = all.iter().map(distance).fold(f64::INFINITY, f64::min);
+            // Of distances so large that a step is rounded away, the least go.
+            self.bound = (least + step).max(f64::from_bits(least.to_bits() + 1));
+            self.put(distances, all);
+        }
+        let mut frontier = std::mem::take(&mut self.near);
+        frontier.sort_unstable();
+        frontier.dedup();
+        frontier
+            .iter()
+            .for_each(|vertex| self.fallen.remove(*vertex));
+        (!frontier.is_empty()).then_some(frontier)
+    }
+
+    /// Takes the vertices that a round has met.
+    fn take(&mut self, distances: &[AtomicU64], met: Vec<u32>) {
+        met.iter().for_each(|vertex| self.queued.remove(*vertex));
+        self.put(distances, met);
+    }
+
+    fn put(&mut self, distances: &[AtomicU64], vertices: Vec<u32>) {
+        for vertex in vertices {
+            let distance = f64::from_bits(distances[vertex as usize].load(Ordering::Relaxed));
+            if distance < self.bound || self.bound.is_infinite() {
+                self.near.push(vertex);
+            } else if self.is_far.insert(vertex) {
+                self.far.push(vertex);
+            }
+        }
+    }
+}
+
+/// Fails for sums of whole numbers that floats of eight bytes may have rounded.
+fn check_whole(graph: &Graph, distances: &[f64]) -> Result<()> {
+    let is_whole = graph.manifest().weights() == Some(WeightType::I64);
+    let is_lost = |distance: &&f64| distance.is_finite() && **distance >= WHOLE_MAX;
+    match distances.iter().find(is_lost).filter(|_| is_whole) {
+        None => Ok(()),
+        Some(distance) => {
+            let cause =
+                format!("a path has the length {distance}, and lengths are exact below 2^53 only");
+            Err(Error::usage(KERNEL, cause)
+                .path(graph.dir())
+                .hint("convert the edges again with --weight-type f64, or with smaller weights"))
+        }
+    }
 }

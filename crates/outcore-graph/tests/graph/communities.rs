@@ -75,6 +75,27 @@ fn planted(vertices: u64, groups: u64, seed: u64) -> (Vec<[u32; 2]>, Vec<u32>) {
     (edges, (0..vertices).map(label).collect())
 }
 
+/// Numbers that ascend along a ring lead vertices that move in their order to chains of long communities.
+#[test]
+fn communities_do_not_depend_on_the_numbering_of_the_vertices() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = job(64 << 20, 2);
+    let vertices = 1000;
+    let edges: Vec<[u32; 2]> = (0..vertices)
+        .flat_map(|vertex| (1..4).map(move |step| [vertex, (vertex + step) % vertices]))
+        .collect();
+    let (path, _) = made(&job, dir.path(), (vertices, &edges), &undirected());
+    let graph = Graph::open(&job, &path).unwrap();
+    for seed in 1..6 {
+        let options = LouvainOptions {
+            seed,
+            ..LouvainOptions::default()
+        };
+        let found = louvain_beside(&job, &graph, options).unwrap();
+        assert!(found.modularity > 0.85, "seed {seed}: {}", found.modularity);
+    }
+}
+
 #[test]
 fn modularity_is_that_of_the_partition_and_communities_are_connected() {
     each_graph(&plain(), |name, job, graph, (vertices, edges)| {
@@ -122,8 +143,16 @@ fn planted_groups_are_found_and_weights_count() {
     let ones: Vec<_> = edges.iter().map(|edge| (*edge, 1.0)).collect();
     let planted = oracle::modularity(&ones, &groups, 1.0);
     let is_near = |found: &Partition, planted: f64| {
-        let same = found.labels.iter().zip(&groups).filter(|(a, b)| a == b);
-        found.count == 12 && found.modularity > 0.98 * planted && same.count() > 5_700
+        // A community is called by its smallest vertex, which may be one of those in a wrong one.
+        let mut members = std::collections::BTreeMap::<u32, [usize; 12]>::new();
+        for (label, group) in found.labels.iter().zip(&groups) {
+            members.entry(*label).or_default()[*group as usize] += 1;
+        }
+        let same: usize = members
+            .values()
+            .map(|each| each.iter().max().unwrap())
+            .sum();
+        found.count == 12 && found.modularity > 0.98 * planted && same > 5_700
     };
     assert!(
         is_near(&found, planted),

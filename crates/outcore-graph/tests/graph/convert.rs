@@ -149,8 +149,9 @@ fn weights_come_back_and_of_parallel_edges_the_least_is_kept() {
         assert_eq!(in_tiles, wanted);
         let found = Mutex::new(Vec::new());
         let take = |list: outcore_graph::format::list::List<'_>| {
-            let both = list.neighbours.iter().zip(list.weights);
-            let edges = both.map(|(to, weight)| (list.vertex, *to, *weight));
+            let weights = list.weights.values(list.neighbours.len());
+            let both = list.neighbours.iter().zip(weights);
+            let edges = both.map(|(to, weight)| (list.vertex, *to, weight));
             found.lock().unwrap().extend(edges);
             Ok(())
         };

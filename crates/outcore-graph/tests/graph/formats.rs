@@ -179,9 +179,9 @@ fn what_is_no_edge_is_refused_by_file_and_line_and_nothing_is_left() {
         ),
         (
             "d.txt",
-            "0 281474976710656\n".into(),
+            "0 18446744073709551616\n".into(),
             &plain,
-            "is not below 2^48",
+            "is not below 2^64",
         ),
         (
             "e.txt",

@@ -62,11 +62,11 @@ fn ranks_are_those_of_power_iteration_in_floats() {
         let lists = oracle::alike(&lists);
         for iterations in [1, 10] {
             let options = PageRankOptions {
-                tolerance: 0.0,
+                tolerance: Some(0.0),
                 iterations_max: iterations,
                 ..PageRankOptions::default()
             };
-            let (found, _) = pagerank(job, graph, options).unwrap();
+            let found = pagerank(job, graph, options).unwrap().ranks;
             let share = 1.0 / f64::from(vertices);
             let wanted = oracle::pagerank(&lists, 0.85, iterations, |_| share);
             assert_eq!(found.len(), wanted.len());
@@ -84,7 +84,7 @@ fn ranks_are_those_of_power_iteration_in_floats() {
 #[test]
 fn personalized_ranks_are_those_of_jumps_to_some_vertices() {
     let options = PageRankOptions {
-        tolerance: 0.0,
+        tolerance: Some(0.0),
         iterations_max: 8,
         ..PageRankOptions::default()
     };
@@ -95,7 +95,8 @@ fn personalized_ranks_are_those_of_jumps_to_some_vertices() {
         let lists = oracle::lists(vertices, edges, !graph.manifest().directed);
         let lists = oracle::alike(&lists);
         let targets = [(vertices - 1, 1.0), (0, 2.0), (vertices - 1, 1.0), (1, 0.0)];
-        let (found, _) = personalized_pagerank(job, graph, options, &targets).unwrap();
+        let found = personalized_pagerank(job, graph, options, &targets).unwrap();
+        let found = found.ranks;
         let jumps = |vertex: usize| match vertex {
             0 => 0.5,
             last if last == vertices as usize - 1 => 0.5,
@@ -199,6 +200,50 @@ fn triangles_are_those_of_all_pairs_of_neighbours() {
     }
 }
 
+/// A grid of that side, each vertex joined with the next to the right and below.
+fn grid(side: u32) -> Vec<[u32; 2]> {
+    let places = (0..side).flat_map(|y| (0..side).map(move |x| (x, y)));
+    let edges = places.flat_map(|(x, y)| {
+        let at = y * side + x;
+        let right = (x + 1 < side).then_some([at, at + 1]);
+        right
+            .into_iter()
+            .chain((y + 1 < side).then_some([at, at + side]))
+    });
+    edges.collect()
+}
+
+/// A search of a grid has a frontier on each diagonal, whose lists lie in as many blocks.
+#[test]
+fn a_search_of_many_small_frontiers_reads_the_lists_a_few_times_at_most() {
+    let dir = tempfile::tempdir().unwrap();
+    let (side, edges) = (300, grid(300));
+    let options = ConvertOptions {
+        is_undirected: true,
+        ..plain()
+    };
+    let large = job(64 << 20, 2);
+    let (path, _) = made(&large, dir.path(), (side * side, &edges), &options);
+    let lists_bytes = std::fs::metadata(path.join("out")).unwrap().len();
+    let mut all = Vec::new();
+    for memory_bytes in [64 << 20, 16 << 20] {
+        let job = job(memory_bytes, 2);
+        let graph = Graph::open(&job, &path).unwrap();
+        let found = bfs(&job, &graph, 0).unwrap();
+        assert_eq!(found.levels[(side * side - 1) as usize], 2 * (side - 1));
+        let phases = graph.phases();
+        let read_bytes: u64 = phases.iter().map(|phase| phase.read_bytes).sum();
+        if memory_bytes == 64 << 20 {
+            assert!(
+                read_bytes < 4 * lists_bytes,
+                "{read_bytes} of {lists_bytes}"
+            );
+        }
+        all.push(found);
+    }
+    assert!(all[0] == all[1]);
+}
+
 #[test]
 fn shortest_paths_are_those_of_dijkstra() {
     let dir = tempfile::tempdir().unwrap();
@@ -208,6 +253,8 @@ fn shortest_paths_are_those_of_dijkstra() {
         (1, Vec::new()),
         (1 << 11, rmat(11, 6, 4)),
         (700, (1..700).map(|v| [v - 1, v]).collect()),
+        // Many rounds, the later of which find the lists in memory and go by steps.
+        (30 * 30, grid(30)),
     ] {
         let weights: Vec<f32> = edges
             .iter()
@@ -302,8 +349,9 @@ fn results_are_the_same_for_any_threads_and_memory() {
             let job = job(memory_bytes, threads);
             let (path, _) = made(&job, dir.path(), (1 << 13, &edges), &options);
             let graph = Graph::open(&job, &path).unwrap();
-            let (ranks, iterations) = pagerank(&job, &graph, PageRankOptions::default()).unwrap();
-            let ranks: Vec<u64> = ranks.iter().map(|rank| rank.to_bits()).collect();
+            let found = pagerank(&job, &graph, PageRankOptions::default()).unwrap();
+            let ranks: Vec<u64> = found.ranks.iter().map(|rank| rank.to_bits()).collect();
+            let iterations = found.iterations;
             let found = (
                 components(&job, &graph).unwrap(),
                 bfs(&job, &graph, 1).unwrap(),
@@ -398,7 +446,7 @@ fn loops_have_no_cores_and_odd_options_of_pagerank_are_refused() {
     for (alpha, tolerance, iterations_max) in [(1.0, 1e-6, 10), (0.5, -1.0, 10), (0.85, 1e-12, 1)] {
         let options = PageRankOptions {
             alpha,
-            tolerance,
+            tolerance: Some(tolerance),
             iterations_max,
             by_weight: false,
         };

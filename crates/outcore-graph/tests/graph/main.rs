@@ -6,6 +6,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod bundles;
+mod columns;
 mod common;
 mod communities;
 mod convert;
@@ -20,6 +21,7 @@ mod once;
 mod oracle;
 mod ranks;
 mod samples;
+mod weights;
 
 #[path = "../../../outcore/tests/support/depth.rs"]
 #[allow(dead_code, unreachable_pub)] // other tests use more of it

@@ -14,7 +14,7 @@ use crate::oracle;
 
 const BY_WEIGHT: PageRankOptions = PageRankOptions {
     alpha: 0.85,
-    tolerance: 0.0,
+    tolerance: Some(0.0),
     iterations_max: 20,
     by_weight: true,
 };
@@ -66,11 +66,11 @@ fn ranks_by_weight_are_those_of_power_iteration_in_floats() {
                     let far = far.fold(0.0, f64::max);
                     assert!(far < 1e-12, "{name}, {kind}, {is_undirected}: {far}");
                 };
-                let (found, _) = pagerank(&job, &graph, BY_WEIGHT).unwrap();
+                let found = pagerank(&job, &graph, BY_WEIGHT).unwrap().ranks;
                 check(found, &|_| 1.0 / f64::from(vertices));
                 let target = &[(vertices / 2, 3.0)];
-                let (found, _) = personalized_pagerank(&job, &graph, BY_WEIGHT, target).unwrap();
-                check(found, &|vertex| {
+                let found = personalized_pagerank(&job, &graph, BY_WEIGHT, target).unwrap();
+                check(found.ranks, &|vertex| {
                     f64::from(u8::from(vertex == vertices as usize / 2))
                 });
             }
@@ -95,16 +95,59 @@ fn ranks_by_weight_are_the_same_bytes_for_any_threads_and_memory() {
             let path = made_weighted(&job, dir.path(), edges, &options);
             let graph = Graph::open(&job, &path).unwrap();
             let options = PageRankOptions {
-                tolerance: 1e-9,
+                tolerance: Some(1e-9),
                 iterations_max: 500,
                 ..BY_WEIGHT
             };
-            let (ranks, iterations) = pagerank(&job, &graph, options).unwrap();
-            let ranks: Vec<u64> = ranks.iter().map(|rank| rank.to_bits()).collect();
-            let found = (ranks, iterations);
+            let found = pagerank(&job, &graph, options).unwrap();
+            let ranks: Vec<u64> = found.ranks.iter().map(|rank| rank.to_bits()).collect();
+            let found = (ranks, found.iterations);
             assert!(*first.get_or_insert_with(|| found.clone()) == found);
         }
     }
+}
+
+/// Of many vertices, the rank of each changes little from the start.
+#[test]
+fn ranks_of_many_vertices_are_right_without_a_tolerance() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = job(64 << 20, 2);
+    let vertices = 100_001u32;
+    let random = &mut Random(3);
+    // All have an edge to one of few, and these to all over.
+    let edges: Vec<[u32; 2]> = (0..vertices)
+        .flat_map(|vertex| {
+            let few = random.below(100) as u32;
+            [[vertex, few], [few, random.below(vertices.into()) as u32]]
+        })
+        .collect();
+    let (path, _) = made(
+        &job,
+        dir.path(),
+        (vertices, &edges),
+        &ConvertOptions::default(),
+    );
+    let graph = Graph::open(&job, &path).unwrap();
+    let found = pagerank(&job, &graph, PageRankOptions::default()).unwrap();
+    assert!(
+        found.change < 1e-6 && found.iterations < 100,
+        "{}",
+        found.change
+    );
+    let lists = oracle::alike(&oracle::lists(vertices, &edges, false));
+    let wanted = oracle::pagerank(&lists, 0.85, 120, &|_| 1.0 / f64::from(vertices));
+    let mut off: Vec<f64> = found
+        .ranks
+        .iter()
+        .zip(&wanted)
+        .map(|(found, wanted)| (found / wanted - 1.0).abs())
+        .collect();
+    off.sort_unstable_by(f64::total_cmp);
+    assert!(
+        off[off.len() / 2] < 1e-5,
+        "the median is off by {}",
+        off[off.len() / 2]
+    );
 }
 
 #[test]

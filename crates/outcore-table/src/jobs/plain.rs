@@ -1,8 +1,9 @@
 //! Columns of a table as plain numbers and strings, for those who know nothing of Arrow.
 //!
 //! Contract: [`PlainColumns`] reads some columns, a piece at a time on each of several threads, and shows rows in batches that know
-//! their file and their first row there. Whole numbers become `i64`, strings `&str`, and what is asked for as a float
-//! becomes `f32`. A value that is null, or a whole number of 2^63 or more, is an error that names column and row.
+//! their file and their first row there. Whole numbers become `i64` or, where their type has no sign and 64 bits, `u64`; strings
+//! become `&str`; of columns that are asked for as numbers, floats of four bytes stay such, and all others become `f64`. A
+//! value that is null is an error that names column and row, and so is a weight of 2^63 or more in a column of `u64`.
 //!
 //! Bounds: of memory, what [`PlainColumns::memory_bytes`] says, of which it keeps account itself; one read of the columns.
 
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Int64Type};
+use arrow_array::types::{Float32Type, Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::cast;
 use arrow_schema::DataType;
@@ -34,10 +35,14 @@ const SAMPLE_PIECES: usize = 8;
 pub enum PlainType {
     /// Whole numbers.
     Whole,
+    /// Whole numbers of 64 bits without a sign.
+    Unsigned,
     /// Strings.
     Text,
-    /// Floats.
-    Float,
+    /// Floats of four bytes.
+    Float32,
+    /// Floats of eight bytes.
+    Float64,
 }
 
 /// The values of a column in some rows.
@@ -45,10 +50,14 @@ pub enum PlainType {
 pub enum PlainValues<'b> {
     /// Whole numbers.
     Whole(&'b [i64]),
+    /// Whole numbers without a sign.
+    Unsigned(&'b [u64]),
     /// Strings.
     Text(Vec<&'b str>),
-    /// Floats.
-    Float(&'b [f32]),
+    /// Floats of four bytes.
+    Float32(&'b [f32]),
+    /// Floats of eight bytes.
+    Float64(&'b [f64]),
 }
 
 /// Some neighbouring rows of a file.
@@ -79,14 +88,14 @@ pub struct PlainColumns {
 }
 
 impl PlainColumns {
-    /// The columns `names` of the table in `paths`; those `as_floats`, which are at the end, become floats.
+    /// The columns `names` of the table in `paths`; those `as_numbers`, which are at the end, have to be numbers.
     ///
     /// # Errors
     /// As [`TableInput::open`]; usage: a column that has neither numbers nor strings.
     pub fn open(
         job: &Job,
         paths: &[PathBuf],
-        (names, as_floats): (&[String], usize),
+        (names, as_numbers): (&[String], usize),
     ) -> Result<Self> {
         let options = InputOptions {
             columns: Some(names.to_vec()),
@@ -97,9 +106,9 @@ impl PlainColumns {
         let mut own = job.clone();
         own.budget = Budget::new(shape.reader_bytes * shape.readers_count as u64);
         let input = sizes.narrowed(names, &own)?;
-        let floats_from = names.len().saturating_sub(as_floats);
+        let numbers_from = names.len().saturating_sub(as_numbers);
         let typed = names.iter().enumerate();
-        let types = typed.map(|(number, name)| plain_type(&input, name, number >= floats_from));
+        let types = typed.map(|(number, name)| plain_type(&input, name, number >= numbers_from));
         let mut firsts = Vec::new();
         let mut last: Option<(usize, u64)> = None;
         for piece in input.pieces() {
@@ -200,7 +209,9 @@ impl PlainColumns {
             let wanted = match kind {
                 PlainType::Whole => DataType::Int64,
                 PlainType::Text => DataType::LargeUtf8,
-                PlainType::Float => DataType::Float32,
+                PlainType::Unsigned => DataType::UInt64,
+                PlainType::Float32 => DataType::Float32,
+                PlainType::Float64 => DataType::Float64,
             };
             let column = cast(batch.column(number), &wanted);
             let column = column.map_err(|error| fault::arrow(READ, &error).path(path))?;
@@ -223,7 +234,15 @@ impl PlainColumns {
         let typed = plain.iter().zip(&self.types);
         let columns = typed.map(|(column, kind)| match kind {
             PlainType::Whole => PlainValues::Whole(column.as_primitive::<Int64Type>().values()),
-            PlainType::Float => PlainValues::Float(column.as_primitive::<Float32Type>().values()),
+            PlainType::Unsigned => {
+                PlainValues::Unsigned(column.as_primitive::<UInt64Type>().values())
+            }
+            PlainType::Float32 => {
+                PlainValues::Float32(column.as_primitive::<Float32Type>().values())
+            }
+            PlainType::Float64 => {
+                PlainValues::Float64(column.as_primitive::<Float64Type>().values())
+            }
             PlainType::Text => {
                 let texts = column.as_string::<i64>();
                 PlainValues::Text((0..texts.len()).map(|row| texts.value(row)).collect())
@@ -238,7 +257,7 @@ impl PlainColumns {
     }
 }
 
-fn plain_type(input: &TableInput, name: &str, is_float: bool) -> Result<PlainType> {
+fn plain_type(input: &TableInput, name: &str, is_number: bool) -> Result<PlainType> {
     let field = input
         .schema()
         .field(column_index(input.schema(), name, READ)?);
@@ -247,13 +266,15 @@ fn plain_type(input: &TableInput, name: &str, is_float: bool) -> Result<PlainTyp
         other => other,
     };
     match values {
-        other if is_float && other.is_numeric() => Ok(PlainType::Float),
-        other if !is_float && other.is_integer() => Ok(PlainType::Whole),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View if !is_float => {
+        DataType::UInt64 if !is_number => Ok(PlainType::Unsigned),
+        other if other.is_integer() => Ok(PlainType::Whole),
+        DataType::Float16 | DataType::Float32 if is_number => Ok(PlainType::Float32),
+        other if is_number && other.is_numeric() => Ok(PlainType::Float64),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View if !is_number => {
             Ok(PlainType::Text)
         }
         other => {
-            let wanted = match is_float {
+            let wanted = match is_number {
                 true => "numbers",
                 false => "whole numbers or strings",
             };

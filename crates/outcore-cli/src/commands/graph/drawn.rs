@@ -21,6 +21,7 @@ use super::{
     vertices_of,
 };
 use crate::cli::graph::{GraphExportArgs, GraphSampleArgs, GraphWalkArgs};
+use crate::commands::table;
 use crate::context::Context;
 use crate::measure::{Summary, phases_json};
 use crate::progress::watch;
@@ -74,6 +75,19 @@ fn seeds_of(job: &Job, path: &Path, (graph, names): (&Graph, Option<&Names>)) ->
     })
 }
 
+/// Writes rows of vertices to a table or another file.
+fn write_rows(
+    job: &Job,
+    (output, force): (&Destination, bool),
+    rows: (&[u32], &[String]),
+    names: Option<&Names>,
+) -> Result<()> {
+    match output.table() {
+        Some(path) => table::write_rows(job, (path, force), rows, names).map(drop),
+        None => results::write_rows(job, (output.open(job)?, force), rows, names).map(drop),
+    }
+}
+
 /// Edges around some vertices, a row each.
 pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
     let started = Instant::now();
@@ -125,7 +139,8 @@ pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
             }
         });
         let rows: Vec<u32> = rows.collect();
-        results::write_rows(&job, (output.open(&job)?, args.force), (&rows, 2), names)?;
+        let columns = ["source", "target"].map(str::to_owned);
+        write_rows(&job, (&output, args.force), (&rows, &columns), names)?;
         Ok(sample)
     })?;
     let seconds = started.elapsed().as_secs_f64();
@@ -229,8 +244,9 @@ pub(super) fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
         let mut sampler = kernels::Sampler::new(&job, &graph, (&degrees, direction))?;
         let walks = sampler.walks(&starts, args.steps_count as usize, args.seed)?;
         drop(sampler);
-        let to = (output.open(&job)?, args.force);
-        results::write_rows(&job, to, (&walks, width), names.as_ref())
+        let columns: Vec<String> = (0..width).map(|step| format!("step{step}")).collect();
+        let to = (&output, args.force);
+        write_rows(&job, to, (&walks, &columns), names.as_ref())
     })?;
     let seconds = started.elapsed().as_secs_f64();
     let walks_count = starts.len() as u64;

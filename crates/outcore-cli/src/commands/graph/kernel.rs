@@ -24,6 +24,7 @@ use serde_json::json;
 use super::drawn::direction_of;
 use super::{Destination, begin, files_of, open, vertices_of};
 use crate::cli::graph::KernelArgs;
+use crate::commands::table;
 use crate::context::Context;
 use crate::measure::{Summary, phases_json};
 use crate::progress::watch;
@@ -115,13 +116,28 @@ pub(super) fn pagerank(
     (options, sources): (PageRankOptions, &[String]),
 ) -> Result<u8> {
     run_from(context, args, ("PageRank", true), |job, graph, names| {
-        if sources.is_empty() {
-            return Ok(Values::Floats(kernels::pagerank(job, graph, options)?.0));
-        }
-        let targets = vertices_of(job, sources, (graph, names))?;
-        let targets: Vec<(u32, f64)> = targets.into_iter().map(|vertex| (vertex, 1.0)).collect();
-        let ranks = kernels::personalized_pagerank(job, graph, options, &targets)?;
-        Ok(Values::Floats(ranks.0))
+        let found = match sources.is_empty() {
+            true => kernels::pagerank(job, graph, options)?,
+            false => {
+                let targets = vertices_of(job, sources, (graph, names))?;
+                let targets: Vec<(u32, f64)> =
+                    targets.into_iter().map(|vertex| (vertex, 1.0)).collect();
+                kernels::personalized_pagerank(job, graph, options, &targets)?
+            }
+        };
+        let told = format!(
+            "{}; in the last, all ranks changed by {:.3e} together",
+            units::counted(found.iterations.into(), "iteration"),
+            found.change,
+        );
+        Ok(Found {
+            values: Computed::Held(Values::Floats(found.ranks)),
+            facts: vec![
+                ("iterations", json!(found.iterations)),
+                ("change", json!(found.change)),
+            ],
+            told: Some(told),
+        })
     })
 }
 
@@ -139,7 +155,7 @@ pub(super) fn hits(
                 false => found.hubs,
             })),
             facts: vec![("iterations", json!(found.iterations))],
-            told: None,
+            told: Some(units::counted(found.iterations.into(), "iteration")),
         })
     })
 }
@@ -318,6 +334,31 @@ impl Top {
     }
 }
 
+/// Writes a value for each vertex to a table or another file.
+fn write_found(
+    job: &Job,
+    output: &Destination,
+    values: &Computed,
+    options: WriteOptions<'_>,
+) -> Result<()> {
+    let WriteOptions { replace, names, .. } = options;
+    match (output.table(), values) {
+        (Some(path), Computed::Held(values)) => {
+            table::write_values(job, (path, replace), values, names)?;
+        }
+        (Some(path), Computed::Stored(labels)) => {
+            table::write_labels(job, (path, replace), labels, names)?;
+        }
+        (None, Computed::Held(values)) => {
+            results::write(job, output.open(job)?, values, options)?;
+        }
+        (None, Computed::Stored(labels)) => {
+            results::write_stored(job, output.open(job)?, labels, options)?;
+        }
+    }
+    Ok(())
+}
+
 fn run_kernel<F: Into<Found>>(
     context: &Context,
     args: &KernelArgs,
@@ -367,7 +408,8 @@ fn run_from<F: Into<Found>>(
     }
     // Numbers take memory, which a kernel may need.
     let is_csv = path.is_some_and(|path| path.extension().is_some_and(|end| end == "csv"));
-    let names = match args.names || is_csv || top_count > 0 || has_sources {
+    let is_table = path.is_some_and(table::is_table_name);
+    let names = match args.names || is_csv || is_table || top_count > 0 || has_sources {
         true => graph.names(&job)?,
         false => None,
     };
@@ -376,16 +418,12 @@ fn run_from<F: Into<Found>>(
         let found: Found = kernel(&job, &graph, names.as_ref())?.into();
         let top = Top::of(&job, (&found.values, top_count), names.as_ref())?;
         if let Some(output) = &output {
-            let to = output.open(&job)?;
             let options = WriteOptions {
                 replace: args.force,
                 names: names.as_ref(),
                 by_name: args.names,
             };
-            match &found.values {
-                Computed::Held(values) => results::write(&job, to, values, options)?,
-                Computed::Stored(labels) => results::write_stored(&job, to, labels, options)?,
-            };
+            write_found(&job, output, &found.values, options)?;
         }
         Ok((found, top))
     })?;

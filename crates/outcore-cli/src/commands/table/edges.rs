@@ -19,6 +19,7 @@ pub(crate) fn convert_edges(
         ends: columns.to_vec(),
         is_weighted: options.read.is_weighted,
         weight: options.read.weight_column.clone(),
+        weight_type: options.read.weight_type,
     };
     let edges = TableEdges::open(job, files, &columns)?;
     convert_rows(job, &edges, dir, options)

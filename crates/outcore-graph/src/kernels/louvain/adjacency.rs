@@ -9,6 +9,7 @@
 //! Bounds: of a graph, a [`ListHolder`]; sixteen bytes for each end of an edge between communities, in memory or on scratch, and
 //! there once more while they are sorted; those of one community, for which there is room that vertices of the first level had.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,6 +19,7 @@ use outcore_io::drive::PrivateDir;
 use outcore_io::memory::Reservation;
 
 use super::KERNEL;
+use crate::format::weight::WeightType;
 use crate::graph::Graph;
 use crate::graph::held::{HeldLists, ListHolder, READING_BYTES, runs};
 use crate::graph::state::sums;
@@ -28,17 +30,29 @@ const EDGE_BYTES: u64 = size_of::<CoarseEdge>() as u64;
 const WRITING_BYTES: u64 = 2 << 20;
 /// Edges are written to scratch in files of no less.
 const GATHERED_BYTES_MIN: u64 = 1 << 20;
+/// Edges between communities whose vertices are visited in an order that is drawn; one vertex may have more.
+const STRETCH_EDGES: usize = 1 << 15;
 /// What a level needs at least for the edges between its communities.
-pub(super) const CONTRACTING_BYTES: u64 = WRITING_BYTES + GATHERED_BYTES_MIN;
+pub(super) const CONTRACTING_BYTES: u64 =
+    WRITING_BYTES + GATHERED_BYTES_MIN + STRETCH_EDGES as u64 * 2 * EDGE_BYTES;
 
 /// Makes whole numbers of weights.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Units(f64);
+pub(super) struct Units {
+    factor: f64,
+    /// How the graph stores weights, if it has any.
+    weights: Option<WeightType>,
+}
 
 impl Units {
     /// The weight as a whole number.
-    pub(super) fn of(self, weight: f32) -> u64 {
-        (f64::from(weight) * self.0).round() as u64
+    pub(super) fn of(self, weight: f64) -> u64 {
+        (weight * self.factor).round() as u64
+    }
+
+    /// The same of the bits that the graph stores.
+    fn of_bits(self, bits: u64) -> u64 {
+        self.of(self.weights.map_or(1.0, |of| of.value(bits)))
     }
 
     /// Such that the weights of all edges, twice, are below 2^62: 1 where edges have none. One read of the tiles, if edges
@@ -48,7 +62,10 @@ impl Units {
     /// [`Kind::Usage`] for a weight that is negative, or not a number.
     pub(super) fn of_graph(job: &Job, graph: &Graph) -> Result<Self> {
         if !graph.manifest().weighted {
-            return Ok(Units(1.0));
+            return Ok(Units {
+                factor: 1.0,
+                weights: None,
+            });
         }
         // The bits of floats that are not negative are in the order of the floats.
         let largest = AtomicU64::new(0);
@@ -56,7 +73,7 @@ impl Units {
         graph.scan(job, |segment| {
             for (larger, smaller, weight) in segment.weighted_edges() {
                 if weights.accepts(smaller, larger, weight) {
-                    largest.fetch_max(f64::from(weight).to_bits(), Ordering::Relaxed);
+                    largest.fetch_max(weight.to_bits(), Ordering::Relaxed);
                 }
             }
             Ok(())
@@ -64,10 +81,14 @@ impl Units {
         let hint = "convert the edges again with weights of 0 or more";
         weights.finish((job, graph), (KERNEL, hint))?;
         let largest = f64::from_bits(largest.into_inner());
-        let whole = 2.0 * largest * graph.manifest().edges.max(1) as f64;
+        let edges = 2.0 * graph.manifest().edges.max(1) as f64;
+        let whole = largest.max(f64::MIN_POSITIVE).log2() + edges.log2();
         // A power of two, so that weights keep all their digits but the smallest.
-        let exponent = 61.0 - whole.max(f64::MIN_POSITIVE).log2().ceil();
-        Ok(Units(exponent.min(1000.0).exp2()))
+        let exponent = 61.0 - whole.ceil();
+        Ok(Units {
+            factor: exponent.min(1000.0).exp2(),
+            weights: graph.manifest().weights(),
+        })
     }
 
     /// The sum of the weights of each vertex's edges, those to itself twice. One read of the tiles.
@@ -132,7 +153,7 @@ impl Neighbours<'_> {
                     neighbours.iter().for_each(|other| visit(*other, 1));
                 }
                 for (other, weight) in neighbours.iter().zip(weights) {
-                    visit(*other, units.of(*weight));
+                    visit(*other, units.of_bits(*weight));
                 }
             }
             Neighbours::Coarse(edges) => {
@@ -141,6 +162,78 @@ impl Neighbours<'_> {
                     .for_each(|edge| visit(to_of(*edge), weight_of(*edge)));
             }
         }
+    }
+}
+
+/// Draws orders: SplitMix64, from a seed and a level.
+pub(super) struct Draws(u64);
+
+impl Draws {
+    pub(super) fn new(seed: u64, level: u32) -> Self {
+        let mut draws = Draws(seed ^ u64::from(level) << 48);
+        // Seeds that differ in few bits begin far apart.
+        draws.0 = draws.next();
+        draws
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut number = self.0;
+        number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        number ^ (number >> 31)
+    }
+}
+
+/// The numbers below `count` in an order that is drawn (Fisher, Yates), or in their own.
+fn order_of(count: usize, draws: Option<&mut Draws>) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    if let Some(draws) = draws {
+        for last in (1..count).rev() {
+            let drawn = (u128::from(draws.next()) * (last as u128 + 1)) >> u64::BITS;
+            order.swap(last, drawn as usize);
+        }
+    }
+    order
+}
+
+/// Vertices that are visited in one order, each with the place of its edges.
+#[derive(Default)]
+struct Stretch {
+    vertices: Vec<(u32, Range<usize>)>,
+    edges_count: usize,
+}
+
+impl Stretch {
+    /// Adds edges, which follow those before them.
+    fn push(&mut self, vertex: u32, edges: Range<usize>) {
+        self.edges_count += edges.len();
+        match self.vertices.last_mut() {
+            Some((last, range)) if *last == vertex => range.end = edges.end,
+            _ => self.vertices.push((vertex, edges)),
+        }
+    }
+
+    fn last(&self) -> Option<u32> {
+        self.vertices.last().map(|(vertex, _)| *vertex)
+    }
+
+    fn is_full(&self) -> bool {
+        self.edges_count >= STRETCH_EDGES
+    }
+
+    /// Shows all vertices to `visit`, and forgets them.
+    fn show(
+        &mut self,
+        (edges, draws): (&[CoarseEdge], Option<&mut Draws>),
+        visit: &mut impl FnMut(u32, Neighbours<'_>),
+    ) {
+        for place in order_of(self.vertices.len(), draws) {
+            let (vertex, range) = &self.vertices[place];
+            visit(*vertex, Neighbours::Coarse(&edges[range.clone()]));
+        }
+        self.vertices.clear();
+        self.edges_count = 0;
     }
 }
 
@@ -165,11 +258,13 @@ pub(super) enum Adjacency<'g> {
 }
 
 impl<'g> Adjacency<'g> {
-    /// Calls `visit` with each of `vertices`, which ascend, and its neighbours.
+    /// Calls `visit` with each of `vertices`, which ascend, and its neighbours: in that order or, of those whose edges are held
+    /// together, in one that is drawn. Which are held together depends on the edges alone.
     pub(super) fn each(
         &mut self,
         job: &Job,
         vertices: &[u32],
+        mut draws: Option<&mut Draws>,
         mut visit: impl FnMut(u32, Neighbours<'_>),
     ) -> Result<()> {
         match self {
@@ -181,45 +276,51 @@ impl<'g> Adjacency<'g> {
                 for run in runs(vertices, degrees) {
                     job.control.check()?;
                     let held = lists.read(run.to_vec())?;
-                    for (place, vertex) in held.vertices().iter().enumerate() {
-                        visit(*vertex, Neighbours::Listed(&held, place, *units));
+                    for place in order_of(held.vertices().len(), draws.as_deref_mut()) {
+                        let neighbours = Neighbours::Listed(&held, place, *units);
+                        visit(held.vertices()[place], neighbours);
                     }
                 }
             }
             Adjacency::InMemory { edges, .. } => {
                 job.control.check()?;
-                let mut rest = &edges[..];
+                let (mut from, mut stretch) = (0, Stretch::default());
                 for vertex in vertices {
-                    let skipped = rest.partition_point(|edge| from_of(*edge) < *vertex);
-                    let own = rest[skipped..].partition_point(|edge| from_of(*edge) == *vertex);
-                    visit(*vertex, Neighbours::Coarse(&rest[skipped..skipped + own]));
-                    rest = &rest[skipped + own..];
+                    from += edges[from..].partition_point(|edge| from_of(*edge) < *vertex);
+                    let own = edges[from..].partition_point(|edge| from_of(*edge) == *vertex);
+                    if own == 0 {
+                        continue;
+                    }
+                    stretch.push(*vertex, from..from + own);
+                    from += own;
+                    if stretch.is_full() {
+                        stretch.show((edges, draws.as_deref_mut()), &mut visit);
+                    }
                 }
+                stretch.show((edges, draws), &mut visit);
             }
             Adjacency::OnScratch { .. } if vertices.is_empty() => {}
             Adjacency::OnScratch { path, .. } => {
                 let mut wanted = vertices.iter().peekable();
-                let mut own: Vec<CoarseEdge> = Vec::new();
+                let (mut held, mut stretch): (Vec<CoarseEdge>, _) =
+                    (Vec::new(), Stretch::default());
                 let stored = Context::of_job(job).read_inputs::<CoarseEdge>(&[Input::raw(&*path)]);
                 stored.for_each_in_order(|edges| {
                     for edge in edges {
                         let from = from_of(*edge);
-                        if let Some(last) = own.first().map(|edge| from_of(*edge))
-                            && last != from
-                        {
-                            visit(last, Neighbours::Coarse(&own));
-                            own.clear();
+                        if stretch.is_full() && stretch.last() != Some(from) {
+                            stretch.show((&held, draws.as_deref_mut()), &mut visit);
+                            held.clear();
                         }
                         while wanted.next_if(|vertex| **vertex < from).is_some() {}
                         if wanted.peek() == Some(&&from) {
-                            own.push(*edge);
+                            stretch.push(from, held.len()..held.len() + 1);
+                            held.push(*edge);
                         }
                     }
                     Ok(())
                 })?;
-                if let Some(last) = own.first() {
-                    visit(from_of(*last), Neighbours::Coarse(&own));
-                }
+                stretch.show((&held, draws), &mut visit);
             }
         }
         Ok(())
@@ -264,7 +365,7 @@ impl<'g> Adjacency<'g> {
         let mut spilled = Spilled::default();
         let mut failure = None;
         let all: Vec<u32> = (0..community.len() as u32).collect();
-        self.each(job, &all, |vertex, neighbours| {
+        self.each(job, &all, None, |vertex, neighbours| {
             let from = community[vertex as usize];
             neighbours.each(|other, weight| {
                 let to = community[other as usize];

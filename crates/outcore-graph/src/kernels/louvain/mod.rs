@@ -7,8 +7,10 @@
 //!
 //! Source: Blondel, Guillaume, Lambiotte, Lefebvre, "Fast unfolding of communities in large networks" (J. Stat. Mech. P10008,
 //! 2008). After the first round only neighbours of what has moved look again (Ozaki, Tezuka, Inaba, "A simple acceleration
-//! method for the Louvain algorithm", 2016). Vertices move one after another, in ascending order from one that the seed draws on
-//! each level; networkx draws the whole order. Of equal gains, the smallest community wins, and staying before moving.
+//! method for the Louvain algorithm", 2016). Vertices move one after another, in an order that the seed draws anew for each round and each
+//! stretch of neighbouring numbers whose edges are held together ([`adjacency`]); networkx draws one order of all. So
+//! the numbering of vertices does not decide which communities form. Of equal gains, the smallest community wins, and staying before
+//! moving.
 //!
 //! Bounds: forty-eight bytes and a bit a vertex; two reads of the tiles (three with weights), then of the lists of the vertices
 //! that look, each round, and once more of all to find the edges between communities ([`adjacency`]); where these do not
@@ -27,7 +29,7 @@ use crate::graph::held::ListHolder;
 use crate::graph::plan::EdgeReads;
 use crate::graph::state::State;
 use crate::graph::{Direction, Graph};
-use adjacency::{Adjacency, CONTRACTING_BYTES, Neighbours, Units};
+use adjacency::{Adjacency, CONTRACTING_BYTES, Draws, Neighbours, Units};
 
 const KERNEL: &str = "Louvain's method";
 const VERTEX_BYTES: usize = 48;
@@ -39,7 +41,7 @@ pub struct LouvainOptions {
     pub resolution: f64,
     /// Growth of modularity at which rounds and levels end.
     pub threshold: f64,
-    /// Draws where each level begins.
+    /// Draws the orders in which vertices move.
     pub seed: u64,
 }
 
@@ -101,8 +103,8 @@ pub fn louvain(
     let (mut levels, mut modularity) = (0, f64::NEG_INFINITY);
     loop {
         job.control.begin_phase("move vertices", graph.tile_bytes());
-        let start = first_of(options.seed, levels, level.community.len());
-        let has_moved = level.move_all(job, &mut adjacency, (start, options.threshold))?;
+        let draws = Draws::new(options.seed, levels);
+        let has_moved = level.move_all(job, &mut adjacency, (draws, options.threshold))?;
         job.control
             .begin_phase("contract communities", graph.tile_bytes());
         level.number_communities();
@@ -155,15 +157,6 @@ fn check(graph: &Graph, options: LouvainOptions) -> Result<()> {
     }
 }
 
-/// The vertex that a level begins with (SplitMix64).
-fn first_of(seed: u64, level: u32, vertices: usize) -> u32 {
-    let mut number = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(level);
-    number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    number ^= number >> 31;
-    ((u128::from(number) * vertices as u128) >> 64) as u32
-}
-
 /// The vertices of a level, and their communities.
 struct Level {
     community: Vec<u32>,
@@ -200,7 +193,7 @@ impl Level {
         &mut self,
         job: &Job,
         adjacency: &mut Adjacency<'_>,
-        (start, threshold): (u32, f64),
+        (mut draws, threshold): (Draws, f64),
     ) -> Result<bool> {
         let waiting = VertexSet::new(self.community.len());
         // Those without edges have nowhere to go.
@@ -214,22 +207,20 @@ impl Level {
         let mut has_moved = false;
         while !looking.is_empty() {
             let mut gain = 0.0;
-            let (behind, ahead) = looking.split_at(looking.partition_point(|v| *v < start));
-            for part in [ahead, behind] {
-                adjacency.each(job, part, |vertex, neighbours| {
-                    waiting.remove(vertex);
-                    let gained = self.move_one(vertex, &neighbours);
-                    if gained > 0.0 {
-                        gain += gained;
-                        let own = self.community[vertex as usize];
-                        neighbours.each(|other, _| {
-                            if self.community[other as usize] != own {
-                                waiting.insert(other);
-                            }
-                        });
-                    }
-                })?;
-            }
+            let order = Some(&mut draws);
+            adjacency.each(job, &looking, order, |vertex, neighbours| {
+                waiting.remove(vertex);
+                let gained = self.move_one(vertex, &neighbours);
+                if gained > 0.0 {
+                    gain += gained;
+                    let own = self.community[vertex as usize];
+                    neighbours.each(|other, _| {
+                        if self.community[other as usize] != own {
+                            waiting.insert(other);
+                        }
+                    });
+                }
+            })?;
             has_moved |= gain > 0.0;
             if gain <= threshold {
                 break;

@@ -2,7 +2,8 @@
 //!
 //! Contract: as networkx defines it: a surfer follows an edge with probability `alpha` and jumps anywhere otherwise;
 //! from a vertex without edges it always jumps. Personalized, it jumps to some vertices only, by their weights. Iterations end
-//! when the sum of all changes is below `tolerance` times the number of vertices. Edges of a vertex are all as likely, parallel
+//! when the sum of all changes is below `tolerance` times the number of vertices, or below [`CHANGE_DEFAULT`] where there is no
+//! tolerance: ranks sum to 1, so a bound for each vertex is no bound at all where there are many. Edges of a vertex are all as likely, parallel
 //! ones too, as in networkx with `weight=None`; or, if that is asked for, as likely as their weights are large.
 //!
 //! Source: Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking" (Stanford, 1999). What flows along
@@ -30,14 +31,18 @@ use spread::{ByWeight, Evenly, Spread};
 /// All rank together, as an integer.
 const WHOLE: f64 = (1u64 << 62) as f64;
 const KERNEL: &str = "PageRank";
+/// The sum of all changes below which iterations end where there is no tolerance: with the usual `alpha`, ranks are then off by less
+/// than six millionths of all rank.
+const CHANGE_DEFAULT: f64 = 1e-6;
 
 /// How ranks are computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PageRankOptions {
     /// The probability that an edge is followed.
     pub alpha: f64,
-    /// Mean change of a vertex's rank below which iterations end; 0 for as many as are allowed.
-    pub tolerance: f64,
+    /// Mean change of a vertex's rank below which iterations end; 0 for as many as are allowed. Without it, they end when all
+    /// changes sum to less than a millionth.
+    pub tolerance: Option<f64>,
     /// Iterations at most.
     pub iterations_max: u32,
     /// Edges are followed in proportion to their weights, in place of all alike.
@@ -48,19 +53,30 @@ impl Default for PageRankOptions {
     fn default() -> Self {
         PageRankOptions {
             alpha: 0.85,
-            tolerance: 1e-6,
+            tolerance: None,
             iterations_max: 100,
             by_weight: false,
         }
     }
 }
 
-/// The rank of each vertex; they sum to 1. Also the number of iterations.
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranks {
+    /// The rank of each vertex; they sum to 1.
+    pub ranks: Vec<f64>,
+    /// Iterations.
+    pub iterations: u32,
+    /// The sum of the changes of all ranks in the last of them.
+    pub change: f64,
+}
+
+/// The rank of each vertex; they sum to 1.
 ///
 /// # Errors
 /// [`outcore::Kind::Usage`] for options that make no sense, where the changes are not below the tolerance in time, and by
 /// weight for a graph without weights, or with one that is negative or not a number; [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
-pub fn pagerank(job: &Job, graph: &Graph, options: PageRankOptions) -> Result<(Vec<f64>, u32)> {
+pub fn pagerank(job: &Job, graph: &Graph, options: PageRankOptions) -> Result<Ranks> {
     ranked(job, graph, options, None)
 }
 
@@ -75,7 +91,7 @@ pub fn personalized_pagerank(
     graph: &Graph,
     options: PageRankOptions,
     targets: &[(u32, f64)],
-) -> Result<(Vec<f64>, u32)> {
+) -> Result<Ranks> {
     let vertices = graph.vertices();
     let wrong = |cause: String| {
         let hint = "name vertices of the graph, with weights of which one is above 0";
@@ -108,11 +124,13 @@ fn ranked(
     graph: &Graph,
     options: PageRankOptions,
     targets: Option<&[(u32, f64)]>,
-) -> Result<(Vec<f64>, u32)> {
+) -> Result<Ranks> {
     let PageRankOptions {
         alpha, tolerance, ..
     } = options;
-    if !(0.0..1.0).contains(&alpha) || tolerance.is_nan() || tolerance < 0.0 {
+    let is_wrong = |tolerance: f64| tolerance.is_nan() || tolerance < 0.0;
+    if !(0.0..1.0).contains(&alpha) || tolerance.is_some_and(is_wrong) {
+        let tolerance = tolerance.unwrap_or(CHANGE_DEFAULT);
         let cause = format!("alpha is {alpha} and the tolerance {tolerance}");
         return Err(Error::usage(KERNEL, cause)
             .hint("alpha is at least 0 and below 1, the tolerance at least 0"));
@@ -129,7 +147,11 @@ fn ranked(
     }
     let vertices = graph.vertices();
     if vertices == 0 {
-        return Ok((Vec::new(), 0));
+        return Ok(Ranks {
+            ranks: Vec::new(),
+            iterations: 0,
+            change: 0.0,
+        });
     }
     let (before, vertex_bytes) = match options.by_weight {
         true => (2, 24),
@@ -160,12 +182,14 @@ fn iterate<S: Spread>(
     graph: &Graph,
     (spread, incoming): (&S, Vec<AtomicU64>),
     (options, targets): (PageRankOptions, Option<&[(u32, f64)]>),
-) -> Result<(Vec<f64>, u32)> {
+) -> Result<Ranks> {
     let PageRankOptions {
         alpha, tolerance, ..
     } = options;
     let vertices = incoming.len();
     let share = 1.0 / vertices as f64;
+    let most = tolerance.map_or(CHANGE_DEFAULT, |tolerance| tolerance * vertices as f64);
+    let mut last = 0.0;
     let locks = StretchLocks::new(vertices);
     // What flows along each edge of a vertex, or an edge of weight 1; the whole rank of one without edges.
     let mut flows = vec![S::Flow::default(); vertices];
@@ -195,13 +219,18 @@ fn iterate<S: Spread>(
         };
         let change;
         (change, dangling) = arrive(job, (&mut flows, spread), &incoming, (alpha, jumps))?;
-        let is_over = tolerance == 0.0 && iteration == options.iterations_max;
-        if is_over || (change as f64 / WHOLE) < tolerance * vertices as f64 {
-            return Ok((ranks(flows, spread), iteration));
+        let is_over = tolerance == Some(0.0) && iteration == options.iterations_max;
+        last = change as f64 / WHOLE;
+        if is_over || last < most {
+            return Ok(Ranks {
+                ranks: ranks(flows, spread),
+                iterations: iteration,
+                change: last,
+            });
         }
     }
     let cause = format!(
-        "ranks still change by more than {tolerance} a vertex after {} iterations",
+        "ranks still change by {last:.3e} in all after {} iterations, and less than {most:.3e} is wanted",
         options.iterations_max
     );
     Err(Error::usage(KERNEL, cause).hint("allow more iterations, or a larger tolerance"))

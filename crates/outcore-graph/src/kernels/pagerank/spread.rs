@@ -10,6 +10,7 @@
 //!
 //! Bounds: evenly, four bytes a vertex; by weight eight, which two passes over the tiles make, with sixteen more beside them.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outcore::{Job, Result};
@@ -117,7 +118,7 @@ impl ByWeight {
         let high = sums(graph.vertices());
         each_end(job, graph, |vertex, _, weight| {
             let largest = f64::from_bits(largest[vertex].load(Ordering::Relaxed));
-            let amount = units_of(f64::from(weight), largest);
+            let amount = units_of(weight, largest);
             let (low, carried) = (amount as u64, (amount >> u64::BITS) as u64);
             let before = unused[vertex].fetch_add(low, Ordering::Relaxed);
             let carried = carried + u64::from(before.checked_add(low).is_none());
@@ -150,12 +151,12 @@ impl ByWeight {
 
 impl Spread for ByWeight {
     type Flow = f64;
-    type Weight = f32;
+    type Weight = f64;
 
     fn edges<'a, F: Fn(usize)>(
         segment: Segment<'a>,
         fetch: F,
-    ) -> impl Iterator<Item = (usize, usize, f32)> + use<'a, F> {
+    ) -> impl Iterator<Item = (usize, usize, f64)> + use<'a, F> {
         segment.weighted_edges_ahead(fetch)
     }
 
@@ -175,18 +176,20 @@ impl Spread for ByWeight {
         self.totals[vertex] == 0.0
     }
 
-    fn along(flow: f64, weight: f32) -> u64 {
-        (flow * f64::from(weight)) as u64
+    fn along(flow: f64, weight: f64) -> u64 {
+        (flow * weight) as u64
     }
 }
 
+/// Weights other than 0.
+const WEIGHTS: RangeInclusive<f64> = 1e-250..=1e250;
 /// Bits of a largest weight that are before the point, in units.
 const UNIT_BITS: i32 = 93;
 /// Bits of a float behind the first, and what its exponent is kept with.
 const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
 const EXPONENT_BIAS: i32 = 1023;
 
-/// The power of two at or below `value`, which is above 0 and no smaller than floats of four bytes are.
+/// The power of two at or below `value`, which is one of [`WEIGHTS`].
 fn exponent_of(value: f64) -> i32 {
     (value.to_bits() >> FRACTION_BITS) as i32 - EXPONENT_BIAS
 }
@@ -213,22 +216,23 @@ fn largest_weights(job: &Job, graph: &Graph) -> Result<Vec<AtomicU64>> {
     let largest = sums(graph.vertices());
     let weights = WeightCheck::default();
     each_end(job, graph, |vertex, other, weight| {
-        if !weights.accepts(vertex, other, weight) {
+        // Sums and quotients of others would be 0 or infinite.
+        if !weights.accepts_in(vertex, other, (weight, WEIGHTS)) {
             return;
         }
-        let bits = f64::from(weight).to_bits();
+        let bits = weight.to_bits();
         if largest[vertex].load(Ordering::Relaxed) < bits {
             largest[vertex].fetch_max(bits, Ordering::Relaxed);
         }
     })?;
-    let hint = "convert the edges again with weights of 0 or more, or rank without weights";
+    let hint = "convert the edges again with weights of 0 or more, from 1e-250 to 1e250; or rank without weights";
     weights.finish((job, graph), (KERNEL, hint))?;
     Ok(largest)
 }
 
 /// Shows each edge of a weight other than 0 to `visit`, as vertex, neighbour and weight, where it leaves a vertex: an undirected one at
 /// both ends.
-fn each_end(job: &Job, graph: &Graph, visit: impl Fn(usize, usize, f32) + Sync) -> Result<()> {
+fn each_end(job: &Job, graph: &Graph, visit: impl Fn(usize, usize, f64) + Sync) -> Result<()> {
     let is_directed = graph.manifest().directed;
     graph.scan(job, |segment| {
         for (target, source, weight) in segment.weighted_edges() {

@@ -1,0 +1,224 @@
+//! Results of graphs and of searches of vectors as tables: where `outcore-table`, `outcore-graph` and `outcore-vector`, none of which
+//! knows of the others, meet.
+//!
+//! Contract: a value for each vertex becomes the columns `vertex`, `name` where vertices have other ids, and `value`. Values that are
+//! vertices are numbers of vertices, so that they join with `vertex`. Rows of vertices become a column each. -1 stands for
+//! none, as in arrays. The file is absent or whole.
+//!
+//! Bounds: [`ROWS_AT_ONCE`] rows, and their names.
+
+use std::path::Path;
+
+use outcore::{Context, Job, Result};
+use outcore_graph::format::NO_VERTEX;
+use outcore_graph::graph::names::Names;
+use outcore_graph::kernels::LabelFile;
+use outcore_graph::results::{Value, Values};
+use outcore_table::jobs::{ColumnValues, PlainType, TakeColumns, write_columns};
+
+pub use outcore_table::jobs::is_table_name;
+
+/// Rows that are made together.
+const ROWS_AT_ONCE: usize = 1 << 16;
+
+/// The columns of vertices, from `first` on.
+fn vertices_of(
+    job: &Job,
+    (first, count): (usize, usize),
+    names: Option<&Names>,
+) -> Result<Vec<ColumnValues>> {
+    let vertices = first..first + count;
+    let mut columns = vec![ColumnValues::Whole(
+        vertices.clone().map(|vertex| vertex as i64).collect(),
+    )];
+    let ids: Vec<u32> = vertices.map(|vertex| vertex as u32).collect();
+    columns.extend(names.map(|names| named(job, &ids, names)).transpose()?);
+    Ok(columns)
+}
+
+/// What vertices are called.
+fn named(job: &Job, vertices: &[u32], names: &Names) -> Result<ColumnValues> {
+    Ok(match names.numbers() {
+        Some(numbers) => {
+            let ids = vertices.iter().map(|vertex| numbers[*vertex as usize]);
+            ColumnValues::Unsigned(ids.collect())
+        }
+        None => {
+            let held = names.held(job, vertices.to_vec())?;
+            let names = vertices.iter().map(|vertex| held.get(*vertex).to_owned());
+            ColumnValues::Text(names.collect())
+        }
+    })
+}
+
+/// The columns of a result whose values are of a type.
+fn columns_of(names: Option<&Names>, value: PlainType) -> Vec<(&'static str, PlainType)> {
+    let name = names.map(|names| match names.numbers() {
+        Some(_) => ("name", PlainType::Unsigned),
+        None => ("name", PlainType::Text),
+    });
+    std::iter::once(("vertex", PlainType::Whole))
+        .chain(name)
+        .chain([("value", value)])
+        .collect()
+}
+
+/// Writes a value for each vertex.
+///
+/// # Errors
+/// As [`write_columns`]; [`outcore::Kind::Memory`] if names do not fit.
+pub fn write_values(
+    job: &Job,
+    to: (&Path, bool),
+    values: &Values,
+    names: Option<&Names>,
+) -> Result<u64> {
+    let of = match values {
+        Values::Floats(_) => PlainType::Float64,
+        _ => PlainType::Whole,
+    };
+    write_columns(job, to, &columns_of(names, of), |take| {
+        for first in (0..values.len()).step_by(ROWS_AT_ONCE) {
+            let count = ROWS_AT_ONCE.min(values.len() - first);
+            let mut columns = vertices_of(job, (first, count), names)?;
+            let all = (first..first + count).map(|vertex| values.get(vertex));
+            columns.push(match of {
+                PlainType::Float64 => ColumnValues::Float64(all.map(float).collect()),
+                _ => ColumnValues::Whole(all.map(whole).collect()),
+            });
+            take(columns)?;
+        }
+        Ok(())
+    })
+}
+
+fn float(value: Value) -> f64 {
+    match value {
+        Value::Float(number) => number,
+        Value::Whole(number) => number as f64,
+    }
+}
+
+fn whole(value: Value) -> i64 {
+    match value {
+        Value::Whole(number) => number,
+        Value::Float(number) => number as i64,
+    }
+}
+
+/// Writes the labels of components that are on scratch.
+///
+/// # Errors
+/// As [`write_values`]; what reading fails with.
+pub fn write_labels(
+    job: &Job,
+    to: (&Path, bool),
+    labels: &LabelFile,
+    names: Option<&Names>,
+) -> Result<u64> {
+    write_columns(job, to, &columns_of(names, PlainType::Whole), |take| {
+        let mut first = 0;
+        let stored = Context::of_job(job).read_inputs::<u32>(&[labels.input()]);
+        stored.for_each_in_order(|labels| {
+            for labels in labels.chunks(ROWS_AT_ONCE) {
+                let mut columns = vertices_of(job, (first, labels.len()), names)?;
+                let values = labels.iter().map(|label| i64::from(*label));
+                columns.push(ColumnValues::Whole(values.collect()));
+                take(columns)?;
+                first += labels.len();
+            }
+            Ok(())
+        })?;
+        Ok(())
+    })
+}
+
+/// Takes rows of ids, one after another, and a distance for each row.
+pub type TakeNear<'t> = dyn FnMut(&[u64], &[f64]) -> Result<()> + 't;
+
+/// Writes rows of vectors that are near: a column for each of `ids`, and `distance`.
+///
+/// # Errors
+/// As [`write_columns`].
+pub fn write_near(
+    job: &Job,
+    to: (&Path, bool),
+    ids: &[&str],
+    find: impl FnOnce(&mut TakeNear<'_>) -> Result<()>,
+) -> Result<u64> {
+    let mut columns: Vec<(&str, PlainType)> =
+        ids.iter().map(|id| (*id, PlainType::Whole)).collect();
+    columns.push(("distance", PlainType::Float64));
+    let width = ids.len().max(1);
+    write_columns(job, to, &columns, |take: &mut TakeColumns<'_>| {
+        find(&mut |ids, distances| {
+            let rows = ids.chunks(ROWS_AT_ONCE * width);
+            for (ids, distances) in rows.zip(distances.chunks(ROWS_AT_ONCE)) {
+                let column = |place: usize| {
+                    let ids = ids.iter().skip(place).step_by(width);
+                    ColumnValues::Whole(ids.map(|id| *id as i64).collect())
+                };
+                let mut columns: Vec<ColumnValues> = (0..width).map(column).collect();
+                columns.push(ColumnValues::Float64(distances.to_vec()));
+                take(columns)?;
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Whether a file of that name has rows with names of columns: a table, or CSV.
+pub fn has_columns(path: &Path) -> bool {
+    is_table_name(path) || path.extension().is_some_and(|end| end == "csv")
+}
+
+/// Writes rows of vertices, by their original ids if there are any: a column for each of `columns`.
+///
+/// # Errors
+/// As [`write_values`].
+pub fn write_rows(
+    job: &Job,
+    to: (&Path, bool),
+    (vertices, columns): (&[u32], &[String]),
+    names: Option<&Names>,
+) -> Result<u64> {
+    let is_text = names.is_some_and(|names| names.numbers().is_none());
+    let of = match is_text {
+        true => PlainType::Text,
+        false => PlainType::Whole,
+    };
+    let typed: Vec<(&str, PlainType)> = columns.iter().map(|name| (name.as_str(), of)).collect();
+    let width = columns.len().max(1);
+    write_columns(job, to, &typed, |take: &mut TakeColumns<'_>| {
+        for rows in vertices.chunks((ROWS_AT_ONCE / width).max(1) * width) {
+            let column = |place: usize| {
+                let vertices = rows.iter().skip(place).step_by(width).copied();
+                column_of(job, &vertices.collect::<Vec<u32>>(), names)
+            };
+            take((0..width).map(column).collect::<Result<_>>()?)?;
+        }
+        Ok(())
+    })
+}
+
+/// The ids of vertices, of which there may be none.
+fn column_of(job: &Job, vertices: &[u32], names: Option<&Names>) -> Result<ColumnValues> {
+    let is_one = |vertex: &u32| *vertex != NO_VERTEX;
+    let numbers = names.map(Names::numbers);
+    if let (Some(names), Some(None)) = (names, numbers) {
+        let wanted: Vec<u32> = vertices.iter().filter(|v| is_one(v)).copied().collect();
+        let held = names.held(job, wanted)?;
+        let texts = vertices.iter().map(|vertex| match is_one(vertex) {
+            true => held.get(*vertex).to_owned(),
+            // As in lines.
+            false => "-1".to_owned(),
+        });
+        return Ok(ColumnValues::Text(texts.collect()));
+    }
+    let ids = vertices.iter().map(|vertex| match numbers.flatten() {
+        _ if !is_one(vertex) => -1,
+        Some(numbers) => numbers[*vertex as usize] as i64,
+        None => i64::from(*vertex),
+    });
+    Ok(ColumnValues::Whole(ids.collect()))
+}

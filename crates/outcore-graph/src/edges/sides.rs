@@ -1,0 +1,51 @@
+//! The sides of a matrix as vertices.
+//!
+//! Contract: row i and column i of a square matrix are one vertex. The rows and columns of any matrix are different vertices, rows first, where
+//! the caller asks for that; a matrix that is not square is rejected otherwise.
+
+use std::path::Path;
+
+use outcore::{Error, Result};
+
+use super::READ;
+
+/// The vertices of a matrix.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MatrixSides {
+    pub(super) vertices: u64,
+    /// The vertex of the first column.
+    pub(super) target_from: u64,
+}
+
+impl MatrixSides {
+    /// Of a matrix with so many rows and columns.
+    ///
+    /// # Errors
+    /// [`outcore::Kind::Usage`] for one that is not square, unless rows and columns are different vertices.
+    pub(super) fn new(
+        path: &Path,
+        (rows, columns): (u64, u64),
+        is_bipartite: bool,
+    ) -> Result<Self> {
+        if is_bipartite {
+            return Ok(MatrixSides {
+                vertices: rows.saturating_add(columns),
+                target_from: rows,
+            });
+        }
+        match rows == columns {
+            true => Ok(MatrixSides {
+                vertices: rows,
+                target_from: 0,
+            }),
+            false => {
+                let cause = format!(
+                    "it has {rows} rows and {columns} columns: row i and column i are not one vertex"
+                );
+                Err(Error::usage(READ, cause).path(path).hint(
+                    "with --bipartite (bipartite=True in Python), rows and columns are different vertices, rows first",
+                ))
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Plain numbers and strings as a table, for those who know nothing of Arrow: the other way of [`super::plain`].
+//!
+//! Contract: [`write_columns`] makes one file, absent or whole, in the format that its name tells: Parquet, Arrow, CSV or JSON lines. Rows
+//! come in batches, in order.
+//!
+//! Bounds: of memory, half of what is free for the rows that are being encoded, at most; a batch is its maker's.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array};
+use arrow_schema::{DataType, Field, Schema};
+use outcore::{Error, Job, Result};
+
+use super::plain::PlainType;
+use crate::output::{OutputOptions, TableFormat, TableOutput, WriterShape};
+
+const WRITE: &str = "write table";
+/// Memory for rows on their way to the file.
+const MEMORY_BYTES_MAX: u64 = 64 << 20;
+
+/// The values of a column in some rows.
+#[derive(Debug, Clone)]
+pub enum ColumnValues {
+    /// Whole numbers.
+    Whole(Vec<i64>),
+    /// Whole numbers without a sign.
+    Unsigned(Vec<u64>),
+    /// Floats of eight bytes.
+    Float64(Vec<f64>),
+    /// Strings.
+    Text(Vec<String>),
+}
+
+impl ColumnValues {
+    fn array(self) -> ArrayRef {
+        match self {
+            ColumnValues::Whole(values) => Arc::new(Int64Array::from(values)),
+            ColumnValues::Unsigned(values) => Arc::new(UInt64Array::from(values)),
+            ColumnValues::Float64(values) => Arc::new(Float64Array::from(values)),
+            ColumnValues::Text(values) => Arc::new(StringArray::from(values)),
+        }
+    }
+}
+
+/// Takes the next rows: the values of each column.
+pub type TakeColumns<'t> = dyn FnMut(Vec<ColumnValues>) -> Result<()> + 't;
+
+/// Whether a file of that name is a table.
+pub fn is_table_name(path: &Path) -> bool {
+    matches!(
+        TableFormat::of_name(path),
+        Some(TableFormat::Parquet | TableFormat::ArrowFile | TableFormat::ArrowStream)
+    )
+}
+
+/// Writes a table with those columns to `path`; `make` gives its rows. How many there were.
+///
+/// # Errors
+/// As [`TableOutput::create`]; what `make` fails with. Nothing is left then.
+pub fn write_columns(
+    job: &Job,
+    (path, replace): (&Path, bool),
+    columns: &[(&str, PlainType)],
+    make: impl FnOnce(&mut TakeColumns<'_>) -> Result<()>,
+) -> Result<u64> {
+    let format = TableFormat::of_name(path).ok_or_else(|| {
+        Error::usage(WRITE, "its name does not say which table it is")
+            .path(path)
+            .hint("end it in .parquet, .arrow or .csv")
+    })?;
+    let fields = columns.iter().map(|(name, kind)| {
+        let of = match kind {
+            PlainType::Whole => DataType::Int64,
+            PlainType::Unsigned => DataType::UInt64,
+            PlainType::Float32 | PlainType::Float64 => DataType::Float64,
+            PlainType::Text => DataType::Utf8,
+        };
+        Field::new(*name, of, false)
+    });
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let shape = WriterShape {
+        writers_count: 1,
+        memory_bytes: (job.budget.free_bytes() / 2).min(MEMORY_BYTES_MAX),
+        rows_count: None,
+    };
+    let options = OutputOptions {
+        is_replacing: replace,
+        ..OutputOptions::new(format)
+    };
+    let output = TableOutput::create(job, &[path.to_path_buf()], &schema, &options, shape)?;
+    let mut section = output.section(0, 0);
+    let mut rows_count = 0;
+    make(&mut |columns| {
+        job.control.check()?;
+        let arrays = columns.into_iter().map(ColumnValues::array);
+        let batch = RecordBatch::try_new(Arc::clone(&schema), arrays.collect());
+        let batch = batch.map_err(|error| crate::fault::arrow(WRITE, &error).path(path))?;
+        rows_count += batch.num_rows() as u64;
+        section.write(&batch)
+    })?;
+    section.finish()?;
+    output.publish()?;
+    Ok(rows_count)
+}
