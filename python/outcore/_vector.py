@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_METRICS = ("l2", "ip", "cos", "hamming")
+_METRICS = ("l2", "ip", "cos", "hamming", "euclidean", "dot", "cosine")
 _RECALL_QUERIES = 100
 _ELEMENTS = ("f16", "f32", "f64", "i8", "u8", "i32", "i64")
 _TABLES = (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc", ".arrows")
@@ -148,8 +148,8 @@ def knn(
         queries: The vectors whose neighbours are looked for, likewise; by default those of the base,
             none of which is its own neighbour.
         k: Neighbours of each query.
-        metric: `"l2"` (the squared Euclidean distance), `"ip"` (the inner product, largest first), `"cos"` (one
-            minus the cosine) or `"hamming"` (the bits that differ, of arrays of `uint8` as `numpy.packbits` makes
+        metric: `"l2"` or `"euclidean"` (the squared Euclidean distance), `"ip"` or `"dot"` (the inner product, largest first),
+            `"cos"` or `"cosine"` (one minus the cosine; 1 where a vector is zero) or `"hamming"` (the bits that differ, of arrays of `uint8` as `numpy.packbits` makes
             them).
         dtype: The type of raw numbers, such as `"f32x768"`.
         subset: An array of `bool` or `uint8` with a value for each row of the base, or a file of one: rows with 0 are not
@@ -169,16 +169,17 @@ def knn(
         progress: `True` for a bar, or a function that is called with a `Progress`.
 
     Returns:
-        Distances and row numbers, a row for each query, the nearest first; equal distances by row.
+        Distances and row numbers, a row for each query, the nearest first; equal distances by row. Where `subset` or `where`
+        leaves fewer than `k` rows, the last places have the row -1 and an infinite distance.
 
     Raises:
-        UsageError: Dimensions differ, there are fewer rows than neighbours, or a number is NaN.
+        UsageError: Dimensions differ, the base has fewer rows than neighbours, or a number is NaN.
         MemoryBudgetError: The memory allowed is too little.
     """
     import numpy
 
     if metric not in _METRICS:
-        raise usage("search neighbours", f"metric {metric!r} is unknown", "give l2, ip, cos or hamming")
+        raise usage("search neighbours", f"metric {metric!r} is unknown", "give l2, ip, cos or hamming (or euclidean, dot, cosine)")
     with contextlib.ExitStack() as files:
         request = KnnRequest(
             base=files.enter_context(_file_of(base, "base")),
@@ -432,7 +433,7 @@ def _range(
     import numpy
 
     if metric not in _METRICS:
-        raise usage("search within a radius", f"metric {metric!r} is unknown", "give l2, ip, cos or hamming")
+        raise usage("search within a radius", f"metric {metric!r} is unknown", "give l2, ip, cos or hamming (or euclidean, dot, cosine)")
     memory, threads, io, volume = limits
     with contextlib.ExitStack() as files:
         request = RangeRequest(

@@ -227,10 +227,23 @@ def test_errors_speak_of_arrays_and_not_of_the_files_that_they_are_written_to(he
     with pytest.raises(outcore.UsageError) as raised:
         outcore.knn(rows, rows[:, :2], 2, **LIMITS)
     assert ".npy" not in str(raised.value)
-    with pytest.raises(outcore.UsageError, match="the subset or the condition leaves 1 row"):
-        outcore.knn(rows, rows, 2, subset=np.arange(8) == 3, **LIMITS)
+    distances, ids = outcore.knn(rows, rows, 2, subset=np.arange(8) == 3, **LIMITS)
+    assert (ids == [3, -1]).all() and np.isinf(distances[:, 1]).all()
     with pytest.raises(outcore.UsageError, match="init is 'foo'"):
         outcore.KMeans(2, init="foo").fit(rows)
+
+
+def test_metrics_have_the_names_of_others_and_zero_vectors_a_distance(here):
+    rows = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
+    for name, alias in [("cos", "cosine"), ("l2", "euclidean"), ("ip", "dot")]:
+        for one, other in zip(
+            outcore.knn(rows, rows, 3, metric=name, **LIMITS),
+            outcore.knn(rows, rows, 3, metric=alias, **LIMITS),
+        ):
+            assert (one == other).all()
+    distances, ids = outcore.knn(rows, rows, 3, metric="cosine", **LIMITS)
+    assert (distances[1] == 1).all() and ids[1].tolist() == [0, 1, 2]
+    assert distances[0][ids[0] == 1] == 1
 
 
 @pytest.mark.parametrize("model", [outcore.KMeans, outcore.MiniBatchKMeans])

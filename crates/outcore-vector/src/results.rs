@@ -16,10 +16,13 @@ use outcore_io::memory::Reservation;
 
 use crate::format::{Container, Element, VectorFile};
 
+/// Stands for no row among ids. As a number with a sign it is -1, as in faiss.
+pub const NO_ROW: u64 = u64::MAX;
+
 /// A row of an array.
 #[derive(Debug, Clone, Copy)]
 pub enum Array<'a> {
-    /// Ids: i64 in `.npy` and raw numbers, i32 elsewhere.
+    /// Ids: i64 in `.npy` and raw numbers, i32 elsewhere; -1 for no row.
     Ids(&'a [u64]),
     /// Labels: i32.
     Labels(&'a [i32]),
@@ -286,6 +289,9 @@ fn encode(file: &VectorFile, array: Array<'_>, bytes: &mut Vec<u8>) -> Result<()
         }
         match (array, file.element) {
             (Array::Ids(ids), Element::I64) => number = ids[index].to_le_bytes(),
+            (Array::Ids(ids), _) if ids[index] == NO_ROW => {
+                number[..4].copy_from_slice(&(-1_i32).to_le_bytes());
+            }
             (Array::Ids(ids), _) => {
                 let id = i32::try_from(ids[index]).map_err(|_| too_large(file, ids[index]))?;
                 number[..4].copy_from_slice(&id.to_le_bytes());

@@ -407,11 +407,6 @@ impl Tile {
 }
 
 impl Rows<'_> {
-    /// The file that they are of.
-    pub(crate) fn file(&self) -> &VectorFile {
-        self.piece.file
-    }
-
     /// One of the rows as f64, exactly as it is in the file.
     #[inline(always)]
     pub(crate) fn exact(&self, index: usize, out: &mut [f64]) {

@@ -153,7 +153,8 @@ pub(crate) struct PairsArgs {
     /// The most bits in which a pair differs; BASE has packed bits, as u8
     #[arg(long, value_name = "BITS")]
     pub(crate) max_hamming: Option<u32>,
-    /// Pairs of rows: .npy, .ibin, .ivecs, or raw i64
+    /// Pairs of rows: .npy, .ibin, .ivecs, or raw i64; or a table (.parquet, .arrow, .csv) with the columns
+    /// first, second and distance
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Their distances, one minus the cosine, the squared Euclidean or the bits that differ: .npy, .fbin,
@@ -198,10 +199,13 @@ pub(crate) struct VectorRunArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MetricName {
     /// The square of the Euclidean distance
+    #[value(alias = "euclidean")]
     L2,
     /// The inner product, largest first
+    #[value(alias = "dot")]
     Ip,
-    /// One minus the cosine
+    /// One minus the cosine; 1 for zero vectors
+    #[value(alias = "cosine")]
     Cos,
     /// The number of bits that differ; vectors of u8 are packed bits
     Hamming,
@@ -230,7 +234,6 @@ pub(crate) struct KnnArgs {
         long,
         value_name = "R",
         conflicts_with = "k",
-        requires = "limits",
         allow_negative_numbers = true
     )]
     pub(crate) radius: Option<f64>,
@@ -242,7 +245,8 @@ pub(crate) struct KnnArgs {
     #[arg(long, value_enum, default_value = "l2")]
     pub(crate) metric: MetricName,
     /// Rows of the base that are nearest to each query, the nearest first: .ibin, .ivecs, .npy, or
-    /// raw i64
+    /// raw i64; or a table (.parquet, .arrow, .csv) with the columns query, rank (not with --radius),
+    /// row and distance
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Their distances, as f32 (infinite beyond its range): .fbin, .fvecs, .npy, or raw f32

@@ -664,3 +664,45 @@ fn vectors_are_datasets_on_all_drives_of_a_volume_with_the_same_results() {
     on("knn @none.fbin @queries.fbin -k 5 -o @new.npy").fails(2, &["@none.fbin"], "ls");
     plain("knn @base.fbin queries.fbin -k 5 -o new.npy").fails(2, &["names a dataset"], "--volume");
 }
+
+#[test]
+fn neighbours_are_tables_with_a_row_each_that_other_commands_read() {
+    let place = TestDir::new();
+    let numbers = [0.0, 0.0, 1.0, 0.0, 3.0, 0.0, 9.0, 9.0];
+    place.write("a.fbin", &fbin(&numbers, 2));
+    place.write("mask.u8", &[0, 1, 0, 0]);
+    let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
+    let table = |line: &str, name: &str| {
+        run(&format!("{line} -o {name} --force")).ok();
+        run(&format!("convert {name} -o t.csv --force")).ok();
+        String::from_utf8(place.read("t.csv")).unwrap()
+    };
+    for name in ["r.parquet", "r.arrow", "r.csv"] {
+        let found = table("knn a.fbin --self -k 1", name);
+        let wanted = "query,rank,row,distance\n0,0,1,1\n1,0,0,1\n2,0,1,4\n3,0,2,117\n";
+        assert_eq!(found.replace(".0\n", "\n"), wanted);
+        // There is no row for a neighbour that there is not.
+        let found = table("knn a.fbin --self -k 2 --subset mask.u8", name);
+        assert_eq!(found.lines().count(), 4, "{found}");
+        let found = table("knn a.fbin --self --radius 1", name);
+        assert_eq!(
+            found.replace(".0\n", "\n"),
+            "query,row,distance\n0,1,1\n1,0,1\n"
+        );
+        let found = table("vector pairs a.fbin --max-l2 4", name);
+        let wanted = "first,second,distance\n0,1,1\n1,2,4\n";
+        assert_eq!(found.replace(".0\n", "\n"), wanted);
+    }
+    run("knn a.fbin --self -k 1 -o x.parquet --distances d.npy").fails(2, &["a column"], ".npy");
+    run("knn a.fbin --self --radius 1 -o x.npy").fails(2, &["its own number"], "--limits");
+    let cosine = table("knn a.fbin --self -k 1 --metric cosine", "r.csv");
+    assert!(cosine.contains("\n0,0,1,1"), "{cosine}");
+    // In an array the place is -1.
+    run("knn a.fbin --self -k 2 --subset mask.u8 -o x.i64").ok();
+    let ids = place.read("x.i64");
+    let ids: Vec<i64> = ids
+        .chunks_exact(8)
+        .map(|id| i64::from_le_bytes(id.try_into().unwrap()))
+        .collect();
+    assert_eq!(ids, [1, -1, -1, -1, 1, -1, 1, -1]);
+}

@@ -163,6 +163,8 @@ pub(super) fn interval(
             (sum - 2.0 * most - slack, sum - 2.0 * least + slack)
         }
         Metric::Ip => (0.0 - most, 0.0 - least),
+        // It has no direction, and the distance 1 from all.
+        Metric::Cos if facts.is_zero() => (1.0, 1.0),
         Metric::Cos => {
             let root = square.sqrt();
             let of = |product: f64, sign: f64| {

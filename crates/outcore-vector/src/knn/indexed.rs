@@ -19,8 +19,7 @@ use outcore_io::memory::Reservation;
 
 use super::cut;
 use super::nearest::{self, Nearest, Worst};
-use super::queries::zero_vector;
-use super::{Group, Metric, Neighbours, QUERIES_AT_ONCE};
+use super::{Group, Neighbours, QUERIES_AT_ONCE};
 use crate::format::{VectorFile, input_of};
 use crate::index::IndexFile;
 use crate::index::record::Facts;
@@ -200,11 +199,6 @@ impl Group<'_> {
                 &mut state.facts[..rows],
             );
             index.decode(first, bytes, numbers, facts)?;
-            if metric == Metric::Cos
-                && let Some(zero) = facts.iter().position(Facts::is_zero)
-            {
-                return Err(zero_vector(first + zero as u64, base));
-            }
             cut::bound_records(metric, dimension, facts, &mut state.bounds);
             for from in (0..self.queries.count()).step_by(QUERIES_AT_ONCE) {
                 let block = self.queries.block(from, QUERIES_AT_ONCE);

@@ -14,7 +14,7 @@ use outcore::{Error, Job, Phase, PhasePlan, Result};
 use outcore_io::memory::Reservation;
 
 use super::nearest::{self, Nearest};
-use super::queries::{Queries, zero_vector};
+use super::queries::Queries;
 use super::{Group, KnnOptions, Metric, Neighbours, QUERIES_AT_ONCE, Searcher, cut, knn};
 use crate::format::VectorFile;
 use crate::index::lists::ListFile;
@@ -234,7 +234,7 @@ impl Group<'_> {
                 break;
             }
         }
-        nearest::add(nearest_of, &self.queries, found);
+        nearest::add(nearest_of, (&self.queries, self.k), found);
         Ok(())
     }
 
@@ -306,14 +306,6 @@ impl Group<'_> {
             let count = rows.matrix.rows;
             let ids = &ids[(rows.first - piece.first) as usize..][..count];
             cut::bound_rows(metric, dimension, rows.squares, bounds);
-            if metric == Metric::Cos {
-                for at in (0..count).filter(|at| rows.squares[*at] == 0.0) {
-                    rows.exact(at, wide);
-                    if wide.iter().all(|number| *number == 0.0) {
-                        return Err(zero_vector(ids[at], piece.file));
-                    }
-                }
-            }
             for queries in probes.queries_of[list].chunks(QUERIES_AT_ONCE) {
                 self.queries.copy(queries, narrow);
                 let block = Matrix::dense(narrow, dimension);

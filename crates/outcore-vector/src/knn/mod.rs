@@ -34,6 +34,7 @@ use outcore_io::units;
 
 use crate::format::{Element, VectorFile};
 use crate::index::AnyIndex;
+pub use crate::results::NO_ROW;
 use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase};
 
 use bits::Bits;
@@ -52,19 +53,19 @@ pub enum Metric {
     L2,
     /// The inner product; the largest is nearest.
     Ip,
-    /// One minus the cosine of the angle.
+    /// One minus the cosine of the angle; 1 where a vector is zero.
     Cos,
     /// The number of bits that differ; vectors of u8 are packed bits.
     Hamming,
 }
 
 impl Metric {
-    /// The metric of a name: `l2`, `ip`, `cos` or `hamming`.
+    /// The metric of a name: `l2` (or `euclidean`), `ip` (`dot`), `cos` (`cosine`) or `hamming`.
     pub fn named(name: &str) -> Option<Self> {
         match name {
-            "l2" => Some(Metric::L2),
-            "ip" => Some(Metric::Ip),
-            "cos" => Some(Metric::Cos),
+            "l2" | "euclidean" => Some(Metric::L2),
+            "ip" | "dot" => Some(Metric::Ip),
+            "cos" | "cosine" => Some(Metric::Cos),
             "hamming" => Some(Metric::Hamming),
             _ => None,
         }
@@ -113,9 +114,9 @@ impl KnnOptions {
 pub struct Neighbours {
     /// Neighbours of each query.
     pub k: usize,
-    /// Rows of the base.
+    /// Rows of the base; [`NO_ROW`] where a subset has fewer than were asked for.
     pub ids: Vec<u64>,
-    /// Their distances.
+    /// Their distances; infinite for no row, as far away as can be.
     pub distances: Vec<f64>,
     /// Passes over the base.
     pub passes: u32,
@@ -166,8 +167,7 @@ const K_MAX: usize = 1 << 16;
 /// The `k` nearest rows of `base` of each row of `queries`.
 ///
 /// # Errors
-/// Usage: dimensions that differ, more neighbours than rows, a number that is none, a zero vector whose cosine is asked
-/// for. Memory: not even one query fits, or the result does not. What reading fails with.
+/// Usage: dimensions that differ, more neighbours than the base has rows, a number that is none. Memory: not even one query fits, or the result does not. What reading fails with.
 pub fn knn(
     job: &Job,
     base: &VectorFile,
@@ -208,7 +208,6 @@ pub fn knn_each(
     let allowed = options.subset.as_deref();
     if let Some(subset) = allowed {
         subset.check(base)?;
-        check_k(base, options, subset.count())?;
     }
     let (k, count) = (options.k, queries.rows as usize);
     let mut found = Neighbours::none_yet(k);
@@ -374,6 +373,17 @@ pub fn check(base: &VectorFile, queries: &VectorFile, options: &KnnOptions) -> R
     check_k(base, options, base.rows)
 }
 
+/// Fails unless a subset has as many rows as neighbours are asked for: for results that have no place for [`NO_ROW`].
+///
+/// # Errors
+/// Usage.
+pub fn check_chosen(base: &VectorFile, options: &KnnOptions) -> Result<()> {
+    match &options.subset {
+        Some(subset) => check_k(base, options, subset.count()),
+        None => Ok(()),
+    }
+}
+
 /// Fails unless there are as many neighbours among `rows` rows.
 fn check_k(base: &VectorFile, options: &KnnOptions, rows: u64) -> Result<()> {
     let others = rows.saturating_sub(u64::from(options.excludes_self));
@@ -522,7 +532,6 @@ impl Group<'_> {
                 rows.squares,
                 bounds,
             );
-            self.queries.check_rows(&rows, wide)?;
             for from in (0..self.queries.count()).step_by(QUERIES_AT_ONCE) {
                 let block = self.queries.block(from, QUERIES_AT_ONCE);
                 let scores = &mut scores[..block.rows * count];

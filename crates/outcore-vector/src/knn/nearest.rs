@@ -8,9 +8,9 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Neighbours;
 use super::cut::{Cut, is_kept, next_kept};
 use super::queries::Queries;
+use super::{NO_ROW, Neighbours};
 
 /// Distances as integers in the same order.
 fn key(distance: f64) -> u64 {
@@ -160,22 +160,25 @@ pub(super) fn of_query(each: &[Nearest], query: usize, k: usize) -> Vec<(u64, u6
     all
 }
 
-/// Adds what [`of_query`] has given for each query to `found`.
+/// Adds what [`of_query`] has given for each query to `found`, and [`NO_ROW`] where these are fewer than `k`.
 pub(super) fn add(
     each: impl IntoIterator<Item = Vec<(u64, u64)>>,
-    queries: &Queries,
+    (queries, k): (&Queries, usize),
     found: &mut Neighbours,
 ) {
-    for (key, id) in each.into_iter().flatten() {
-        found.ids.push(id);
-        found.distances.push(queries.shown(distance_of(key)));
+    for nearest in each {
+        let none = std::iter::repeat_n((key(f64::INFINITY), NO_ROW), k - nearest.len().min(k));
+        for (key, id) in nearest.into_iter().chain(none) {
+            found.ids.push(id);
+            found.distances.push(queries.shown(distance_of(key)));
+        }
     }
 }
 
 /// Adds the nearest of all threads to `found`, query by query.
 pub(super) fn merge(each: Vec<Nearest>, queries: &Queries, k: usize, found: &mut Neighbours) {
     let all = (0..queries.count()).map(|query| of_query(&each, query, k));
-    add(all, queries, found);
+    add(all, (queries, k), found);
 }
 
 #[cfg(test)]

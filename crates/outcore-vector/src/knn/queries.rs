@@ -1,8 +1,9 @@
 //! Queries in memory: as f64, to measure with, and as f32, to multiply with.
 //!
-//! Contract: under the cosine, the f32 are those of the query scaled to norm 1.
+//! Contract: under the cosine, the f32 are those of the query scaled to norm 1. A zero vector has no direction: its distance from all
+//! others is 1, as if it were at right angles to them.
 
-use outcore::{Error, Job, Result};
+use outcore::{Job, Result};
 use outcore_io::memory::Reservation;
 
 use super::Metric;
@@ -10,7 +11,7 @@ use super::bits::Bits;
 use crate::exact::{dot, squared_distance};
 use crate::format::VectorFile;
 use crate::product::{Matrix, vectorized};
-use crate::scan::{Rows, load};
+use crate::scan::load;
 
 /// See the module.
 pub(super) struct Queries {
@@ -37,7 +38,7 @@ impl Queries {
     /// The vectors of `file`.
     ///
     /// # Errors
-    /// Usage: a zero vector under the cosine. What reading fails with.
+    /// What reading fails with.
     pub(super) fn load(job: &Job, file: &VectorFile, metric: Metric) -> Result<Self> {
         let rows = file.rows as usize;
         let held_bytes = Self::memory_bytes(file, metric, rows);
@@ -57,12 +58,8 @@ impl Queries {
         let dimension = file.dimension;
         let each = || wide.chunks_exact(dimension);
         let norms: Vec<f64> = each().map(|query| dot(query, query).sqrt()).collect();
-        if metric == Metric::Cos
-            && let Some(row) = norms.iter().position(|norm| *norm == 0.0)
-        {
-            return Err(zero_vector(file.first_row + row as u64, file));
-        }
         let scales = norms.iter().map(|norm| match metric {
+            Metric::Cos if *norm == 0.0 => 0.0,
             Metric::Cos => 1.0 / norm,
             Metric::L2 | Metric::Ip | Metric::Hamming => 1.0,
         });
@@ -107,7 +104,10 @@ impl Queries {
             Metric::Ip => 0.0 - dot(wide, row),
             // Bits are compared as words.
             Metric::Hamming => f64::NAN,
-            Metric::Cos => 1.0 - dot(wide, row) / (self.norms[query] * dot(row, row).sqrt()),
+            Metric::Cos => match self.norms[query] * dot(row, row).sqrt() {
+                0.0 => 1.0,
+                norms => 1.0 - dot(wide, row) / norms,
+            },
         })
     }
 
@@ -118,31 +118,4 @@ impl Queries {
             Metric::L2 | Metric::Cos | Metric::Hamming => distance,
         }
     }
-
-    /// Fails for a zero vector whose cosine is asked for.
-    pub(super) fn check_rows(&self, rows: &Rows<'_>, wide: &mut [f64]) -> Result<()> {
-        if self.metric != Metric::Cos {
-            return Ok(());
-        }
-        for (index, _) in rows
-            .squares
-            .iter()
-            .enumerate()
-            .filter(|(_, square)| **square == 0.0)
-        {
-            rows.exact(index, wide);
-            if wide.iter().all(|number| *number == 0.0) {
-                return Err(zero_vector(rows.first + index as u64, rows.file()));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The error for a zero vector whose cosine is asked for.
-pub(super) fn zero_vector(row: u64, file: &VectorFile) -> Error {
-    let cause = format!("row {row} is a zero vector, which has no direction");
-    Error::usage("search neighbours", cause)
-        .path(&file.path)
-        .hint("remove zero vectors, or measure by another metric than the cosine")
 }

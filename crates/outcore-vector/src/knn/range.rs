@@ -142,7 +142,7 @@ impl Within {
 /// Every row of `base` within the radius of each row of `queries`.
 ///
 /// # Errors
-/// Usage: dimensions that differ, a number that is none, a zero vector whose cosine is asked for. Memory: the results do
+/// Usage: dimensions that differ, a number that is none. Memory: the results do
 /// not fit, and the job has no scratch. What reading and writing fail with.
 pub fn range_search(
     job: &Job,
@@ -377,7 +377,6 @@ impl Group<'_> {
         tile.each(piece, |rows, wide| {
             let (count, metric) = (rows.matrix.rows, self.queries.metric);
             cut::bound_rows(metric, rows.matrix.dimension, rows.squares, bounds);
-            self.queries.check_rows(&rows, wide)?;
             for from in (0..self.queries.count()).step_by(QUERIES_AT_ONCE) {
                 let block = self.queries.block(from, QUERIES_AT_ONCE);
                 if self.is_left_out(from, rows.first + count as u64 - 1)

@@ -299,15 +299,10 @@ fn what_is_left_out_and_what_does_not_fit_is_told() {
     );
     assert_eq!(error.unwrap_err().kind(), Kind::Usage);
     let zeros = place.fbin("zeros.fbin", &[1.0, 2.0, 0.0, 0.0], 2);
-    let error = pairs(
-        &job(8 << 20, 2),
-        &zeros,
-        &RangeOptions::new(Metric::Cos, 0.1),
-    );
-    assert!(
-        error
-            .unwrap_err()
-            .to_string()
-            .contains("row 1 is a zero vector")
-    );
+    // A zero vector is at right angles to all.
+    for (radius, count) in [(0.99, 0), (1.0, 1)] {
+        let near = RangeOptions::new(Metric::Cos, radius);
+        let found = within(&large, pairs(&large, &zeros, &near));
+        assert_eq!(found.ids.len(), count, "{radius}");
+    }
 }

@@ -5,10 +5,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use outcore::Result;
+use outcore::{Error, Job, Result};
 use outcore_io::units;
 use outcore_vector::format::VectorFile;
-use outcore_vector::knn::{self, KnnOptions, Metric, Neighbours, RECALL_QUERIES, Subset};
+use outcore_vector::knn::{self, KnnOptions, Metric, NO_ROW, Neighbours, RECALL_QUERIES, Subset};
 use outcore_vector::results::{self, Array, NewRows, RowsWriter};
 use serde_json::json;
 
@@ -54,7 +54,15 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     let run = Run::begin_on(context, &args.run, Some(&args.drives), (&read, &written))?;
     let (base, queries) = run.base_and_queries(args)?;
     knn::check(&base, &queries, &options)?;
-    results::check_name(&args.output, Array::Ids(&[]))?;
+    let is_table = table::has_columns(&args.output);
+    if is_table {
+        check_table(
+            args.distances.as_deref().or(args.limits.as_deref()),
+            args.edges,
+        )?;
+    } else {
+        results::check_name(&args.output, Array::Ids(&[]))?;
+    }
     if let Some(path) = &args.distances {
         results::check_name(path, NO_DISTANCES)?;
     }
@@ -63,6 +71,14 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
             subset: run.subset(args, &base)?,
             ..options
         };
+        if is_table {
+            let to = (run.place_of(&args.output), args.run.force);
+            return search_to_table(job, (&base, &queries), &options, to);
+        }
+        if args.edges {
+            // A pair has no place for a neighbour that there is not.
+            knn::check_chosen(&base, &options)?;
+        }
         let k = options.k as u64;
         let ids = NewRows {
             path: run.place_of(&args.output),
@@ -109,6 +125,52 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     })?;
     tell(context, &run, args, (&base, &queries), &found);
     Ok(0)
+}
+
+/// Fails for options that a table has no use for, since it has all columns.
+pub(super) fn check_table(other: Option<&Path>, edges: bool) -> Result<()> {
+    let cause = match (other, edges) {
+        (Some(_), _) => "the table has a column of distances, and a row for each result",
+        (None, true) => "--edges writes pairs of numbers, and the output is a table",
+        (None, false) => return Ok(()),
+    };
+    Err(Error::usage("read arguments", cause)
+        .hint("leave --distances, --limits and --edges out, or end the name of the output in .npy"))
+}
+
+/// Writes a row for each neighbour: the query, its rank from 0 on, the row of the base and the distance.
+fn search_to_table(
+    job: &Job,
+    (base, queries): (&VectorFile, &VectorFile),
+    options: &KnnOptions,
+    to: (&Path, bool),
+) -> Result<Neighbours> {
+    let (mut first, mut all) = (0, None);
+    let (mut ids, mut distances) = (Vec::new(), Vec::new());
+    table::write_near(job, to, &["query", "rank", "row"], |take| {
+        let found = knn::knn_each(job, base, queries, options, &mut |found| {
+            let each = found
+                .ids
+                .chunks(options.k)
+                .zip(found.distances.chunks(options.k));
+            for (nearest, far) in each {
+                for (rank, (id, distance)) in (0..).zip(nearest.iter().zip(far)) {
+                    if *id != NO_ROW {
+                        ids.extend([first, rank, *id]);
+                        distances.push(*distance);
+                    }
+                }
+                first += 1;
+            }
+            take(&ids, &distances)?;
+            ids.clear();
+            distances.clear();
+            Ok(())
+        })?;
+        all = Some(found);
+        Ok(())
+    })?;
+    all.ok_or_else(|| Error::usage("search neighbours", "nothing was searched"))
 }
 
 impl Run<'_> {

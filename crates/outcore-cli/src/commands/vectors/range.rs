@@ -11,8 +11,10 @@ use outcore_vector::knn::{self, Found, Hit, Metric, RangeOptions};
 use outcore_vector::results::{self, Array, NewRows, RowsWriter};
 use serde_json::json;
 
+use super::knn::check_table;
 use super::{NO_DISTANCES, Run};
 use crate::cli::vectors::{KnnArgs, PairsArgs};
+use crate::commands::table;
 use crate::context::Context;
 use crate::measure::rate_text;
 
@@ -32,12 +34,19 @@ pub(crate) fn pairs(context: &Context, args: &PairsArgs) -> Result<u8> {
     let files: (&[&Path], &[&Path]) = (&[&args.base], &written);
     let run = Run::begin_on(context, &args.run, Some(&args.drives), files)?;
     let base = run.open(&args.base, args.type_name.as_deref())?;
-    results::check_name(&args.output, Array::Ids(&[]))?;
+    let is_table = table::has_columns(&args.output);
+    match is_table {
+        true => check_table(args.distances.as_deref(), false)?,
+        false => _ = results::check_name(&args.output, Array::Ids(&[]))?,
+    }
     if let Some(path) = &args.distances {
         results::check_name(path, NO_DISTANCES)?;
     }
     let results = run.watch(|job| {
         let found = knn::pairs(job, &base, &options)?;
+        if is_table {
+            return write_table(&run, job, found, (&args.output, &["first", "second"]));
+        }
         let pairs = NewRows {
             path: run.place_of(&args.output),
             kind: Array::Ids(&[]),
@@ -64,20 +73,33 @@ pub(super) fn radius(
         excludes_self: args.is_self,
         ..RangeOptions::new(metric, radius)
     };
-    let limits = args.limits.as_deref().ok_or_else(|| {
-        let error = Error::usage("read arguments", "each query has its own number of results");
-        error.hint("name a file for where they begin: --limits FILE")
-    })?;
+    let is_table = table::has_columns(&args.output);
+    let limits = match (&args.limits, is_table) {
+        (limits, true) => {
+            check_table(limits.as_deref().or(args.distances.as_deref()), args.edges)?;
+            None
+        }
+        (Some(limits), false) => Some(limits.as_path()),
+        (None, false) => {
+            let error = Error::usage("read arguments", "each query has its own number of results");
+            return Err(error.hint(
+                "name a file for where they begin, --limits FILE, or end the output's name in .parquet",
+            ));
+        }
+    };
     let mut read: Vec<&Path> = vec![&args.base];
     read.extend(args.queries.as_deref());
     read.extend(args.subset.as_deref());
     read.extend(args.tables.iter().map(|path| path.as_path()));
-    let mut written: Vec<&Path> = vec![&args.output, limits];
+    let mut written: Vec<&Path> = vec![&args.output];
+    written.extend(limits);
     written.extend(args.distances.as_deref());
     let run = Run::begin_on(context, &args.run, Some(&args.drives), (&read, &written))?;
     let (base, queries) = run.base_and_queries(args)?;
-    for path in [&args.output, limits] {
-        results::check_name(path, Array::Ids(&[]))?;
+    if let Some(limits) = limits {
+        for path in [&args.output, limits] {
+            results::check_name(path, Array::Ids(&[]))?;
+        }
     }
     if let Some(path) = &args.distances {
         results::check_name(path, NO_DISTANCES)?;
@@ -88,6 +110,9 @@ pub(super) fn radius(
             ..options
         };
         let found = knn::range_search(job, &base, &queries, &options)?;
+        if is_table {
+            return write_table(&run, job, found, (&args.output, &["query", "row"]));
+        }
         let rows = NewRows {
             path: run.place_of(&args.output),
             kind: Array::Ids(&[]),
@@ -95,7 +120,7 @@ pub(super) fn radius(
             rows: found.hits.count(),
             id_max: base.rows - 1,
         };
-        let files = (rows, Some(limits), args.distances.as_deref());
+        let files = (rows, limits, args.distances.as_deref());
         write(&run, job, found, files, |hit| [hit.row])
     })?;
     let what = units::counted(results.count, "vector");
@@ -111,6 +136,38 @@ struct Results {
     read_bytes: u64,
     measured: u64,
     phases: Vec<Phase>,
+}
+
+/// Writes a row for each result: both ids, which are called so, and the distance.
+fn write_table(
+    run: &Run<'_>,
+    job: &Job,
+    found: Found,
+    (name, ids): (&Path, &[&str]),
+) -> Result<Results> {
+    let count = found.hits.count();
+    let to = (run.place_of(name), run.force);
+    let mut phases = found.phases;
+    let (mut both, mut distances) = (Vec::new(), Vec::new());
+    let mut sorted = Vec::new();
+    table::write_near(job, to, ids, |take| {
+        sorted = found.hits.each(job, &mut |hits| {
+            both.clear();
+            both.extend(hits.iter().flat_map(|hit| [hit.query, hit.row]));
+            distances.clear();
+            distances.extend(hits.iter().map(|hit| hit.distance));
+            take(&both, &distances)
+        })?;
+        Ok(())
+    })?;
+    phases.extend(sorted);
+    Ok(Results {
+        count,
+        passes: found.passes,
+        read_bytes: found.read_bytes,
+        measured: found.measured,
+        phases,
+    })
 }
 
 /// Writes what was found: the numbers that `ids_of` gives for each result, and the limits and distances to the files that are named.
