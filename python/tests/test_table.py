@@ -334,3 +334,21 @@ def test_what_differs_between_two_tables_is_a_table(here: Path) -> None:
     assert pa.table(outcore.table(old).diff(outcore.table("old.parquet"))).num_rows == 0
     with pytest.raises(outcore.UsageError, match="column"):
         outcore.table(old).diff(new.drop_columns(["y"]), "id")
+
+
+def test_odd_names_of_columns_stand_in_backquotes(here: Path) -> None:
+    table = outcore.table(pa.table({"": [2, 1, 3], "a:desc": ["b", "c", "a"]}), drives=here)
+    assert pa.table(table.sort("``"))[""].to_pylist() == [1, 2, 3]
+    assert pa.table(table.sort("`a:desc`", descending=True))["a:desc"].to_pylist() == ["c", "b", "a"]
+
+
+def test_what_a_format_has_not_is_an_error_and_categories_stay(here: Path) -> None:
+    numbers = pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array([1, 2])])
+    union = outcore.table(pa.table({"u": numbers}), drives=here)
+    with pytest.raises(outcore.UsageError, match="`u`.*Union"):
+        union.shuffle(seed=1).write(here / "u.parquet")
+    words = pa.array(["b", "a", "b"]).dictionary_encode()
+    table = outcore.table(pa.table({"k": words, "n": [1, 2, 3]}), drives=here)
+    grouped = pa.table(table.group_by("k", "sum(n)"))
+    assert pa.types.is_dictionary(grouped.schema.field("k").type)
+    assert grouped["k"].to_pylist() == ["a", "b"]

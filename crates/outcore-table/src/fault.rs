@@ -2,8 +2,8 @@
 //!
 //! Contract: [`arrow`] and [`parquet`] keep what the library says as the cause, and the system's own error
 //! where there is one below it. [`guarded`] runs a call into a library on bytes that nobody has vouched for:
-//! a panic inside it becomes an error of corrupt data, so that a damaged file never ends the program. The
-//! caller adds file, column and place, which the libraries do not know.
+//! a panic inside it becomes an error of corrupt data, so that a damaged file never ends the program; [`written`] does the same for
+//! what a library writes. The caller adds file, column and place, which the libraries do not know.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,6 +80,15 @@ pub(crate) fn guarded<T>(operation: &str, work: impl FnOnce() -> Result<T>) -> R
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let cause = format!("the data cannot be decoded: {}", words_of(&*panic));
         Err(Error::corrupt(operation, one_line(&cause)).hint(DAMAGED))
+    })
+}
+
+/// Calls `work`, which hands values of all types to a library that writes them; a panic in there is an error of `operation`.
+pub(crate) fn written<T>(operation: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let cause = format!("the library cannot write this table: {}", words_of(&*panic));
+        Err(Error::usage(operation, one_line(&cause))
+            .hint("write another format, or leave columns of rare types out with --columns"))
     })
 }
 

@@ -6,7 +6,8 @@
 //! | module | holds |
 //! |---|---|
 //! | `equal` | which values of a key are equal whatever their bytes say |
-//! | `schema` | columns by name, what differs between tables, the schema of several |
+//! | `schema` | columns by name, what differs between tables |
+//! | `common` | one type for values of two, the schema of several tables |
 //! | [`rows`] | a record batch as items of bytes with comparable keys, and back |
 //! | [`expr`] | what users compute of columns, and ask of rows |
 //! | [`input`] | Parquet and Arrow files as one table in pieces, read in parallel, pruned, projected |
@@ -64,6 +65,7 @@
 //! # }
 //! ```
 
+mod common;
 mod equal;
 pub mod expr;
 mod fault;

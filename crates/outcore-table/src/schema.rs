@@ -1,10 +1,8 @@
-//! Schemas: a column by its name, what differs between two tables, the schema of several.
+//! Schemas: a column by its name, and what differs between two tables.
 //!
 //! Contract: names are matched to the letter; one that is missing is answered with the nearest that is
 //! there. A [`FieldPlace`] is a column, or by a name such as `st.a` the field `a` of objects `st`. [`agree`] says of two schemas which column differs and how, in words that name both types. Metadata
-//! of a schema and of fields make no difference, nor does what lists call their elements. [`united`] has the columns of
-//! all, in the order in which they are first met, each in the narrowest type that has all values of its types; a column that
-//! some lack may be null.
+//! of a schema and of fields make no difference, nor does what lists call their elements.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,8 +11,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::NullBuffer;
-use arrow_cast::cast;
-use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use arrow_select::take::take;
 use outcore_io::units::nearest;
 use outcore_io::{Error, Result};
@@ -193,7 +190,7 @@ fn listed(names: &[&str]) -> String {
 
 /// Whether values of the two types are the same but for what lists call their elements, and maps their entries,
 /// which programs do not agree about.
-fn is_same_type(one: &DataType, other: &DataType) -> bool {
+pub(crate) fn is_same_type(one: &DataType, other: &DataType) -> bool {
     let is_same_field = |one: &Field, other: &Field| {
         one.is_nullable() == other.is_nullable() && is_same_type(one.data_type(), other.data_type())
     };
@@ -328,150 +325,10 @@ pub(crate) fn check_names(schema: &Schema) -> Result<()> {
     Ok(())
 }
 
-/// The narrowest type that has all values of both, for types of numbers, texts and bytes, and for nulls beside anything. A
-/// dictionary beside another type is what it stands for.
-fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
-    if is_same_type(one, other) || *other == DataType::Null {
-        return Some(one.clone());
-    }
-    if *one == DataType::Null {
-        return Some(other.clone());
-    }
-    match (one, other) {
-        (DataType::Dictionary(_, values), DataType::Dictionary(_, other)) => {
-            return wider(values, other);
-        }
-        (DataType::Dictionary(_, values), plain) | (plain, DataType::Dictionary(_, values)) => {
-            return wider(values, plain);
-        }
-        _ => {}
-    }
-    let bits = |kind: &DataType| kind.primitive_width().map(|bytes| 8 * bytes);
-    let is_either = |kind: DataType| *one == kind || *other == kind;
-    let (wide, narrow) = match bits(one) >= bits(other) {
-        true => (one, other),
-        false => (other, one),
-    };
-    match (wide, narrow) {
-        (wide, narrow) if wide.is_integer() && narrow.is_integer() => {
-            if wide.is_signed_integer() == narrow.is_signed_integer()
-                || (wide.is_signed_integer() && bits(wide) > bits(narrow))
-            {
-                return Some(wide.clone());
-            }
-            // One with a sign that has more bits than the one without.
-            match bits(wide)? {
-                8 => Some(DataType::Int16),
-                16 => Some(DataType::Int32),
-                32 => Some(DataType::Int64),
-                _ => None,
-            }
-        }
-        (wide, narrow) if wide.is_floating() && narrow.is_floating() => Some(wide.clone()),
-        (wide, narrow) if wide.is_floating() || narrow.is_floating() => {
-            let whole = if wide.is_floating() { narrow } else { wide };
-            let digits = bits(whole).filter(|_| whole.is_integer())?;
-            // Of so many bits all whole numbers are floats: 11 in 16, 24 in 32 and 53 in 64.
-            match digits {
-                8 if is_either(DataType::Float16) => Some(DataType::Float16),
-                8 | 16 if !is_either(DataType::Float64) => Some(DataType::Float32),
-                8 | 16 | 32 => Some(DataType::Float64),
-                _ => None,
-            }
-        }
-        (DataType::Decimal128(one, scale), DataType::Decimal128(other, other_scale)) => {
-            let least = |digits: &u8, scale: &i8| i16::from(*digits) - i16::from(*scale);
-            let scale_both = (*scale).max(*other_scale);
-            let digits = least(one, scale).max(least(other, other_scale)) + i16::from(scale_both);
-            let digits = u8::try_from(digits).ok().filter(|&digits| digits <= 38)?;
-            Some(DataType::Decimal128(digits, scale_both))
-        }
-        (one, other) => {
-            // Of two of one family, the one that comes first here has all values of the other.
-            let families = [
-                [DataType::LargeUtf8, DataType::Utf8View, DataType::Utf8],
-                [
-                    DataType::LargeBinary,
-                    DataType::BinaryView,
-                    DataType::Binary,
-                ],
-            ];
-            let family = families
-                .into_iter()
-                .find(|family| family.contains(one) && family.contains(other))?;
-            family.into_iter().find(|kind| kind == one || kind == other)
-        }
-    }
-}
-
-/// The same values as a type that [`united`] has chosen.
-///
-/// # Errors
-/// As [`retyped`].
-pub(crate) fn widened(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
-    if array.data_type().is_nested() || array.data_type().equals_datatype(data_type) {
-        return retyped(array, data_type);
-    }
-    cast(array, data_type).map_err(|error| fault::arrow("unite tables", &error))
-}
-
-/// The columns of all of `schemas`; a column may be null where it may in one of them, or one lacks it.
-///
-/// # Errors
-/// Usage: two of one name have types without one that has all values of both; it names both files.
-pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
-    let mut fields: Vec<(FieldRef, &Path, usize)> = Vec::new();
-    for (schema, path) in schemas {
-        for field in schema.fields() {
-            let known = fields
-                .iter_mut()
-                .find(|(known, ..)| known.name() == field.name());
-            let Some((known, first_path, count)) = known else {
-                fields.push((Arc::clone(field), path, 1));
-                continue;
-            };
-            let Some(both) = wider(known.data_type(), field.data_type()) else {
-                let cause = format!(
-                    "column `{}` is {} and in {} {}",
-                    field.name(),
-                    field.data_type(),
-                    first_path.display(),
-                    known.data_type()
-                );
-                return Err(Error::usage("unite tables", cause)
-                    .path(path)
-                    .hint("no type has all values of both: convert one of them first, or leave the column out"));
-            };
-            if both != *known.data_type() {
-                *known = Arc::new(Field::clone(known).with_data_type(both));
-            }
-            *count += 1;
-            if field.is_nullable() && !known.is_nullable() {
-                *known = as_nullable(known);
-            }
-        }
-    }
-    let fields = fields.into_iter().map(|(field, _, count)| {
-        if count < schemas.len() {
-            as_nullable(&field)
-        } else {
-            field
-        }
-    });
-    let fields: Vec<FieldRef> = fields.collect();
-    let metadata = schemas.first().map(|(schema, _)| schema.metadata().clone());
-    Ok(Arc::new(Schema::new_with_metadata(
-        fields,
-        metadata.unwrap_or_default(),
-    )))
-}
-
-fn as_nullable(field: &Field) -> FieldRef {
-    Arc::new(field.clone().with_nullable(true))
-}
-
 #[cfg(test)]
 mod tests {
+    use arrow_schema::SchemaRef;
+
     use super::*;
 
     fn schema(columns: &[(&str, DataType)]) -> SchemaRef {
@@ -510,57 +367,5 @@ mod tests {
         let more = schema(&[("a", DataType::Int64), ("b", DataType::Utf8)]);
         assert!(agree(&one, here, &more, there).is_err());
         assert!(agree(&more, here, &one, there).is_err());
-    }
-
-    #[test]
-    fn united_columns_have_all_values_of_both_types_or_are_refused() {
-        use DataType::*;
-        let dictionary = |keys, values| Dictionary(Box::new(keys), Box::new(values));
-        for (one, other, both) in [
-            (Int32, Int64, Some(Int64)),
-            (UInt8, Int8, Some(Int16)),
-            (UInt32, Int64, Some(Int64)),
-            (UInt64, Int8, None),
-            (Int32, Float32, Some(Float64)),
-            (Int16, Float32, Some(Float32)),
-            (UInt8, Float16, Some(Float16)),
-            (Int16, Float16, Some(Float32)),
-            (Int32, Float64, Some(Float64)),
-            (Int64, Float64, None),
-            (Float32, Float64, Some(Float64)),
-            (Null, Utf8, Some(Utf8)),
-            (Utf8, LargeUtf8, Some(LargeUtf8)),
-            (Utf8, Utf8View, Some(Utf8View)),
-            (BinaryView, LargeBinary, Some(LargeBinary)),
-            (Utf8, Binary, None),
-            (dictionary(Int32, Utf8), Utf8, Some(Utf8)),
-            (dictionary(Int8, Utf8), LargeUtf8, Some(LargeUtf8)),
-            (dictionary(Int8, Utf8), dictionary(Int32, Utf8), Some(Utf8)),
-            (
-                dictionary(Int8, Utf8),
-                dictionary(Int8, Utf8),
-                Some(dictionary(Int8, Utf8)),
-            ),
-            (dictionary(Int8, Utf8), Null, Some(dictionary(Int8, Utf8))),
-            (dictionary(Int8, Int16), Int64, Some(Int64)),
-            (dictionary(Int8, Utf8), Int64, None),
-            (Utf8, Int64, None),
-            (Boolean, Int8, None),
-            (Date32, Int32, None),
-            (Decimal128(5, 2), Decimal128(4, 0), Some(Decimal128(6, 2))),
-            (Decimal128(38, 0), Decimal128(5, 2), None),
-        ] {
-            assert_eq!(wider(&one, &other), both, "{one} and {other}");
-            assert_eq!(wider(&other, &one), both, "{other} and {one}");
-        }
-    }
-
-    #[test]
-    fn united_columns_may_be_null_where_one_table_lacks_them() {
-        let one = schema(&[("a", DataType::Int64)]);
-        let other = schema(&[("a", DataType::Int64), ("b", DataType::Utf8)]);
-        let (here, there) = (Path::new("1"), Path::new("2"));
-        let all = united(&[(one, here), (other, there)]).unwrap();
-        assert!(!all.field(0).is_nullable() && all.field(1).is_nullable());
     }
 }

@@ -19,8 +19,7 @@ use outcore_io::Result;
 
 use crate::fault;
 use crate::input::{InputOptions, Piece, TableInput};
-use crate::output::in_utc;
-use crate::schema::retyped;
+use crate::output::shown;
 
 const PRINT: &str = "print rows";
 /// Rows whose text is made at once.
@@ -87,9 +86,9 @@ pub fn add_header(text: &mut String, schema: &Schema) {
 /// Corrupt: a value that cannot be shown.
 pub fn add_rows(text: &mut String, batch: &RecordBatch) -> Result<()> {
     let options = FormatOptions::default();
-    let shown = batch.schema();
-    let fields = shown.fields().iter().zip(batch.columns());
-    let shown = fields.map(|(field, column)| retyped(column, in_utc(field).data_type()));
+    let schema = batch.schema();
+    let fields = schema.fields().iter().zip(batch.columns());
+    let shown = fields.map(|(field, column)| shown(field, column));
     let shown: Vec<ArrayRef> = shown.collect::<Result<_>>()?;
     let columns = shown.iter();
     let columns = columns.map(|column| ArrayFormatter::try_new(column, &options));

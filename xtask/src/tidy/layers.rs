@@ -53,6 +53,7 @@ const ROOMS: [(&str, &[&[&str]]); 6] = [
         &[
             &["fault"],
             &["schema", "equal"],
+            &["common"],
             &["rows"],
             &["input", "output"],
             &["expr", "stream", "text"],

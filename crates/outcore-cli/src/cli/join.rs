@@ -23,8 +23,9 @@ order of RIGHT. It is the same for any memory and threads. A null equals nothing
 --asof finds one partner for each row of LEFT: of the rows of RIGHT with its key, the last whose
 column is not greater. Rows without one are kept, with nulls; --how inner leaves them out.
 
-Columns of different types are compared by value where one type holds both: integers of any width,
-texts, dictionaries, timestamps of any unit. A key may have more rows than fit in memory.
+Columns of different types are compared by value in a common type: integers and floats, decimals of any
+scale, texts, dictionaries, dates, timestamps of any unit. Nothing is rounded: a value that the common
+type does not hold is an error. A key may have more rows than fit in memory.
 
 --unordered keeps RIGHT in memory if it fits, and looks the rows of LEFT up in it, which saves the sort:
 then OUT is in the order of LEFT. If it does not fit, or with --how right, full or --asof, it is sorted.";

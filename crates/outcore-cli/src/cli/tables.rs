@@ -41,11 +41,12 @@ pub(crate) enum PipeFormat {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Tables (Parquet and Arrow)")]
 pub(crate) struct TableArgs {
-    /// Keep these columns, in this order; the others are not read. st.a is the field a of objects st
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    /// Keep these columns, in this order; the others are not read. st.a is the field a of objects st. A name in
+    /// backquotes may hold commas, or be empty
+    #[arg(long, value_name = "NAME,...")]
     pub(crate) columns: Vec<String>,
-    /// Let files of one table lack columns, which are null there, and have numbers of different widths,
-    /// which become those of the wider type, or dictionaries beside plain texts, which become texts
+    /// Let files of one table lack columns, which are null there, or have columns of other types, which get
+    /// a common type: the wider integer, a float, a decimal with all digits, the finer timestamp
     #[arg(long)]
     pub(crate) union: bool,
     /// Compression of OUT: zstd, snappy, lz4, gzip, brotli or none, with a level as in zstd:9.
@@ -56,7 +57,7 @@ pub(crate) struct TableArgs {
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) group_rows: Option<u64>,
     /// Columns that get a bloom filter, in Parquet
-    #[arg(long = "bloom", value_name = "NAME,...", value_delimiter = ',')]
+    #[arg(long = "bloom", value_name = "NAME,...")]
     pub(crate) bloom_filters: Vec<String>,
     /// Read CSV or JSON lines as a table with these types: bool, i8 to u64, f32, f64, text, date, time,
     /// timestamp[us,UTC], decimal(12,2), list<TYPE>, struct<NAME:TYPE>. Types of other columns are
@@ -98,11 +99,12 @@ impl TableArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Tables (Parquet and Arrow)")]
 pub(crate) struct ReadTableArgs {
-    /// Keep these columns, in this order; the others are not read. st.a is the field a of objects st
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    /// Keep these columns, in this order; the others are not read. st.a is the field a of objects st. A name in
+    /// backquotes may hold commas, or be empty
+    #[arg(long, value_name = "NAME,...")]
     columns: Vec<String>,
-    /// Let files of one table lack columns, which are null there, and have numbers of different widths,
-    /// which become those of the wider type, or dictionaries beside plain texts, which become texts
+    /// Let files of one table lack columns, which are null there, or have columns of other types, which get
+    /// a common type: the wider integer, a float, a decimal with all digits, the finer timestamp
     #[arg(long)]
     union: bool,
     /// Read CSV or JSON lines as a table with these types (see `outcore convert`); types of other

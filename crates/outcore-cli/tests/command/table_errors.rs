@@ -4,10 +4,32 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UnionArray};
+use arrow_schema::{DataType, Field};
 
 use crate::support::TestDir;
 use crate::tables::{batch, read, rows_of, write};
+
+#[test]
+fn a_type_that_parquet_has_not_is_an_error_with_the_file_and_no_panic() {
+    let place = TestDir::new();
+    let fields = [(0, Arc::new(Field::new("n", DataType::Int64, true)))];
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let types = vec![0_i8, 0].into();
+    let union = UnionArray::try_new(fields.into_iter().collect(), types, None, vec![numbers]);
+    let union: ArrayRef = Arc::new(union.unwrap());
+    let batch = RecordBatch::try_from_iter([("u", union)]).unwrap();
+    let file = std::fs::File::create(place.path("u.arrow")).unwrap();
+    let mut writer = arrow_ipc::writer::FileWriter::try_new(file, &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    for verb in ["convert", "shuffle"] {
+        let answer = place.run(&[verb, "u.arrow", "-o", "u.parquet"]);
+        assert!(!answer.stderr.contains("panicked"), "{answer:?}");
+        answer.fails(2, &["`u`", "Union"], "Arrow file");
+    }
+    assert_eq!(place.names(), ["u.arrow"]);
+}
 
 #[test]
 fn what_tables_cannot_have_is_named_and_nothing_is_left() {

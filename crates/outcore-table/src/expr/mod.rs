@@ -105,6 +105,14 @@ impl Expr {
         names
     }
 
+    /// The column that it is, if it is nothing but a column, or a field of objects.
+    pub(crate) fn column(&self) -> Option<&str> {
+        match &self.0 {
+            Node::Column(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// The type of its values over tables of `schema`.
     ///
     /// # Errors

@@ -1,20 +1,28 @@
 //! Columns that directories name: `year=2024/country=de/part-0.parquet`.
 //!
 //! Contract: every directory of a path below the named root that reads `key=value` is a column. Values are
-//! decoded (`%20`), and Hive's name for a missing one is null. A column is of 64-bit integers if the values of
-//! all files are, and text otherwise. A column of the same name inside a file wins.
+//! decoded (`%20`), and Hive's name for a missing one is null. The values of all files say the type of a column, as those of CSV
+//! do: 64-bit integers, booleans, dates, times and timestamps, and text otherwise. Numbers with a point stay text. A column of the
+//! same name inside a file wins.
 
 use std::path::{Component, Path};
+use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, StringArray};
+use arrow_array::{ArrayRef, UInt64Array, new_null_array};
 use arrow_schema::{DataType, Field, FieldRef};
+use arrow_select::take::take;
+use outcore_io::{Error, Result};
+
+use super::READ;
+use super::text::{ANY, kinds_of, type_of, values_of};
+use crate::fault;
 
 /// What Hive and its successors call the directory of rows without a value.
 pub(crate) const MISSING: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// The names and values of a path, outermost first.
-pub(super) fn values_of(path: &Path) -> Vec<(String, Option<String>)> {
+pub(super) fn pairs_of(path: &Path) -> Vec<(String, Option<String>)> {
     let dirs = path.parent().unwrap_or(Path::new("")).components();
     let names = dirs.filter_map(|part| match part {
         Component::Normal(name) => name.to_str(),
@@ -56,37 +64,57 @@ fn decoded(text: &str) -> String {
 /// The field of a column with these values, one a file.
 pub(super) fn field_of<'a>(name: &str, values: impl Iterator<Item = Option<&'a str>>) -> FieldRef {
     let mut is_nullable = false;
-    let mut is_integer = true;
+    let mut is_unsigned = true;
+    let mut kinds = ANY;
     for value in values {
         match value {
             None => is_nullable = true,
-            // As it would be written: `007` stays text.
             Some(value) => {
-                is_integer &= value
-                    .parse()
-                    .is_ok_and(|number: i64| number.to_string() == value)
+                kinds &= kinds_of(value);
+                is_unsigned &= is_written_as::<u64>(value);
             }
         }
     }
-    let data_type = if is_integer {
-        DataType::Int64
-    } else {
-        DataType::Utf8
+    let data_type = match type_of(kinds) {
+        _ if kinds == ANY => DataType::Int64,
+        DataType::Utf8 if is_unsigned => DataType::UInt64,
+        // Text such as `1.10` may be a version, and would not be written so again.
+        DataType::Float64 => DataType::Utf8,
+        data_type => data_type,
     };
     Arc::new(Field::new(name, data_type, is_nullable))
 }
 
+/// Whether a number would be written as this text: `007` is none.
+fn is_written_as<N: FromStr + ToString>(text: &str) -> bool {
+    text.parse()
+        .is_ok_and(|number: N| number.to_string() == text)
+}
+
 /// The column of `field` for this many rows of one file.
-pub(super) fn column(field: &Field, value: Option<&str>, rows_count: usize) -> ArrayRef {
-    if field.data_type() == &DataType::Int64 {
-        let value = value.and_then(|value| value.parse::<i64>().ok());
-        return Arc::new(Int64Array::from(vec![value; rows_count]));
+///
+/// # Errors
+/// Corrupt: a value that is none of the field's type.
+pub(super) fn column(field: &Field, value: Option<&str>, rows_count: usize) -> Result<ArrayRef> {
+    let Some(value) = value else {
+        return Ok(new_null_array(field.data_type(), rows_count));
+    };
+    let mut values = values_of(field.data_type())?;
+    if !values.append(value) {
+        let (name, data_type) = (field.name(), field.data_type());
+        let cause = format!("directory `{name}={value}` is not of type {data_type}");
+        return Err(Error::corrupt(READ, cause).hint("rename the directory"));
     }
-    Arc::new(StringArray::from(vec![value; rows_count]))
+    let places = UInt64Array::from(vec![0; rows_count]);
+    let column = take(values.finish().as_ref(), &places, None);
+    column.map_err(|error| fault::arrow(READ, &error))
 }
 
 #[cfg(test)]
 mod tests {
+    use arrow_array::Array;
+    use arrow_schema::TimeUnit;
+
     use super::*;
 
     #[test]
@@ -94,7 +122,7 @@ mod tests {
         let path = Path::new(
             "root/year=2024/city=S%C3%A3o%20Paulo/x=__HIVE_DEFAULT_PARTITION__/p=1.parquet",
         );
-        let values = values_of(path);
+        let values = pairs_of(path);
         let expected = [
             ("year", Some("2024")),
             ("city", Some("São Paulo")),
@@ -105,11 +133,38 @@ mod tests {
     }
 
     #[test]
-    fn a_column_is_of_integers_only_if_all_values_are() {
-        let kind =
-            |values: &[Option<&str>]| field_of("k", values.iter().copied()).data_type().clone();
-        assert_eq!(kind(&[Some("1"), Some("-20"), None]), DataType::Int64);
-        assert_eq!(kind(&[Some("1"), Some("007")]), DataType::Utf8);
-        assert_eq!(kind(&[Some("de")]), DataType::Utf8);
+    fn a_column_is_of_a_type_only_if_all_values_are() {
+        let instants =
+            |zone: Option<&str>| DataType::Timestamp(TimeUnit::Microsecond, zone.map(Into::into));
+        for (values, expected) in [
+            (&[Some("1"), Some("-20"), None][..], DataType::Int64),
+            (&[None], DataType::Int64),
+            (&[Some("1"), Some("007")], DataType::Utf8),
+            (&[Some("1"), Some("18446744073709551615")], DataType::UInt64),
+            (&[Some("-1"), Some("18446744073709551615")], DataType::Utf8),
+            (&[Some("de")], DataType::Utf8),
+            (&[Some("true"), Some("false"), None], DataType::Boolean),
+            (&[Some("true"), Some("1")], DataType::Utf8),
+            (&[Some("2024-02-29"), None], DataType::Date32),
+            (&[Some("2024-02-29"), Some("2023-02-29")], DataType::Utf8),
+            (&[Some("2024-2-9")], DataType::Utf8),
+            (&[Some("2024-02-29T23:59:59")], instants(None)),
+            (
+                &[Some("2024-02-29 23:59:59.5"), Some("2024-02-29")],
+                instants(None),
+            ),
+            (&[Some("2024-02-29T23:59:59Z")], instants(Some("UTC"))),
+            (&[Some("1.5")], DataType::Utf8),
+            (&[Some("")], DataType::Utf8),
+        ] {
+            let field = field_of("k", values.iter().copied());
+            assert_eq!(*field.data_type(), expected, "{values:?}");
+            for value in values {
+                let column = column(&field, *value, 3).unwrap();
+                assert_eq!((column.len(), column.data_type()), (3, &expected));
+                let is_null = |row| column.is_null(row);
+                assert!((0..3).all(|row| is_null(row) == value.is_none()));
+            }
+        }
     }
 }

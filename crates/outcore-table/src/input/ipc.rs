@@ -4,7 +4,7 @@
 //! its footer, those of a stream by walking from message to message; of messages only the beginnings are read. Both are
 //! read alike from there on, batch by batch and in parallel. Dictionaries are read when they are first needed;
 //! where a stream replaces one, batches are decoded with those that came before them. Feather V2 is the
-//! file format; Feather V1 is refused by name.
+//! file format; the reader rejects Feather V1 and files of big-endian numbers by name.
 //!
 //! Bounds: a batch is read whole, with all its columns: what it takes, compressed and not, is checked against the
 //! reader's memory before it is decoded. Dictionaries of a file take a quarter of that memory at most.
@@ -16,8 +16,10 @@ use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::reader::{FileDecoder, read_footer_length};
-use arrow_ipc::{Block, Message, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
-use arrow_schema::SchemaRef;
+use arrow_ipc::{
+    Block, Endianness, Message, MessageHeader, MetadataVersion, root_as_footer, root_as_message,
+};
+use arrow_schema::{Schema, SchemaRef};
 use bytes::Bytes;
 use outcore_io::transfers::Transfers;
 use outcore_io::units;
@@ -145,7 +147,7 @@ impl IpcFile {
         let schema = footer
             .schema()
             .ok_or_else(|| damaged("a footer without a schema"))?;
-        let schema = try_fb_to_schema(schema).map_err(|error| fault::arrow(READ, &error))?;
+        let schema = schema_of(schema)?;
         let blocks = footer.dictionaries().into_iter().flatten();
         let dictionaries = blocks.map(MessageAt::of).collect::<Result<Vec<_>>>()?;
         let dictionaries_count = dictionaries.len();
@@ -200,7 +202,7 @@ impl IpcFile {
                     let schema = message
                         .header_as_schema()
                         .ok_or_else(|| damaged("no schema"))?;
-                    let schema = try_fb_to_schema(schema).map_err(|e| fault::arrow(READ, &e))?;
+                    let schema = schema_of(schema)?;
                     found = Some((Arc::new(schema), message.version()));
                 }
                 MessageHeader::DictionaryBatch => dictionaries.push(place),
@@ -355,6 +357,17 @@ impl IpcFile {
         *last = Some((count, Arc::clone(&decoder)));
         Ok(decoder)
     }
+}
+
+/// The schema of a file or stream whose numbers begin with their lowest byte.
+fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<Schema> {
+    if schema.endianness() != Endianness::Little {
+        let cause = "its numbers begin with their highest byte (big-endian)";
+        return Err(Error::usage(READ, cause).hint(
+            "write it again as little-endian: pyarrow swaps the bytes when it reads the file",
+        ));
+    }
+    try_fb_to_schema(schema).map_err(|error| fault::arrow(READ, &error))
 }
 
 /// The metadata of the message at `at_bytes` of a stream; nothing at its end mark.

@@ -8,7 +8,7 @@
 //! of the table's schema. Pieces are read in any order by any number of readers: in parallel by row group.
 //!
 //! Files of one input have the same columns, in any order, or an error names file, column and both types; with
-//! [`InputOptions::is_union`] a column that a file lacks is null there, and numbers become those of the wider type. Directories called `key=value` are
+//! [`InputOptions::is_union`] a column that a file lacks is null there, and values become those of a common type. Directories called `key=value` are
 //! columns after those of the files ([`hive`]). [`InputOptions::columns`] chooses columns, or fields of objects, as `st.a`; their columns
 //! then are all that is read; [`InputOptions::predicates`] leave out row groups ([`predicate`]) and whole directories.
 //!
@@ -35,7 +35,7 @@ mod repeats;
 mod source;
 mod text;
 mod thrift;
-mod zones;
+mod times;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,8 +47,9 @@ use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result};
 
 use self::parquet::ParquetFile;
+use crate::common::cast_to;
 use crate::fault;
-use crate::schema::{FieldPlace, check_names, column_index, widened};
+use crate::schema::{FieldPlace, check_names, column_index};
 use ipc::IpcFile;
 use opening::{full_schema, open_all};
 use repeats::Repeats;
@@ -64,6 +65,7 @@ use text::TextFile;
 pub use text::{Notes, TextKind, TextOptions, parse_types};
 
 const READ: &str = "read tables";
+const UNITE: &str = "unite tables";
 /// What a reader reserves, by its name in a ledger.
 const READER: &str = "row groups being read";
 /// How many of the first bytes tell a format.
@@ -147,6 +149,9 @@ impl TableInput {
     /// Usage: no file, another format, files that differ, a column that is not there. Corrupt. I/O.
     pub fn open(job: &Job, paths: &[PathBuf], options: &InputOptions) -> Result<Self> {
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+        if let Some(path) = paths.first() {
+            job.control.note_input(path);
+        }
         headers::check(job, &volume, paths, options)?;
         let files = open_all(job, &volume, paths, options)?;
         let full = full_schema(&files, options.is_union)?;
@@ -386,7 +391,7 @@ impl TableFile {
         let from = copy.map_or(&path, |(_, copy)| copy);
         let format = Self::format_of(job, volume, (&path, from), options);
         Ok(TableFile {
-            hive: hive::values_of(&path),
+            hive: hive::pairs_of(&path),
             format: Arc::new(format.map_err(|error| by_name(error, &path))?),
             path,
             origins: Vec::new(),
@@ -526,9 +531,10 @@ impl TableFile {
         let columns = schema.fields().iter().zip(&self.origins);
         let columns = columns.map(|(field, origin)| match origin {
             Origin::Read(among, place) => {
-                widened(&place.values(batch.column(*among))?, field.data_type())
+                let values = place.values(batch.column(*among))?;
+                cast_to(UNITE, field.name(), &values, field.data_type())
             }
-            Origin::Directory(value) => Ok(hive::column(field, value.as_deref(), rows_count)),
+            Origin::Directory(value) => hive::column(field, value.as_deref(), rows_count),
             Origin::Missing => Ok(new_null_array(field.data_type(), rows_count)),
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;

@@ -14,7 +14,8 @@ use outcore_io::{Error, Result, threads};
 
 use super::text::{TextFile, settle};
 use super::{Format, InputOptions, READ, TableFile, files_of, hive, source};
-use crate::schema::{agree, united};
+use crate::common::united;
+use crate::schema::{agree, check_names};
 
 /// Opens all files on several threads: footers are read, and text is looked through.
 pub(super) fn open_all(
@@ -68,12 +69,18 @@ pub(super) fn open_all(
 }
 
 /// The columns of all files, and after them those that directories name.
+///
+/// # Errors
+/// Usage: no file, columns of one name in a file, files that differ.
 pub(super) fn full_schema(files: &[TableFile], is_union: bool) -> Result<SchemaRef> {
     let Some(first) = files.first() else {
         return Err(
             Error::usage(READ, "no file is named").hint("name a file or a directory of tables")
         );
     };
+    for file in files {
+        check_names(file.schema()).map_err(|error| error.path(&file.path))?;
+    }
     if !is_union {
         for file in files {
             agree(first.schema(), &first.path, file.schema(), &file.path)?;

@@ -8,7 +8,7 @@
 //!
 //! What a page and a dictionary take is in no footer: [`PAGE_BYTES`] for each column is what writers leave by
 //! default. A page whose compressed length is larger than a column may hold is an error of memory when it is met.
-//! Checksums of pages are checked where a file has them.
+//! Checksums of pages are checked where a file has them. Rows are counted by row groups, whatever the footer says of the file.
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
@@ -23,11 +23,11 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder,
 };
 use parquet::basic::Compression;
-use parquet::file::metadata::{PageIndexPolicy, RowGroupMetaData};
+use parquet::file::metadata::{FileMetaData, PageIndexPolicy, ParquetMetaData, RowGroupMetaData};
 
 use super::source::{DriveFile, Fetched, Refused, Whole, Windows};
 use super::thrift;
-use super::zones;
+use super::times;
 use crate::fault::{self, guarded};
 
 const READ: &str = "read Parquet file";
@@ -96,16 +96,20 @@ impl ParquetFile {
             let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Skip);
             let found = ArrowReaderMetadata::load(&*file, options.clone());
             let mut found = found.map_err(|error| said(&error))?;
-            let zoned = zones::with_zones(found.schema(), found.metadata().file_metadata());
-            if let Some(schema) = zoned {
+            for group in found.metadata().row_groups() {
+                check_group(group)?;
+            }
+            if let Some(metadata) = counted(found.metadata()) {
+                let again = ArrowReaderMetadata::try_new(Arc::new(metadata), options.clone());
+                found = again.map_err(|error| said(&error))?;
+            }
+            let timed = times::with_times(found.schema(), found.metadata().file_metadata());
+            if let Some(schema) = timed {
                 let again = ArrowReaderMetadata::try_new(
                     Arc::clone(found.metadata()),
                     options.with_schema(schema),
                 );
                 found = again.map_err(|error| said(&error))?;
-            }
-            for group in found.metadata().row_groups() {
-                check_group(group)?;
             }
             Ok(found)
         };
@@ -351,6 +355,27 @@ impl Need {
         Error::new(Kind::Memory, READ, cause)
             .hint("allow more with --memory, use fewer threads, or read fewer columns")
     }
+}
+
+/// The same metadata with as many rows as the row groups have, where the footer says another number, as old writers did: the
+/// library reads no more rows at once than the footer says.
+fn counted(metadata: &ParquetMetaData) -> Option<ParquetMetaData> {
+    let groups = metadata.row_groups();
+    let rows = groups.iter().map(RowGroupMetaData::num_rows);
+    let rows_count = rows.fold(0_i64, i64::saturating_add);
+    let file = metadata.file_metadata();
+    if file.num_rows() == rows_count {
+        return None;
+    }
+    let file = FileMetaData::new(
+        file.version(),
+        rows_count,
+        file.created_by().map(str::to_owned),
+        file.key_value_metadata().cloned(),
+        file.schema_descr_ptr(),
+        file.column_orders().cloned(),
+    );
+    Some(ParquetMetaData::new(file, groups.to_vec()))
 }
 
 /// Places and sizes that no file can have would be panics further on.

@@ -13,6 +13,8 @@ use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 
+use super::hive;
+
 /// What a column is compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Literal {
@@ -140,11 +142,9 @@ impl Comparison {
 
     /// Whether it may be true of the rows of a file whose directory gives the column this value.
     pub(super) fn may_hold_of(&self, field: &Field, value: Option<&str>) -> bool {
-        let known_value = match (value, field.data_type()) {
-            (Some(value), DataType::Int64) => value.parse().ok().map(Value::Integer),
-            (Some(value), _) => Some(Value::Bytes(value.as_bytes())),
-            (None, _) => None,
-        };
+        let column = hive::column(field, value, 1).ok();
+        let column = column.filter(|column| column.is_valid(0));
+        let known_value = column.as_ref().and_then(|column| value_at(column, 0));
         self.may_hold(&Known {
             least: known_value,
             most: known_value,

@@ -16,7 +16,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use outcore_io::memory::Reservation;
 use outcore_io::transfers::Transfers;
-use outcore_io::{Error, Kind, Result};
+use outcore_io::{Error, Kind, Result, units};
 
 use super::parquet::{BATCH_ROWS, GroupReader};
 use super::source::{Fetched, Whole, fetch_each};
@@ -137,6 +137,8 @@ impl<'a> TableReader<'a> {
             schema: &self.input.schema,
             file: &self.input.files[piece.file],
             found: found?,
+            piece,
+            rows_count: 0,
         })
     }
 
@@ -234,6 +236,36 @@ pub struct Batches<'a> {
     schema: &'a SchemaRef,
     file: &'a TableFile,
     found: Found,
+    piece: Piece,
+    /// Rows so far.
+    rows_count: u64,
+}
+
+impl Batches<'_> {
+    /// Counts the rows of the next batch, or fails where a piece ends with other rows than its file says.
+    fn counted(&mut self, batch: Option<RecordBatch>) -> Result<Option<RecordBatch>> {
+        let said = self.piece.rows_count;
+        self.rows_count += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
+        let is_wrong = match &batch {
+            Some(_) => self.rows_count > said,
+            None => self.rows_count != said,
+        };
+        if is_wrong && !matches!(&*self.file.format, Format::Text(_)) {
+            let more = if batch.is_some() { " or more" } else { "" };
+            let what = match &*self.file.format {
+                Format::Ipc(_) => "batch",
+                _ => "row group",
+            };
+            let cause = format!(
+                "{what} {} has {}{more}, and the file says {said}",
+                self.piece.part,
+                units::counted(self.rows_count, "row")
+            );
+            return Err(Error::corrupt(READ, cause)
+                .hint("the file is damaged or was cut short: copy or write it again"));
+        }
+        Ok(batch)
+    }
 }
 
 impl Iterator for Batches<'_> {
@@ -242,6 +274,7 @@ impl Iterator for Batches<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let found = &mut self.found;
         let next = fault::guarded(READ, || found.next());
+        let next = next.and_then(|batch| self.counted(batch));
         let batch = next.and_then(|batch| {
             batch
                 .map(|batch| self.file.shaped(self.schema, &batch))
@@ -249,6 +282,7 @@ impl Iterator for Batches<'_> {
         });
         if batch.is_err() {
             self.found = Found::nothing();
+            self.rows_count = self.piece.rows_count;
         }
         let explained = |error: Error| match &*self.file.format {
             Format::Parquet(file) => file.explained(error),

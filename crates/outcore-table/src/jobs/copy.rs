@@ -21,7 +21,7 @@ use outcore::{Forecast, Job, Phase, PhasePlan, predicted_text};
 use outcore_io::{Error, Kind, Result, threads, units};
 
 use super::rows_in::with_room;
-use super::{TableEnds, TableSummary};
+use super::{TableEnds, TableSummary, check_rows};
 use crate::fault;
 use crate::input::{Piece, TableInput};
 use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
@@ -189,6 +189,9 @@ pub(super) fn copy_changed(
                         if expected == Some(written) && row < piece.rows_count {
                             break;
                         }
+                    }
+                    if expected == Some(piece.rows_count) {
+                        check_rows(row, written)?;
                     }
                 }
                 rows_count += written;

@@ -212,12 +212,9 @@ impl Shape {
         let is_key = |column: usize| named.iter().any(|(_, key)| key.column() == Some(column));
         let others = (0..schema.fields().len()).filter(|column| !is_key(*column));
         let others: Vec<usize> = others.collect();
-        let nullable = |field: &Field, name: String| {
-            let data_type = match is_text(field.data_type(), format) {
-                true => &DataType::Utf8,
-                false => field.data_type(),
-            };
-            Field::new(name, data_type.clone(), true)
+        let nullable = |field: &Field, name: String| match is_text(field.data_type(), format) {
+            true => Field::new(name, DataType::Utf8, true),
+            false => field.clone().with_name(name).with_nullable(true),
         };
         let mut fields = vec![
             Field::new("diff", DataType::Utf8, false),

@@ -57,7 +57,7 @@ use std::path::PathBuf;
 
 use outcore::sort::lines::LineSummary;
 use outcore::{Job, Phase};
-use outcore_io::Result;
+use outcore_io::{Error, Result, units};
 
 use crate::input::{InputOptions, TableInput};
 use crate::output::{OutputOptions, TableOutput};
@@ -118,6 +118,18 @@ pub struct TableSummary {
     pub passes: u32,
     /// The phases in order.
     pub phases: Vec<Phase>,
+}
+
+/// Fails where a job that keeps all rows has not written all that it read.
+fn check_rows(rows_in: u64, rows_out: u64) -> Result<()> {
+    match rows_in == rows_out {
+        true => Ok(()),
+        false => {
+            let rows = units::counted(rows_in, "row");
+            let cause = format!("{rows} were read, and {rows_out} were written");
+            Err(Error::corrupt("write table", cause).hint("a bug: please report it"))
+        }
+    }
 }
 
 impl TableSummary {

@@ -14,8 +14,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray, types::Int64Type};
-use arrow_cast::cast;
+use arrow_array::{Array, RecordBatch, cast::AsArray, types::Int64Type};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::DataType;
 use outcore::Job;
@@ -29,7 +28,7 @@ use super::{TableEnds, TableSummary};
 use crate::equal::plain_type;
 use crate::fault;
 use crate::input::MISSING_PARTITION;
-use crate::output::{FileRows, OutputOptions};
+use crate::output::{FileRows, OutputOptions, shown};
 use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::FieldPlace;
 
@@ -134,12 +133,14 @@ pub fn partition(
 /// The names of a group's directories.
 fn directory_of(groups: &RecordBatch, group: usize, keys: &[KeyColumn]) -> Result<PathBuf> {
     let mut path = PathBuf::new();
-    for (key, column) in keys.iter().zip(groups.columns()) {
+    let schema = groups.schema();
+    let fields = schema.fields().iter().zip(groups.columns());
+    for (key, (field, column)) in keys.iter().zip(fields) {
         let value = match column.is_null(group) {
             true => MISSING_PARTITION.to_owned(),
             false => {
                 let options = FormatOptions::default();
-                let column = &in_utc(column)?;
+                let column = &shown(field, column)?;
                 let formatter = ArrayFormatter::try_new(column, &options);
                 let text = formatter.and_then(|formatter| formatter.value(group).try_to_string());
                 encoded(&text.map_err(|error| fault::arrow(PARTITION, &error))?)
@@ -158,17 +159,6 @@ fn directory_of(groups: &RecordBatch, group: usize, keys: &[KeyColumn]) -> Resul
         path.push(name);
     }
     Ok(path)
-}
-
-/// Timestamps with a zone as those of UTC, which is how they are stored.
-fn in_utc(column: &ArrayRef) -> Result<ArrayRef> {
-    match column.data_type() {
-        DataType::Timestamp(unit, Some(_)) => {
-            cast(column, &DataType::Timestamp(*unit, Some("+00:00".into())))
-                .map_err(|error| fault::arrow(PARTITION, &error))
-        }
-        _ => Ok(ArrayRef::clone(column)),
-    }
 }
 
 /// Text whose bytes that names should not hold are written `%xx`.

@@ -95,8 +95,24 @@ impl Plan {
             predicates.extend(condition.predicates(input));
         }
         for (place, made) in selection.computed.iter().enumerate() {
-            let field = Field::new(&made.name, made.value.check(input)?, true);
-            let made = (Arc::new(field), Origin::Computed(place));
+            let mut before = selection.computed[..place].iter();
+            if before.any(|before| before.name == made.name) {
+                let cause = format!("column `{}` is computed twice", made.name);
+                return Err(Error::usage(SELECT, cause).hint("give each of them a name of its own"));
+            }
+            let data_type = made.value.check(input)?;
+            let made = match made.value.column() {
+                // A column by another name, with all that it says of its values.
+                Some(column) => {
+                    let field = FieldPlace::of(input, column, SELECT)?.field(input, column);
+                    let field = Field::clone(&field).with_name(&made.name);
+                    (Arc::new(field), Origin::Read(column.to_owned()))
+                }
+                None => {
+                    let field = Field::new(&made.name, data_type, true);
+                    (Arc::new(field), Origin::Computed(place))
+                }
+            };
             match fields
                 .iter_mut()
                 .find(|(known, _)| known.name() == made.0.name())
@@ -159,7 +175,13 @@ fn chosen(whole: &Schema, origins: &[Origin], name: &String) -> Result<(FieldRef
     let field = place.field(whole, name);
     let is_whole = whole.field(place.root).name() == name;
     Ok(match &origins[place.root] {
-        Origin::Read(_) => (field, Origin::Read(name.clone())),
+        Origin::Read(read) => {
+            let inside = name.strip_prefix(whole.field(place.root).name().as_str());
+            (
+                field,
+                Origin::Read(format!("{read}{}", inside.unwrap_or_default())),
+            )
+        }
         Origin::Computed(computed) if is_whole => (field, Origin::Computed(*computed)),
         Origin::Computed(_) => {
             let cause = format!("`{name}` is in a column that is computed");
@@ -197,7 +219,9 @@ impl Selected<'_> {
 impl Change for Selected<'_> {
     fn keeps(&self, column: &str) -> bool {
         let place = self.plan.schema.index_of(column);
-        place.is_ok_and(|place| matches!(self.plan.origins[place], Origin::Read(_)))
+        place.is_ok_and(
+            |place| matches!(&self.plan.origins[place], Origin::Read(read) if read == column),
+        )
     }
 
     fn count(&self, piece: usize) -> Option<u64> {

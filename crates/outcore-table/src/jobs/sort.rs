@@ -18,7 +18,7 @@ use super::copy::written_forecast;
 use super::rows_in::{ReadShape, RowKeys, RowsIn, with_room};
 use super::rows_out::{RowsOut, WriteShape};
 use super::top::{TopIn, TopOut};
-use super::{TableEnds, TableSummary};
+use super::{TableEnds, TableSummary, check_rows};
 use crate::fault;
 use crate::input::{InputOptions, TableInput};
 use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
@@ -250,6 +250,9 @@ impl Rows<'_> {
                 }
             }
         };
+        if !self.is_unique && self.first.is_none() {
+            check_rows(done.lines_in, done.lines_out)?;
+        }
         TableSummary::published(&job, (self.input, sample_bytes), output, done)
     }
 }

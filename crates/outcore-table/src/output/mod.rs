@@ -14,14 +14,15 @@
 //! writer is an option here. Parquet: the files say what they are sorted by, have page indexes and statistics, and
 //! keep the schema's metadata; dictionary columns are written by dictionary, and read back as they were; times in seconds,
 //! which Parquet does not know, become milliseconds.
-//! Arrow: each batch is compressed when its turn has come, so only compression in Parquet is parallel; dictionary
-//! columns of a file, whose dictionaries an Arrow file cannot replace, become plain columns. CSV and JSON lines ([`text`]):
+//! Arrow: each batch is compressed when its turn has come, so only compression in Parquet is parallel; a file has one dictionary
+//! per column, which grows from batch to batch ([`dictionaries`]). CSV and JSON lines ([`text`]):
 //! text is made, and compressed, by the section's thread.
 //!
 //! Bounds: a section holds one row group ([`OutputOptions::group_bytes_max`], or its part of the memory) and each
 //! file being written [`sink`]'s buffers; all of it is reserved when the output is made. Pages are made as small as
 //! the columns' number demands. Footers are not counted: some hundred bytes a column and row group.
 
+mod dictionaries;
 mod group;
 mod options;
 mod pages;
@@ -36,7 +37,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{Array, RecordBatch};
-use arrow_ipc::writer::{FileWriter, StreamWriter};
+use arrow_ipc::writer::{DictionaryHandling, FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, SchemaRef};
 use outcore::Job;
 use outcore_io::memory::Reservation;
@@ -49,10 +50,11 @@ use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::fault;
+use dictionaries::Dictionaries;
 use group::Group;
 use pages::Pages;
-pub(crate) use schema::in_utc;
-use schema::{hydrated, written_schema};
+use schema::{check_known, hydrated, written_schema};
+pub(crate) use schema::{in_utc, shown};
 pub(crate) use sink::SINK_BYTES;
 use sink::Sink;
 use staging::{file_rows, stage};
@@ -95,6 +97,8 @@ pub struct TableOutput {
     /// What files end in front of which rows.
     files: FileRows,
     group_bytes: u64,
+    /// Memory for the dictionaries of an Arrow file.
+    dictionaries_bytes: u64,
     /// How that is divided, where the output is Parquet.
     pages: Pages,
     _reservation: Reservation,
@@ -121,6 +125,7 @@ struct State {
 struct OpenFile {
     writer: Writer,
     index: usize,
+    dictionaries: Dictionaries,
 }
 
 enum Writer {
@@ -176,6 +181,9 @@ impl TableOutput {
             | TableFormat::Csv
             | TableFormat::JsonLines
             | TableFormat::Vectors => group_bytes * writers_count,
+            TableFormat::ArrowFile if dictionaries::are_in(schema) => {
+                spare_bytes * writers_count / 2
+            }
             TableFormat::ArrowFile | TableFormat::ArrowStream => 0,
         };
         let reservation = job.budget.reserve(GROUPS, group_memory_bytes)?;
@@ -183,7 +191,7 @@ impl TableOutput {
         // What the options ask for in vain is said before anything is made.
         options.parquet(&schema, group_bytes)?;
         match options.format {
-            TableFormat::Parquet => {}
+            TableFormat::Parquet => check_known(&schema)?,
             TableFormat::ArrowFile | TableFormat::ArrowStream => {
                 options.ipc()?;
             }
@@ -205,6 +213,7 @@ impl TableOutput {
             staged,
             files,
             group_bytes,
+            dictionaries_bytes: group_memory_bytes,
             pages,
             sequencer: Sequencer {
                 state: Mutex::new(State {
@@ -320,13 +329,19 @@ impl TableOutput {
         let (writer, factory) = match self.options.format {
             TableFormat::Parquet => {
                 let settings = self.options.parquet(&self.schema, self.group_bytes)?;
-                let writer = ArrowWriter::try_new(sink, Arc::clone(&self.schema), Some(settings));
-                let parts = writer.and_then(ArrowWriter::into_serialized_writer);
-                let (writer, factory) = parts.map_err(|error| unwritable(&error))?;
+                let open = || {
+                    let schema = Arc::clone(&self.schema);
+                    let writer = ArrowWriter::try_new(sink, schema, Some(settings));
+                    let parts = writer.and_then(ArrowWriter::into_serialized_writer);
+                    parts.map_err(|error| unwritable(&error))
+                };
+                let opened = fault::written(WRITE, open);
+                let (writer, factory) = opened.map_err(|error| self.located(index, error))?;
                 (Writer::Parquet(Box::new(writer)), Some(Arc::new(factory)))
             }
             TableFormat::ArrowFile => {
                 let options = self.options.ipc()?;
+                let options = options.with_dictionary_handling(DictionaryHandling::Delta);
                 let writer = FileWriter::try_new_with_options(sink, &self.schema, options);
                 let writer = writer.map_err(|error| unwritable_arrow(&error))?;
                 (Writer::File(Box::new(writer)), None)
@@ -349,7 +364,12 @@ impl TableOutput {
                 (Writer::Text(sink), None)
             }
         };
-        Ok((OpenFile { writer, index }, factory))
+        let file = OpenFile {
+            writer,
+            index,
+            dictionaries: Dictionaries::default(),
+        };
+        Ok((file, factory))
     }
 
     /// The number of the file that holds `row`.
@@ -452,6 +472,12 @@ impl Section<'_> {
     /// # Errors
     /// I/O; another section has failed; interrupted.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let index = self.output.file_of(self.row);
+        let written = fault::written(WRITE, || self.write_guarded(batch));
+        written.map_err(|error| self.output.located(index, error))
+    }
+
+    fn write_guarded(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = hydrated(batch, &self.output.schema, self.output.options.format)?;
         let mut from = 0;
         while from < batch.num_rows() {
@@ -564,15 +590,25 @@ impl Section<'_> {
         let written = match &mut state.file {
             Some(OpenFile {
                 writer: Writer::File(writer),
+                dictionaries,
                 ..
-            }) => writer.write(batch),
+            }) => {
+                let united = dictionaries.unite(batch, self.output.dictionaries_bytes);
+                united.and_then(|batch| {
+                    writer
+                        .write(&batch)
+                        .map_err(|error| unwritable_arrow(&error))
+                })
+            }
             Some(OpenFile {
                 writer: Writer::Stream(writer),
                 ..
-            }) => writer.write(batch),
+            }) => writer
+                .write(batch)
+                .map_err(|error| unwritable_arrow(&error)),
             _ => return Err(given_up()),
         };
-        let written = written.map_err(|error| self.output.located(file, unwritable_arrow(&error)));
+        let written = written.map_err(|error| self.output.located(file, error));
         state.is_failed |= written.is_err();
         written
     }
@@ -626,8 +662,11 @@ impl Section<'_> {
     /// # Errors
     /// As [`Section::write`].
     pub fn finish(mut self) -> Result<()> {
-        self.append_group()?;
-        self.append_text()?;
+        let index = self.output.file_of(self.row);
+        let appended = fault::written(WRITE, || {
+            self.append_group().and_then(|()| self.append_text())
+        });
+        appended.map_err(|error| self.output.located(index, error))?;
         let mut state = self.output.turn(self.number, 0)?;
         state.next += 1;
         self.is_finished = true;

@@ -1,38 +1,31 @@
 //! The schema that a format can hold, and batches made to fit it.
 //!
-//! Contract: [`written_schema`] keeps what a format knows and names the nearest type of what it does not: an Arrow file has one
-//! dictionary a column for all batches, Parquet no seconds, and text neither dictionaries nor zones of time. [`hydrated`] makes
-//! a batch one of that schema. No value is lost: times only become finer.
+//! Contract: [`written_schema`] keeps what a format knows and names the nearest type of what it does not: Parquet knows neither
+//! seconds nor dates in milliseconds, and text neither these dates, nor dictionaries, nor zones of time. [`hydrated`] makes a batch one of that schema. No value is lost: times only become finer, and a
+//! date with a time of day is an error. [`check_known`] rejects types that Parquet does not have.
 
 use std::sync::Arc;
 
-use arrow_array::{Array, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
-use outcore_io::Result;
+use outcore_io::{Error, Result};
 
-use super::{TableFormat, unwritable_arrow};
+use super::{TableFormat, WRITE, unwritable_arrow};
 use crate::schema::retyped;
 
 /// The schema as it can be written.
 pub(super) fn written_schema(schema: &SchemaRef, format: TableFormat) -> SchemaRef {
     let written = match format {
-        TableFormat::Parquet => in_milliseconds,
-        TableFormat::ArrowFile => without_dictionaries,
-        TableFormat::ArrowStream | TableFormat::Vectors => return Arc::clone(schema),
-        TableFormat::Csv | TableFormat::JsonLines => in_utc,
+        TableFormat::Parquet => known_to_parquet,
+        TableFormat::ArrowFile | TableFormat::ArrowStream | TableFormat::Vectors => {
+            return Arc::clone(schema);
+        }
+        TableFormat::Csv | TableFormat::JsonLines => in_text,
     };
     let fields = schema.fields().iter();
     let fields: Vec<FieldRef> = fields.map(|field| Arc::new(written(field))).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
-}
-
-fn without_dictionaries(field: &Field) -> Field {
-    let plain = |data_type: &DataType| match data_type {
-        DataType::Dictionary(_, values) => Some((**values).clone()),
-        _ => None,
-    };
-    replaced(field, &plain)
 }
 
 /// Plain values, and times in no other zone than UTC.
@@ -51,16 +44,73 @@ pub(crate) fn in_utc(field: &Field) -> Field {
     replaced(field, &plain)
 }
 
-/// Times in seconds, which Parquet does not know, as milliseconds.
-fn in_milliseconds(field: &Field) -> Field {
+/// The same with dates in days, as text has them.
+fn in_text(field: &Field) -> Field {
+    in_days(&in_utc(field))
+}
+
+/// The values of a column as text shows them: plain, in UTC, with dates in days; those with a time of day stay times.
+///
+/// # Errors
+/// None that is expected.
+pub(crate) fn shown(field: &Field, column: &ArrayRef) -> Result<ArrayRef> {
+    match dated(field, column) {
+        Ok(dated) => retyped(&dated, in_text(field).data_type()),
+        Err(_) => retyped(column, in_utc(field).data_type()),
+    }
+}
+
+/// The same values with dates in days, where there are dates in milliseconds.
+fn dated(field: &Field, column: &ArrayRef) -> Result<ArrayRef> {
+    let data_type = in_days(&Field::new("", column.data_type().clone(), true))
+        .data_type()
+        .clone();
+    if data_type == *column.data_type() {
+        return Ok(Arc::clone(column));
+    }
+    let days = converted(column, &data_type)?;
+    let back = converted(&days, column.data_type())?;
+    match back.to_data() == column.to_data() {
+        true => Ok(days),
+        false => {
+            let name = field.name();
+            let cause =
+                format!("column `{name}` is a date (Date64), and a value has a time of day");
+            Err(Error::usage(WRITE, cause).hint(format!(
+                "make it a timestamp first: outcore map '`{name}` = timestamp(`{name}`)'"
+            )))
+        }
+    }
+}
+
+fn converted(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    cast_with_options(array, data_type, &options).map_err(|error| unwritable_arrow(&error))
+}
+
+/// Types that Parquet does not know as the nearest ones: times in seconds as milliseconds, dates in milliseconds as dates.
+fn known_to_parquet(field: &Field) -> Field {
     let finer = |data_type: &DataType| match data_type {
         DataType::Timestamp(TimeUnit::Second, zone) => {
             Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone()))
         }
         DataType::Time32(TimeUnit::Second) => Some(DataType::Time32(TimeUnit::Millisecond)),
+        DataType::Date64 => Some(DataType::Date32),
         _ => None,
     };
     replaced(field, &finer)
+}
+
+/// Dates in milliseconds as dates in days.
+fn in_days(field: &Field) -> Field {
+    let days = |data_type: &DataType| match data_type {
+        DataType::Date64 => Some(DataType::Date32),
+        _ => None,
+    };
+    replaced(field, &days)
 }
 
 /// The field with other types in it, where there are some for its own or for those inside.
@@ -73,9 +123,43 @@ fn replaced(field: &Field, other: &dyn Fn(&DataType) -> Option<DataType>) -> Fie
         DataType::FixedSizeList(item, count) => DataType::FixedSizeList(inner(item), *count),
         DataType::Map(entries, is_sorted) => DataType::Map(inner(entries), *is_sorted),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::Dictionary(keys, values) => {
+            let values = replaced(&Field::new("", (**values).clone(), true), other);
+            DataType::Dictionary(keys.clone(), Box::new(values.data_type().clone()))
+        }
         own => own.clone(),
     };
     field.clone().with_data_type(data_type)
+}
+
+/// Fails for a column that Parquet has no type for.
+pub(super) fn check_known(schema: &Schema) -> Result<()> {
+    fn unknown(data_type: &DataType) -> Option<&DataType> {
+        match data_type {
+            DataType::Union(..) => Some(data_type),
+            DataType::Struct(fields) => fields.iter().find_map(|field| unknown(field.data_type())),
+            DataType::List(field)
+            | DataType::LargeList(field)
+            | DataType::ListView(field)
+            | DataType::LargeListView(field)
+            | DataType::FixedSizeList(field, _)
+            | DataType::Map(field, _) => unknown(field.data_type()),
+            DataType::Dictionary(_, values) => unknown(values),
+            DataType::RunEndEncoded(_, values) => unknown(values.data_type()),
+            _ => None,
+        }
+    }
+    let mut fields = schema.fields().iter();
+    let found = fields.find_map(|field| Some((field.name(), unknown(field.data_type())?)));
+    match found {
+        None => Ok(()),
+        Some((name, data_type)) => {
+            let cause =
+                format!("column `{name}` has values of type {data_type}, which Parquet has not");
+            Err(Error::usage(WRITE, cause)
+                .hint("leave the column out with --columns, or write an Arrow file"))
+        }
+    }
 }
 
 /// `batch` as one of `schema`: dictionaries looked up where that has plain columns, and times in its unit.
@@ -85,18 +169,19 @@ pub(super) fn hydrated(
     format: TableFormat,
 ) -> Result<RecordBatch> {
     let columns = schema.fields().iter().zip(batch.columns());
-    let options = CastOptions {
-        safe: false,
-        ..CastOptions::default()
-    };
     let columns = columns.map(|(field, array)| {
-        if format != TableFormat::Parquet || array.data_type() == field.data_type() {
-            return retyped(array, field.data_type());
+        if array.data_type() == field.data_type() {
+            return Ok(Arc::clone(array));
         }
-        let finer = in_milliseconds(&Field::new("", array.data_type().clone(), true));
-        let array = cast_with_options(array, finer.data_type(), &options);
-        let array = array.map_err(|error| unwritable_arrow(&error))?;
-        retyped(&array, field.data_type())
+        match format {
+            TableFormat::Parquet => {
+                let array = dated(field, array)?;
+                let finer = known_to_parquet(&Field::new("", array.data_type().clone(), true));
+                retyped(&converted(&array, finer.data_type())?, field.data_type())
+            }
+            format if format.is_text() => retyped(&dated(field, array)?, field.data_type()),
+            _ => retyped(array, field.data_type()),
+        }
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

@@ -511,9 +511,6 @@ fn array_of(
 
 /// A dictionary of the distinct `values`, in the order in which they are first met.
 fn dictionary(data_type: &DataType, values: &ArrayRef) -> Result<ArrayRef> {
-    let DataType::Dictionary(key_type, _) = data_type else {
-        return Err(cut_short());
-    };
     let fields = vec![SortField::new(values.data_type().clone())];
     let converter = RowConverter::new(fields).map_err(|e| told(&e))?;
     let rows = converter.convert_columns(std::slice::from_ref(values));
@@ -530,23 +527,38 @@ fn dictionary(data_type: &DataType, values: &ArrayRef) -> Result<ArrayRef> {
         }));
     }
     let distinct = take(values.as_ref(), &UInt64Array::from(firsts), None).map_err(|e| told(&e))?;
+    dictionary_of(data_type, &keys, &distinct)
+}
+
+/// The dictionary of type `data_type` with these keys and values.
+///
+/// # Errors
+/// Usage: more values than keys of the type name.
+pub(crate) fn dictionary_of(
+    data_type: &DataType,
+    keys: &[Option<usize>],
+    values: &ArrayRef,
+) -> Result<ArrayRef> {
+    let DataType::Dictionary(key_type, _) = data_type else {
+        return Err(cut_short());
+    };
     match key_type.as_ref() {
-        DataType::Int8 => keyed::<Int8Type>(&keys, distinct),
-        DataType::Int16 => keyed::<Int16Type>(&keys, distinct),
-        DataType::Int32 => keyed::<Int32Type>(&keys, distinct),
-        DataType::Int64 => keyed::<Int64Type>(&keys, distinct),
-        DataType::UInt8 => keyed::<UInt8Type>(&keys, distinct),
-        DataType::UInt16 => keyed::<UInt16Type>(&keys, distinct),
-        DataType::UInt32 => keyed::<UInt32Type>(&keys, distinct),
-        _ => keyed::<UInt64Type>(&keys, distinct),
+        DataType::Int8 => keyed::<Int8Type>(keys, values),
+        DataType::Int16 => keyed::<Int16Type>(keys, values),
+        DataType::Int32 => keyed::<Int32Type>(keys, values),
+        DataType::Int64 => keyed::<Int64Type>(keys, values),
+        DataType::UInt8 => keyed::<UInt8Type>(keys, values),
+        DataType::UInt16 => keyed::<UInt16Type>(keys, values),
+        DataType::UInt32 => keyed::<UInt32Type>(keys, values),
+        _ => keyed::<UInt64Type>(keys, values),
     }
 }
 
-fn keyed<K: ArrowDictionaryKeyType>(keys: &[Option<usize>], values: ArrayRef) -> Result<ArrayRef> {
+fn keyed<K: ArrowDictionaryKeyType>(keys: &[Option<usize>], values: &ArrayRef) -> Result<ArrayRef> {
     let fits = K::Native::from_usize(values.len().saturating_sub(1)).is_some();
     if !fits {
         let cause = format!(
-            "{} distinct values in one batch, for keys of type {}",
+            "{} distinct values of a dictionary, for keys of type {}",
             values.len(),
             K::DATA_TYPE
         );
@@ -556,6 +568,6 @@ fn keyed<K: ArrowDictionaryKeyType>(keys: &[Option<usize>], values: ArrayRef) ->
         .iter()
         .map(|key| key.and_then(K::Native::from_usize))
         .collect();
-    let made = DictionaryArray::try_new(keys, values).map_err(|e| told(&e))?;
+    let made = DictionaryArray::try_new(keys, ArrayRef::clone(values)).map_err(|e| told(&e))?;
     Ok(Arc::new(made))
 }

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{
-    Array, ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, LargeStringArray,
-    RecordBatch, StringArray, Time32MillisecondArray, Time32SecondArray, Time64NanosecondArray,
-    TimestampMillisecondArray, TimestampSecondArray, UInt32Array, UInt64Array,
+    Array, ArrayRef, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int32Array,
+    Int64Array, LargeStringArray, RecordBatch, StringArray, Time32MillisecondArray,
+    Time32SecondArray, Time64NanosecondArray, TimestampMillisecondArray, TimestampSecondArray,
+    UInt32Array, UInt64Array,
 };
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, Field, Schema, SortOptions};
@@ -69,6 +70,11 @@ fn of_kind(names: &[&str], kind: JoinKind) -> Join {
         kind,
         ..Join::default()
     }
+}
+
+fn decimals(values: &[i128], precision: u8, scale: i8) -> ArrayRef {
+    let array = Decimal128Array::from_iter_values(values.iter().copied());
+    Arc::new(array.with_precision_and_scale(precision, scale).unwrap())
 }
 
 fn table(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
@@ -377,6 +383,35 @@ fn keys_of_other_types_are_compared_by_value() {
             1,
         ),
         (
+            Arc::new(Int64Array::from_iter_values([1, 1 << 60])),
+            Arc::new(Float64Array::from_iter_values([
+                1.0,
+                1.5,
+                (1u64 << 60) as f64,
+            ])),
+            2,
+        ),
+        (
+            decimals(&[150, 200], 5, 2),
+            decimals(&[1_500, 2_001], 9, 3),
+            1,
+        ),
+        (
+            decimals(&[150, 200], 5, 2),
+            Arc::new(Int64Array::from_iter_values([2, 3])),
+            1,
+        ),
+        (
+            Arc::new(Date32Array::from_iter_values([1, 2])),
+            Arc::new(TimestampMillisecondArray::from_iter_values([86_400_000, 2])),
+            1,
+        ),
+        (
+            Arc::new(TimestampSecondArray::from_iter_values([1]).with_timezone("+02:00")),
+            Arc::new(TimestampMillisecondArray::from_iter_values([1_000]).with_timezone("UTC")),
+            1,
+        ),
+        (
             Arc::new(TimestampSecondArray::from_iter_values([1, 2])),
             Arc::new(TimestampMillisecondArray::from_iter_values([2_000, 2_001])),
             1,
@@ -409,7 +444,7 @@ fn keys_of_other_types_are_compared_by_value() {
     }
     for (left, right) in [
         (DataType::Int64, DataType::Utf8),
-        (DataType::Int64, DataType::Float64),
+        (DataType::Decimal128(5, 2), DataType::Float64),
         (DataType::Boolean, DataType::Int8),
     ] {
         let empty = |name: &str, data_type: &DataType| {
@@ -421,6 +456,34 @@ fn keys_of_other_types_are_compared_by_value() {
         assert_eq!(error.kind(), Kind::Usage);
         let told = error.to_string();
         assert!(told.contains("`a`") && told.contains("`b`"), "{told}");
+    }
+}
+
+#[test]
+fn a_key_that_the_other_type_does_not_hold_is_named_and_not_rounded() {
+    let left = Int64Array::from_iter_values([1, (1 << 53) + 1]);
+    let right = Float64Array::from_iter_values([1.0, (1u64 << 53) as f64]);
+    let (left, right) = (
+        table(vec![("a", Arc::new(left))]),
+        table(vec![("b", Arc::new(right))]),
+    );
+    let wanted = of_kind(&["a=b"], JoinKind::Inner);
+    let error = joined([&left, &right], 100, (64 << 20, 2), &wanted).unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage);
+    assert!(error.to_string().contains("9007199254740993"), "{error}");
+}
+
+#[test]
+fn names_in_backquotes_may_be_empty_or_hold_what_stands_between_names() {
+    for (text, left, right) in [
+        ("`a=b`", "a=b", "a=b"),
+        ("`a=b`=`c:d`", "a=b", "c:d"),
+        ("a=``", "a", ""),
+        ("``", "", ""),
+        ("a`b", "a`b", "a`b"),
+    ] {
+        let pair = ColumnPair::parse(text).unwrap();
+        assert_eq!((&pair.left[..], &pair.right[..]), (left, right), "{text}");
     }
 }
 

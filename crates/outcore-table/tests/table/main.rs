@@ -22,6 +22,7 @@ mod in_flight;
 mod interop;
 mod jobs;
 mod joins;
+mod kept;
 mod merges;
 mod near;
 mod objects;

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
+use arrow_array::types::{Date32Type, Int64Type};
 use arrow_array::{
-    Array, ArrayRef, Date32Array, Float64Array, Int64Array, RecordBatch, StringArray,
-    TimestampMillisecondArray,
+    Array, ArrayRef, BooleanArray, Date32Array, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray, TimestampMillisecondArray, UInt64Array,
 };
 use outcore::{Kind, Result};
 use outcore_table::input::{InputOptions, TableInput};
@@ -92,10 +92,11 @@ fn directories_hold_the_rows_of_their_values_in_order() {
             for part in reader.open(piece).unwrap() {
                 let part = part.unwrap();
                 let (place, day) = (part.column(2).as_string::<i32>(), part.column(3));
-                let day = day.as_string::<i32>();
+                let day = day.as_primitive::<Date32Type>();
                 for row in 0..part.num_rows() {
                     let place = place.is_valid(row).then(|| place.value(row).to_owned());
-                    let key = (place, day.value(row).to_owned());
+                    let day = format!("1970-01-0{}", day.value(row) + 1);
+                    let key = (place, day);
                     let id = part.column(0).as_primitive::<Int64Type>().value(row);
                     found.entry(key).or_default().push(id);
                 }
@@ -103,15 +104,56 @@ fn directories_hold_the_rows_of_their_values_in_order() {
         }
         let mut expected: BTreeMap<(Option<String>, String), Vec<i64>> = BTreeMap::new();
         let place = batch.column(0).as_string::<i32>();
-        let day = batch
-            .column(2)
-            .as_primitive::<arrow_array::types::Date32Type>();
+        let day = batch.column(2).as_primitive::<Date32Type>();
         for row in 0..batch.num_rows() {
             let place = place.is_valid(row).then(|| place.value(row).to_owned());
             let key = (place, format!("1970-01-0{}", day.value(row) + 1));
             expected.entry(key).or_default().push(row as i64);
         }
         assert!(found == expected);
+    }
+}
+
+#[test]
+fn columns_that_name_directories_are_read_back_with_their_types() {
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(Int64Array::from(vec![0, 1, 2]))),
+        (
+            "day",
+            Arc::new(Date32Array::from(vec![Some(-1), Some(19_782), None])),
+        ),
+        (
+            "yes",
+            Arc::new(BooleanArray::from(vec![Some(true), Some(false), None])),
+        ),
+        ("big", Arc::new(UInt64Array::from(vec![0, 5, u64::MAX]))),
+        (
+            "at",
+            Arc::new(TimestampMicrosecondArray::from(vec![
+                Some(0),
+                Some(1_500_001),
+                None,
+            ])),
+        ),
+        (
+            "word",
+            Arc::new(StringArray::from(vec![Some("007"), Some(""), None])),
+        ),
+    ];
+    let batch = columns.into_iter().map(|(name, array)| (name, array, true));
+    let batch = RecordBatch::try_from_iter_with_nullable(batch).unwrap();
+    for key in ["day", "yes", "big", "at", "word"] {
+        let dir = tempfile::tempdir().unwrap();
+        split(&dir, &batch, (64 << 20, 1), &[key]).unwrap();
+        let reads = InputOptions {
+            columns: Some(vec!["id".to_owned(), key.to_owned()]),
+            ..InputOptions::default()
+        };
+        let found = super::files::all(&reads, &[dir.path().join("out")], 8 << 20).unwrap();
+        assert_eq!(found[key].data_type(), batch[key].data_type(), "{key}");
+        let order = arrow_ord::sort::sort_to_indices(&found["id"], None, None).unwrap();
+        let in_order = arrow_select::take::take(&found[key], &order, None).unwrap();
+        assert!(&in_order == &batch[key], "{key}: {in_order:?}");
     }
 }
 

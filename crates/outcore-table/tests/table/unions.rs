@@ -72,8 +72,16 @@ fn united_numbers_become_those_of_the_wider_type_and_nulls_stay() {
     let found = all(&union, &["32", "real"].map(path), 8 << 20).unwrap();
     let reals: Vec<_> = found["id"].as_primitive::<Float64Type>().iter().collect();
     assert_eq!(reals, [Some(f64::from(i32::MIN)), None, Some(0.5), None]);
+    // A whole number that a float holds becomes one; another one is named.
+    write(
+        "even",
+        Arc::new(Int64Array::from(vec![Some(1 << 60), None])),
+    );
+    let found = all(&union, &["even", "real"].map(path), 8 << 20).unwrap();
+    let reals: Vec<_> = found["id"].as_primitive::<Float64Type>().iter().collect();
+    assert_eq!(reals, [Some((1u64 << 60) as f64), None, Some(0.5), None]);
     let error = all(&union, &["64", "real"].map(path), 8 << 20).unwrap_err();
-    for part in ["`id`", "Int64", "Float64", "no type has all values"] {
+    for part in ["`id`", "Int64", "Float64", "9223372036854775807", "64"] {
         assert!(error.to_string().contains(part), "{error}");
     }
     assert!(all(&InputOptions::default(), &["32", "64"].map(path), 8 << 20).is_err());
@@ -99,10 +107,12 @@ fn a_dictionary_beside_plain_texts_is_united_with_them() {
         is_union: true,
         ..InputOptions::default()
     };
+    let dictionary = |keys| DataType::Dictionary(Box::new(keys), Box::new(DataType::Utf8));
     for (names, wanted) in [
         (["plain", "8"], DataType::Utf8),
         (["8", "plain"], DataType::Utf8),
-        (["8", "32"], DataType::Utf8),
+        (["8", "32"], dictionary(DataType::Int32)),
+        (["32", "8"], dictionary(DataType::Int32)),
         (["view", "32"], DataType::Utf8View),
         (["plain", "view"], DataType::Utf8View),
     ] {
@@ -125,4 +135,52 @@ fn a_dictionary_beside_plain_texts_is_united_with_them() {
         error.to_string().contains("no type has all values"),
         "{error}"
     );
+}
+
+#[test]
+fn united_times_and_decimals_keep_all_digits_and_what_has_no_room_is_named() {
+    use DataType::{Decimal128, Timestamp};
+    use arrow_schema::TimeUnit::{Microsecond, Nanosecond, Second};
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let texts = |texts: &[&str], data_type: &DataType| -> ArrayRef {
+        let texts: ArrayRef = Arc::new(StringArray::from(texts.to_vec()));
+        arrow_cast::cast(&texts, data_type).unwrap()
+    };
+    let (day, far) = ("2024-02-29", "9999-12-31");
+    let columns = [
+        ("day", texts(&[day], &DataType::Date32)),
+        ("far", texts(&[far], &DataType::Date32)),
+        ("s", texts(&[day], &Timestamp(Second, None))),
+        ("us", texts(&[day], &Timestamp(Microsecond, None))),
+        ("ns", texts(&[day], &Timestamp(Nanosecond, None))),
+        ("2", texts(&["1.25"], &Decimal128(5, 2))),
+        ("3", texts(&["1.125"], &Decimal128(9, 3))),
+    ];
+    for (name, array) in columns {
+        let batch = RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap();
+        by_arrow(&path(name), &[batch], 10);
+    }
+    let union = InputOptions {
+        is_union: true,
+        ..InputOptions::default()
+    };
+    let united = |names: [&str; 2]| all(&union, &names.map(path), 8 << 20);
+    for (names, wanted) in [
+        (["day", "us"], [day, day]),
+        (["us", "far"], [day, far]),
+        (["s", "ns"], [day, day]),
+        (["2", "3"], ["1.250", "1.125"]),
+    ] {
+        let found = united(names).unwrap();
+        let expected = texts(&wanted, found["c"].data_type());
+        assert!(found["c"] == expected, "{names:?}: {:?}", found["c"]);
+    }
+    assert_eq!(
+        *united(["2", "3"]).unwrap()["c"].data_type(),
+        Decimal128(9, 3)
+    );
+    // In nanoseconds, times end in 2262.
+    let error = united(["ns", "far"]).unwrap_err().to_string();
+    assert!(error.contains("`c`") && error.contains("far"), "{error}");
 }

@@ -25,7 +25,7 @@ use super::types::notation;
 const SHOWN_BYTES: usize = 40;
 
 /// Takes the values of a column, one after another.
-pub(super) trait Values {
+pub(in crate::input) trait Values {
     /// Takes the value that `text` says, and says whether it is one.
     fn append(&mut self, text: &str) -> bool;
     /// Takes null.
@@ -111,7 +111,7 @@ fn numbers<T: ArrowPrimitiveType>(
 ///
 /// # Errors
 /// Usage: a type that no text says.
-pub(super) fn values_of(data_type: &DataType) -> Result<Box<dyn Values>> {
+pub(in crate::input) fn values_of(data_type: &DataType) -> Result<Box<dyn Values>> {
     fn whole<T: ArrowPrimitiveType + Parser>(data_type: &DataType) -> Box<dyn Values> {
         numbers::<T>(data_type, T::parse)
     }
@@ -265,7 +265,7 @@ fn instant_of(text: &str, unit: TimeUnit, zones: &Zones) -> Option<i64> {
 }
 
 /// Types that a text may have, as bits.
-pub(super) type Kinds = u8;
+pub(in crate::input) type Kinds = u8;
 const TRUTH: Kinds = 1;
 const INTEGER: Kinds = 2;
 const FLOAT: Kinds = 4;
@@ -277,12 +277,12 @@ const TIME: Kinds = 128;
 /// Kinds of days and times, which JSON, too, writes as texts.
 pub(super) const TIMES: Kinds = DATE | MICROSECONDS | NANOSECONDS | ZONED | TIME;
 /// Before anything was seen.
-pub(super) const ANY: Kinds = Kinds::MAX;
+pub(in crate::input) const ANY: Kinds = Kinds::MAX;
 /// Whole numbers up to here are floats, too.
 pub(super) const FLOAT_WHOLE_MAX: u64 = 1 << 53;
 
 /// The types that all of the texts may have that were looked at.
-pub(super) fn kinds_of(text: &str) -> Kinds {
+pub(in crate::input) fn kinds_of(text: &str) -> Kinds {
     if truth_of(text).is_some() {
         return TRUTH;
     }
@@ -343,7 +343,7 @@ pub(super) fn kinds_of(text: &str) -> Kinds {
 }
 
 /// The type of a column all of whose texts may have `kinds`.
-pub(super) fn type_of(kinds: Kinds) -> DataType {
+pub(in crate::input) fn type_of(kinds: Kinds) -> DataType {
     if kinds == ANY {
         return DataType::Utf8;
     }

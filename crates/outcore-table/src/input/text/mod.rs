@@ -30,10 +30,11 @@ use outcore_io::units::{self, nearest};
 use outcore_io::{Error, Kind, Result};
 
 pub(super) use batches::TextReader;
+pub(super) use column::{ANY, kinds_of, type_of, values_of};
 pub use types::parse as parse_types;
 
 use super::source::{DriveFile, Fetched, Whole};
-use column::{ANY, Kinds, kinds_of, type_of};
+use column::Kinds;
 use outcore::read::csv::{fields, value};
 use scan::{Part, Records, Scanned};
 use shape::{Shape, fields_of};

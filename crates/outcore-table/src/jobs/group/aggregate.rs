@@ -5,9 +5,11 @@
 //! bits, sums of decimals 38 digits, and what does not fit in is an error, never wrapped.
 
 use arrow_schema::{DataType, Field, TimeUnit};
+use outcore::key::column::{column_name, listed};
 use outcore_io::{Error, Result};
 
-use crate::jobs::call::{self, Call};
+use crate::equal::plain_type;
+use crate::jobs::call::Call;
 
 pub(super) const GROUP: &str = "group rows";
 
@@ -102,8 +104,8 @@ impl Aggregate {
         }
         Ok(Aggregate {
             kind,
-            column: column.map(str::to_owned),
-            name: name.to_owned(),
+            column: column.map(column_name),
+            name: column_name(name),
         })
     }
 
@@ -112,7 +114,7 @@ impl Aggregate {
     /// # Errors
     /// As [`Aggregate::parse`].
     pub fn parse_list(text: &str) -> Result<Vec<Self>> {
-        call::split(text).map(Aggregate::parse).collect()
+        listed(text).map(Aggregate::parse).collect()
     }
 
     /// The field of its results, of a column of type `data_type`.
@@ -133,6 +135,25 @@ impl Aggregate {
             (_, Some(of)) => (of.clone(), true),
         };
         Ok(Field::new(&self.name, result, is_nullable))
+    }
+
+    /// The field of its results, of the column `field`; what is one of its values is so with all that the column says of them.
+    ///
+    /// # Errors
+    /// As [`Aggregate::field`].
+    pub(super) fn field_of(&self, field: &Field) -> Result<Field> {
+        let plain = plain_type(field.data_type());
+        let made = self.field(Some(&plain))?;
+        Ok(match self.kind {
+            AggregateKind::Min
+            | AggregateKind::Max
+            | AggregateKind::First
+            | AggregateKind::Last
+            | AggregateKind::QuantileDisc(_) => {
+                field.clone().with_name(&self.name).with_nullable(true)
+            }
+            _ => made,
+        })
     }
 
     fn sum_type(&self, of: &DataType) -> Result<DataType> {

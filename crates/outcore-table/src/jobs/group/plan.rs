@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, Rows, SortField};
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, SortOptions};
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef, SortOptions};
 use outcore_io::{Error, Result};
 
 use super::aggregate::{Aggregate, AggregateKind, GROUP};
@@ -84,8 +84,7 @@ impl Plan {
                 options,
             ));
             key_places.push(place_of(&key.name));
-            let plain = plain_type(field.data_type());
-            fields.push(Arc::new(Field::clone(&field).with_data_type(plain)));
+            fields.push(field);
         }
         let (mut values, mut value_of) = (Vec::<ValueColumn>::new(), Vec::new());
         for aggregate in aggregates {
@@ -96,7 +95,7 @@ impl Plan {
             };
             let field = FieldPlace::of(schema, name, GROUP)?.field(schema, name);
             let data_type = plain_type(field.data_type());
-            fields.push(Arc::new(aggregate.field(Some(&data_type))?));
+            fields.push(Arc::new(aggregate.field_of(&field)?));
             let place = place_of(name);
             let is_exact = matches!(aggregate.kind, AggregateKind::First | AggregateKind::Last);
             let known = |value: &ValueColumn| value.place == place && value.is_exact == is_exact;

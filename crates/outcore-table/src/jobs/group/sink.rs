@@ -9,7 +9,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::DataType;
 use outcore::Forecast;
 use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::Result;
@@ -19,6 +21,7 @@ use super::plan::Plan;
 use super::states::{States, cut_short};
 use super::table::KeyTable;
 use super::to::{GroupsPart, GroupsTo};
+use crate::equal::plain_type;
 use crate::fault;
 use crate::jobs::rows_out::WriteShape;
 use crate::rows::key_of;
@@ -186,10 +189,14 @@ impl GroupPart<'_> {
             let fields = plan.schema.fields().iter().skip(columns.len());
             for ((states, (aggregate, of)), field) in aggregates.zip(fields) {
                 let of = of.map(|of| &plan.values[of]);
-                let types = (of.map(|of| &of.data_type), field.data_type());
+                let plain = plain_type(field.data_type());
+                let types = (of.map(|of| &of.data_type), &plain);
                 let converter = of.and_then(|of| of.converter.as_ref());
                 columns.push(states.finish(aggregate, types, converter)?);
             }
+            let named = columns.iter().zip(plan.schema.fields());
+            let columns = named.map(|(column, field)| as_read(column, field.data_type()));
+            let columns = columns.collect::<Result<Vec<_>>>()?;
             let batch = RecordBatch::try_new(plan.schema.clone(), columns);
             batch.map_err(|error| fault::arrow(GROUP, &error))
         })?;
@@ -201,6 +208,18 @@ impl GroupPart<'_> {
         self.held_bytes = 0;
         Ok(())
     }
+}
+
+/// Plain values as the dictionaries that they were read from.
+fn as_read(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    if column.data_type() == data_type {
+        return Ok(ArrayRef::clone(column));
+    }
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    cast_with_options(column, data_type, &options).map_err(|error| fault::arrow(GROUP, &error))
 }
 
 impl RowPart for GroupPart<'_> {

@@ -34,6 +34,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use outcore::Job;
+use outcore::key::column::{column_name, quoted};
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
@@ -116,11 +117,20 @@ pub struct ColumnPair {
 }
 
 impl ColumnPair {
-    /// Columns as people write them: `NAME` for both, or `LEFT=RIGHT`.
+    /// Columns as people write them: `NAME` for both, or `LEFT=RIGHT`, each as in [`column_name`].
     ///
     /// # Errors
     /// Usage: a name is missing.
     pub fn parse(text: &str) -> Result<Self> {
+        if let Some((left, rest)) = quoted(text) {
+            let right = match rest.strip_prefix('=') {
+                Some(right) if !right.is_empty() => Some(column_name(right)),
+                _ => rest.is_empty().then(|| left.clone()),
+            };
+            if let Some(right) = right {
+                return Ok(ColumnPair { left, right });
+            }
+        }
         let (left, right) = text.split_once('=').unwrap_or((text, text));
         if left.is_empty() || right.is_empty() {
             return Err(Error::usage(
@@ -131,7 +141,7 @@ impl ColumnPair {
         }
         Ok(ColumnPair {
             left: left.to_owned(),
-            right: right.to_owned(),
+            right: column_name(right),
         })
     }
 }

@@ -333,13 +333,13 @@ impl Plan {
         rows: &mut RowBatch,
     ) -> Result<()> {
         let side = &self.sides[which as usize];
-        let columns = side.key_places.iter().map(|&place| {
+        let columns = side.key_places.iter().zip(&self.types);
+        let keys = columns.map(|(&place, data_type)| {
             let name = side.reads.get(place).ok_or_else(columns_missing)?;
             let column = batch.column_by_name(name).ok_or_else(columns_missing)?;
-            Ok(ArrayRef::clone(column))
+            comparable(name, column, data_type)
         });
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let keys = compared(&columns, &self.types)?;
+        let keys = keys.collect::<Result<Vec<_>>>()?;
         let all: Vec<u32> = (0..batch.num_rows() as u32).collect();
         let is_null = null_rows(&keys, batch.num_rows());
         let (bytes, ends) = self.keys_of(which, &keys, (&is_null, 0), &all)?;
@@ -437,11 +437,12 @@ impl SortKey for JoinKey {
 
 impl Side {
     fn columns_of_key(&self, batch: &RecordBatch, types: &[DataType]) -> Result<Vec<ArrayRef>> {
-        let columns = self.key_places.iter();
-        let columns: Vec<ArrayRef> = columns
-            .map(|&place| ArrayRef::clone(batch.column(place)))
-            .collect();
-        compared(&columns, types)
+        let columns = self.key_places.iter().zip(types);
+        let columns = columns.map(|(&place, data_type)| {
+            let name = self.reads.get(place).ok_or_else(columns_missing)?;
+            comparable(name, batch.column(place), data_type)
+        });
+        columns.collect()
     }
 
     /// A row of nulls.
@@ -649,13 +650,6 @@ fn converter(fields: Vec<SortField>, wanted: &Join) -> Result<RowConverter> {
         return Err(Error::usage(JOIN, cause).hint("join by other columns"));
     }
     RowConverter::new(fields).map_err(|error| fault::arrow(JOIN, &error))
-}
-
-fn compared(columns: &[ArrayRef], types: &[DataType]) -> Result<Vec<ArrayRef>> {
-    let columns = columns.iter().zip(types);
-    columns
-        .map(|(column, data_type)| comparable(column, data_type))
-        .collect()
 }
 
 /// Of each row: whether a column of the key is null.

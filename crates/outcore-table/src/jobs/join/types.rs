@@ -1,8 +1,8 @@
 //! Types of columns that are compared, one of each table.
 //!
-//! Contract: equal types are compared as they are, a dictionary by what its keys stand for. Others are compared as a type that
-//! holds all values of both ([`common_type`]); where there is none, the pair is refused and both types are named. No
-//! value is rounded. Pure.
+//! Contract: equal types are compared as they are, a dictionary by what its keys stand for. Others are compared as their common
+//! type ([`crate::common`]); where there is none, an error names both types. A value that the common type does
+//! not hold is an error, and none is rounded. Pure.
 
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use arrow_schema::{DataType, TimeUnit};
 use outcore_io::{Error, Result, units};
 
 use super::{ColumnPair, JOIN};
+use crate::common;
 use crate::equal::{plain_type, with_one_zero};
 use crate::fault;
 
@@ -25,82 +26,15 @@ pub(super) fn common_type(
     pair: &ColumnPair,
     (left, right): (&DataType, &DataType),
 ) -> Result<DataType> {
-    let (one, other) = (plain_type(left), plain_type(right));
-    if one == other {
-        return Ok(one);
-    }
-    let both = |is: fn(&DataType) -> bool| is(&one) && is(&other);
-    let either = |data_type: &DataType| one == *data_type || other == *data_type;
-    if both(is_text) {
-        return Ok(DataType::LargeUtf8);
-    }
-    if both(is_binary) {
-        return Ok(DataType::LargeBinary);
-    }
-    if both(DataType::is_unsigned_integer) {
-        return Ok(DataType::UInt64);
-    }
-    if both(DataType::is_integer) {
-        return Ok(match either(&DataType::UInt64) {
-            true => DataType::Decimal128(20, 0),
-            false => DataType::Int64,
-        });
-    }
-    if both(is_exact_in_double) {
-        return Ok(DataType::Float64);
-    }
-    if let (DataType::Timestamp(one, zone), DataType::Timestamp(other, other_zone)) = (&one, &other)
-        && zone.is_some() == other_zone.is_some()
-    {
-        return Ok(DataType::Timestamp(finer(*one, *other), zone.clone()));
-    }
-    if let (Some(one), Some(other)) = (time_unit(&one), time_unit(&other)) {
-        return Ok(DataType::Time64(match finer(one, other) {
-            TimeUnit::Nanosecond => TimeUnit::Nanosecond,
-            _ => TimeUnit::Microsecond,
-        }));
-    }
-    let cause = format!(
-        "column `{}` of the left table is {left} and column `{}` of the right table is {right}, which cannot be compared",
-        pair.left, pair.right
-    );
-    Err(Error::usage(JOIN, cause)
-        .hint("convert one of them with `outcore map` first, for example `c = i64(c)`"))
-}
-
-/// The unit of times of day.
-fn time_unit(data_type: &DataType) -> Option<TimeUnit> {
-    match data_type {
-        DataType::Time32(unit) | DataType::Time64(unit) => Some(*unit),
-        _ => None,
-    }
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-    )
-}
-
-fn is_binary(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView
-    )
-}
-
-/// Numbers of which a double holds each.
-fn is_exact_in_double(data_type: &DataType) -> bool {
-    let is_wide = matches!(data_type, DataType::Int64 | DataType::UInt64);
-    data_type.is_floating() || data_type.is_integer() && !is_wide
-}
-
-fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
-    match ticks_per_second(one) < ticks_per_second(other) {
-        true => other,
-        false => one,
-    }
+    let both = common::common_type(&plain_type(left), &plain_type(right));
+    both.ok_or_else(|| {
+        let cause = format!(
+            "column `{}` of the left table is {left} and column `{}` of the right table is {right}, which cannot be compared",
+            pair.left, pair.right
+        );
+        Error::usage(JOIN, cause)
+            .hint("convert one of them with `outcore map` first, for example `c = i64(c)`")
+    })
 }
 
 fn ticks_per_second(unit: TimeUnit) -> u64 {
@@ -116,8 +50,9 @@ fn ticks_per_second(unit: TimeUnit) -> u64 {
 ///
 /// # Errors
 /// Usage: a value that this type does not hold.
-pub(super) fn comparable(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
-    Ok(with_one_zero(&cast(array, data_type)?))
+pub(super) fn comparable(name: &str, array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    let array = common::cast_to(JOIN, name, array, data_type)?;
+    Ok(with_one_zero(&array))
 }
 
 /// The same values as another type.

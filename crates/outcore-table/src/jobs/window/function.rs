@@ -4,11 +4,12 @@
 //! or says why there is none. Names and results are those of SQL's window functions.
 
 use arrow_schema::{DataType, Field, Schema};
+use outcore::key::column::{column_name, listed};
 use outcore_io::{Error, Result};
 
 use super::WINDOW;
 use crate::equal::plain_type;
-use crate::jobs::call::{self, Call};
+use crate::jobs::call::Call;
 use crate::jobs::group::sum_type;
 use crate::schema::FieldPlace;
 
@@ -58,22 +59,22 @@ impl WindowColumn {
             )
         };
         let Call { name, word, inner } = Call::parse(text).map_err(wrong)?;
-        let column = || {
-            let inner = inner.map(str::to_owned);
-            inner.ok_or_else(|| wrong(format!("`{}` names no column", text.trim())))
-        };
+        let column = || inner.ok_or_else(|| wrong(format!("`{}` names no column", text.trim())));
         let reached = || {
             let column = column()?;
             let Some((front, rows)) = column.rsplit_once(',') else {
-                return Ok((column, 1));
+                return Ok((column_name(column), 1));
             };
+            if column.ends_with('`') {
+                return Ok((column_name(column), 1));
+            }
             let rows = rows.trim().parse().ok();
             let rows = rows.filter(|rows| (1..=REACH_MAX).contains(rows));
             let rows = rows.ok_or_else(|| {
                 let cause = "does not look from 1 to 1048576 rows away";
                 wrong(format!("`{}` {cause}", text.trim()))
             })?;
-            Ok((front.trim().to_owned(), rows))
+            Ok((column_name(front.trim()), rows))
         };
         let alone = |function: WindowFunction| match inner {
             None => Ok(function),
@@ -85,14 +86,14 @@ impl WindowColumn {
             "dense_rank" => alone(WindowFunction::DenseRank)?,
             "lag" => reached().map(|(column, rows)| WindowFunction::Lag(column, rows))?,
             "lead" => reached().map(|(column, rows)| WindowFunction::Lead(column, rows))?,
-            "first" => WindowFunction::First(column()?),
-            "cum_sum" => WindowFunction::CumulativeSum(column()?),
+            "first" => WindowFunction::First(column_name(column()?)),
+            "cum_sum" => WindowFunction::CumulativeSum(column_name(column()?)),
             _ => return Err(wrong(format!("there is no window function `{word}`"))),
         };
         let name = name.strip_suffix("()").unwrap_or(name);
         Ok(WindowColumn {
             function,
-            name: name.to_owned(),
+            name: column_name(name),
         })
     }
 
@@ -101,7 +102,7 @@ impl WindowColumn {
     /// # Errors
     /// As [`WindowColumn::parse`].
     pub fn parse_list(text: &str) -> Result<Vec<Self>> {
-        call::split(text).map(WindowColumn::parse).collect()
+        listed(text).map(WindowColumn::parse).collect()
     }
 
     /// The column that it is computed of.
@@ -139,10 +140,8 @@ impl WindowColumn {
                 })?;
                 Field::new(&self.name, sum, true)
             }
-            WindowFunction::First(_) => {
-                Field::new(&self.name, of.data_type().clone(), of.is_nullable())
-            }
-            _ => Field::new(&self.name, of.data_type().clone(), true),
+            WindowFunction::First(_) => Field::clone(&of).with_name(&self.name),
+            _ => Field::clone(&of).with_name(&self.name).with_nullable(true),
         };
         Ok((field, Some(place)))
     }

@@ -30,7 +30,7 @@ use outcore_io::Result;
 use super::rows_in::{RowKeys, RowsIn};
 use super::rows_out::part_bytes;
 use super::sort::{KeyInFront, create, open, scratch_dir, shapes, sort_all};
-use super::{TableEnds, TableSummary};
+use super::{TableEnds, TableSummary, check_rows};
 use crate::output::OutputOptions;
 use crate::rows::KeyColumn;
 use plan::Plan;
@@ -89,6 +89,9 @@ pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableS
     let dir = scratch_dir(ends.outputs);
     let done = sort_all(job, threads_count, (&source, &sink), &order, dir)?;
     let rows_out = sink.written.into_inner();
+    if wanted.first.is_none() {
+        check_rows(done.lines_in, rows_out)?;
+    }
     let summary = TableSummary::published(job, (&input, sample_bytes), output, done)?;
     Ok(TableSummary {
         rows_out,

@@ -35,7 +35,7 @@ use crate::read::source::InputPart;
 use outcore_io::drive::Access;
 use outcore_io::output::Room;
 use outcore_io::port::Volume;
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 /// Sorts the lines of `inputs`, one file after another, into `output`.
 ///
@@ -211,6 +211,14 @@ pub(super) fn sort_from<S: ItemSource>(
     let written = sort_buckets(&context, &tables, buckets, (&ends, staged.as_ref()))?;
     phases.end("sort", &ends.volume);
     let skipped = context.skipped.load(Ordering::Relaxed);
+    if !is_unique && lines_in != written.items + skipped {
+        let cause = format!(
+            "{} were read, and {} were written",
+            units::counted(lines_in - skipped, "line"),
+            written.items
+        );
+        return Err(Error::corrupt("sort", cause).hint("a bug: please report it"));
+    }
     drop(context);
     let scratch = (scratch.into_made(), false);
     let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;

@@ -1,25 +1,67 @@
-//! Zones of times in seconds.
+//! Units and zones of times that Parquet does not name.
 //!
 //! Contract: Parquet has no seconds, so writers store milliseconds, and say in the Arrow schema beside them that these were
 //! seconds of a zone. The library takes a zone only from a field of the same unit, and gives UTC otherwise.
-//! [`with_zones`] puts the zones of that schema in their places, inside of nested columns, too. Anything that cannot be read
-//! there makes no difference. Pure.
+//! [`with_times`] puts the zones of that schema in their places, inside of nested columns, too. Anything that cannot be read
+//! there makes no difference. Where no such schema says a unit, INT96 is read as microseconds, as DuckDB and Spark do: these hold
+//! every year that INT96 is used for, and nanoseconds end in 2262. Pure.
 
 use std::sync::Arc;
 
 use arrow_ipc::convert::try_schema_from_ipc_buffer;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ARROW_SCHEMA_META_KEY;
+use parquet::basic::Type;
 use parquet::file::metadata::FileMetaData;
 
-/// `schema`, which is that of the file, with the zones that its writer named; nothing if there are none to add.
-pub(super) fn with_zones(schema: &SchemaRef, file: &FileMetaData) -> Option<SchemaRef> {
-    let pairs = file.key_value_metadata()?;
-    let stored = pairs.iter().find(|pair| pair.key == ARROW_SCHEMA_META_KEY);
-    let written = try_schema_from_ipc_buffer(&from_base64(stored?.value.as_ref()?)?).ok()?;
-    let fields = zoned_fields(schema.fields(), written.fields());
+/// `schema`, which is that of the file, with the units and zones of its writer; nothing if none is another.
+pub(super) fn with_times(schema: &SchemaRef, file: &FileMetaData) -> Option<SchemaRef> {
+    let pairs = file.key_value_metadata().into_iter().flatten();
+    let mut stored = pairs.filter(|pair| pair.key == ARROW_SCHEMA_META_KEY);
+    let stored = stored.find_map(|pair| from_base64(pair.value.as_ref()?));
+    let written = stored.and_then(|bytes| try_schema_from_ipc_buffer(&bytes).ok());
+    let fields = match written {
+        Some(written) => zoned_fields(schema.fields(), written.fields()),
+        None => {
+            let leaves = file.schema_descr().columns().iter();
+            let mut is_int96 = leaves.map(|leaf| leaf.physical_type() == Type::INT96);
+            in_microseconds(schema.fields(), &mut is_int96)
+        }
+    };
     let is_other = &fields != schema.fields();
     is_other.then(|| Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+}
+
+/// The fields with microseconds for those leaves, in the order of the file, that are INT96.
+fn in_microseconds(fields: &Fields, is_int96: &mut dyn Iterator<Item = bool>) -> Fields {
+    let fields = fields.iter();
+    fields
+        .map(|field| field_in_microseconds(field, is_int96))
+        .collect()
+}
+
+fn field_in_microseconds(field: &FieldRef, is_int96: &mut dyn Iterator<Item = bool>) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::Struct(fields) => DataType::Struct(in_microseconds(fields, is_int96)),
+        DataType::List(item) => DataType::List(field_in_microseconds(item, is_int96)),
+        DataType::LargeList(item) => DataType::LargeList(field_in_microseconds(item, is_int96)),
+        DataType::FixedSizeList(item, count) => {
+            DataType::FixedSizeList(field_in_microseconds(item, is_int96), *count)
+        }
+        DataType::Map(entries, is_sorted) => {
+            DataType::Map(field_in_microseconds(entries, is_int96), *is_sorted)
+        }
+        leaf => match (is_int96.next(), leaf) {
+            (Some(true), DataType::Timestamp(TimeUnit::Nanosecond, zone)) => {
+                DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+            }
+            _ => leaf.clone(),
+        },
+    };
+    match data_type == *field.data_type() {
+        true => Arc::clone(field),
+        false => Arc::new(Field::clone(field).with_data_type(data_type)),
+    }
 }
 
 fn zoned_fields(found: &Fields, written: &Fields) -> Fields {
