@@ -278,9 +278,6 @@ impl<'a> Parts<'a> {
         check_dir_of("create output", pattern)?;
         job.device.sweep_private_dirs(parent)?;
         let set = pattern.file_name().unwrap_or_default();
-        // One job at a time writes parts of these names.
-        let dir = job.device.claim_private_dir(parent, set)?;
-        dir.sync()?;
         let known = match cut {
             PartSize::Parts(count) => count,
             PartSize::Records(_) => 0,
@@ -293,7 +290,8 @@ impl<'a> Parts<'a> {
             header,
             front,
             known,
-            dir,
+            // One job at a time writes parts of these names.
+            dir: job.device.claim_private_dir(parent, set)?,
             current: None,
             staged: Vec::new(),
         };

@@ -29,6 +29,8 @@ use crate::port::{Volume, VolumeFile};
 use crate::threads;
 
 const CREATE: &str = "create output";
+/// Files of this length are worth a sync of the directory in which they are made: it is found after a power loss.
+const SYNCED_BYTES: u64 = 16 << 20;
 /// Suffix of the manifest of a sharded output.
 pub const MANIFEST_SUFFIX: &str = ".outcore.json";
 
@@ -227,9 +229,7 @@ impl StagedOutput {
             // Its own directory comes first: a rename cannot leave the file system.
             let parent = parent_of(manifest).to_path_buf();
             sweep(volume, &parent)?;
-            let claimed = device.claim_private_dir(&parent, set)?;
-            claimed.sync()?;
-            output.dirs.push(claimed);
+            output.dirs.push(device.claim_private_dir(&parent, set)?);
             output.places.insert(real_name(&parent), 0);
         }
         if let Some(manifest) = &manifest {
@@ -278,6 +278,9 @@ impl StagedOutput {
             .join(format!("{STAGED_PREFIX}{index}"));
         let file = volume.open(&staged_path, Access::Create)?;
         let full_bytes = plan.header.len() as u64 + plan.len_bytes;
+        if full_bytes >= SYNCED_BYTES {
+            self.dirs[dir_index].sync()?;
+        }
         // Reserving the space finds a full drive before the work; where it only makes the
         // file long, direct writes inside it can still run side by side.
         if full_bytes > 0 {

@@ -142,6 +142,7 @@ impl Scratch {
         for dir in drives.iter().map(|drive| &drive.dir) {
             volume.device().sweep_private_dirs(dir)?;
             let private_dir = volume.device().make_private_dir(dir)?;
+            private_dir.sync()?;
             for band in 0..bands {
                 let path = private_dir.path().join(format!("scratch-{band}"));
                 let file = volume.open(&path, Access::Create)?;

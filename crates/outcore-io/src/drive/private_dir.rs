@@ -25,10 +25,9 @@
 //! its lock last, and closes it before: on NFS and FUSE an open file that loses its name gets another one in
 //! the same directory ([`contents::is_hidden`]).
 //!
-//! [`PrivateDir::make`] returns when the lock is durable, so that the sweep knows the directory after a power
-//! loss too. The directories of many parts are not synced one by one, and a power loss may empty their locks. The
-//! sweep removes such a directory if every file in it is as ours are in every other respect
-//! ([`contents::is_staged`]).
+//! A power loss may empty a lock that was not synced. Directories of scratch and of large outputs are synced
+//! ([`PrivateDir::sync`]); a sync takes longer than a small job. The sweep also removes a directory with an
+//! empty lock if every file in it is as ours are in every other respect ([`contents::is_staged`]).
 
 mod commit;
 mod contents;
@@ -119,15 +118,13 @@ impl PrivateDir {
         for _ in 0..ATTEMPTS_MAX {
             let name = name_of(random_number());
             if let Some(made) = try_make(places, parent, &above, &name)? {
-                made.sync()?;
                 return Ok(made);
             }
         }
         Err(cannot_make(parent)(Errno::EXIST))
     }
 
-    /// Makes and locks the directory inside `parent` of the set of files called `set`; it is not durable yet
-    /// ([`PrivateDir::sync`]).
+    /// Makes and locks the directory inside `parent` of the set of files called `set`.
     pub(super) fn claim(places: &Places, parent: &Path, set: &OsStr) -> Result<Self> {
         check_dir(MAKE, parent)?;
         let above = places.dir(parent).map_err(cannot_make(parent))?;
@@ -172,10 +169,7 @@ impl PrivateDir {
     }
 
     /// Makes its lock durable, so that it is known after a power loss.
-    ///
-    /// # Errors
-    /// I/O.
-    pub fn sync(&self) -> Result<()> {
+    pub(crate) fn sync(&self) -> Result<()> {
         let Owner::Lock(lock, held) = &self.owner else {
             return Ok(());
         };

@@ -27,7 +27,10 @@ const ENDINGS: [&str; 4] = ["bin", "json", "npy", "outcore.json"];
 /// What the ending of a run of a view begins with.
 const RUN: &str = "run";
 /// First words of the names of files that are of no use before they have left the directory.
-const STAGED: [&str; 2] = ["output", "scratch"];
+const STAGED: [&str; 11] = [
+    "bench", "copy", "input", "items", "output", "part", "plain", "probe", "scratch", "share",
+    "sorted",
+];
 /// First words of the names of hidden files.
 const HIDDEN: [&str; 2] = [".fuse_hidden", ".nfs"];
 /// A page of names.
@@ -69,7 +72,7 @@ pub(super) fn is_hidden(name: &OsStr) -> bool {
 pub(super) fn is_staged(dir: impl AsFd, name: &OsStr) -> bool {
     let own = rustix::process::geteuid().as_raw();
     let is_word = name.to_str().is_some_and(|name| {
-        let word = name.split_once('-').map_or(name, |(word, _)| word);
+        let word = name.split(['-', '.']).next().unwrap_or_default();
         name == LOCK || STAGED.contains(&word) && is_known(name.as_ref())
     });
     let found = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
