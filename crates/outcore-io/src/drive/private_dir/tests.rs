@@ -120,7 +120,7 @@ fn a_lock_that_a_power_loss_has_emptied_saves_no_scratch_and_no_file_of_another(
         };
         emptied();
         write_closed(&left.join("output-12"), b"data");
-        assert_eq!(sweep(&parent).unwrap(), [left.clone()]);
+        assert_eq!(sweep(&parent).unwrap(), std::slice::from_ref(&left));
         // A file that another may have put there, or that may be the only copy, stays.
         let spoilers: [&dyn Fn(); 7] = [
             &|| fs::write(left.join("scratch-1"), b"for all to read").unwrap(),
