@@ -12,6 +12,7 @@ use outcore_graph::convert::{ConvertOptions, convert};
 use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::edges::{ReadOptions, Relabel};
 use outcore_graph::export::export_npz;
+use outcore_graph::format::weight::WeightType;
 use outcore_graph::graph::Graph;
 use outcore_graph::kernels::{PageRankOptions, pagerank, shortest_paths};
 
@@ -159,12 +160,14 @@ fn entries_of_a_matrix_are_edges_from_rows_to_columns() {
         for ([source, target], weight) in &edges {
             bytes.extend_from_slice(bytemuck::bytes_of(&[*source, *target]));
             if is_weighted {
-                bytes.extend_from_slice(&weight.to_le_bytes());
+                bytes.extend_from_slice(&f64::from(*weight).to_le_bytes());
             }
         }
         let pairs = dir.path().join("pairs");
         std::fs::write(&pairs, bytes).unwrap();
-        let wanted = tiles(&pairs, &options(Some(EdgeFormat::Pairs32), is_weighted)).unwrap();
+        let mut options_of_pairs = options(Some(EdgeFormat::Pairs32), is_weighted);
+        options_of_pairs.read.weight_type = Some(WeightType::F64);
+        let wanted = tiles(&pairs, &options_of_pairs).unwrap();
         for format in ["coo", "csr", "csc"] {
             for is_deflated in [false, true] {
                 let path = dir.path().join("matrix.npz");

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use outcore::{Job, Kind, Result};
 use outcore_graph::convert::{ConvertOptions, ConvertSummary, convert};
 use outcore_graph::edges::{ReadOptions, Relabel};
+use outcore_graph::format::weight::WeightType;
 use outcore_graph::graph::Graph;
 use outcore_graph::kernels::components;
 use outcore_graph::results::{self, Values, WriteOptions};
@@ -83,19 +84,18 @@ fn names_become_the_numbers_that_they_have_in_order_for_any_memory_and_threads()
         match is_weighted {
             false => write_pairs(&plain, &numbered),
             true => {
-                let items = numbered
-                    .iter()
-                    .flat_map(|[a, b]| [*a, *b, ((a % 9) as f32).to_bits()]);
-                std::fs::write(
-                    &plain,
-                    items.flat_map(u32::to_le_bytes).collect::<Vec<u8>>(),
-                )
-                .unwrap();
+                let items = numbered.iter().flat_map(|[a, b]| {
+                    let ids = [a, b].map(|id| id.to_le_bytes()).concat();
+                    [ids, f64::from(a % 9).to_le_bytes().to_vec()].concat()
+                });
+                std::fs::write(&plain, items.collect::<Vec<u8>>()).unwrap();
             }
         }
         let wanted_dir = dir.path().join("n.graph");
         let big = job(256 << 20, 2);
-        let wanted = options(Relabel::No, is_weighted);
+        let mut wanted = options(Relabel::No, is_weighted);
+        // As weights in text are stored.
+        wanted.read.weight_type = Some(WeightType::F64);
         convert(&big, &[plain], &wanted_dir, &wanted).unwrap();
         let wanted = files(&wanted_dir);
         let mut first = None;

@@ -31,7 +31,7 @@ const WRITING_BYTES: u64 = 2 << 20;
 /// Edges are written to scratch in files of no less.
 const GATHERED_BYTES_MIN: u64 = 1 << 20;
 /// Edges between communities whose vertices are visited in an order that is drawn; one vertex may have more.
-const STRETCH_EDGES: usize = 1 << 15;
+const STRETCH_EDGES: usize = 1 << 13;
 /// What a level needs at least for the edges between its communities.
 pub(super) const CONTRACTING_BYTES: u64 =
     WRITING_BYTES + GATHERED_BYTES_MIN + STRETCH_EDGES as u64 * 2 * EDGE_BYTES;
