@@ -170,7 +170,7 @@ fn check_options(format: EdgeFormat, first: &Path, options: &ReadOptions) -> Res
     if !options.columns.is_empty() {
         return wrong(
             "--columns is for CSV and tables, and this file has no named columns",
-            "leave --columns out, or read text with a header with --type csv",
+            "leave --columns out: source and target are the first two fields; text with a header is read with --type csv",
         );
     }
     if options.has_no_header {

@@ -107,6 +107,9 @@ pub(crate) fn not_an_edge(fault: &Fault, path: &Path, at_bytes: u64) -> Error {
         None => format!("a line is not an edge: {}", fault.0),
     };
     let hint = match fault.0.as_str() {
+        cause if cause.contains("does not fit into") => {
+            "correct the line, or convert again with the --weight-type that is named (weight_type in Python)"
+        }
         cause if cause.contains("whole numbers") => {
             "number ids that are names with --relabel (--relabel=text, if the first ids are numbers)"
         }
