@@ -12,7 +12,7 @@ use outcore_vector::knn::{self, KnnOptions, Metric, NO_ROW, Neighbours, RECALL_Q
 use outcore_vector::results::{self, Array, NewRows, RowsWriter};
 use serde_json::json;
 
-use super::{NO_DISTANCES, Run, range};
+use super::{NO_DISTANCES, Run, check_table, range};
 use crate::cli::vectors::{KnnArgs, MetricName};
 use crate::commands::table;
 use crate::context::Context;
@@ -125,17 +125,6 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     })?;
     tell(context, &run, args, (&base, &queries), &found);
     Ok(0)
-}
-
-/// Fails for options that a table has no use for, since it has all columns.
-pub(super) fn check_table(other: Option<&Path>, edges: bool) -> Result<()> {
-    let cause = match (other, edges) {
-        (Some(_), _) => "the table has a column of distances, and a row for each result",
-        (None, true) => "--edges writes pairs of numbers, and the output is a table",
-        (None, false) => return Ok(()),
-    };
-    Err(Error::usage("read arguments", cause)
-        .hint("leave --distances, --limits and --edges out, or end the name of the output in .npy"))
 }
 
 /// Writes a row for each neighbour: the query, its rank from 0 on, the row of the base and the distance.

@@ -215,3 +215,14 @@ fn check_input(context: &Context, name: &Path) -> Result<()> {
             .hint("name one file; put what lies in several into a dataset, or convert it")),
     }
 }
+
+/// Fails for options that a table has no use for, since it has all columns.
+fn check_table(other: Option<&Path>, edges: bool) -> Result<()> {
+    let cause = match (other, edges) {
+        (Some(_), _) => "the table has a column of distances, and a row for each result",
+        (None, true) => "--edges writes pairs of numbers, and the output is a table",
+        (None, false) => return Ok(()),
+    };
+    Err(Error::usage("read arguments", cause)
+        .hint("leave --distances, --limits and --edges out, or end the name of the output in .npy"))
+}

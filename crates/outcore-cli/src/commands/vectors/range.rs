@@ -11,8 +11,7 @@ use outcore_vector::knn::{self, Found, Hit, Metric, RangeOptions};
 use outcore_vector::results::{self, Array, NewRows, RowsWriter};
 use serde_json::json;
 
-use super::knn::check_table;
-use super::{NO_DISTANCES, Run};
+use super::{NO_DISTANCES, Run, check_table};
 use crate::cli::vectors::{KnnArgs, PairsArgs};
 use crate::commands::table;
 use crate::context::Context;
