@@ -83,15 +83,32 @@ fn check_in(config: &DriveConfig, at_once: AtOnce, free_bytes: u64) -> Result<()
         bytes(need_bytes),
         bytes(free_bytes)
     );
-    let fitting = free_bytes as f64 * 0.9 / need_bytes as f64 * flash_bytes as f64;
-    let fitting = match fitting as u64 {
-        0 => 0,
-        fitting => 1 << fitting.ilog2(),
+    let share = free_bytes as f64 * 0.9 / need_bytes as f64;
+    let fitting_bytes = (share * flash_bytes as f64) as u64;
+    // A preset that is scaled down keeps so many blocks and pages.
+    let f = &config.flash;
+    let planes = u64::from(f.channels) * u64::from(f.chips) * u64::from(f.dies * f.planes);
+    let least_pages = u64::from(f.blocks.min(128)) * u64::from(f.pages.min(32));
+    let least_bytes = planes * least_pages * f.page.0;
+    let hint = match fitting_bytes >= least_bytes {
+        true => {
+            // A round number, but not less than the least.
+            let round_bytes = (1 << fitting_bytes.max(1).ilog2()).max(least_bytes);
+            format!(
+                "simulate less flash at the same speed: --drive-size {} of a preset, or fewer flash.blocks",
+                bytes_exact(round_bytes)
+            )
+        }
+        false => {
+            let drives = at_once.drives.saturating_mul(fitting_bytes) / least_bytes.max(1);
+            format!(
+                "simulate fewer drives of the least size: --drives {} --drive-size {}",
+                drives.max(1),
+                bytes_exact(least_bytes)
+            )
+        }
     };
-    Err(Error::new(Kind::Memory, "simulate drive", cause).hint(format!(
-        "simulate less flash at the same speed: --drive-size {} of a preset, or fewer flash.blocks",
-        bytes_exact(fitting)
-    )))
+    Err(Error::new(Kind::Memory, "simulate drive", cause).hint(hint))
 }
 
 /// Rejects a log of requests for which there is no memory.
@@ -123,13 +140,13 @@ mod tests {
     #[test]
     fn a_drive_that_memory_cannot_hold_is_rejected_with_a_size_that_fits() {
         let p41 = preset("p41").unwrap();
-        let free_bytes = 256 << 20;
+        let free_bytes = 1 << 30;
         for drives in [1, 30] {
             let at_once = AtOnce { drives, filling: 1 };
             let whole = p41.sized(u64::MAX).unwrap();
             let error = check_in(&whole, at_once, free_bytes).unwrap_err();
             assert_eq!(error.kind(), Kind::Memory);
-            assert!(error.cause().contains("256 MiB are free"), "{error}");
+            assert!(error.cause().contains("1.00 GiB are free"), "{error}");
             // What the hint says works when it is typed.
             let hint = error.next_step().unwrap();
             let size = hint.split("--drive-size ").nth(1).unwrap();
@@ -139,6 +156,18 @@ mod tests {
             assert!(fitting.physical_bytes() <= size_bytes * 9 / 8, "{size}");
             check_in(&fitting, at_once, free_bytes).unwrap();
         }
+        let at_once = AtOnce {
+            drives: 4096,
+            filling: 1,
+        };
+        let small = p41.sized(1).unwrap();
+        let error = check_in(&small, at_once, free_bytes).unwrap_err();
+        let hint = error.next_step().unwrap();
+        let drives = hint.split("--drives ").nth(1).unwrap();
+        let drives = drives.split(' ').next().unwrap().parse().unwrap();
+        let at_once = AtOnce { drives, filling: 1 };
+        assert!(drives > 1, "{hint}");
+        check_in(&small, at_once, free_bytes).unwrap();
     }
 
     #[test]

@@ -419,7 +419,7 @@ fn decimals_where_a_format_counts_whole_units_are_rejected_with_the_option_that_
         ("mqsim", DISKSIM),
         ("fiu", "1.5 4892 cron 1000 8 W 8 2\n"),
         ("msr", "1.5,hm,1,Read,383496192,32768,113736\n"),
-        ("alibaba", "419,W,8792731648,16384,1577808000000044.5\n"),
+        ("alibaba", "419,W,8792731648,16384,44.5\n"),
         ("fio", "fio version 3 iolog\n1.5 f add\n1.5 f read 0 512\n"),
     ];
     for (name, text) in alike {
