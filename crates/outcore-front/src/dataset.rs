@@ -20,7 +20,7 @@ use crate::output::{Target, check_room};
 use crate::records::{self, TypeRequest};
 use crate::resources::{Resources, default_scratch_dir};
 use crate::spool::{Spool, unpack_packed};
-use crate::text::csv_files::CsvSort;
+use crate::text::csv_files::{COUNT_COLUMN, CsvSort};
 use crate::text::output::Dress;
 
 /// What the user's settings allow, and the observer of the job.
@@ -287,7 +287,12 @@ impl LateStep for CsvStep {
             ..
         } = &mut *files;
         let make = || Spool::beside(job, resources, beside);
-        let found = self.csv.settle_inputs(job, inputs, spool, make)?;
+        let mut found = self.csv.settle_inputs(job, inputs, spool, make)?;
+        if let OfCsv::Sort { options, .. } = self.of
+            && options.count
+        {
+            found.put_column_first(COUNT_COLUMN)?;
+        }
         let terminator = found.terminator();
         let step = match self.of {
             OfCsv::Sort { options, merges } => Step::SortLines {

@@ -59,8 +59,16 @@ struct Chosen {
 pub struct Columns {
     columns: Vec<Column>,
     separator: u8,
+    /// Whether records have several fields, so that a blank line is none.
+    is_wide: bool,
     is_descending: bool,
     tie: Tie,
+}
+
+/// Whether a line has nothing in it but blanks.
+fn is_blank(line: &[u8], separator: u8) -> bool {
+    let mut bytes = line.iter();
+    bytes.all(|byte| *byte != separator && byte.is_ascii_whitespace())
 }
 
 /// How columns are chosen.
@@ -96,6 +104,10 @@ impl Columns {
             None => options.global.reverse,
         };
         let count = chosen.len();
+        let is_wide = match options.names {
+            Some(names) => names.len() > 1,
+            None => chosen.iter().any(|chosen| chosen.index > 0),
+        };
         let column = |(at, chosen): (usize, Chosen)| {
             let is_turned = chosen.ordering.reverse != is_descending;
             let is_last = at + 1 == count;
@@ -110,6 +122,7 @@ impl Columns {
         Ok(Columns {
             columns: columns?,
             separator: options.separator,
+            is_wide,
             is_descending,
             tie: match (options.stable, options.global.reverse) {
                 (true, _) => Tie::Position,
@@ -266,6 +279,8 @@ impl Columns {
     fn append_all(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
         if self.columns.is_empty() {
             key.extend_from_slice(line);
+        } else if self.is_wide && is_blank(line, self.separator) {
+            return Err(NoKey::blank());
         }
         for column in &self.columns {
             let Some(field) = fields(line, self.separator).nth(column.index) else {

@@ -4,7 +4,7 @@
 //! newline says whether it ends a record; or, with [`Look::Ends`], the begin and the end of a long file
 //! alone, and whoever reads all of it says whether a record spans lines. It takes the header off each file,
 //! and a byte order mark, and fails for a quote that does not end where it sees it, with file, line and offset.
-//! Where a record spans lines, the files are copied to scratch with a NUL after each record instead of a newline; else they are
+//! Where a record spans lines, or lines end with CR alone, the files are copied to scratch with a NUL after each record instead of a newline; else they are
 //! sorted where they are. A last record that is not ended is ended as those before it, with CR and
 //! LF too (for which its file is copied). Memory: a block of 1 MiB and those of a [`BlockReader`],
 //! and the header, of at most 16 MiB.
@@ -16,7 +16,7 @@ use std::path::Path;
 
 use memchr::{memchr, memchr_iter, memrchr};
 use outcore::job::Job;
-use outcore::read::csv::first_across_lines;
+use outcore::read::csv::{FRONT_BYTES, first_across_lines, line_end};
 use outcore::runs::LineType;
 use outcore::sort::lines::LineSortOptions;
 use outcore::{Error, Result};
@@ -28,6 +28,9 @@ use super::output::Dress;
 use crate::blocks::{BlockReader, BlockWriter};
 use crate::inputs::{ResolvedInput, Source, explain};
 use crate::spool::Spool;
+
+/// The column that says how many records are equal.
+pub const COUNT_COLUMN: &str = "count";
 
 const BLOCK_BYTES: usize = 1 << 20;
 /// A longer header is one with a quote that does not end.
@@ -160,6 +163,31 @@ impl CsvSort {
 }
 
 impl SortedCsv {
+    /// Puts the name of a column in front of the header, if there is one.
+    ///
+    /// # Errors
+    /// Usage: a column is called so.
+    pub fn put_column_first(&mut self, name: &str) -> Result<()> {
+        let header = &mut self.dress.header;
+        if header.is_empty() {
+            return Ok(());
+        }
+        if names(header, self.separator)?
+            .iter()
+            .any(|known| known == name)
+        {
+            let cause = format!("a column of the input is called `{name}` already");
+            return Err(Error::usage(READ, cause).hint("rename it in the header first"));
+        }
+        let mark_bytes = match header.starts_with(BYTE_ORDER_MARK) {
+            true => BYTE_ORDER_MARK.len(),
+            false => 0,
+        };
+        let column = name.bytes().chain([self.separator]);
+        header.splice(mark_bytes..mark_bytes, column);
+        Ok(())
+    }
+
     /// What ends a line of the files as they are now.
     pub fn terminator(&self) -> u8 {
         match self.dress.is_framed {
@@ -168,8 +196,12 @@ impl SortedCsv {
         }
     }
 
-    /// `options` for the files as they are now.
+    /// `options` for the files as they are now; counts are a column.
     pub fn options(&self, options: LineSortOptions) -> LineSortOptions {
+        let options = LineSortOptions {
+            count_separator: options.count.then_some(self.separator),
+            ..options
+        };
         match self.dress.is_framed {
             true => LineSortOptions {
                 terminator: 0,
@@ -273,10 +305,10 @@ fn settle(
     let mut is_assumed = false;
     let (is_added, mut dress) = (known.is_some(), known.unwrap_or_default());
     let was_framed = dress.is_framed;
-    let framer = Framer::new(separator);
     // Of each file, in a copy: ended if its file did not.
     let mut headers_bytes = Vec::new();
     let mut missing_ends = Vec::new();
+    let mut framers = Vec::new();
     let mut is_crlf = false;
     let originals = files.to_vec();
     let mut first = None;
@@ -288,10 +320,15 @@ fn settle(
             Look::Whole => None,
         };
         is_assumed |= glance.is_some();
+        let mut framer = Framer::new(separator);
         let found = match glance {
             Some(found) => found,
-            None => scan(job, original, framer, has_header, None)?,
+            None => {
+                framer = framer_of(job, original, separator)?;
+                scan(job, original, framer, has_header, None)?
+            }
         };
+        framers.push(framer);
         dress.is_framed |= found.has_inner_lines;
         if is_added && dress.is_framed && !was_framed {
             let cause = "a record spans lines, and no record of the view does";
@@ -326,9 +363,8 @@ fn settle(
             .extend_from_slice(if is_crlf { b"\r\n" } else { b"\n" });
     }
     let copies = files.iter_mut().zip(&originals);
-    for (((file, original), header_bytes), missing_end) in
-        copies.zip(headers_bytes).zip(missing_ends)
-    {
+    let found = headers_bytes.into_iter().zip(missing_ends).zip(framers);
+    for ((file, original), ((header_bytes, missing_end), framer)) in copies.zip(found) {
         if !dress.is_framed && missing_end.is_none() {
             continue;
         }
@@ -427,6 +463,13 @@ fn glance(job: &Job, source: &Source, separator: u8, has_header: bool) -> Result
     Ok(found.missing_end().is_none().then_some(found))
 }
 
+/// What finds the records of a file, whose front says what ends its lines.
+fn framer_of(job: &Job, source: &Source, separator: u8) -> Result<Framer> {
+    let mut front = vec![0; FRONT_BYTES];
+    let front = read_from(job, source, source.start_bytes, &mut front)?;
+    Ok(Framer::ending(separator, line_end(front, separator)))
+}
+
 /// As much as there is of a file from byte `from_bytes` on, in `block`.
 fn read_from<'a>(
     job: &Job,
@@ -468,6 +511,7 @@ fn scan(
     let (mut line, mut begin, mut is_begun) = (1_u64, source.start_bytes, false);
     let (mut lines, mut block_begin) = (0_u64, source.start_bytes);
     let mut last = 0;
+    let ends_with_newlines = framer.line_end() == b'\n';
     loop {
         control.check()?;
         let got = file.take(&mut block).map_err(failed)?;
@@ -493,10 +537,10 @@ fn scan(
         while at < bytes.len() {
             let end = framer.end_of_record(&bytes[at..]).map(|end| at + end);
             let piece = &bytes[at..end.unwrap_or(got)];
-            let newlines = memchr_iter(b'\n', piece).count() as u64;
+            let newlines = memchr_iter(framer.line_end(), piece).count() as u64;
             lines += newlines;
-            // Those inside, without the one that ends it.
-            found.has_inner_lines |= newlines > u64::from(end.is_some());
+            // Those inside, without the one that ends it. Where no newline ends it, its end is changed in a copy.
+            found.has_inner_lines |= newlines > u64::from(end.is_some()) || !ends_with_newlines;
             if is_header {
                 found.header.extend_from_slice(piece);
                 if found.header.len() > HEADER_BYTES_MAX {
@@ -506,7 +550,8 @@ fn scan(
             is_begun = true;
             at = end.unwrap_or(got);
             if let Some(end) = end {
-                found.is_crlf = bytes.get(end.wrapping_sub(2)).copied().unwrap_or(last) == b'\r';
+                let before = bytes.get(end.wrapping_sub(2)).copied().unwrap_or(last);
+                found.is_crlf = ends_with_newlines && before == b'\r';
                 if writer.is_some() {
                     bytes[end - 1] = 0;
                 }
@@ -531,6 +576,11 @@ fn scan(
         .hint("close the quote; or, if quotes mean nothing there, sort lines with -t, -k"));
     }
     found.is_open = is_begun && last != b'\r';
+    if let (false, Some(end)) = (ends_with_newlines, found.header.last_mut())
+        && *end == b'\r'
+    {
+        *end = b'\n';
+    }
     if let Some(writer) = writer
         && is_begun
     {

@@ -4,7 +4,8 @@
 //! `.tags[0]`, `."a name with dots"`. The order over all types is null, false, true, numbers,
 //! strings, arrays, objects: numbers by value, exactly, whatever their length; strings by their code
 //! points; arrays and objects by the text that they are written with. Of equal names in an object the
-//! last counts. A line that is not JSON, or has no such field, has no key. Lines are never changed.
+//! last counts. A line that is not JSON, or has no such field, has no key; a blank line is none. Fields that are no keys
+//! may hold what JSON does not have and programs write: `NaN`, `Infinity`, halves of surrogate pairs. Lines are never changed.
 //!
 //! Where every path is a single name, fields are found by the layout of a line that came before ([`Layout`]), which leads to the
 //! same values; what it cannot tell, a scan of the line does, and says what is wrong.
@@ -12,6 +13,7 @@
 use std::sync::OnceLock;
 
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
+use outcore::read::json::strict;
 use outcore::{Error, Result};
 use serde::de::IgnoredAny;
 
@@ -134,6 +136,31 @@ impl JsonFields {
     }
 }
 
+/// As [`find`] in a line with numbers that JSON does not have, such as NaN, in fields that are no keys. Nothing if it is
+/// not JSON without them, either.
+fn find_strictly<'l>(
+    line: &'l [u8],
+    paths: &[&[Step]],
+    found: &mut [Option<&'l [u8]>],
+) -> Option<std::result::Result<(), NoKey>> {
+    let strict = strict(line)?;
+    serde_json::from_slice::<IgnoredAny>(&strict).ok()?;
+    let mut in_strict = [None; PATHS_MAX];
+    find(&strict, paths, &mut in_strict[..paths.len()]);
+    for (found, value) in found.iter_mut().zip(in_strict) {
+        // The same bytes of the line: what was replaced is as long as it was.
+        *found = value.and_then(|value: &[u8]| {
+            let from = value.as_ptr() as usize - strict.as_ptr() as usize;
+            line.get(from..from + value.len())
+        });
+        if *found != value {
+            let cause = "its key has a value that JSON does not have, such as NaN";
+            return Some(Err(NoKey(cause.to_owned())));
+        }
+    }
+    Some(Ok(()))
+}
+
 impl SortKey for JsonFields {
     fn append_key(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
         append_whole(key, |key| self.append_all(line, key))
@@ -163,6 +190,9 @@ impl JsonFields {
 
     /// The same by a scan of the line, which is learnt from if nothing has been learnt.
     fn append_scanned(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return Err(NoKey::blank());
+        }
         for fields in self.fields.chunks(PATHS_MAX) {
             let mut paths: [&[Step]; PATHS_MAX] = [&[]; PATHS_MAX];
             for (steps, field) in paths.iter_mut().zip(fields) {
@@ -173,8 +203,10 @@ impl JsonFields {
             let scanned = find(line, &paths[..fields.len()], found);
             if !scanned.is_json {
                 // It knows what is wrong, and looks at values however deep.
-                serde_json::from_slice::<IgnoredAny>(line)
-                    .map_err(|error| NoKey(format!("it is not JSON: {error}")))?;
+                if let Err(error) = serde_json::from_slice::<IgnoredAny>(line) {
+                    find_strictly(line, &paths[..fields.len()], found)
+                        .ok_or_else(|| NoKey(format!("it is not JSON: {error}")))??;
+                }
             }
             if !scanned.has_good_names {
                 return Err(NoKey("it is not JSON: a name is not UTF-8".to_owned()));

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use memchr::memchr;
 use outcore::job::{Control, Job};
 use outcore::key::NpyHeader;
+use outcore::read::csv::{FRONT_BYTES, line_end};
 use outcore::{Error, Input, Result};
 
 use crate::blocks::BlockReader;
@@ -204,13 +205,26 @@ impl<'a> RecordReader<'a> {
                 has_header,
             } = self.frame
             {
-                self.framer = Framer::new(separator);
+                self.framer = self.framer_of(separator)?;
                 self.take_header(&name, has_header)?;
             }
             if self.current.is_some() {
                 return Ok(true);
             }
         }
+    }
+
+    /// What finds the records of the file that was opened, whose front says what ends its lines.
+    fn framer_of(&mut self, separator: u8) -> Result<Framer> {
+        loop {
+            let front = &self.buffer[self.from..self.to];
+            let is_told = Framer::new(separator).end_of_record(front).is_some();
+            if is_told || front.len() >= FRONT_BYTES || self.fill()? == 0 {
+                break;
+            }
+        }
+        let end = line_end(&self.buffer[self.from..self.to], separator);
+        Ok(Framer::ending(separator, end))
     }
 
     /// Takes the byte order mark and the header off the front of a file.
@@ -273,7 +287,7 @@ impl<'a> RecordReader<'a> {
         }
         let is_last = end.is_some();
         if is_last {
-            self.is_crlf = self.last_byte == b'\r';
+            self.is_crlf = self.last_byte == b'\r' && self.framer.line_end() == b'\n';
             self.last_byte = 0;
             self.begun_at += self.begun_bytes + taken as u64;
             self.begun_bytes = 0;

@@ -31,6 +31,21 @@ pub enum Tie {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoKey(pub String);
 
+/// Why a blank line has no key where blank lines are no records.
+const BLANK: &str = "it is blank";
+
+impl NoKey {
+    /// Of a blank line that is no record: it is left out, and is no error.
+    pub fn blank() -> Self {
+        NoKey(BLANK.to_owned())
+    }
+
+    /// Whether it is [`NoKey::blank`].
+    pub fn is_blank(&self) -> bool {
+        self.0 == BLANK
+    }
+}
+
 /// How items are ordered.
 pub trait SortKey: Sync {
     /// Appends the key of an item to `key`.

@@ -2,7 +2,8 @@
 //!
 //! Contract: RFC 4180, with any separator. A field that begins with a quote goes on to the quote that
 //! ends it; two quotes within are one; separators and newlines within belong to the field. Quotes
-//! inside other fields are bytes like any other (`5" disk`). Lines end with `\n` or `\r\n`. [`Framer`] finds where
+//! inside other fields are bytes like any other (`5" disk`). Lines end with `\n` or `\r\n`, or with `\r` alone where
+//! no record of the file's front ends otherwise ([`line_end`]). [`Framer`] finds where
 //! records end, whatever pieces the text comes in; [`fields`] cuts a record, and [`value`] says what a field holds. Pure;
 //! each byte is looked at once.
 
@@ -17,6 +18,8 @@ pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 #[derive(Debug, Clone, Copy)]
 pub struct Framer {
     separator: u8,
+    /// What ends a line.
+    end: u8,
     is_quoted: bool,
     /// Whether a quote that comes next is inside quotes from there on: a field begins, or quotes
     /// ended right before.
@@ -26,11 +29,22 @@ pub struct Framer {
 impl Framer {
     /// At the begin of a record, with `separator` between fields.
     pub fn new(separator: u8) -> Self {
+        Framer::ending(separator, b'\n')
+    }
+
+    /// The same for a file whose lines end with `end` (see [`line_end`]).
+    pub fn ending(separator: u8, end: u8) -> Self {
         Framer {
             separator,
+            end,
             is_quoted: false,
             may_open: true,
         }
+    }
+
+    /// What ends a line.
+    pub fn line_end(&self) -> u8 {
+        self.end
     }
 
     /// How many bytes at the front of `text` finish the record that was begun; none if it goes on.
@@ -43,7 +57,7 @@ impl Framer {
         loop {
             let found = match self.is_quoted {
                 true => memchr(b'"', &text[at..]),
-                false => memchr2(b'"', b'\n', &text[at..]),
+                false => memchr2(b'"', self.end, &text[at..]),
             };
             let Some(found) = found else {
                 if let Some(last) = text[at..].last() {
@@ -53,7 +67,7 @@ impl Framer {
             };
             let place = at + found;
             at = place + 1;
-            if text[place] == b'\n' {
+            if text[place] == self.end {
                 self.may_open = true;
                 return Some(at);
             }
@@ -70,6 +84,25 @@ impl Framer {
     /// Whether the text may end here.
     pub fn is_whole(&self) -> bool {
         !self.is_quoted
+    }
+}
+
+/// How much of a file tells [`line_end`] what ends its lines.
+pub const FRONT_BYTES: usize = 64 << 10;
+
+/// What ends the lines of a file of CSV with this front: a newline, or a carriage return where a line ends with one and
+/// none with a newline.
+pub fn line_end(front: &[u8], separator: u8) -> u8 {
+    let front = &front[..front.len().min(FRONT_BYTES)];
+    let front = front.strip_prefix(BYTE_ORDER_MARK).unwrap_or(front);
+    let has_end = |end| {
+        Framer::ending(separator, end)
+            .end_of_record(front)
+            .is_some()
+    };
+    match !has_end(b'\n') && has_end(b'\r') {
+        true => b'\r',
+        false => b'\n',
     }
 }
 
@@ -198,6 +231,24 @@ mod tests {
         assert_eq!(values(",,"), ["", "", ""]);
         assert_eq!(values("\"\",x"), ["", "x"]);
         assert_eq!(values("5\" disk,\"a\"b\",c\""), ["5\" disk", "ab\"", "c\""]);
+    }
+
+    #[test]
+    fn lines_end_with_a_carriage_return_where_none_ends_with_a_newline() {
+        for (front, end) in [
+            (&b"a,b\r1,2\r"[..], b'\r'),
+            (b"\xef\xbb\xbf\"a\r\nb\",c\r1,2", b'\r'),
+            (b"a,b\r\n1,2\r\n", b'\n'),
+            (b"\"a\rb\",c\n1,2\n", b'\n'),
+            (b"a,b\r1,2\n", b'\n'),
+            (b"a,\"b\r", b'\n'),
+            (b"a,b", b'\n'),
+            (b"", b'\n'),
+        ] {
+            assert_eq!(line_end(front, b','), end, "{front:?}");
+        }
+        let mut framer = Framer::ending(b',', b'\r');
+        assert_eq!(framer.end_of_record(b"a,\"b\r\n\"\r1"), Some(8));
     }
 
     /// By definition, byte by byte: where records end, and whether the last quote has ended.

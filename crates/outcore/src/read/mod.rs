@@ -1,5 +1,5 @@
 //! Streams over a volume: blocks in ([`source`]), whole records of any length in order
-//! (`regions`), the records of CSV ([`csv`]), the ends of lines (`terminators`), and random pieces for samples
+//! (`regions`), the records of CSV ([`csv`]), what JSON lacks ([`json`]), the ends of lines (`terminators`), and random pieces for samples
 //! ([`sample`]).
 
 pub(crate) mod by_drive;
@@ -7,6 +7,7 @@ pub mod chunks;
 pub mod csv;
 pub(crate) mod framing;
 pub mod gather;
+pub mod json;
 pub mod regions;
 pub mod sample;
 pub mod source;

@@ -25,7 +25,7 @@ use crate::job::thread_group::ThreadGroup;
 use crate::read::by_drive::ByDrive;
 use crate::read::source::InputPart;
 use crate::read::source::became_shorter;
-use crate::sort::lines::{Gather, LineSortOptions, line_number};
+use crate::sort::lines::{Counts, Gather, LineSortOptions, line_number};
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use outcore_io::port::{Port, Volume};
 use outcore_io::transfers::Transfers;
@@ -124,7 +124,8 @@ impl LineSizes {
         let mut passes = Passes::new(rule, area, space, self.space);
         while let Some(refs) = passes.next()? {
             check()?;
-            let mut items = Gather::new((area, rule.framing), refs, refs.len() as u64, false);
+            let mut items =
+                Gather::new((area, rule.framing), refs, refs.len() as u64, Counts::None);
             writer.take(self.chunk_bytes, |out| Ok(items.fill(out)))?;
         }
         writer.finish()

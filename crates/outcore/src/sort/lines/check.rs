@@ -77,6 +77,7 @@ pub fn check_lines(
             if !is_whole && let Err(why) = reader.key(file, order, &mut key) {
                 match options.on_no_key {
                     OnNoKey::Skip => continue,
+                    OnNoKey::Fail if why.is_blank() => continue,
                     OnNoKey::Fail => return Err(reader.no_key(file, &why)),
                 }
             }

@@ -72,7 +72,7 @@ impl Context<'_> {
                 Error::new(Kind::Corrupt, "make a key", cause).hint("check what makes the rows")
             );
         };
-        if self.options.on_no_key == OnNoKey::Skip {
+        if self.options.on_no_key == OnNoKey::Skip || why.is_blank() {
             self.skipped.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }

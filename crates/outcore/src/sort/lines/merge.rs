@@ -75,7 +75,7 @@ impl Runs<'_> {
             }
             match reader.key(&self.files[index], self.order, &mut self.keys[index]) {
                 Ok(()) => return Ok(()),
-                Err(why) if self.options.on_no_key == OnNoKey::Fail => {
+                Err(why) if self.options.on_no_key == OnNoKey::Fail && !why.is_blank() => {
                     return Err(reader.no_key(&self.files[index], &why));
                 }
                 Err(_) => self.skipped += 1,

@@ -40,7 +40,7 @@ pub use sort::{sample_lines, sort_lines};
 
 pub(crate) use arrange::{key_ref, sort_keys, to_line};
 pub(crate) use context::line_number;
-pub(crate) use emit::Gather;
+pub(crate) use emit::{Counts, Gather};
 pub(crate) use offset_value::Coding;
 pub(crate) use refs::{AnyTie, REF_BYTES, Ref, sort_refs};
 pub(crate) use sort::sample_lengths;
@@ -72,6 +72,8 @@ pub struct LineSortOptions {
     pub unique: bool,
     /// The same, with the number of lines of that key in front, as `uniq -c` writes it.
     pub count: bool,
+    /// Counts are the first field of CSV with this separator, instead of being padded as `uniq -c` does.
+    pub count_separator: Option<u8>,
     /// Replace an output that exists.
     pub replace: bool,
     /// What becomes of lines that have no key.
@@ -86,8 +88,20 @@ impl Default for LineSortOptions {
             csv_separator: None,
             unique: false,
             count: false,
+            count_separator: None,
             replace: false,
             on_no_key: OnNoKey::Fail,
+        }
+    }
+}
+
+impl LineSortOptions {
+    /// What stands in front of lines.
+    fn counts(&self) -> Counts {
+        match (self.count, self.count_separator) {
+            (false, _) => Counts::None,
+            (true, None) => Counts::Padded,
+            (true, Some(separator)) => Counts::Column(separator),
         }
     }
 }

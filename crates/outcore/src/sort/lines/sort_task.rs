@@ -332,7 +332,8 @@ impl BucketWork<TableLines> for Sorting<'_> {
                 self.hand_on(worker, &loaded, parts, (rows, count, bytes))
             }
             None => {
-                let gather = Gather::new((&area, framing), &refs, count, has_counts);
+                let counts = self.context.options.counts();
+                let gather = Gather::new((&area, framing), &refs, count, counts);
                 let spot = match spot {
                     Some(spot) => spot,
                     None => {
@@ -372,9 +373,9 @@ impl<'a> Sorting<'a> {
             self.find_lines(area, runs, refs);
             let known = self.keep_first(bucket, area, refs);
             if known.is_distinct && self.parts.is_none() {
-                let (count, has_counts) = (refs.len() as u64, self.context.options.count);
+                let (count, counts) = (refs.len() as u64, self.context.options.counts());
                 let lines = (area, self.context.framing);
-                let gather = Gather::new(lines, refs, count, has_counts);
+                let gather = Gather::new(lines, refs, count, counts);
                 spot = worker.place_if_next(loaded, gather.bytes_left());
             }
             sort_refs(area, refs, depth, &AnyTie);
@@ -541,7 +542,7 @@ impl<'a> Sorting<'a> {
             return self.hand_on(worker, loaded, parts, (&mut copies, lines, bytes));
         }
         let refs = vec![copy; lines.min(COPIES_MAX) as usize];
-        let gather = Gather::new((line, framing), &refs, lines, self.context.options.count);
+        let gather = Gather::new((line, framing), &refs, lines, self.context.options.counts());
         let bytes = gather.bytes_left();
         let spot = worker.place(loaded, |_| bytes)?;
         self.emit(worker, spot, gather)
