@@ -235,7 +235,8 @@ class Lines(Lazy):
         header: bool = True,
         on_error: Literal["fail", "skip"] = "fail",
     ) -> Lines:
-        """Each distinct line once, in order; with `counts`, behind its count as `uniq -c` writes it.
+        """Each distinct line once, in order; with `counts`, behind its count as `uniq -c` writes it, or, of CSV, with a first
+        column `count`.
 
         Args:
             counts: Put the number of equal lines in front of each.

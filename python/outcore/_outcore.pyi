@@ -38,6 +38,7 @@ from ._requests import (
     SimRunRequest,
     SortRequest,
     TableRequest,
+    TextRequest,
     TableViewBuildRequest,
     Tell,
     VectorConvertRequest,
@@ -265,7 +266,7 @@ def table_stream(
     inputs: list[str],
     columns: list[str] | None,
     union: bool,
-    schema: str | None,
+    text: TextRequest,
     resources: ResourcesRequest,
     held: object,
 ) -> object:

@@ -215,3 +215,4 @@ class TableReply(TypedDict):
     scratch_bytes: int
     output_bytes: int
     passes: int
+    bad_rows: list[str]

@@ -470,6 +470,14 @@ class ViewBuildRequest(TypedDict):
     force: bool
 
 
+class TextRequest(TypedDict):
+    """How CSV and JSON lines become a table."""
+
+    schema: str | None
+    null: list[str]
+    on_error: str
+
+
 class TableViewBuildRequest(TypedDict):
     """A sorted view of a table to build."""
 
@@ -479,7 +487,7 @@ class TableViewBuildRequest(TypedDict):
     descending: bool
     columns: list[str] | None
     union: bool
-    schema: str | None
+    text: TextRequest
     resources: ResourcesRequest
     force: bool
 
@@ -490,7 +498,7 @@ class RightRequest(TypedDict):
     inputs: list[str]
     columns: list[str] | None
     union: bool
-    schema: str | None
+    text: TextRequest
 
 
 class JoinRequest(TypedDict):
@@ -546,7 +554,7 @@ class TableRequest(TypedDict):
     substring: SubstringRequest | None
     columns: list[str] | None
     union: bool
-    schema: str | None
+    text: TextRequest
     codec: str | None
     group_rows: int | None
     force: bool

@@ -16,6 +16,7 @@ import glob
 import os
 import shutil
 import tempfile
+import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -28,8 +29,11 @@ from ._progress import Watcher, telling
 from ._units import whole
 from ._replies import TableReply
 from ._requests import JoinRequest, NearRequest, ResourcesRequest, RightRequest, SubstringRequest
+from ._requests import TextRequest
 
 _SEED = 1
+#: Text as its sample and its columns have it.
+_AS_IT_IS: TextRequest = {"schema": None, "null": [], "on_error": "fail"}
 
 
 @runtime_checkable
@@ -60,6 +64,8 @@ class TableSummary:
     scratch_bytes: int
     output_bytes: int
     passes: int
+    #: What was left out of CSV and JSON lines or read as null, a sentence per file (`on_error`).
+    bad_rows: list[str]
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain numbers."""
@@ -72,6 +78,8 @@ def table(
     columns: Iterable[str] | None = None,
     union: bool = False,
     schema: str | Mapping[str, str] | None = None,
+    null: str | Iterable[str] = (),
+    on_error: str = "fail",
     memory: api.Size | None = None,
     threads: SupportsIndex | None = None,
     drives: api.Paths = (),
@@ -90,6 +98,10 @@ def table(
             wider integer, a float, a decimal with all digits, the finer timestamp. Nothing is rounded.
         schema: Types of columns of CSV and JSON lines: `{"id": "i64", "price": "decimal(12,2)"}`, or the same as the text
             `"id:i64,price:decimal(12,2)"`. Types of other columns are told by a sample.
+        null: Texts of CSV fields that are null, besides empty fields: `"NA"`, `["NA", "-"]`, or `"pandas"` for the list of
+            `pandas.read_csv`.
+        on_error: What becomes of rows of CSV and JSON lines that do not have the columns, or values of their types: `"fail"`,
+            `"skip"` leaves them out, `"null"` reads such values as null. A warning says how many there were.
         memory, threads, drives, io, scratch_limit, progress: As in `sort`, of every step. What steps make lies on the
             first of `drives`, or where temporary files go (`TMPDIR`).
 
@@ -101,8 +113,8 @@ def table(
     how = _How(resources, names[0] if names else None, progress)
     if isinstance(src, Table):
         kept = chosen or src._columns
-        return Table(src._inputs, how, src._place, kept, src._union, src.summary, src._schema)
-    return _open(src, how, chosen, (bool(union), _schema(schema)))
+        return Table(src._inputs, how, src._place, kept, src._union, src.summary, src._text)
+    return _open(src, how, chosen, (bool(union), _text_of(schema, null, on_error)))
 
 
 #: How files of tables begin, and how the names of their files end.
@@ -134,21 +146,24 @@ def is_table(src: object) -> bool:
     return begins.startswith(_MAGIC) or first.lower().endswith(_ENDINGS)
 
 
-def _schema(schema: str | Mapping[str, str] | None) -> str | None:
-    if schema is None or isinstance(schema, str):
-        return schema
-    quoted = ((name.replace("`", "``"), kind) for name, kind in schema.items())
-    return ",".join(f"`{name}`:{kind}" for name, kind in quoted)
+def _text_of(
+    schema: str | Mapping[str, str] | None, null: str | Iterable[str], on_error: str
+) -> TextRequest:
+    if schema is not None and not isinstance(schema, str):
+        quoted = ((name.replace("`", "``"), kind) for name, kind in schema.items())
+        schema = ",".join(f"`{name}`:{kind}" for name, kind in quoted)
+    nulls = [null] if isinstance(null, str) else _texts("null", null)
+    return {"schema": schema, "null": nulls, "on_error": on_error}
 
 
 def _open(
-    src: TableSource, how: _How, chosen: list[str] | None, shape: tuple[bool, str | None]
+    src: TableSource, how: _How, chosen: list[str] | None, shape: tuple[bool, TextRequest]
 ) -> Table:
-    union, schema = shape
+    union, text = shape
     if isinstance(src, (str, os.PathLike)) or not hasattr(src, "__arrow_c_stream__"):
         stream = _reader_of(src)
         if stream is None:
-            return Table(_files(src), how, None, chosen, union, None, schema)
+            return Table(_files(src), how, None, chosen, union, None, text)
         src = stream
     place = _Place(how.dir)
     path = place.path("in.arrow")
@@ -188,14 +203,14 @@ class Table:
         columns: list[str] | None,
         union: bool,
         summary: TableSummary | None,
-        schema: str | None = None,
+        text: TextRequest = _AS_IT_IS,
     ) -> None:
         self._inputs = inputs
         self._how = how
         self._place = place
         self._columns = columns
         self._union = union
-        self._schema = schema
+        self._text = text
         #: What the last step did; `None` before any.
         self.summary = summary
 
@@ -391,7 +406,7 @@ class Table:
         """With these columns alone, in this order. Nothing is read for it."""
         names = _texts("columns", columns)
         kept = self._inputs, self._how, self._place
-        return Table(*kept, names, self._union, self.summary, self._schema)
+        return Table(*kept, names, self._union, self.summary, self._text)
 
     def head(self, rows: SupportsIndex) -> Table:
         """The first rows; no more is read."""
@@ -432,7 +447,7 @@ class Table:
         if any(name.endswith((".gz", ".zst", ".bz2", ".xz")) for name in self._inputs):
             # What is unpacked for a step goes with it.
             return self._step("convert").__arrow_c_stream__(requested_schema)
-        what = self._inputs, self._columns, self._union, self._schema, self._how.resources
+        what = self._inputs, self._columns, self._union, self._text, self._how.resources
         # The files must be there until the last batch has been read.
         return _outcore.table_stream(*what, self._place)
 
@@ -454,7 +469,7 @@ class Table:
 
     def _with(self, other: TableSource | Table, job: str, **request: Any) -> Table:
         """A step of this table and another one."""
-        right = other if isinstance(other, Table) else _open(other, self._how, None, (False, None))
+        right = other if isinstance(other, Table) else _open(other, self._how, None, (False, _AS_IT_IS))
         return self._step(job, right=right._as_right(), **request)
 
     def _as_right(self) -> RightRequest:
@@ -462,7 +477,7 @@ class Table:
             "inputs": self._inputs,
             "columns": self._columns,
             "union": self._union,
-            "schema": self._schema,
+            "text": self._text,
         }
 
     def _step(self, job: str, **request: Any) -> Table:
@@ -495,7 +510,7 @@ class Table:
             "substring": None,
             "columns": self._columns,
             "union": self._union,
-            "schema": self._schema,
+            "text": self._text,
             "codec": None,
             "group_rows": None,
             "force": False,
@@ -504,6 +519,8 @@ class Table:
         }
         with telling(self._how.progress, ("distribute", "sort", "copy")) as tell:
             reply: TableReply = _outcore.table_job(asked, tell)
+        for said in reply["bad_rows"]:
+            warnings.warn(said, stacklevel=4)
         return TableSummary(**reply)
 
 
@@ -569,6 +586,8 @@ def convert(
     columns: Iterable[str] | None = None,
     union: bool = False,
     schema: str | Mapping[str, str] | None = None,
+    null: str | Iterable[str] = (),
+    on_error: str = "fail",
     codec: str | None = None,
     group_rows: SupportsIndex | None = None,
     memory: api.Size | None = None,
@@ -587,6 +606,8 @@ def convert(
         columns=columns,
         union=union,
         schema=schema,
+        null=null,
+        on_error=on_error,
         memory=memory,
         threads=threads,
         progress=progress,

@@ -4,7 +4,7 @@
     >>> table = outcore.count_by(frame, by="country", by_count=True)
 
 All of them take what `table` takes: names of files, and tables of pyarrow, Polars, pandas and DuckDB. Their `options` are those
-of `table`: `columns`, `union`, `schema`, `memory`, `threads`, `drives` and so on.
+of `table`: `columns`, `union`, `schema`, `null`, `on_error`, `memory`, `threads`, `drives` and so on.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def join(
     Raises: What `sort` raises.
     """
     opened = table(left, **options)
-    other = _other(right, options, ("union",))
+    other = _other(right, options, ("union", "null", "on_error"))
     asked = _join(on, how, asof, tolerance, suffix, ordered)
     return _done(opened, ("join", {"right": other._as_right(), "join": asked}), dst, codec, force)
 
@@ -184,7 +184,7 @@ def diff(
     Raises: What `sort` raises.
     """
     opened = table(left, **options)
-    other = _other(right, options, ("columns", "union", "schema"))
+    other = _other(right, options, ("columns", "union", "schema", "null", "on_error"))
     job = ("diff", {"right": other._as_right(), "by": _texts("by", by)})
     return _done(opened, job, dst, codec, force)
 
@@ -193,7 +193,7 @@ def _other(right: TableSource | Table, options: dict[str, Any], kept: tuple[str,
     """The second table of a job, with what says how to work, and of the rest with what is `kept`."""
     if isinstance(right, Table):
         return right
-    shape = {"columns", "union", "schema"} - set(kept)
+    shape = {"columns", "union", "schema", "null", "on_error"} - set(kept)
     return table(right, **{name: value for name, value in options.items() if name not in shape})
 
 

@@ -151,7 +151,7 @@ def build(
         descending=descending,
         columns=opened._columns,
         union=opened._union,
-        schema=opened._schema,
+        text=opened._text,
         resources=resources,
         force=force,
     )

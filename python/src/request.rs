@@ -167,6 +167,18 @@ pub(crate) struct ViewBuild {
     pub(crate) force: bool,
 }
 
+/// How CSV and JSON lines become a table.
+#[derive(Debug, Clone, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct TextRequest {
+    /// Types of columns.
+    pub(crate) schema: Option<String>,
+    /// Texts of fields that are null.
+    pub(crate) null: Vec<String>,
+    /// What becomes of bad rows.
+    pub(crate) on_error: String,
+}
+
 /// A view of a table to build.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
@@ -177,8 +189,7 @@ pub(crate) struct TableViewBuild {
     pub(crate) descending: bool,
     pub(crate) columns: Option<Vec<String>>,
     pub(crate) union: bool,
-    /// Types of columns of text.
-    pub(crate) schema: Option<String>,
+    pub(crate) text: TextRequest,
     pub(crate) resources: Resources,
     pub(crate) force: bool,
 }

@@ -15,7 +15,9 @@ use outcore_front::resources::Resources;
 use outcore_front::spool::{Copies, Spool, unpack_files};
 use outcore_io::output::parent_of;
 use outcore_table::expr::{Assignment, Expr};
-use outcore_table::input::{InputOptions, TextKind, TextOptions, files_of, parse_types};
+use outcore_table::input::{
+    InputOptions, OnBadRow, TextKind, TextOptions, files_of, null_texts, parse_types,
+};
 use outcore_table::jobs::{
     self, Aggregate, AsOf, ColumnPair, Join, JoinKind, Keep, Near, PassageUnit, Selection,
     Shingles, Substring, TableEnds, TableOrder, TableSummary, Window, WindowColumn,
@@ -25,7 +27,7 @@ use outcore_table::rows::KeyColumn;
 use outcore_table::stream::{TableBatches, spool as run_spool};
 use pyo3::{FromPyObject, IntoPyObject, Py, PyAny};
 
-use crate::request;
+use crate::request::{self, TextRequest};
 use crate::run::Run;
 
 /// A job, its table and its output.
@@ -61,8 +63,7 @@ pub(crate) struct TableJob {
     substring: Option<SubstringRequest>,
     columns: Option<Vec<String>>,
     union: bool,
-    /// Types of columns of text.
-    schema: Option<String>,
+    text: TextRequest,
     codec: Option<String>,
     group_rows: Option<usize>,
     force: bool,
@@ -76,7 +77,28 @@ struct RightRequest {
     inputs: Vec<PathBuf>,
     columns: Option<Vec<String>>,
     union: bool,
-    schema: Option<String>,
+    text: TextRequest,
+}
+
+/// How text is read, as it is asked for.
+fn text_options(request: &TextRequest) -> Result<TextOptions> {
+    Ok(TextOptions {
+        schema: request
+            .schema
+            .as_deref()
+            .map_or(Ok(Vec::new()), parse_types)?,
+        nulls: null_texts(&request.null),
+        on_bad: match request.on_error.as_str() {
+            "fail" => OnBadRow::Fail,
+            "skip" => OnBadRow::Skip,
+            "null" => OnBadRow::Null,
+            other => {
+                let cause = format!("on_error={other:?} is unknown");
+                return Err(Error::usage("open tables", cause).hint("use fail, skip or null"));
+            }
+        },
+        ..TextOptions::default()
+    })
 }
 
 /// How two tables are joined.
@@ -142,6 +164,8 @@ pub(crate) struct TableDone {
     scratch_bytes: u64,
     output_bytes: u64,
     passes: u32,
+    /// What is to be said of rows that were left out, or values that became null.
+    bad_rows: Vec<String>,
 }
 
 /// Runs it.
@@ -150,11 +174,7 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
     let resources = request.resources.load(&run.environment)?;
     let outputs = [request.output.clone()];
     let keys = request.keys()?;
-    let mut reads = reads(
-        request.columns.clone(),
-        request.union,
-        request.schema.as_deref(),
-    )?;
+    let mut reads = reads(request.columns.clone(), request.union, &request.text)?;
     let writes = request.writes(&request.output)?;
     request.check_inputs_kept()?;
     let job = job_of(&resources, &request.output, run)?;
@@ -195,7 +215,8 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
                     },
                 };
                 let done = jobs::dedup_substring(&job, &ends, &wanted, others)?;
-                return Ok(TableDone::new(&done.table, Some(done.cuts), started));
+                let done = TableDone::new(&done.table, Some(done.cuts), started);
+                return Ok(done.telling(&reads));
             }
             let done = match &request.near {
                 None => jobs::dedup(&job, &ends, (&keys, &keep), others)?,
@@ -231,8 +252,11 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
         "join" | "diff" => {
             let missing = || Error::usage("open tables", "there is no right table");
             let right = request.right.as_ref().ok_or_else(missing)?;
-            let schema = right.schema.as_deref();
-            let mut right_reads = self::reads(right.columns.clone(), right.union, schema)?;
+            let mut right_reads = self::reads(right.columns.clone(), right.union, &right.text)?;
+            // What is left out of either table is said together.
+            if let (Some(text), Some(left)) = (&mut right_reads.text, &reads.text) {
+                text.bad_rows = left.bad_rows.clone();
+            }
             right_reads.copies.clone_from(&reads.copies);
             let right = (&right.inputs[..], &right_reads);
             match &request.join {
@@ -244,7 +268,7 @@ pub(crate) fn run(request: &TableJob, run: &Run) -> Result<TableDone> {
         "sample" => jobs::sample(&job, &ends, (request.rows, seed))?,
         _ => jobs::copy(&job, &ends)?,
     };
-    Ok(TableDone::new(&done, removed, started))
+    Ok(TableDone::new(&done, removed, started).telling(&reads))
 }
 
 impl NearRequest {
@@ -365,8 +389,23 @@ impl TableDone {
             scratch_bytes: done.scratch_bytes,
             output_bytes: done.lens_bytes.iter().sum(),
             passes: done.passes,
+            bad_rows: Vec::new(),
         }
     }
+
+    /// The same with what is to be said of bad rows.
+    fn telling(self, reads: &InputOptions) -> Self {
+        TableDone {
+            bad_rows: bad_rows(reads),
+            ..self
+        }
+    }
+}
+
+/// What is to be said of rows that were left out, or values that became null.
+pub(crate) fn bad_rows(reads: &InputOptions) -> Vec<String> {
+    let text = reads.text.as_ref();
+    text.map_or(Vec::new(), |text| text.bad_rows.take())
 }
 
 /// Files of text among `named` that are compressed, each with a copy; the copies lie beside `beside`.
@@ -400,16 +439,12 @@ pub(crate) fn spool(
 pub(crate) fn reads(
     columns: Option<Vec<String>>,
     is_union: bool,
-    schema: Option<&str>,
+    text: &TextRequest,
 ) -> Result<InputOptions> {
-    let text = TextOptions {
-        schema: schema.map_or(Ok(Vec::new()), parse_types)?,
-        ..TextOptions::default()
-    };
     Ok(InputOptions {
         columns,
         is_union,
-        text: Some(text),
+        text: Some(text_options(text)?),
         ..InputOptions::default()
     })
 }

@@ -249,8 +249,7 @@ pub(crate) fn build_of_table(request: &request::TableViewBuild, run: &Run) -> Re
         is_stable: false,
         is_descending: request.descending,
     };
-    let schema = request.schema.as_deref();
-    let mut reads = table::reads(request.columns.clone(), request.union, schema)?;
+    let mut reads = table::reads(request.columns.clone(), request.union, &request.text)?;
     let job = run.job(&resources, resources.named_drives(0)?);
     let beside = parent_of(&request.output);
     let (copies, _spool) = table::unpacked(&request.inputs, beside, (&job, &resources))?;

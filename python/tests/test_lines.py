@@ -412,6 +412,8 @@ def test_csv_is_shuffled_sampled_split_and_made_unique_by_whole_records(here: Pa
     assert found("by.csv") == [names, *(firsts[name] for name in sorted(firsts))]
     twice = outcore.open(["a.csv", "a.csv"], lines=True).unique(csv=True, counts=True)
     assert twice.write("counted.csv").records == 100
+    counted = found("counted.csv")
+    assert counted[0] == ["count", *names] and {row[0] for row in counted[1:]} == {"2"}
     with pytest.raises(outcore.UsageError, match="step before it"):
         table.shuffle().sample(3, csv=True)
     with pytest.raises(outcore.UsageError, match="csv"):

@@ -160,6 +160,15 @@ def test_a_result_says_what_it_is(drive: Simulator) -> None:
     assert result.warnings == []
 
 
+def test_a_trace_in_milliseconds_is_read_with_its_unit(drive: Simulator) -> None:
+    Path("t.disksim").write_text("0.000000 0 8 8 1\n1500.000 0 16 8 0\n")
+    with pytest.raises(outcore.CorruptError, match="decimals"):
+        drive.replay("t.disksim")
+    seconds = drive.replay("t.disksim", time_unit="ms")["seconds"]
+    assert 1.5 <= seconds < 1.6
+    assert drive.run(trace="t.disksim", time_unit="ms", depth=1).summary
+
+
 def test_ctrl_c_stops_a_run(here: Path) -> None:
     Path("small.toml").write_text(SMALL)
     program = (

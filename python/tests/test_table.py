@@ -352,3 +352,27 @@ def test_what_a_format_has_not_is_an_error_and_categories_stay(here: Path) -> No
     grouped = pa.table(table.group_by("k", "sum(n)"))
     assert pa.types.is_dictionary(grouped.schema.field("k").type)
     assert grouped["k"].to_pylist() == ["a", "b"]
+
+
+def test_bad_rows_and_null_texts_of_csv_are_read_as_asked_for_and_told(here: Path) -> None:
+    (here / "bad.csv").write_bytes(b"k,v\r1,10\r2,x\r1,NA\r3\r")
+    with pytest.raises(outcore.CorruptError, match="line 3"):
+        outcore.table("bad.csv", schema="v:i64", null="NA").sort(by="k")
+    for on_error, rows_count in (("skip", 2), ("null", 4)):
+        table = outcore.table("bad.csv", schema="v:i64", null=["NA"], on_error=on_error)
+        with pytest.warns(UserWarning, match="bad row|bad value"):
+            assert pa.table(table).num_rows == rows_count
+        with pytest.warns(UserWarning, match="line 3"):
+            done = table.sort(by="k")
+        assert done.summary is not None and done.summary.rows_out == rows_count
+        assert len(done.summary.bad_rows) == 1
+    back = pa.table(outcore.table("bad.csv", schema="v:text", null="pandas", on_error="null"))
+    assert back["v"].to_pylist() == ["10", "x", None, None]
+    with pytest.raises(outcore.UsageError, match="on_error"):
+        outcore.table("bad.csv", on_error="drop").head(1)
+
+
+def test_a_table_without_rows_is_read_back_from_json_lines(here: Path) -> None:
+    table = outcore.table(pa.table({"a": pa.array([], pa.int64())}))
+    table.write("none.jsonl")
+    assert pa.table(outcore.table("none.jsonl", schema="a:i64")).num_rows == 0

@@ -38,7 +38,7 @@ use outcore_sim::cli::SimCommand;
 
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
 use deferred::Deferred;
-use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, MissingArgs, OrderArgs};
+use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
 use sequence::SequenceCommand;
 use store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
 use volume::VolumeCommand;
@@ -409,8 +409,6 @@ pub(crate) struct SortArgs {
     pub(crate) lines: LineArgs,
     #[command(flatten)]
     pub(crate) text: FormatArgs,
-    #[command(flatten)]
-    pub(crate) missing: MissingArgs,
     #[command(flatten)]
     pub(crate) gnu: GnuArgs,
     #[command(flatten)]

@@ -2,11 +2,14 @@
 //!
 //! Contract: as in [`super`].
 
+use std::ffi::CString;
 use std::path::PathBuf;
 
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use crate::request::TextRequest;
 use crate::table::{self, TableDone, TableJob};
 use crate::view::View;
 use crate::{capsule, request, run, view};
@@ -40,20 +43,26 @@ pub(crate) fn table_spool(
 
 /// The batches of a table as an Arrow stream, which holds `held` until it ends.
 #[pyfunction]
-#[pyo3(signature = (inputs, columns, union, schema, resources, held))]
+#[pyo3(signature = (inputs, columns, union, text, resources, held))]
 pub(crate) fn table_stream<'py>(
     py: Python<'py>,
     inputs: Vec<PathBuf>,
     columns: Option<Vec<String>>,
     union: bool,
-    schema: Option<String>,
+    text: TextRequest,
     resources: request::Resources,
     held: Py<PyAny>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let batches = run::watch(py, None, move |run| {
-        let reads = table::reads(columns, union, schema.as_deref())?;
-        table::batches(&inputs, &reads, &resources, run)
+    let (batches, bad_rows) = run::watch(py, None, move |run| {
+        let reads = table::reads(columns, union, &text)?;
+        let batches = table::batches(&inputs, &reads, &resources, run)?;
+        Ok((batches, table::bad_rows(&reads)))
     })?;
+    let category = py.get_type::<PyUserWarning>();
+    for said in bad_rows {
+        let said = CString::new(said.replace('\0', " "))?;
+        PyErr::warn(py, &category, &said, 2)?;
+    }
     capsule::given(py, Box::new(table::Holding::new(batches, held)))
 }
 

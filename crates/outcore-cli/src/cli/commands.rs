@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 use outcore_front::inputs::is_stdout;
 use outcore_io::units;
 
-use super::lines::{FormatArgs, LineArgs, MissingArgs, OrderArgs, RowArgs};
+use super::lines::{FormatArgs, LineArgs, OrderArgs, RowArgs};
 use super::tables::TableArgs;
 use super::{DriveArgs, RecordingArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
 
@@ -134,8 +134,6 @@ pub(crate) struct UniqueArgs {
     pub(crate) lines: LineArgs,
     #[command(flatten)]
     pub(crate) text: FormatArgs,
-    #[command(flatten)]
-    pub(crate) missing: MissingArgs,
     #[command(flatten)]
     pub(crate) tables: TableArgs,
     #[command(flatten)]

@@ -8,7 +8,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use outcore::sort::lines::OnNoKey;
 use outcore::{Error, Result};
 use outcore_front::content::Recognition;
 use outcore_front::text::csv_files::CsvSort;
@@ -317,25 +316,6 @@ impl GnuArgs {
     }
 }
 
-/// Lines that have no key.
-#[derive(Debug, Clone, Copy, Default, Args)]
-#[command(next_help_heading = "CSV and JSON lines")]
-pub(crate) struct MissingArgs {
-    /// What to do with lines that lack the field: fail, and name the first; or skip them, and count them
-    #[arg(long, value_name = "WHAT", value_enum, requires = "by")]
-    on_error: Option<OnError>,
-}
-
-impl MissingArgs {
-    /// As the engine takes it.
-    pub(crate) fn on_no_key(self) -> OnNoKey {
-        match self.on_error {
-            Some(OnError::Skip) => OnNoKey::Skip,
-            Some(OnError::Fail) | None => OnNoKey::Fail,
-        }
-    }
-}
-
 /// CSV and JSON lines.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
@@ -416,13 +396,15 @@ impl FormatArgs {
     }
 }
 
-/// What becomes of lines without a key.
+/// What becomes of rows that cannot be read, and of lines without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnError {
-    /// Fail, and name the first such line
+    /// Fail, and name the first
     Fail,
     /// Leave them out, and count them
     Skip,
+    /// Tables: read their values that do not fit as null, and count these
+    Null,
 }
 
 /// That the input is lines, and how they end.

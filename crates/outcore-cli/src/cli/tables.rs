@@ -6,9 +6,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use outcore::Result;
+use outcore::sort::lines::OnNoKey;
+use outcore::{Error, Result};
 
-use super::lines::{TextFlags, separator_of};
+use super::lines::{OnError, TextFlags, separator_of};
 use super::{DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, ScratchArgs, parse_count};
 
 const CONVERT_EXAMPLES: &str = "\
@@ -68,6 +69,24 @@ pub(crate) struct TableArgs {
     /// Parquet or Arrow, and for commands that take only tables
     #[arg(long)]
     pub(crate) infer: bool,
+    /// Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas stands for
+    /// the list of pandas.read_csv
+    #[arg(
+        long,
+        value_name = "TEXT,...",
+        value_delimiter = ',',
+        help_heading = "CSV and JSON lines"
+    )]
+    pub(crate) null: Vec<String>,
+    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their types
+    /// (and, where lines are sorted by a field, with lines that lack it)
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        help_heading = "CSV and JSON lines"
+    )]
+    pub(crate) on_error: Option<OnError>,
     /// Write N Parquet files of equal numbers of rows to the directory OUT
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) parts: Option<u64>,
@@ -91,7 +110,37 @@ impl TableArgs {
             || self.group_rows.is_some()
             || self.schema.is_some()
             || self.infer
+            || !self.null.is_empty()
+            || self.on_error.is_some()
             || self.parts.is_some()
+    }
+
+    /// The same without what lines have, too: what becomes of those without a key.
+    pub(crate) fn without_on_error(&self) -> TableArgs {
+        TableArgs {
+            on_error: None,
+            ..self.clone()
+        }
+    }
+
+    /// What becomes of lines without the field `by`, as the engine takes it.
+    ///
+    /// # Errors
+    /// Usage where lines have no fields, and for null, which lines do not have.
+    pub(crate) fn on_no_key(&self, by: &[String]) -> Result<OnNoKey> {
+        let wrong = |cause: &str, hint: &str| Err(Error::usage("read arguments", cause).hint(hint));
+        match self.on_error {
+            Some(_) if by.is_empty() => wrong(
+                "--on-error is for lines that lack a field, and no --by names one",
+                "name the field with --by, or leave --on-error out",
+            ),
+            Some(OnError::Null) => wrong(
+                "--on-error null is for tables, and these are lines",
+                "add --infer to read the lines as a table, or use --on-error skip",
+            ),
+            Some(OnError::Skip) => Ok(OnNoKey::Skip),
+            Some(OnError::Fail) | None => Ok(OnNoKey::Fail),
+        }
     }
 }
 
@@ -114,6 +163,23 @@ pub(crate) struct ReadTableArgs {
     /// Read CSV or JSON lines as a table, with column types inferred from a sample
     #[arg(long)]
     infer: bool,
+    /// Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas stands for
+    /// the list of pandas.read_csv
+    #[arg(
+        long,
+        value_name = "TEXT,...",
+        value_delimiter = ',',
+        help_heading = "CSV and JSON lines"
+    )]
+    null: Vec<String>,
+    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their types
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        help_heading = "CSV and JSON lines"
+    )]
+    on_error: Option<OnError>,
 }
 
 impl ReadTableArgs {
@@ -124,6 +190,8 @@ impl ReadTableArgs {
             union: self.union,
             schema: self.schema.clone(),
             infer: self.infer,
+            null: self.null.clone(),
+            on_error: self.on_error,
             ..TableArgs::default()
         }
     }
@@ -246,6 +314,22 @@ pub(crate) struct InfoArgs {
     /// Types of columns of CSV and JSON lines; those of other columns are inferred from a sample
     #[arg(long, value_name = "NAME:TYPE,...")]
     pub(crate) schema: Option<String>,
+    /// Texts of CSV fields that are null, besides empty fields; pandas stands for the list of pandas.read_csv
+    #[arg(
+        long,
+        value_name = "TEXT,...",
+        value_delimiter = ',',
+        help_heading = "CSV and JSON lines"
+    )]
+    pub(crate) null: Vec<String>,
+    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their types
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        help_heading = "CSV and JSON lines"
+    )]
+    pub(crate) on_error: Option<OnError>,
     #[command(flatten)]
     pub(crate) text: TextArgs,
 }

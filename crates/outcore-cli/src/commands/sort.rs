@@ -65,7 +65,7 @@ pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
     if may_be_table && (is_text || table::is_meant(context, &args.inputs)?) {
         return table::sort(context, args, resources);
     }
-    table::check_no_table(&args.tables)?;
+    table::check_no_table(&args.tables.without_on_error())?;
     if let Meant::Lines(found) = meant(context, args)? {
         return sort_lines::run(context, args, resources, found);
     }

@@ -17,7 +17,7 @@ use std::time::Instant;
 use outcore::key::sort_key::SortKey;
 use outcore::primitives::{PassPlan, plan_files, plan_merge_of_lines};
 use outcore::sort::lines::{
-    LineSortOptions, OnNoKey, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
+    LineSortOptions, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
 };
 use outcore::{Error, Forecast, Kind, Phase, Result};
 use outcore_front::content::Recognition;
@@ -34,7 +34,7 @@ use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::SortArgs;
-use crate::cli::lines::CheckHow;
+use crate::cli::lines::{CheckHow, OnError};
 use crate::context::Context;
 use crate::lines::{Done, LineJob, LineRequest, Overwrite};
 use crate::pipe::{self, CLOSED_PIPE};
@@ -81,7 +81,7 @@ pub(crate) fn run(
         terminator: args.lines.terminator(),
         unique: args.unique,
         replace: lines.replace,
-        on_no_key: args.missing.on_no_key(),
+        on_no_key: args.tables.on_no_key(&args.text.by)?,
         ..LineSortOptions::default()
     };
     let look = look_at(args, &lines);
@@ -169,7 +169,7 @@ fn note_skipped(context: &Context, skipped: u64) {
 fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
     let is_only_sorted = !args.is_check() && !args.gnu.merge && !args.explain && !args.dry_run;
     let is_repeatable = matches!(lines.target, Target::File(_)) && !args.gnu.debug;
-    match is_only_sorted && is_repeatable && args.missing.on_no_key() == OnNoKey::Fail {
+    match is_only_sorted && is_repeatable && args.tables.on_error != Some(OnError::Skip) {
         true => Look::Ends,
         false => Look::Whole,
     }

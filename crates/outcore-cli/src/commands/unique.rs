@@ -12,7 +12,7 @@ use outcore::primitives::Grouping;
 use outcore::sort::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
 use outcore::{Error, Result};
 use outcore_front::inputs::refuse_streams;
-use outcore_front::text::csv_files::{CsvSort, Look};
+use outcore_front::text::csv_files::{COUNT_COLUMN, CsvSort, Look};
 use outcore_front::text::gnu::GnuOrder;
 use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
@@ -45,7 +45,7 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
     if may_be_table && (is_text || table::is_meant(context, &files.inputs)?) {
         return table::unique(context, args);
     }
-    table::check_no_table(&args.tables)?;
+    table::check_no_table(&args.tables.without_on_error())?;
     let is_ordered = args.order.is_given() || args.text.is_given() || args.lines.zero_terminated;
     let recognition = args.lines.recognition(args.order.separator()?);
     let sources = find(context, &args.files.inputs)?;
@@ -85,7 +85,7 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
         unique: !args.count,
         count: args.count,
         replace: lines.replace,
-        on_no_key: args.missing.on_no_key(),
+        on_no_key: args.tables.on_no_key(&args.text.by)?,
         ..LineSortOptions::default()
     };
     let (order, dress, options) = settle(context, args, order, &mut lines, options)?;
@@ -131,6 +131,11 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
 /// The order of lines; that of columns of CSV is only known with their header.
 fn order_of(args: &UniqueArgs) -> Result<Box<dyn SortKey>> {
     args.text.check_together(&args.order, args.lines)?;
+    if args.count && args.text.jsonl {
+        let cause = "--count in front of JSON lines would make no JSON";
+        return Err(Error::usage("read arguments", cause)
+            .hint("count with `outcore group-by --by COLUMN,... --agg n=count`, or leave --jsonl out to count lines as uniq -c does"));
+    }
     if args.text.jsonl && args.order.is_given() {
         return Err(Error::usage(
             "read arguments",
@@ -171,8 +176,11 @@ fn settle(
         stable: true,
         seed: resources::SEED,
     };
-    let csv = lines.settle_csv(context, &csv, Look::Whole)?;
+    let mut csv = lines.settle_csv(context, &csv, Look::Whole)?;
     let options = csv.options(options);
+    if args.count {
+        csv.put_column_first(COUNT_COLUMN)?;
+    }
     let order = match args.text.by.is_empty() {
         true => order,
         false => Box::new(csv.order),

@@ -195,7 +195,7 @@ fn unique_csv_keeps_one_of_each_record_or_the_first_of_each_column() {
         b"k,v\n2,\"x\ny\"\n1,b\n"
     );
     let counted = unique(&["--count", "--by", "k"]).ok();
-    assert_eq!(counted.stdout, b"k,v\n      2 1,b\n      2 2,\"x\ny\"\n");
+    assert_eq!(counted.stdout, b"count,k,v\n2,1,b\n2,2,\"x\ny\"\n");
     unique(&["--by", "x"]).fails(2, &["no column `x`"], "k, v");
     unique(&["-k1,1"]).fails(2, &["-k", "--by"], "--by");
     place.write(

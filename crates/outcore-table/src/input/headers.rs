@@ -13,7 +13,7 @@ use outcore_io::Result;
 use outcore_io::port::Volume;
 
 use super::opening::open_all;
-use super::text::{Notes, TextKind, TextOptions};
+use super::text::{Notes, OnBadRow, TextKind, TextOptions};
 use super::{InputOptions, READ, files_of};
 use crate::schema::FieldPlace;
 
@@ -44,7 +44,9 @@ pub(super) fn check(
     let beginnings = InputOptions {
         text: Some(TextOptions {
             rows_max: Some(1),
+            on_bad: OnBadRow::Fail,
             notes: Notes::default(),
+            bad_rows: Notes::default(),
             ..text.clone()
         }),
         ..options.clone()

@@ -62,7 +62,7 @@ pub use predicate::{Comparison, Literal, Predicate};
 pub(crate) use reader::PieceQueue;
 pub use reader::{Batches, TableReader};
 use text::TextFile;
-pub use text::{Notes, TextKind, TextOptions, parse_types};
+pub use text::{Notes, OnBadRow, TextKind, TextOptions, null_texts, parse_types};
 
 const READ: &str = "read tables";
 const UNITE: &str = "unite tables";
@@ -416,7 +416,7 @@ impl TableFile {
             (head, _) if head.starts_with(&ipc::CONTINUATION) => {
                 Format::Ipc(IpcFile::open(file, true)?)
             }
-            ([_, ..], Some(text)) if text.kind_of(path).is_some() => {
+            (head, Some(text)) if text.takes(path, head.is_empty()) => {
                 Format::Text(Box::new(TextFile::open(job, file, path, text)?))
             }
             (head, _) => return Err(unknown(head).path(path)),

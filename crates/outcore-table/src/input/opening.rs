@@ -12,7 +12,7 @@ use outcore::Job;
 use outcore_io::port::Volume;
 use outcore_io::{Error, Result, threads};
 
-use super::text::{TextFile, settle};
+use super::text::{TextFile, check_rows, settle};
 use super::{Format, InputOptions, READ, TableFile, files_of, hive, source};
 use crate::common::united;
 use crate::schema::{agree, check_names};
@@ -64,6 +64,7 @@ pub(super) fn open_all(
     }
     if let Some(text) = options.text.as_ref().filter(|_| !texts.is_empty()) {
         settle(&mut texts, text)?;
+        check_rows(job, &mut texts, text)?;
     }
     Ok(files)
 }

@@ -24,6 +24,7 @@ mod jobs;
 mod joins;
 mod kept;
 mod merges;
+mod messy_text;
 mod near;
 mod objects;
 mod partitions;

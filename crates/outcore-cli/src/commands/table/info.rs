@@ -19,6 +19,8 @@ pub(crate) fn info(context: &Context, args: &InfoArgs) -> Result<u8> {
     let inputs = &args.inputs;
     let tables = TableArgs {
         schema: args.schema.clone(),
+        null: args.null.clone(),
+        on_error: args.on_error,
         ..TableArgs::default()
     };
     let text = text::options(context, &tables, &args.text.flags()?, inputs)?;
@@ -51,7 +53,7 @@ pub(crate) fn info(context: &Context, args: &InfoArgs) -> Result<u8> {
         })
         .collect();
     let reporter = &context.reporter;
-    let notes = text.notes.take();
+    let notes = text.take_notes();
     let mut told = String::new();
     told += &units::counted(rows, "row");
     told += &format!(

@@ -125,7 +125,7 @@ pub(crate) fn check_no_table(tables: &TableArgs) -> Result<()> {
             READ,
             "options that are for tables, and the input is not one",
         )
-        .hint("leave --columns, --union, --codec, --group-rows, --bloom, --parts, --schema, --infer and --to out, or say with --csv, --jsonl or --from what the input is")),
+        .hint("leave --columns, --union, --codec, --group-rows, --bloom, --parts, --schema, --infer, --null, --on-error and --to out, or say with --csv, --jsonl or --from what the input is")),
     }
 }
 

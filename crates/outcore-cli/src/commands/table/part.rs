@@ -79,6 +79,9 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
             job.control.check()
         })
     })?;
+    for said in text.bad_rows.take() {
+        reporter.note(&said);
+    }
     let summary = Summary {
         records: rows,
         read_bytes,

@@ -150,7 +150,7 @@ pub(super) fn run_with(
         done => done?,
     };
     made.keep();
-    let notes = request.text.notes.take().into_iter();
+    let notes = request.text.take_notes().into_iter();
     let done = notes.fold(done, Done::note);
     done.report(context, (request, &resources), started);
     Ok(0)

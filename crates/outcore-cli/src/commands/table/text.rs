@@ -10,11 +10,11 @@ use outcore::{Error, Job, Result};
 use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::Resources;
 use outcore_front::spool::{Copies, Spool, unpack_files};
-use outcore_table::input::{TextKind, TextOptions, files_of, parse_types};
+use outcore_table::input::{OnBadRow, TextKind, TextOptions, files_of, null_texts, parse_types};
 use outcore_table::output::TableFormat;
 
 use super::{READ, is_stdin, refuse};
-use crate::cli::lines::TextFlags;
+use crate::cli::lines::{OnError, TextFlags};
 use crate::cli::tables::{PipeFormat, TableArgs};
 use crate::context::Context;
 use crate::progress::watch;
@@ -35,7 +35,8 @@ pub(crate) fn is_text_meant(
     let is_typed_output = output
         .and_then(TableFormat::of_name)
         .is_some_and(|format| !format.is_text());
-    let is_typed = tables.infer || tables.schema.is_some() || tables.parts.is_some();
+    let is_read = !tables.null.is_empty() || tables.on_error == Some(OnError::Null);
+    let is_typed = tables.infer || tables.schema.is_some() || tables.parts.is_some() || is_read;
     let is_asked = is_typed || is_typed_output || tables.to.is_some();
     tables.from.is_some() || (is_text(flags, inputs) && is_asked)
 }
@@ -71,10 +72,10 @@ pub(super) fn options(
         is_given && super::is_meant(context, inputs)?,
         "--csv and --jsonl",
     )?;
-    let is_told = tables.schema.is_some() || tables.infer;
+    let is_read = !tables.null.is_empty() || tables.on_error.is_some();
+    let is_told = tables.schema.is_some() || tables.infer || is_read;
     if is_told && !is_text(flags, inputs) && super::is_meant(context, inputs)? {
-        let cause =
-            "--schema and --infer are for text, and the input says itself what its columns are";
+        let cause = "--schema, --infer, --null and --on-error are for text, and the input says itself what its columns are";
         return Err(Error::usage(READ, cause)
             .hint("leave them out; `outcore map` casts columns to other types"));
     }
@@ -86,6 +87,12 @@ pub(super) fn options(
         },
         separator: flags.separator,
         is_without_header: flags.no_header,
+        nulls: null_texts(&tables.null),
+        on_bad: match tables.on_error {
+            Some(OnError::Skip) => OnBadRow::Skip,
+            Some(OnError::Null) => OnBadRow::Null,
+            Some(OnError::Fail) | None => OnBadRow::Fail,
+        },
         schema: match &tables.schema {
             Some(schema) => parse_types(schema)?,
             None => Vec::new(),

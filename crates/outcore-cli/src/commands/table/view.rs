@@ -135,7 +135,7 @@ pub(crate) fn view_append(
 
 /// Says what was told of text.
 fn note(context: &Context, text: &TextOptions) {
-    for line in text.notes.take() {
+    for line in text.take_notes() {
         context.reporter.human(&format!("  {line}"));
     }
 }

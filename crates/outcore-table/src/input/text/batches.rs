@@ -1,33 +1,59 @@
 //! Batches of rows made of the text of a piece.
 //!
 //! Contract: as the folder's. Errors say the column and the value, and at which byte the record begins; the caller says the
-//! line. A batch ends in front of a record with which its text would be longer than an array of texts can be.
+//! line. Bad rows are left out and bad values are null where [`Rules`] says so, and counted; which rows stay does not depend on the
+//! columns that are wanted. A batch ends in front of a record with which its text would be longer than an array of texts can be.
 
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::{Schema, SchemaRef};
+use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_schema::{Fields, Schema, SchemaRef};
+use arrow_select::filter::filter_record_batch;
 use bytes::Bytes;
 use memchr::memchr;
-use outcore::read::csv::{Framer, fields, value};
+use outcore::read::csv::{fields, value};
 use outcore_io::{Error, Result, units};
 
-use super::column::{Misfit, Values, values_of};
+use super::bad_rows::{OnBadRow, Rules, Tally};
+use super::column::{Misfit, Values, inferred_values_of, values_of};
 use super::json::Rows;
 use super::scan::{Records, is_blank};
 use super::{PARSE, not_utf8, without_end};
 use crate::fault;
 
+/// A stretch of the text, and how its records are told apart.
+pub(super) struct Piece {
+    pub(super) bytes: Bytes,
+    /// Where it begins in the file.
+    pub(super) from_bytes: u64,
+    pub(super) records: Records,
+}
+
+/// What is made of it.
+#[derive(Clone, Copy)]
+pub(super) struct Shape<'s> {
+    /// All columns of the file.
+    pub(super) full: &'s SchemaRef,
+    /// Those that are wanted.
+    pub(super) columns: &'s [usize],
+    /// For each column of the file, whether a sample chose its type.
+    pub(super) is_inferred: &'s [bool],
+    pub(super) rules: &'s Rules,
+}
+
 /// The batches of a piece.
 pub(in crate::input) struct TextReader {
-    bytes: Bytes,
-    /// Where the piece begins in the file.
-    from_bytes: u64,
+    piece: Piece,
     /// The next byte of the piece that was not looked at.
     at: usize,
-    schema: SchemaRef,
+    /// The columns whose values are taken: all of them where bad rows are left out.
+    taken: SchemaRef,
+    /// Those of the taken columns that are wanted, where these are not all.
+    wanted: Option<Vec<usize>>,
     /// Rows of a batch, at most, and bytes of their text.
     at_once: (usize, usize),
+    rules: Rules,
+    tally: Tally,
     way: Way,
 }
 
@@ -42,28 +68,41 @@ enum Way {
         /// For each field, what takes it, if anything does.
         values: Vec<Option<Box<dyn Values>>>,
     },
-    Json(Rows),
+    Json {
+        rows: Rows,
+        /// What takes each line first, where bad ones are left out: a row cannot be taken back.
+        probe: Option<Probe>,
+    },
 }
 
 impl TextReader {
-    /// The columns `columns` of `full` in the text of a piece that begins at a byte of its file.
+    /// The wanted columns of a piece.
     ///
     /// # Errors
     /// Usage: a type that no text says.
-    pub(super) fn new(
-        (bytes, from_bytes): (Bytes, u64),
-        records: Records,
-        (full, columns): (&SchemaRef, &[usize]),
-        rows_at_once: usize,
-    ) -> Result<Self> {
-        let schema = full.project(columns);
-        let schema = Arc::new(schema.map_err(|error| fault::arrow(PARSE, &error))?);
-        let way = match records {
+    pub(super) fn new(piece: Piece, shape: Shape<'_>, rows_at_once: usize) -> Result<Self> {
+        let Shape { full, rules, .. } = shape;
+        // Whether a row of CSV is left out depends on all of its values.
+        let is_csv = matches!(piece.records, Records::Csv { .. });
+        let takes_all = is_csv && rules.on_bad == OnBadRow::Skip;
+        let is_wanted = |place| shape.columns.binary_search(&place).is_ok();
+        let taken = match takes_all {
+            true => Arc::clone(full),
+            false => {
+                let taken = full.project(shape.columns);
+                Arc::new(taken.map_err(|error| fault::arrow(PARSE, &error))?)
+            }
+        };
+        let way = match piece.records {
             Records::Csv { separator, .. } => {
                 let fields = full.fields().iter().enumerate();
                 let values = fields.map(|(place, field)| {
-                    let is_wanted = columns.binary_search(&place).is_ok();
-                    is_wanted.then(|| values_of(field.data_type())).transpose()
+                    let make = match shape.is_inferred.get(place) {
+                        Some(true) => inferred_values_of,
+                        _ => values_of,
+                    };
+                    let is_taken = takes_all || is_wanted(place);
+                    is_taken.then(|| make(field.data_type())).transpose()
                 });
                 Way::Csv {
                     separator,
@@ -71,19 +110,29 @@ impl TextReader {
                     values: values.collect::<Result<_>>()?,
                 }
             }
-            Records::Lines => {
-                let is_wanted = |place| columns.binary_search(&place).is_ok();
-                Way::Json(Rows::of(full.fields(), is_wanted)?)
-            }
+            Records::Lines => Way::Json {
+                rows: Rows::of(full.fields(), is_wanted)?,
+                probe: match rules.on_bad {
+                    OnBadRow::Fail => None,
+                    OnBadRow::Skip | OnBadRow::Null => Some(Probe::of(full, rules.on_bad)?),
+                },
+            },
         };
         Ok(TextReader {
-            bytes,
-            from_bytes,
+            piece,
             at: 0,
-            schema,
+            taken,
+            wanted: takes_all.then(|| shape.columns.to_vec()),
             at_once: (rows_at_once, TEXT_BYTES_MAX),
+            rules: rules.clone(),
+            tally: Tally::default(),
             way,
         })
+    }
+
+    /// What was left out or became null.
+    pub(super) fn into_tally(self) -> Tally {
+        self.tally
     }
 
     /// The next batch.
@@ -91,47 +140,70 @@ impl TextReader {
     /// # Errors
     /// Corrupt: what is wrong with a record, and at which byte it begins.
     pub(in crate::input) fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let (columns, rows_count) = match &mut self.way {
-            Way::Csv {
-                separator,
-                width,
-                values,
-            } => {
-                let text = (&self.bytes[..], self.from_bytes);
-                let names = &self.schema;
-                let mut records = CsvRecords {
-                    separator: *separator,
-                    width: *width,
+        loop {
+            let mut is_kept = Vec::new();
+            let text = (&self.piece.bytes[..], self.piece.from_bytes);
+            let (columns, rows_count) = match &mut self.way {
+                Way::Csv {
+                    separator,
+                    width,
                     values,
-                    names,
-                };
-                let rows_count = records.take(text, &mut self.at, self.at_once)?;
-                let columns = values.iter_mut().flatten().map(|values| values.finish());
-                (columns.collect::<Vec<_>>(), rows_count)
+                } => {
+                    let mut records = CsvRecords {
+                        records: self.piece.records,
+                        separator: *separator,
+                        width: *width,
+                        values,
+                        names: &self.taken,
+                        rules: &self.rules,
+                        tally: &mut self.tally,
+                        is_kept: &mut is_kept,
+                    };
+                    let rows_count = records.take(text, &mut self.at, self.at_once)?;
+                    let columns = values.iter_mut().flatten().map(|values| values.finish());
+                    (columns.collect::<Vec<_>>(), rows_count)
+                }
+                Way::Json { rows, probe } => {
+                    let probe = probe.as_mut().map(|probe| (probe, &mut self.tally));
+                    let rows_count = take_lines((rows, probe), text, &mut self.at, self.at_once)?;
+                    let columns = rows.finish();
+                    let columns = columns.map_err(|error| fault::arrow(PARSE, &error))?;
+                    (columns, rows_count)
+                }
+            };
+            if rows_count == 0 {
+                return Ok(None);
             }
-            Way::Json(rows) => {
-                let text = (&self.bytes[..], self.from_bytes);
-                let rows_count = take_lines(rows, text, &mut self.at, self.at_once)?;
-                let columns = rows.finish();
-                let columns = columns.map_err(|error| fault::arrow(PARSE, &error))?;
-                (columns, rows_count)
+            let options = RecordBatchOptions::new().with_row_count(Some(rows_count));
+            let taken = Arc::clone(&self.taken);
+            let made = RecordBatch::try_new_with_options(taken, columns, &options)
+                .and_then(|batch| match is_kept.contains(&false) {
+                    true => filter_record_batch(&batch, &BooleanArray::from(is_kept)),
+                    false => Ok(batch),
+                })
+                .and_then(|batch| match &self.wanted {
+                    Some(wanted) => batch.project(wanted),
+                    None => Ok(batch),
+                });
+            let batch = made.map_err(|error| fault::arrow(PARSE, &error))?;
+            if batch.num_rows() > 0 {
+                return Ok(Some(batch));
             }
-        };
-        if rows_count == 0 {
-            return Ok(None);
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows_count));
-        let made = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options);
-        made.map(Some).map_err(|error| fault::arrow(PARSE, &error))
     }
 }
 
 /// Takes records of CSV into values.
 struct CsvRecords<'r> {
+    records: Records,
     separator: u8,
     width: usize,
     values: &'r mut [Option<Box<dyn Values>>],
     names: &'r Schema,
+    rules: &'r Rules,
+    tally: &'r mut Tally,
+    /// For each row that was taken, whether it stays.
+    is_kept: &'r mut Vec<bool>,
 }
 
 impl CsvRecords<'_> {
@@ -142,18 +214,14 @@ impl CsvRecords<'_> {
         at: &mut usize,
         (rows_max, bytes_max): (usize, usize),
     ) -> Result<usize> {
-        let records = Records::Csv {
-            separator: self.separator,
-            has_header: false,
-        };
         let mut unquoted = Vec::new();
         let (mut rows_count, mut taken_bytes) = (0, 0);
         while rows_count < rows_max && *at < bytes.len() {
             let rest = &bytes[*at..];
-            let end = Framer::new(self.separator).end_of_record(rest);
+            let end = self.records.framer().end_of_record(rest);
             let record = &rest[..end.unwrap_or(rest.len())];
             let begin_bytes = from_bytes + *at as u64;
-            if self.width > 1 && is_blank(record, records) {
+            if self.width > 1 && is_blank(record, self.records) {
                 *at += record.len();
                 continue;
             }
@@ -163,47 +231,105 @@ impl CsvRecords<'_> {
             *at += record.len();
             taken_bytes += record.len();
             rows_count += 1;
-            let mut count = 0;
-            for field in fields(without_end(record), self.separator) {
-                let place = count;
-                count += 1;
-                let Some(Some(values)) = self.values.get_mut(place) else {
-                    continue;
-                };
-                if field.is_empty() {
-                    values.append_null();
-                    continue;
-                }
-                let text = value(field, &mut unquoted);
-                // The piece is UTF-8, and fields are cut at bytes that are letters of their own.
-                let text = text.and_then(|text| str::from_utf8(text).ok());
-                let text = text.ok_or_else(|| open_quote().offset(begin_bytes))?;
-                if values.append(text) {
-                    continue;
-                }
-                let wanted = self.values.iter().take(place).flatten().count();
-                let column = self.names.field(wanted);
-                if text.is_empty() {
-                    // The refused value is null already.
-                    continue;
-                }
-                let misfit = Misfit {
-                    column: column.name().clone(),
-                    text: text.to_owned(),
-                    data_type: column.data_type().clone(),
-                };
-                return Err(misfit.error().offset(begin_bytes));
-            }
-            if count != self.width {
-                let field = if count == 1 { "field" } else { "fields" };
-                let cause = format!("{count} {field}, where the file has {} columns", self.width);
-                return Err(Error::corrupt(PARSE, cause).offset(begin_bytes).hint(
-                    "correct the record; -t says which separator the fields have, and quotes keep those that are part of a field",
-                ));
+            let is_kept = self.take_record(without_end(record), &mut unquoted);
+            let is_kept = is_kept.map_err(|error| error.offset(begin_bytes))?;
+            self.is_kept.push(is_kept);
+            if let Some(first) = self.tally.first.take() {
+                self.tally.first = Some(match first.offset_bytes() {
+                    None => first.offset(begin_bytes),
+                    Some(_) => first,
+                });
             }
         }
         Ok(rows_count)
     }
+
+    /// Takes a record; whether it stays.
+    fn take_record(&mut self, record: &[u8], unquoted: &mut Vec<u8>) -> Result<bool> {
+        let (mut count, mut is_kept) = (0, true);
+        for field in fields(record, self.separator) {
+            let place = count;
+            count += 1;
+            let Some(Some(values)) = self.values.get_mut(place) else {
+                continue;
+            };
+            if field.is_empty() {
+                values.append_null();
+                continue;
+            }
+            let text = value(field, unquoted);
+            // In a piece that is UTF-8, fields are cut at bytes that are letters of their own.
+            let text = text.and_then(|text| str::from_utf8(text).ok());
+            match text {
+                Some(text) if self.rules.is_null(text) => {
+                    values.append_null();
+                    continue;
+                }
+                // The refused value of an empty text is null already.
+                Some(text) if values.append(text) || text.is_empty() => continue,
+                Some(_) => {}
+                None => values.append_null(),
+            }
+            let wrong = || self.wrong_value(place, text);
+            match self.rules.on_bad {
+                OnBadRow::Fail => return Err(wrong()),
+                OnBadRow::Null => {
+                    let error = wrong();
+                    self.tally.values(1, || error);
+                }
+                OnBadRow::Skip if is_kept => {
+                    let error = wrong();
+                    self.tally.row(|| error);
+                    is_kept = false;
+                }
+                OnBadRow::Skip => {}
+            }
+        }
+        if count == self.width {
+            return Ok(is_kept);
+        }
+        let error = || wrong_width(count, self.width);
+        match self.rules.on_bad {
+            OnBadRow::Fail => return Err(error()),
+            OnBadRow::Null if count < self.width => {
+                self.tally.values((self.width - count) as u64, error);
+            }
+            OnBadRow::Null | OnBadRow::Skip if is_kept => {
+                self.tally.row(error);
+                is_kept = false;
+            }
+            OnBadRow::Null | OnBadRow::Skip => {}
+        }
+        for values in self.values.iter_mut().skip(count).flatten() {
+            values.append_null();
+        }
+        Ok(is_kept)
+    }
+
+    /// The error for the value of a field, which may be no text at all.
+    fn wrong_value(&self, place: usize, text: Option<&str>) -> Error {
+        let Some(text) = text else {
+            return open_quote();
+        };
+        let wanted = self.values.iter().take(place).flatten().count();
+        let column = self.names.field(wanted);
+        let misfit = Misfit {
+            column: column.name().clone(),
+            text: text.to_owned(),
+            data_type: column.data_type().clone(),
+        };
+        misfit.error()
+    }
+}
+
+/// The error for a record of so many fields.
+fn wrong_width(count: usize, width: usize) -> Error {
+    let field = if count == 1 { "field" } else { "fields" };
+    let cause = format!("{count} {field}, where the file has {width} columns");
+    Error::corrupt(PARSE, cause).hint(
+        "correct the record; -t says which separator the fields have, quotes keep those that are part of a field, and \
+         --on-error skip leaves such records out",
+    )
 }
 
 /// Whether a record belongs to a batch that has taken so much of the text that it may have.
@@ -228,12 +354,50 @@ fn has_room(
 }
 
 fn open_quote() -> Error {
-    Error::corrupt(PARSE, "a quote does not end").hint("close the quote")
+    Error::corrupt(PARSE, "a field is not UTF-8, or its quote does not end")
+        .hint("close the quote, or convert the file: iconv -t UTF-8 IN > OUT")
+}
+
+/// Lines of JSON that are tried.
+struct Probe {
+    fields: Fields,
+    fills: bool,
+    rows: Rows,
+}
+
+impl Probe {
+    fn of(full: &Schema, on_bad: OnBadRow) -> Result<Self> {
+        let fields = full.fields().clone();
+        Ok(Probe {
+            fills: on_bad == OnBadRow::Null,
+            rows: Rows::of(&fields, |_| true)?,
+            fields,
+        })
+    }
+
+    /// Tries a line that begins at a byte of the file; whether it stays.
+    fn keeps(&mut self, line: &[u8], begin_bytes: u64, tally: &mut Tally) -> Result<bool> {
+        let text = str::from_utf8(line)
+            .map_err(|error| not_utf8(begin_bytes + error.valid_up_to() as u64));
+        match text.and_then(|text| self.rows.take_or_fill(text, self.fills)) {
+            Ok(None) => Ok(true),
+            Ok(Some(filled)) => {
+                tally.values(filled.count, || filled.first.offset(begin_bytes));
+                Ok(true)
+            }
+            Err(error) => {
+                tally.row(|| error.offset(begin_bytes));
+                // What was taken of the line cannot be taken back.
+                self.rows = Rows::of(&self.fields, |_| true)?;
+                Ok(false)
+            }
+        }
+    }
 }
 
 /// Takes lines from byte `at` on that hold something; how many.
 fn take_lines(
-    rows: &mut Rows,
+    (rows, mut probe): (&mut Rows, Option<(&mut Probe, &mut Tally)>),
     (bytes, from_bytes): (&[u8], u64),
     at: &mut usize,
     (rows_max, bytes_max): (usize, usize),
@@ -253,10 +417,22 @@ fn take_lines(
         }
         *at = end;
         taken_bytes += line.len();
+        let mut fills = false;
+        if let Some((probe, tally)) = &mut probe {
+            fills = probe.fills;
+            if !probe.keeps(line, begin_bytes, tally)? {
+                continue;
+            }
+        }
         let text = str::from_utf8(line)
             .map_err(|error| not_utf8(begin_bytes + error.valid_up_to() as u64))?;
-        rows.take(text).map_err(|error| error.offset(begin_bytes))?;
+        rows.take_or_fill(text, fills)
+            .map_err(|error| error.offset(begin_bytes))?;
         rows_count += 1;
+    }
+    if let Some((probe, _)) = probe {
+        let tried = probe.rows.finish();
+        tried.map_err(|error| fault::arrow(PARSE, &error))?;
     }
     Ok(rows_count)
 }
@@ -274,8 +450,18 @@ mod tests {
         bytes_max: usize,
     ) -> Result<Vec<Vec<String>>> {
         let full = Arc::new(Schema::new(vec![Field::new("a", DataType::Utf8, true)]));
-        let bytes = (Bytes::from_static(text.as_bytes()), 0);
-        let mut reader = TextReader::new(bytes, records, (&full, &[0]), 100)?;
+        let piece = Piece {
+            bytes: Bytes::from_static(text.as_bytes()),
+            from_bytes: 0,
+            records,
+        };
+        let shape = Shape {
+            full: &full,
+            columns: &[0],
+            is_inferred: &[false],
+            rules: &Rules::default(),
+        };
+        let mut reader = TextReader::new(piece, shape, 100)?;
         reader.at_once.1 = bytes_max;
         let mut batches = Vec::new();
         while let Some(batch) = reader.next()? {
@@ -290,6 +476,7 @@ mod tests {
         let csv = Records::Csv {
             separator: b',',
             has_header: false,
+            end: b'\n',
         };
         let cases = [
             (csv, 9, "one\ntwo\nthree\nfour\n"),

@@ -2,7 +2,8 @@
 //!
 //! Contract: [`values_of`] gives what takes texts and makes an array of a type. A text that does not say exactly one value of
 //! the type is refused, and nothing is rounded or cut off to make it fit: no fraction of a whole number, no digits of a
-//! second that the unit does not hold, no time of a day, no zone. [`kinds_of`] says which types a text may have where nobody has said; those
+//! second that the unit does not hold, no time of a day, no zone. Blanks around a value belong to texts alone. A float that a
+//! caller asks for is the nearest to a text with a fraction; one that a sample chose has all of its digits. [`kinds_of`] says which types a text may have where nobody has said; those
 //! whose values would not be written like it again (`007`, `+49`, whole numbers that no float holds) stay texts.
 //!
 //! Complexity: a look at each byte of the text.
@@ -53,6 +54,11 @@ impl Values for Texts {
 
 struct Truths(BooleanBuilder);
 
+/// The text of a value without the blanks around it, which belong to texts alone.
+fn trimmed(text: &str) -> &str {
+    text.trim_matches([' ', '\t'])
+}
+
 fn truth_of(text: &str) -> Option<bool> {
     match text {
         "true" | "True" | "TRUE" => Some(true),
@@ -63,7 +69,7 @@ fn truth_of(text: &str) -> Option<bool> {
 
 impl Values for Truths {
     fn append(&mut self, text: &str) -> bool {
-        let truth = truth_of(text);
+        let truth = truth_of(trimmed(text));
         self.0.append_option(truth);
         truth.is_some()
     }
@@ -85,7 +91,7 @@ struct Numbers<T: ArrowPrimitiveType, R> {
 
 impl<T: ArrowPrimitiveType, R: Fn(&str) -> Option<T::Native>> Values for Numbers<T, R> {
     fn append(&mut self, text: &str) -> bool {
-        let value = (self.read)(text);
+        let value = (self.read)(trimmed(text));
         self.builder.append_option(value);
         value.is_some()
     }
@@ -158,6 +164,17 @@ pub(in crate::input) fn values_of(data_type: &DataType) -> Result<Box<dyn Values
     })
 }
 
+/// Takes values of `data_type` where a sample chose it: a float has all digits of its text.
+///
+/// # Errors
+/// As [`values_of`].
+pub(super) fn inferred_values_of(data_type: &DataType) -> Result<Box<dyn Values>> {
+    match data_type {
+        DataType::Float64 => Ok(numbers::<Float64Type>(data_type, exact_float_of)),
+        other => values_of(other),
+    }
+}
+
 /// Whether a text that is a float is written in digits.
 fn is_number(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit())
@@ -167,6 +184,33 @@ fn float_of(text: &str) -> Option<f64> {
     let value = Float64Type::parse(text)?;
     let is_kept = value.is_finite() && is_whole_kept(text, value, f64::DIGITS);
     (is_kept || !is_number(text)).then_some(value)
+}
+
+/// The float that a text says with all of its digits; NaN and infinity have none.
+fn exact_float_of(text: &str) -> Option<f64> {
+    let value = float_of(text)?;
+    (!is_number(text) || has_all_digits(text, value)).then_some(value)
+}
+
+/// Whether the float, written with as many digits as the text has, is written with the same ones.
+fn has_all_digits(text: &str, value: f64) -> bool {
+    let significand = text.split(['e', 'E']).next().unwrap_or_default();
+    let digits: String = significand.chars().filter(char::is_ascii_digit).collect();
+    let digits = digits.trim_start_matches('0');
+    // What stands behind a point at the end says nothing, nor what an exponent could say.
+    let digits = digits.trim_end_matches('0');
+    if digits.is_empty() {
+        return value == 0.0;
+    }
+    if digits.len() <= f64::DIGITS as usize && value.abs() >= f64::MIN_POSITIVE {
+        return true;
+    }
+    let shown = format!("{:.*e}", digits.len() - 1, value.abs());
+    let shown = shown.split('e').next().unwrap_or_default();
+    shown
+        .bytes()
+        .filter(|byte| *byte != b'.')
+        .eq(digits.bytes())
 }
 
 /// Whether the float is the whole number that the text is, if it is one without a point or an exponent; its type holds all
@@ -265,7 +309,7 @@ fn instant_of(text: &str, unit: TimeUnit, zones: &Zones) -> Option<i64> {
 }
 
 /// Types that a text may have, as bits.
-pub(in crate::input) type Kinds = u8;
+pub(in crate::input) type Kinds = u16;
 const TRUTH: Kinds = 1;
 const INTEGER: Kinds = 2;
 const FLOAT: Kinds = 4;
@@ -274,6 +318,7 @@ const MICROSECONDS: Kinds = 16;
 const NANOSECONDS: Kinds = 32;
 const ZONED: Kinds = 64;
 const TIME: Kinds = 128;
+const UNSIGNED: Kinds = 256;
 /// Kinds of days and times, which JSON, too, writes as texts.
 pub(super) const TIMES: Kinds = DATE | MICROSECONDS | NANOSECONDS | ZONED | TIME;
 /// Before anything was seen.
@@ -283,6 +328,7 @@ pub(super) const FLOAT_WHOLE_MAX: u64 = 1 << 53;
 
 /// The types that all of the texts may have that were looked at.
 pub(in crate::input) fn kinds_of(text: &str) -> Kinds {
+    let text = trimmed(text);
     if truth_of(text).is_some() {
         return TRUTH;
     }
@@ -294,10 +340,14 @@ pub(in crate::input) fn kinds_of(text: &str) -> Kinds {
         if is_padded(unsigned) || text == "-0" {
             return 0;
         }
-        return match text.parse::<i64>() {
-            Ok(value) if value.unsigned_abs() <= FLOAT_WHOLE_MAX => INTEGER | FLOAT,
-            Ok(_) => INTEGER,
+        let unsigned = match text.parse::<u64>() {
+            Ok(_) => UNSIGNED,
             Err(_) => 0,
+        };
+        return match text.parse::<i64>() {
+            Ok(value) if value.unsigned_abs() <= FLOAT_WHOLE_MAX => unsigned | INTEGER | FLOAT,
+            Ok(_) => unsigned | INTEGER,
+            Err(_) => unsigned,
         };
     }
     if matches!(text, "NaN" | "inf" | "-inf") {
@@ -305,7 +355,7 @@ pub(in crate::input) fn kinds_of(text: &str) -> Kinds {
     }
     if matches!(first, b'-' | b'.' | b'0'..=b'9')
         && !is_padded(unsigned)
-        && float_of(text).is_some()
+        && exact_float_of(text).is_some()
     {
         return FLOAT;
     }
@@ -350,6 +400,7 @@ pub(in crate::input) fn type_of(kinds: Kinds) -> DataType {
     let types = [
         (TRUTH, DataType::Boolean),
         (INTEGER, DataType::Int64),
+        (UNSIGNED, DataType::UInt64),
         (FLOAT, DataType::Float64),
         (DATE, DataType::Date32),
         (
@@ -401,6 +452,11 @@ impl Misfit {
             self.text[..end].escape_debug(),
         );
         let root = self.column.split('.').next().unwrap_or_default();
+        if self.data_type == DataType::Float64 && float_of(trimmed(&self.text)).is_some() {
+            return Error::corrupt(PARSE, cause).hint(format!(
+                "no f64 has all of its digits: read the column as text, decimal(P,S) or the nearest f64 with --schema '{root}:f64'"
+            ));
+        }
         let hint = match root == self.column {
             true => {
                 let wider = notation(&wider(&self.text, &self.data_type));
@@ -475,7 +531,24 @@ mod tests {
             (&["1", "2.5", "1e3", "NaN"], "f64"),
             (&["007"], "text"),
             (&["+49"], "text"),
-            (&["1", "18446744073709551615"], "text"),
+            (&["1", "18446744073709551615"], "u64"),
+            (&["-1", "18446744073709551615"], "text"),
+            (&["0.5", "18446744073709551615"], "text"),
+            (&["18446744073709551616"], "text"),
+            (&["1", "9007199254740993 "], "i64"),
+            (&["1", "\t9007199254740993"], "i64"),
+            (&["1.5 ", " -2"], "f64"),
+            (&["true ", "false"], "bool"),
+            (&["1", "  "], "text"),
+            (&["9007199254740993.0"], "text"),
+            (&["9007199254740993e0"], "text"),
+            (&["9.007199254740993e15"], "text"),
+            (&["9007199254740992.0", "9.007199254740992e15"], "f64"),
+            (&["0.1234567890123456789"], "text"),
+            (&["0.30000000000000004", "1e-320"], "f64"),
+            (&["1.000000000000000055511151231257827e-01"], "f64"),
+            (&["1e-400"], "text"),
+            (&["1e400"], "text"),
             (&["9007199254740993", "0.5"], "text"),
             (&["true", "False"], "bool"),
             (&["true", "1"], "text"),

@@ -1,7 +1,7 @@
 //! Lines of JSON made rows of columns, in one look at each byte.
 //!
 //! Contract: [`Rows::take`] reads a line that holds one object and appends a row to every column that is wanted, or says what is wrong
-//! with the line. It accepts what RFC 8259 does (the JSON library is the oracle of a test) and refuses an object that has a
+//! with the line. It accepts `NaN`, `Infinity` and `-Infinity`, and what RFC 8259 does (the JSON library is the oracle of a test) and refuses an object that has a
 //! name twice, since one of the values would be lost; objects of columns that nobody wants may. A field that an object lacks is null.
 //! Scalars are taken as the texts that they stand in, by what takes fields of CSV, so that no digit is lost on the way. After an error no
 //! batch can be made.
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, ListArray, StructArray};
 use arrow_buffer::{NullBufferBuilder, OffsetBufferBuilder};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
+use outcore::read::json::strict;
 use outcore_io::{Error, Result};
 use serde::de::{Deserialize as _, IgnoredAny};
 use serde_json::value::RawValue;
@@ -60,6 +61,9 @@ impl Fault {
     fn error(self, line: &str) -> Error {
         let wrong =
             |cause| Error::corrupt(PARSE, format!("not JSON: {cause}")).hint("correct the line");
+        let strict = strict(line.as_bytes());
+        let strict = strict.as_deref().and_then(|line| str::from_utf8(line).ok());
+        let line = strict.unwrap_or(line);
         // A line that is no JSON is told as such, whatever else was met in front of that.
         if !line.trim_ascii_start().starts_with('{') {
             return not_one_object();
@@ -72,7 +76,8 @@ impl Fault {
         }
         match self {
             Fault::Syntax => not_one_object(),
-            Fault::Escape { error, at } => wrong(cause_of(&error, at)),
+            Fault::Escape { error, at } => wrong(cause_of(&error, at))
+                .hint("correct the line; --on-error null reads such texts as null"),
             Fault::Twice { name, at } => wrong(format!(
                 "the name \"{name}\" comes twice at column {}",
                 at + 1
@@ -117,6 +122,16 @@ type Taken<T = ()> = std::result::Result<T, Fault>;
 struct Line<'l> {
     text: &'l str,
     at: usize,
+    /// Whether values that do not fit become null, and those that did.
+    fills: bool,
+    filled_count: u64,
+    first_filled: Option<Fault>,
+}
+
+/// Values that became null, and what was wrong with the first.
+pub(super) struct Filled {
+    pub(super) count: u64,
+    pub(super) first: Error,
 }
 
 /// A value, or the bracket that opens one.
@@ -129,6 +144,26 @@ enum Token<'l> {
 }
 
 impl<'l> Line<'l> {
+    fn of(text: &'l str, fills: bool) -> Self {
+        Line {
+            text,
+            at: 0,
+            fills,
+            filled_count: 0,
+            first_filled: None,
+        }
+    }
+
+    /// Counts a value that becomes null, or fails where none may.
+    fn fill(&mut self, fault: Fault) -> Taken {
+        if !self.fills {
+            return Err(fault);
+        }
+        self.filled_count += 1;
+        self.first_filled.get_or_insert(fault);
+        Ok(())
+    }
+
     /// The next byte that is not blank; the line is read up to it.
     fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
@@ -158,6 +193,7 @@ impl<'l> Line<'l> {
 
     fn token(&mut self) -> Taken<Token<'l>> {
         let first = self.peek().ok_or(Fault::Syntax)?;
+        let second = self.text.as_bytes().get(self.at + 1).copied();
         let mut word = |word: &str, token| {
             let is_there = self.text.as_bytes()[self.at..].starts_with(word.as_bytes());
             self.at += word.len();
@@ -165,7 +201,11 @@ impl<'l> Line<'l> {
         };
         match first {
             b'"' => self.string().map(Token::Scalar),
+            b'-' if second == Some(b'I') => word("-Infinity", Token::Scalar("-inf".into())),
             b'-' | b'0'..=b'9' => self.number().map(Token::Scalar),
+            // As Python and JavaScript write them.
+            b'N' => word("NaN", Token::Scalar("NaN".into())),
+            b'I' => word("Infinity", Token::Scalar("inf".into())),
             b'n' => word("null", Token::Null),
             b't' => word("true", Token::Scalar("true".into())),
             b'f' => word("false", Token::Scalar("false".into())),
@@ -237,10 +277,19 @@ impl<'l> Line<'l> {
     /// Reads a value that nobody wants, and gives its text.
     fn skip(&mut self) -> Taken<&'l str> {
         self.peek();
-        let mut rest = serde_json::Deserializer::from_str(&self.text[self.at..]);
-        let value = <&RawValue>::deserialize(&mut rest).map_err(|_| Fault::Syntax)?;
-        self.at += value.get().len();
-        Ok(value.get())
+        let rest = &self.text[self.at..];
+        let value_bytes = |text: &str| {
+            let mut rest = serde_json::Deserializer::from_str(text);
+            let value = <&RawValue>::deserialize(&mut rest);
+            value.map(|value| value.get().len()).ok()
+        };
+        let in_strict = || {
+            let strict = strict(rest.as_bytes())?;
+            value_bytes(str::from_utf8(&strict).ok()?)
+        };
+        let len = value_bytes(rest).or_else(in_strict).ok_or(Fault::Syntax)?;
+        self.at += len;
+        Ok(&rest[..len])
     }
 }
 
@@ -293,10 +342,22 @@ impl Column {
             text: text.to_owned(),
             data_type: field.data_type().clone(),
         };
-        match (self, line.token()?) {
+        let token = match line.token() {
+            Ok(token) => token,
+            // The text was read to its end.
+            Err(fault @ Fault::Escape { .. }) if field.is_nullable() => {
+                line.fill(fault)?;
+                self.append_null();
+                return Ok(());
+            }
+            Err(fault) => return Err(fault),
+        };
+        match (self, token) {
+            // A refused value is null already.
             (Column::Scalar(values), Token::Scalar(text)) => match values.append(&text) {
                 true => Ok(()),
-                false => Err(Fault::Misfit(misfit(&text))),
+                false if !field.is_nullable() => Err(Fault::Misfit(misfit(&text))),
+                false => line.fill(Fault::Misfit(misfit(&text))),
             },
             (_, Token::Null) if !field.is_nullable() => Err(Fault::Misfit(misfit("null"))),
             (column, Token::Null) => {
@@ -305,9 +366,15 @@ impl Column {
             }
             (Column::List(list), Token::List) => list.take(line),
             (Column::Object(object), Token::Object) => object.take(line),
-            _ => {
+            (column, _) => {
                 line.at = begin;
-                Err(Fault::Mixed(misfit(line.skip()?)))
+                let fault = Fault::Mixed(misfit(line.skip()?));
+                if !field.is_nullable() {
+                    return Err(fault);
+                }
+                line.fill(fault)?;
+                column.append_null();
+                Ok(())
             }
         }
     }
@@ -420,7 +487,12 @@ impl Object {
                 Some(field) if *field.name() == name => Some(next),
                 _ => self.places.get(&*name).copied(),
             };
-            let place = place.ok_or_else(|| Fault::Unknown(vec![name.clone().into_owned()]))?;
+            let Some(place) = place else {
+                line.fill(Fault::Unknown(vec![name.into_owned()]))?;
+                line.skip()?;
+                goes_on = line.goes_on(b'}')?;
+                continue;
+            };
             let entry = &mut self.entries[place];
             if std::mem::replace(&mut entry.seen_in, self.number) == self.number {
                 let name = name.into_owned();
@@ -505,14 +577,30 @@ impl Rows {
     ///
     /// # Errors
     /// Corrupt: what is wrong with it.
+    #[cfg(test)]
     pub(super) fn take(&mut self, text: &str) -> Result<()> {
-        let mut line = Line { text, at: 0 };
+        self.take_or_fill(text, false).map(|_| ())
+    }
+
+    /// The same, with nulls for values that do not fit, and without fields that no column has, if it `fills`; gives what it filled.
+    ///
+    /// # Errors
+    /// Corrupt: what else is wrong with it.
+    pub(super) fn take_or_fill(&mut self, text: &str, fills: bool) -> Result<Option<Filled>> {
+        let mut line = Line::of(text, fills);
         let taken = match line.reads(b'{') {
             true => self.0.take(&mut line),
             false => Err(Fault::Syntax),
         };
         match taken {
-            Ok(()) if line.peek().is_none() => Ok(()),
+            Ok(()) if line.peek().is_none() => {
+                let count = line.filled_count;
+                let first = line.first_filled.take();
+                Ok(first.map(|fault| Filled {
+                    count,
+                    first: fault.error(text),
+                }))
+            }
             Ok(()) => Err(Fault::Syntax.error(text)),
             Err(fault) => Err(fault.error(text)),
         }

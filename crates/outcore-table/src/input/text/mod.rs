@@ -13,6 +13,7 @@
 //!
 //! Bounds: a reader holds the text of a piece and, beside it, a batch whose rows its memory limits.
 
+mod bad_rows;
 mod batches;
 mod column;
 mod json;
@@ -24,18 +25,23 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use bytes::Bytes;
 use memchr::memchr_iter;
 use outcore::Job;
 use outcore_io::units::{self, nearest};
 use outcore_io::{Error, Kind, Result};
 
+pub use bad_rows::{OnBadRow, null_texts};
 pub(super) use batches::TextReader;
 pub(super) use column::{ANY, kinds_of, type_of, values_of};
 pub use types::parse as parse_types;
 
 use super::source::{DriveFile, Fetched, Whole};
+use bad_rows::{Rules, Tally};
+use batches::{Piece, Shape as Wanted};
 use column::Kinds;
 use outcore::read::csv::{fields, value};
+use outcore::read::json::strict;
 use scan::{Part, Records, Scanned};
 use shape::{Shape, fields_of};
 
@@ -43,6 +49,8 @@ use shape::{Shape, fields_of};
 pub(super) const PARSE: &str = "read text";
 /// What a value takes beside its bytes, about.
 const VALUE_BYTES: u64 = 40;
+/// Rows of a batch while rows are checked.
+const CHECKED_ROWS: usize = 4096;
 /// How names of such files end.
 const ENDINGS: [(&str, TextKind); 5] = [
     ("csv", TextKind::Csv),
@@ -84,6 +92,10 @@ pub struct TextOptions {
     pub is_without_header: bool,
     /// Types of columns, by name.
     pub schema: Vec<(String, DataType)>,
+    /// Texts of CSV fields that are null, besides empty ones.
+    pub nulls: Vec<String>,
+    /// What becomes of rows that are not as the columns have them. All but [`OnBadRow::Fail`] read the text once more.
+    pub on_bad: OnBadRow,
     /// Columns that the job asks for beside those that it reads. That the files have them is told by the headers of CSV, before
     /// the text is looked through.
     pub needs: Vec<String>,
@@ -91,6 +103,8 @@ pub struct TextOptions {
     pub rows_max: Option<u64>,
     /// What was told by a sample.
     pub notes: Notes,
+    /// What was left out, and what became null, a sentence per file.
+    pub bad_rows: Notes,
 }
 
 impl TextOptions {
@@ -106,10 +120,26 @@ impl TextOptions {
         self
     }
 
+    /// All that is to be said to people, which is forgotten.
+    pub fn take_notes(&self) -> Vec<String> {
+        let mut notes = self.notes.take();
+        notes.extend(self.bad_rows.take());
+        notes
+    }
+
     /// The same with columns that the job asks for.
     pub fn needing(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.needs.extend(names);
         self
+    }
+
+    /// Whether a file of this name is taken for text; an empty one is a table without rows if it is JSON lines, which have no header.
+    pub(super) fn takes(&self, name: &Path, is_empty: bool) -> bool {
+        match self.kind_of(name) {
+            Some(TextKind::JsonLines) => true,
+            Some(TextKind::Csv) => !is_empty,
+            None => false,
+        }
     }
 
     /// What text a file of this name is, as far as anybody has said.
@@ -151,6 +181,9 @@ pub(super) struct TextFile {
     sampled: (u64, u64),
     /// All of its columns, once they are settled.
     schema: SchemaRef,
+    /// For each column, whether a sample chose its type.
+    is_inferred: Vec<bool>,
+    rules: Rules,
 }
 
 impl TextFile {
@@ -176,13 +209,28 @@ impl TextFile {
             TextKind::Csv => Records::Csv {
                 separator: options.separator.unwrap_or_else(|| separator_of(name)),
                 has_header: !options.is_without_header,
+                end: b'\n',
             },
+            TextKind::JsonLines if !options.nulls.is_empty() => {
+                let cause = "null texts are for CSV, and this is JSON lines";
+                return Err(Error::usage(PARSE, cause)
+                    .path(name)
+                    .hint("leave --null out: null is null in JSON"));
+            }
             TextKind::JsonLines => Records::Lines,
         };
-        let rows_max = options.rows_max.unwrap_or(u64::MAX);
+        // Rows that are left out are known later.
+        let rows_max = match options.on_bad {
+            OnBadRow::Fail => options.rows_max.unwrap_or(u64::MAX),
+            OnBadRow::Skip | OnBadRow::Null => u64::MAX,
+        };
+        let rules = Rules {
+            nulls: options.nulls.clone(),
+            on_bad: options.on_bad,
+        };
         let opened = match records {
             Records::Csv { separator, .. } => {
-                Self::open_csv(job, &file, records, separator, rows_max)
+                Self::open_csv(job, &file, records, (separator, &rules), rows_max)
             }
             Records::Lines => Self::open_json(job, &file, rows_max),
         };
@@ -192,11 +240,13 @@ impl TextFile {
         };
         Ok(TextFile {
             file,
-            records,
+            records: found.records,
             parts: found.parts,
             sample,
             sampled: found.sampled,
             schema: Arc::new(Schema::empty()),
+            is_inferred: Vec::new(),
+            rules,
         })
     }
 
@@ -204,7 +254,7 @@ impl TextFile {
         job: &Job,
         file: &DriveFile,
         records: Records,
-        separator: u8,
+        (separator, rules): (u8, &Rules),
         rows_max: u64,
     ) -> Result<(Scanned, Sample)> {
         let mut kinds: Vec<Kinds> = Vec::new();
@@ -217,6 +267,7 @@ impl TextFile {
                 let text = value(field, &mut unquoted).and_then(|text| str::from_utf8(text).ok());
                 match text {
                     Some("") => {}
+                    Some(text) if rules.is_null(text) => {}
                     Some(text) => kinds[place] &= kinds_of(text),
                     // It is told with its line when it is read.
                     None => kinds[place] = 0,
@@ -258,7 +309,11 @@ impl TextFile {
         let mut all = Shape::Object(Vec::new());
         let found = scan::scan(job, file, Records::Lines, rows_max, &mut |record| {
             // What is wrong is told with its line when it is read.
-            if let Ok(shape @ Shape::Object(_)) = serde_json::from_slice(record) {
+            let shape = serde_json::from_slice(record).or_else(|error| match strict(record) {
+                Some(record) => serde_json::from_slice(&record),
+                None => Err(error),
+            });
+            if let Ok(shape @ Shape::Object(_)) = shape {
                 all.merge(shape);
             }
             Ok(())
@@ -314,8 +369,9 @@ impl TextFile {
     ) -> Result<TextReader> {
         let part = self.parts[part];
         let bytes = fetched.bytes(&part.range())?;
-        // Lines of JSON are looked at one by one when they are taken.
+        // Lines of JSON are looked at one by one when they are taken, and so are fields where bad ones are left out.
         if let Records::Csv { .. } = self.records
+            && self.rules.on_bad == OnBadRow::Fail
             && let Err(error) = str::from_utf8(&bytes)
         {
             let at_bytes = part.at_bytes + error.valid_up_to() as u64;
@@ -324,12 +380,61 @@ impl TextFile {
         let row_bytes = 2 * part.len_bytes / part.rows_count.max(1)
             + VALUE_BYTES * self.schema.fields().len().max(1) as u64;
         let rows_at_once = (memory_bytes / 4 / row_bytes).clamp(1, super::parquet::BATCH_ROWS);
-        TextReader::new(
-            (bytes, part.at_bytes),
-            self.records,
-            (&self.schema, columns),
-            rows_at_once as usize,
-        )
+        self.reader(bytes, part, columns, rows_at_once as usize)
+    }
+
+    /// The batches of a piece of these bytes.
+    fn reader(
+        &self,
+        bytes: Bytes,
+        part: Part,
+        columns: &[usize],
+        rows_at_once: usize,
+    ) -> Result<TextReader> {
+        let piece = Piece {
+            bytes,
+            from_bytes: part.at_bytes,
+            records: self.records,
+        };
+        let wanted = Wanted {
+            full: &self.schema,
+            columns,
+            is_inferred: &self.is_inferred,
+            rules: &self.rules,
+        };
+        TextReader::new(piece, wanted, rows_at_once)
+    }
+
+    /// Counts the rows that are left once bad ones are left out, and says what was left out or became null.
+    fn check(&mut self, job: &Job) -> Result<Option<String>> {
+        let columns: Vec<usize> = (0..self.schema.fields().len()).collect();
+        let mut tally = Tally::default();
+        let mut parts = std::mem::take(&mut self.parts);
+        for part in &mut parts {
+            job.control.check()?;
+            let room_bytes = part.len_bytes.saturating_mul(4);
+            let _room = job.budget.reserve("text that is checked", room_bytes)?;
+            let mut bytes = Vec::with_capacity(part.len_bytes as usize);
+            let go_on = || job.control.check();
+            self.file
+                .stream(&job.budget, &part.range(), go_on, |piece| {
+                    bytes.extend_from_slice(piece);
+                    Ok(true)
+                })?;
+            let mut reader = self.reader(Bytes::from(bytes), *part, &columns, CHECKED_ROWS)?;
+            part.rows_count = 0;
+            while let Some(batch) = reader.next()? {
+                part.rows_count += batch.num_rows() as u64;
+            }
+            tally.add(reader.into_tally());
+        }
+        parts.retain(|part| part.rows_count > 0);
+        self.parts = parts;
+        let Some(first) = tally.first.take() else {
+            return Ok(None);
+        };
+        let first = self.located(first);
+        Ok(tally.sentence(first.cause()))
     }
 
     /// An error of parsing with its line.
@@ -342,6 +447,29 @@ fn not_utf8(at_bytes: u64) -> Error {
     Error::corrupt(PARSE, "a byte that is not UTF-8")
         .offset(at_bytes)
         .hint("convert it first: iconv -t UTF-8 IN > OUT")
+}
+
+/// Leaves bad rows out of files whose columns are settled, and notes how many, where that is asked for.
+///
+/// # Errors
+/// I/O; memory.
+pub(super) fn check_rows(
+    job: &Job,
+    files: &mut [(&Path, &mut TextFile)],
+    options: &TextOptions,
+) -> Result<()> {
+    if options.on_bad == OnBadRow::Fail {
+        return Ok(());
+    }
+    for (name, file) in files.iter_mut() {
+        let name: &Path = name;
+        if let Some(sentence) = file.check(job).map_err(|error| error.path(name))? {
+            options
+                .bad_rows
+                .add(format!("{sentence} ({})", name.display()));
+        }
+    }
+    Ok(())
 }
 
 /// Settles the columns of files of text: together, so that a column has one type in all of them.
@@ -400,8 +528,9 @@ pub(super) fn settle(files: &mut [(&Path, &mut TextFile)], options: &TextOptions
                 columns.iter().map(field).collect()
             }
         };
-        let is_told = |field: &&Field| given(field.name()).is_none();
-        told = told.max(fields.iter().filter(is_told).count());
+        let is_inferred = |field: &Field| given(field.name()).is_none();
+        file.is_inferred = fields.iter().map(is_inferred).collect();
+        told = told.max(file.is_inferred.iter().filter(|is| **is).count());
         file.schema = Arc::new(Schema::new(fields));
     }
     if told > 0 {
@@ -465,7 +594,7 @@ fn located(file: &DriveFile, error: Error) -> Error {
     else {
         return error;
     };
-    let mut newlines = 0;
+    let (mut newlines, mut returns) = (0, 0);
     let room = outcore_io::memory::Budget::new(8 << 20);
     let counted = file.stream(
         &room,
@@ -473,15 +602,18 @@ fn located(file: &DriveFile, error: Error) -> Error {
         || Ok(()),
         |bytes| {
             newlines += memchr_iter(b'\n', bytes).count();
+            returns += memchr_iter(b'\r', bytes).count();
             Ok(true)
         },
     );
     if counted.is_err() {
         return error;
     }
+    // Where lines end with CR alone.
+    let lines_before = if newlines == 0 { returns } else { newlines };
     let cause = format!(
         "line {}: {}",
-        units::count(newlines as u64 + 1),
+        units::count(lines_before as u64 + 1),
         error.cause()
     );
     let told = Error::corrupt("parse text", cause).offset(at_bytes);

@@ -3,7 +3,7 @@
 //! Contract: [`scan`] cuts the file into [`Part`]s of whole records of about [`PART_BYTES`], or of one record that is longer.
 //! Where parts begin depends on the bytes of the file alone. Blank lines are no rows, but in a table of one column of CSV,
 //! where one is a null. The records at the front of every so many parts are shown to `see`, as long as they are not too
-//! long, and the first record of CSV that has a header is given whole.
+//! long, and the first record of CSV that has a header is given whole. What ends the lines of CSV is found from the front of the file.
 //!
 //! Bounds: a few MiB that are read ahead, a record of the sample, and some 40 bytes a part. One read of the file.
 
@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use memchr::memchr;
 use outcore::Job;
-use outcore::read::csv::{BYTE_ORDER_MARK, Framer};
+use outcore::read::csv::{BYTE_ORDER_MARK, Framer, line_end};
 use outcore_io::{Error, Result};
 
 use super::super::source::DriveFile;
@@ -42,15 +42,48 @@ impl Part {
 }
 
 /// How records are told apart.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Records {
-    Csv { separator: u8, has_header: bool },
+    Csv {
+        separator: u8,
+        has_header: bool,
+        /// What ends a line.
+        end: u8,
+    },
     Lines,
 }
 
+impl Records {
+    /// The same with the end of lines that the front of a file has.
+    fn ending(self, front: &[u8]) -> Self {
+        match self {
+            Records::Csv {
+                separator,
+                has_header,
+                ..
+            } => Records::Csv {
+                separator,
+                has_header,
+                end: line_end(front, separator),
+            },
+            Records::Lines => Records::Lines,
+        }
+    }
+
+    /// What finds the ends of records of CSV.
+    pub(super) fn framer(self) -> Framer {
+        match self {
+            Records::Csv { separator, end, .. } => Framer::ending(separator, end),
+            Records::Lines => Framer::new(b','),
+        }
+    }
+}
+
 /// What was found.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Scanned {
+    /// How records are told apart, with what ends their lines.
+    pub(super) records: Records,
     pub(super) parts: Vec<Part>,
     /// The first record of CSV, as it is.
     pub(super) header: Vec<u8>,
@@ -93,15 +126,16 @@ pub(super) fn scan(
     rows_max: u64,
     see: &mut See<'_>,
 ) -> Result<Scanned> {
-    let separator = match records {
-        Records::Csv { separator, .. } => separator,
-        Records::Lines => b',',
-    };
     let mut scan = Scan {
         records,
-        framer: Framer::new(separator),
+        framer: records.framer(),
         see,
-        found: Scanned::default(),
+        found: Scanned {
+            records,
+            parts: Vec::new(),
+            header: Vec::new(),
+            sampled: (0, 0),
+        },
         at_bytes: 0,
         record_at_bytes: 0,
         part: Part {
@@ -133,6 +167,9 @@ pub(super) fn scan(
                     bytes = rest;
                     scan.at_bytes = BYTE_ORDER_MARK.len() as u64;
                 }
+                scan.records = records.ending(bytes);
+                scan.found.records = scan.records;
+                scan.framer = scan.records.framer();
                 scan.begin();
             }
             job.control.advance(bytes.len() as u64);
@@ -283,7 +320,9 @@ impl Scan<'_, '_> {
 /// Whether a piece of a record has nothing in it.
 pub(super) fn is_blank(piece: &[u8], records: Records) -> bool {
     match records {
-        Records::Csv { .. } => piece.iter().all(|byte| matches!(byte, b'\r' | b'\n')),
+        Records::Csv { separator, .. } => piece
+            .iter()
+            .all(|byte| *byte != separator && byte.is_ascii_whitespace()),
         Records::Lines => piece.iter().all(u8::is_ascii_whitespace),
     }
 }

@@ -1,0 +1,166 @@
+//! CSV and JSON lines as people have them, through every command that takes them.
+//!
+//! Contract: lines that end with CR alone are records, blank lines are none, counts are a column, and bad rows are left out or
+//! read as null where that is asked for, and counted.
+
+use crate::support::*;
+
+/// A spreadsheet saved for an old system: a quoted break, and no newline.
+const CARRIAGE_RETURNS: &[u8] = b"id,word\r2,\"b\rb\"\r1,a\r2,\"b\rb\"\r3,c";
+
+#[test]
+fn csv_whose_lines_end_with_a_carriage_return_is_read_by_every_command() {
+    let place = TestDir::new();
+    place.write("in.csv", CARRIAGE_RETURNS);
+    let run = |arguments: &[&str]| place.run(arguments).ok().stdout;
+    assert_eq!(
+        run(&["sort", "--csv", "in.csv", "--by", "id:n"]),
+        b"id,word\n1,a\n2,\"b\rb\"\n2,\"b\rb\"\n3,c\n"
+    );
+    assert_eq!(
+        run(&["unique", "--csv", "in.csv"]),
+        b"id,word\n1,a\n2,\"b\rb\"\n3,c\n"
+    );
+    assert_eq!(
+        run(&["head", "--csv", "-n", "2", "in.csv"]),
+        b"id,word\n2,\"b\rb\"\n1,a\n"
+    );
+    let lines = |bytes: Vec<u8>| -> Vec<Vec<u8>> {
+        let mut lines: Vec<Vec<u8>> = bytes
+            .split(|byte| *byte == b'\n')
+            .map(<[u8]>::to_vec)
+            .collect();
+        lines.sort();
+        lines
+    };
+    let all = lines(b"id,word\n2,\"b\rb\"\n1,a\n2,\"b\rb\"\n3,c\n".to_vec());
+    assert_eq!(lines(run(&["shuffle", "--csv", "in.csv"])), all);
+    assert_eq!(lines(run(&["sample", "--csv", "-n", "9", "in.csv"])), all);
+    run(&[
+        "split",
+        "--csv",
+        "-n",
+        "2",
+        "in.csv",
+        "-o",
+        "part-{part}.csv",
+    ]);
+    let parts = place
+        .names()
+        .into_iter()
+        .filter(|name| name.starts_with("part-"));
+    let records = parts.map(|name| {
+        let text = place.read(&name);
+        assert!(text.starts_with(b"id,word\n"), "{name}");
+        text.iter().filter(|byte| **byte == b'\n').count() - 1
+    });
+    assert_eq!(records.sum::<usize>(), 4);
+    run(&["convert", "in.csv", "-o", "out.jsonl"]);
+    assert_eq!(
+        place.read("out.jsonl"),
+        b"{\"id\":2,\"word\":\"b\\rb\"}\n{\"id\":1,\"word\":\"a\"}\n{\"id\":2,\"word\":\"b\\rb\"}\n{\"id\":3,\"word\":\"c\"}\n"
+    );
+}
+
+#[test]
+fn counts_of_csv_are_a_column_and_what_would_be_none_is_rejected() {
+    let place = TestDir::new();
+    place.write("in.csv", b"\xef\xbb\xbfa;b\n\"x;y\";1\n\"x;y\";1\nz;2\n");
+    let counted = place
+        .run(&["unique", "--csv", "-t;", "--count", "in.csv"])
+        .ok();
+    assert_eq!(
+        counted.stdout,
+        b"\xef\xbb\xbfcount;a;b\n2;\"x;y\";1\n1;z;2\n"
+    );
+    let counted = place
+        .run(&["unique", "--csv", "--no-header", "--count", "in.csv"])
+        .ok();
+    assert!(counted.text().contains("2,\"x;y\";1\n"), "{counted:?}");
+    place.write("named.csv", b"count,b\n1,2\n");
+    place
+        .run(&["unique", "--csv", "--count", "named.csv"])
+        .fails(2, &["`count` already"], "rename");
+    place.write("in.jsonl", b"{\"a\":1}\n{\"a\":1}\n");
+    place
+        .run(&["unique", "--jsonl", "--count", "in.jsonl"])
+        .fails(2, &["--count"], "group-by");
+    let counted = place.run(&["unique", "--count", "in.jsonl"]).ok();
+    assert_eq!(counted.stdout, b"      2 {\"a\":1}\n");
+}
+
+#[test]
+fn blank_lines_are_no_records_of_csv_and_json_lines() {
+    let place = TestDir::new();
+    place.write("in.csv", b"a,b\n2,x\n \n1,y\n\n");
+    for by in ["a:n", "b:r"] {
+        let sorted = place.run(&["sort", "--csv", "in.csv", "--by", by]).ok();
+        assert_eq!(sorted.stdout, b"a,b\n1,y\n2,x\n", "{by}");
+    }
+    place.write(
+        "in.jsonl",
+        b"{\"a\":2,\"b\":NaN}\n\n{\"a\":1,\"b\":\"\\ud800\"}\n\n",
+    );
+    let sorted = place
+        .run(&["sort", "--jsonl", "in.jsonl", "--by", ".a"])
+        .ok();
+    assert_eq!(
+        sorted.stdout,
+        b"{\"a\":1,\"b\":\"\\ud800\"}\n{\"a\":2,\"b\":NaN}\n"
+    );
+    place
+        .run(&["sort", "--jsonl", "in.jsonl", "--by", ".b"])
+        .fails(4, &["line 1", "NaN"], "--on-error skip");
+}
+
+#[test]
+fn bad_rows_and_null_texts_are_handled_by_every_command_on_tables() {
+    let place = TestDir::new();
+    place.write("in.csv", b"k,v\n1,10\n2,x\n1,NA\n3\n");
+    let types = ["--schema", "k:i64,v:i64", "--null", "NA", "--force"];
+    for (command, more) in [
+        ("convert", &[][..]),
+        ("sort", &["--by", "k"]),
+        ("unique", &["--by", "k"]),
+        ("shuffle", &[]),
+        ("head", &["-n", "9"]),
+        ("sample", &["-n", "9"]),
+        ("dedup", &["--by", "k"]),
+        (
+            "window",
+            &["--by", "k", "--order", "v", "--add", "n=row_number"],
+        ),
+        ("group-by", &["--by", "k"]),
+    ] {
+        for (on_error, said) in [
+            ("skip", "left out 2 bad rows"),
+            ("null", "read 2 bad values as null"),
+        ] {
+            let job = [
+                command,
+                "in.csv",
+                "-o",
+                "out.parquet",
+                "--on-error",
+                on_error,
+            ];
+            let answer = place.run(&[&job[..], &types, more].concat()).ok();
+            assert!(answer.stderr.contains(said), "{command}: {answer:?}");
+        }
+        let job = [command, "in.csv", "-o", "out.parquet"];
+        place
+            .run(&[&job[..], &types, more].concat())
+            .fails(4, &["line 3", "`x`"], "");
+    }
+    let info = place.run(&[
+        "info",
+        "in.csv",
+        "--schema=k:i64,v:i64",
+        "--null=pandas",
+        "--on-error=skip",
+    ]);
+    assert!(info.ok().text().contains("2 rows"));
+    place
+        .run(&["sort", "in.csv", "--lines", "--on-error", "skip"])
+        .fails(2, &["--on-error"], "--by");
+}
