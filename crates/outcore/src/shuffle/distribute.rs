@@ -123,7 +123,7 @@ fn split<R: Records>(shared: &Shared<'_, R>, bucket: NodeBucket) -> Result<Vec<N
     let left = shared.tree.levels - bucket.kind.level;
     let area_bytes = plan.bucket_bytes_max as u64;
     let mut levels = 1;
-    while levels < left.min(plan.levels.max(1))
+    while levels < left.min(plan.split_levels_max())
         && bucket.counts.bytes + bucket.counts.bytes / 4 > area_bytes * fan_out(levels) as u64
     {
         levels += 1;

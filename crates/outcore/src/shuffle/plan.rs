@@ -85,9 +85,26 @@ impl ShuffleSize {
 }
 
 impl ShufflePlan {
+    /// Buffers per thread for buckets that are distributed again though only one distribution is planned: lines may be
+    /// shorter or longer than planned, and the other buffers hold what stays in memory.
+    fn split_slots(&self) -> usize {
+        match (self.size.record_bytes, self.distributions) {
+            (None, 0 | 1) => FAN_OUT,
+            _ => 0,
+        }
+    }
+
+    /// Levels that a bucket is distributed further by at once, at most.
+    pub(super) fn split_levels_max(&self) -> u32 {
+        match self.distributions {
+            0 | 1 => 1,
+            _ => self.levels.max(1),
+        }
+    }
+
     /// How segments are written and read back.
     pub(super) fn segment_sizes(&self) -> SegmentSizes {
-        self.common.segment_sizes(0)
+        self.common.segment_sizes(self.split_slots())
     }
 
     /// Runs of the input that are noted, at most: one in each segment, and one in each bucket whenever a thread turns
@@ -136,7 +153,9 @@ impl Planned for ShufflePlan {
         let permuting_bytes = Pool::total_bytes(self.area_bytes(), self.areas * threads)
             + Pool::total_bytes(self.chunk_bytes, self.chunks * threads);
         let refs_bytes = Pool::total_bytes(self.refs_bytes as usize, threads);
-        let ledger = self.common.ledger("shuffle", (self.input_runs(), 0), 0);
+        let ledger = self
+            .common
+            .ledger("shuffle", (self.input_runs(), 0), self.split_slots());
         self.with_regions(ledger, self.open_chunks)
             .during("distribute", "where chunks have got to", walks_bytes as u64)
             .during("split", SPLIT_SEGMENTS, self.split_bytes())
@@ -326,6 +345,21 @@ mod tests {
                     prop_assert!(again.is_ok());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn buckets_of_lines_shorter_than_planned_have_buffers_to_be_distributed_again() {
+        for (data_bytes, memory_bytes) in [(1 << 20, 64 << 20), (60 << 20, 64 << 20)] {
+            let mut lines = size(data_bytes, None);
+            lines.job.memory_bytes = memory_bytes;
+            let plan = plan_shuffle(lines).unwrap();
+            assert!(plan.distributions <= 1, "{plan}");
+            let first = plan.bucket_count + plan.writes_in_flight;
+            let slots = plan.segment_sizes().slots;
+            let again = fan_out(plan.split_levels_max());
+            let wanted = plan.size.threads * (first + again) + plan.resident_segments;
+            assert!(slots >= wanted, "{plan}");
         }
     }
 
