@@ -114,6 +114,7 @@ fn prepare(request: request::Sort, resources: Resources, run: &Run) -> Result<Pr
     let target = request.output.as_ref().map(choose).transpose()?;
     let reads = (sources.as_slice(), target.as_ref());
     let trace = record_request(&request.record_io, request.force, reads);
+    let resources = resources.holding_inputs(sources.len())?;
     let (recording, resources) = Recording::start(resources, &trace)?;
     let inputs: Result<Vec<ResolvedInput>> = sources.into_iter().map(inputs::look).collect();
     let inputs = inputs?;
@@ -220,6 +221,7 @@ fn shuffle_files(
     let target = output::choose(name, &sources, resources.specs(), consent, how)?;
     let reads = (sources.as_slice(), Some(&target));
     let trace = record_request(&request.record_io, request.force, reads);
+    let resources = resources.holding_inputs(sources.len())?;
     let (recording, resources) = Recording::start(resources, &trace)?;
     let recognition = request.recognition();
     let look = |source| match request.lines {
@@ -402,6 +404,7 @@ fn verify_files(
     let format = records::decide(&request.records.to_request()?, &all)?.format;
     let sources: Vec<Source> = all.iter().map(|input| input.source.clone()).collect();
     let trace = record_request(&request.record_io, request.force, (&sources, None));
+    let resources = resources.holding_inputs(sources.len())?;
     let (recording, resources) = Recording::start(resources, &trace)?;
     let options = CheckOptions {
         descending: request.descending,

@@ -33,13 +33,14 @@ impl Context {
     /// of the device, and its I/O is recorded if that is wanted.
     ///
     /// # Errors
-    /// The volume cannot be opened; a trace that must not be written.
+    /// The volume cannot be opened; a trace that must not be written; more inputs than the memory has room for.
     pub(crate) fn start(
         &self,
         resources: Resources,
         record_io: &RecordingArgs,
         kept: Kept<'_>,
     ) -> Result<Resources> {
+        let resources = resources.holding_inputs(kept.sources.len())?;
         let resources = self.files.add_to(resources)?;
         let trace = record_io
             .path()

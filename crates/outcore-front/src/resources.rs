@@ -12,13 +12,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outcore::job::{ComputeCosts, Job, JobOptions, ScratchDrive};
-use outcore::{Error, Result};
+use outcore::{Error, Kind, Result};
 use outcore_io::config::{Config, Defaults, DriveSpec, Environment, Flags, Source};
 use outcore_io::drive::Device;
 use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::probe::ProbeOptions;
 use outcore_io::drive::rates::{DriveRates, RatesCache};
 use outcore_io::drive::testing::{FaultDevice, FaultPlan};
+use outcore_io::memory::Budget;
+use outcore_io::units;
 
 use crate::inputs::{FilesOnly, Names};
 use crate::record_cost::compute_costs;
@@ -44,6 +46,11 @@ pub struct ResourcesRequest {
     pub seed: u64,
 }
 
+/// Memory per input file: its names, its state, and how it is read.
+const INPUT_BYTES: u64 = 1536;
+/// So many files take no more than the process itself has room for.
+const INPUTS_FREE: usize = 1024;
+
 /// Merged settings and the device that they mean.
 #[derive(Clone)]
 pub struct Resources {
@@ -59,6 +66,8 @@ pub struct Resources {
     known: Arc<dyn Names + Send + Sync>,
     /// Whether drives with unknown rates are measured before a plan is made.
     measures: bool,
+    /// What names and descriptions of inputs take of the memory.
+    held_bytes: u64,
 }
 
 impl fmt::Debug for Resources {
@@ -94,6 +103,7 @@ impl Resources {
             fault: None,
             known: Arc::new(FilesOnly),
             measures: false,
+            held_bytes: 0,
         })
     }
 
@@ -116,6 +126,33 @@ impl Resources {
             self.config.threads.value = 1;
         }
         self
+    }
+
+    /// The same for a job that reads `count` files: what is known of each is held in memory until the job ends, out
+    /// of the memory that may be used.
+    ///
+    /// # Errors
+    /// [`Kind::Memory`] where that takes more than half of it.
+    pub fn holding_inputs(mut self, count: usize) -> Result<Self> {
+        if count <= INPUTS_FREE {
+            return Ok(self);
+        }
+        self.held_bytes = count as u64 * INPUT_BYTES;
+        let memory_bytes = self.config.memory_bytes.value;
+        if self.held_bytes <= memory_bytes / 2 {
+            return Ok(self);
+        }
+        let cause = format!(
+            "what is known of {} input files takes {}, and {} may be used in all",
+            units::count(count as u64),
+            units::bytes(self.held_bytes),
+            units::bytes(memory_bytes)
+        );
+        let enough_bytes = (2 * self.held_bytes).next_multiple_of(1 << 20);
+        Err(Error::new(Kind::Memory, "open inputs", cause).hint(format!(
+            "allow at least --memory {}, or join some of the files first",
+            units::bytes_exact(enough_bytes)
+        )))
     }
 
     /// The same with a fault in the device, for tests.
@@ -237,7 +274,11 @@ impl Resources {
             rates,
             costs,
         };
-        Job::on(options, self.device())
+        let budget = Budget::holding(options.memory_bytes, self.held_bytes);
+        Job {
+            budget,
+            ..Job::on(options, self.device())
+        }
     }
 
     /// The drives that were named, with their shares of `scratch_bytes`.

@@ -78,6 +78,15 @@ impl Budget {
         Self::with(limit_bytes, None)
     }
 
+    /// The same, of which `held_bytes` are used for as long as it exists: by what the job holds before it plans.
+    pub fn holding(limit_bytes: u64, held_bytes: u64) -> Self {
+        let budget = Self::new(limit_bytes);
+        let held_bytes = held_bytes.min(limit_bytes);
+        budget.0.used_bytes.store(held_bytes, Ordering::Relaxed);
+        budget.0.peak_bytes.store(held_bytes, Ordering::Relaxed);
+        budget
+    }
+
     /// That of a run under `ledger`, whose sum is `reservation`.
     fn of_ledger(ledger: Ledger, reservation: Reservation) -> Self {
         Self::with(reservation.bytes, Some(Opened::new(ledger, reservation)))
