@@ -99,8 +99,8 @@ pub fn npy(data: &[u8]) {
     };
     assert_eq!((&again.format, again.rows), (&header.format, header.rows));
     assert_eq!(
-        (&again.fields, again.columns()),
-        (&header.fields, header.columns())
+        (&again.fields, again.row_shape()),
+        (&header.fields, header.row_shape())
     );
 }
 

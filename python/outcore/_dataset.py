@@ -17,6 +17,7 @@ as after Ctrl-C, nothing is left behind.
 from __future__ import annotations
 
 import functools
+import io
 import math
 import os
 import random
@@ -555,16 +556,15 @@ class Dataset(Lazy):
         """NumPy's dtype for the engine's type of the items."""
         import numpy
 
+        if self._header is not None:
+            none = numpy.load(io.BytesIO(self._header))
+            return numpy.dtype((none.dtype, none.shape[1:])) if none.ndim > 1 else none.dtype
         number, _, columns = self._type.partition("x")
         is_big = number.endswith("be")
         number = number.removesuffix("be").removesuffix("le")
         if number[:1] in _KINDS and number[1:].isdigit() and int(number[1:]) <= 64:
             code = f"{'>' if is_big else '<'}{number[0]}{int(number[1:]) // 8}"
             return numpy.dtype((code, (int(columns),))) if columns else numpy.dtype(code)
-        first = next(iter(self._request["inputs"]), "")
-        if not self._request["steps"] and first.endswith(".npy"):
-            of_file: np.dtype[Any] = numpy.load(first, mmap_mode="r").dtype
-            return of_file
         return numpy.dtype(f"V{self._item_bytes}")
 
 

@@ -19,7 +19,7 @@ class Lazy:
 
     def __init__(self, request: DatasetRequest) -> None:
         self._request = request
-        self._type, self._item_bytes, self._steps = _outcore.describe(request)
+        self._type, self._item_bytes, self._steps, self._header = _outcore.describe(request)
 
     def __repr__(self) -> str:
         return f"<outcore.{type(self).__name__}: {self._steps}>"

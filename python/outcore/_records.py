@@ -7,7 +7,6 @@ sort too. `u8` and `i8` mean one byte to the engine and eight to NumPy, and are 
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from collections.abc import Iterable
@@ -41,7 +40,7 @@ def records(
 ) -> RecordsRequest:
     """The request for these arguments of `sort`, `plan` and `verify`."""
     request = RecordsRequest(
-        name=None, descr=None, columns=None, record_bytes=None, keys=_keys(key)
+        name=None, descr=None, row_shape=[], record_bytes=None, keys=_keys(key)
     )
     if record is not None:
         if dtype is not None:
@@ -78,7 +77,7 @@ def _read_record(
 
 def _read_dtype(dtype: npt.DTypeLike, request: RecordsRequest) -> None:
     if not isinstance(dtype, str):
-        request["descr"], request["columns"] = _describe(dtype)
+        request["descr"], request["row_shape"] = _describe(dtype)
         return
     if dtype in _AMBIGUOUS:
         one, eight = _AMBIGUOUS[dtype]
@@ -93,8 +92,8 @@ def _read_dtype(dtype: npt.DTypeLike, request: RecordsRequest) -> None:
     request["descr"] = repr(code)
 
 
-def _describe(dtype: Any) -> tuple[str, int | None]:
-    """The text of a dtype in a `.npy` header, and the columns of a row where it has some."""
+def _describe(dtype: Any) -> tuple[str, list[int]]:
+    """The text of a dtype in a `.npy` header, and the shape of a row where it has one."""
     try:
         import numpy
     except ImportError:
@@ -102,12 +101,11 @@ def _describe(dtype: Any) -> tuple[str, int | None]:
         raise usage(_READ, f"{dtype!r} needs NumPy, which is not installed", hint) from None
     try:
         read = numpy.dtype(dtype)
-        columns = None
+        shape: tuple[int, ...] = ()
         if read.subdtype is not None:
             read, shape = read.subdtype
-            columns = math.prod(shape)
         # NumPy's own way to write it down; it refuses what a file could not say.
-        return repr(numpy.lib.format.dtype_to_descr(read)), columns
+        return repr(numpy.lib.format.dtype_to_descr(read)), list(shape)
     except UsageError:
         raise
     except (TypeError, ValueError) as error:

@@ -153,7 +153,7 @@ class RecordsRequest(TypedDict):
 
     name: str | None
     descr: str | None
-    columns: int | None
+    row_shape: list[int]
     record_bytes: int | None
     keys: list[str]
 

@@ -93,7 +93,11 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
 
     @staticmethod
     def _tensors(batch: Any) -> Any:
-        return torch.from_numpy(batch)
+        if batch.dtype.kind == "V" and batch.dtype.itemsize == 2 and not batch.dtype.names:
+            # NumPy has no bfloat16: files of it have elements of two bytes without a type.
+            return torch.from_numpy(batch.view("<i2")).view(torch.bfloat16)
+        # Tensors have the byte order of the machine.
+        return torch.from_numpy(batch.astype(batch.dtype.newbyteorder("="), copy=False))
 
     def _batches(self, places: tuple[int, int], start: int) -> Iterator[Any]:
         assert isinstance(self._source, Shuffled)

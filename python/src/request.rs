@@ -63,7 +63,7 @@ impl Resources {
 pub(crate) struct Records {
     name: Option<String>,
     descr: Option<String>,
-    columns: Option<u64>,
+    row_shape: Vec<u64>,
     record_bytes: Option<usize>,
     keys: Vec<String>,
 }
@@ -83,7 +83,10 @@ impl Records {
         let format = self.name.as_deref().map(RecordFormat::parse_type);
         Ok(TypeRequest {
             format: format.transpose()?,
-            descr: self.descr.clone().map(|descr| (descr, self.columns)),
+            descr: self
+                .descr
+                .clone()
+                .map(|descr| (descr, self.row_shape.clone())),
             record_bytes: self.record_bytes,
             keys: self.keys.clone(),
         })

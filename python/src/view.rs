@@ -76,7 +76,8 @@ impl View {
         facts.set_item("terminator", terminator)?;
         facts.set_item("front", PyBytes::new(py, view.front()))?;
         facts.set_item("descr", descr)?;
-        facts.set_item("columns", header.and_then(|header| header.columns()))?;
+        let columns = header.and_then(|header| header.row_shape().first().copied());
+        facts.set_item("columns", columns)?;
         facts.set_item("runs", info.runs.len())?;
         facts.set_item("descending", info.order.descending)?;
         facts.set_item("stable", info.order.stable)?;

@@ -1,7 +1,7 @@
 """A naive oracle: the order of records said as plainly as possible, with nothing of outcore's.
 
-The rules (issue and manual): by key; numbers by value, -0.0 before 0.0, NaNs behind all numbers in
-the order of their bits; then by all bytes of the record, ascending even where keys descend. A job
+The rules (issue and manual): by key; numbers by value, -0.0 before 0.0, NaNs behind all numbers and equal
+to each other; then by the bits of NaNs; then by all bytes of the record, ascending even where keys descend. A job
 that is descending turns every key round. `stable` replaces the bytes by the place in the input.
 """
 
@@ -20,15 +20,18 @@ Records = npt.NDArray[Any]
 Part = tuple[Callable[[Any], Any], bool]
 
 
-def value_order(value: Any) -> Any:
-    """Something that compares as the value is ordered."""
+def value_order(value: Any, *, by_bits: bool = False) -> Any:
+    """Something that compares as the value is ordered; NaNs by their bits, if these count."""
     if isinstance(value, np.ndarray):
-        return [value_order(part) for part in value]
+        return [value_order(part, by_bits=by_bits) for part in value]
+    if isinstance(value, np.complexfloating):
+        parts = np.frombuffer(value.tobytes(), value.real.dtype)
+        return value_order(parts, by_bits=by_bits)
     if isinstance(value, np.floating):
         # Not by a cast, which would make quiet NaNs of signalling ones.
         bits = int.from_bytes(value.tobytes(), sys.byteorder)
         if math.isnan(value):
-            return (1, bits, 0)
+            return (1, bits if by_bits else 0, 0)
         return (0, float(value), math.copysign(1, value))
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return int(value.astype(np.int64))
@@ -47,13 +50,17 @@ def sorted_records(
 ) -> Records:
     """The records in order; `keys` are fields (`None` is the whole record) that may descend."""
 
-    def part(index: int, field: str | None) -> Any:
+    def part(index: int, field: str | None, *, by_bits: bool = False) -> Any:
         record = records[index]
-        return value_order(record if field is None else record[field])
+        value = record if field is None else record[field]
+        return value_order(value, by_bits=by_bits)
 
     order = list(range(len(records)))
     if not stable:
         order.sort(key=lambda index: records[index].tobytes())
+        for field, is_descending in reversed(keys):
+            turned = is_descending != descending
+            order.sort(key=lambda index: part(index, field, by_bits=True), reverse=turned)  # noqa: B023
     for field, is_descending in reversed(keys):
         order.sort(key=lambda index: part(index, field), reverse=is_descending != descending)
     if unique:

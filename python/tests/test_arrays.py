@@ -185,3 +185,59 @@ def test_a_volume_that_is_not_made_yet_is_said_to_be_that(here: Path) -> None:
         volume.ls()
     outcore.Volume.create("drives.toml").put("x.bin", "x")
     assert [entry.name for entry in volume.ls()] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [
+        ("<f2", (50,)),
+        (">f4", (50, 3)),
+        ("<c16", (50, 2)),
+        ("<u2", (50, 2, 3, 4)),
+        ("?", (50,)),
+        # As NumPy writes bfloat16.
+        ("V2", (50, 3)),
+    ],
+)
+def test_arrays_of_any_numbers_and_dimensions_are_moved_whole(
+    dtype: str, shape: tuple[int, ...], here: Path
+) -> None:
+    count = int(np.prod(shape))
+    numbers = np.random.default_rng(5).integers(0, 99, count)
+    kind = np.dtype(dtype)
+    array = numbers.astype("<u2").view(kind) if kind.kind == "V" else numbers.astype(kind)
+    array = array.reshape(shape)
+    np.save(here / "in.npy", array)
+    data = outcore.open(here / "in.npy")
+    assert np.asarray(data).dtype == array.dtype
+    assert np.asarray(data).tobytes() == array.tobytes()
+    assert np.asarray(data).shape == shape
+    assert np.asarray(data.reverse()).tobytes() == array[::-1].tobytes()
+    assert data.gather([3, 49, 3]).tobytes() == array[[3, 49, 3]].tobytes()
+    rows = sorted(row.tobytes() for row in array)
+    outcore.shuffle(here / "in.npy", here / "out.npy", seed=3)
+    written = np.load(here / "out.npy")
+    assert (written.dtype, written.shape) == (array.dtype, shape)
+    order = outcore.shuffled(here / "in.npy", seed=3)
+    assert np.asarray(order).tobytes() == written.tobytes() != array.tobytes()
+    assert order[:7].shape == (7, *shape[1:])
+    for items in (written, np.asarray(data.shuffle(seed=4)), np.concatenate([*data])):
+        assert sorted(row.tobytes() for row in items.reshape(shape)) == rows
+
+
+def test_halves_and_complex_numbers_are_sorted_as_numpy_sorts_them(here: Path) -> None:
+    rng = np.random.default_rng(6)
+    halves = rng.normal(size=500).astype(np.float16)
+    halves[::50] = np.nan
+    np.save(here / "halves.npy", halves)
+    outcore.sort(here / "halves.npy", here / "out.npy")
+    assert np.array_equal(np.load(here / "out.npy"), np.sort(halves), equal_nan=True)
+    outcore.sort(here / "halves.npy", here / "down.npy", dtype=np.float16, descending=True)
+    assert np.array_equal(np.load(here / "down.npy"), np.sort(halves)[::-1], equal_nan=True)
+    numbers = (rng.integers(0, 5, 300) + 1j * rng.normal(size=300)).astype(np.complex64)
+    np.save(here / "complex.npy", numbers)
+    outcore.sort(here / "complex.npy", here / "sorted.npy")
+    assert np.array_equal(np.load(here / "sorted.npy"), np.sort(numbers))
+    with pytest.raises(outcore.UsageError, match="no order"):
+        np.save(here / "long.npy", np.zeros(3, np.longdouble))
+        outcore.sort(here / "long.npy", here / "x.npy")

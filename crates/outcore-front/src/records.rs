@@ -27,8 +27,8 @@ const READ_DTYPE: &str = "read dtype";
 pub struct TypeRequest {
     /// A type that was named.
     pub format: Option<RecordFormat>,
-    /// A NumPy dtype, as the `descr` of a `.npy` header has it, and the columns of a row.
-    pub descr: Option<(String, Option<u64>)>,
+    /// A NumPy dtype, as the `descr` of a `.npy` header has it, and the shape of a row.
+    pub descr: Option<(String, Vec<u64>)>,
     /// Size of a record.
     pub record_bytes: Option<usize>,
     /// Keys by place, or by the name of a field.
@@ -42,8 +42,8 @@ pub use outcore::dataset::ItemType as Decided;
 /// # Errors
 /// Usage for a dtype without order, a key beyond the record, a key beside a type.
 pub fn named(request: &TypeRequest) -> Result<Option<Decided>> {
-    if let Some((descr, columns)) = &request.descr {
-        let header = header_of(descr, *columns)?;
+    if let Some((descr, row_shape)) = &request.descr {
+        let header = header_of(descr, row_shape)?;
         let format = match request.keys.is_empty() {
             true => header.format.clone(),
             false => with_keys(&header, &request.keys)?,
@@ -80,11 +80,19 @@ pub fn counted_header(item: &Decided) -> Result<NpyHeader> {
         Some(header) => header.clone(),
         None => NpyHeader::of_format(&item.format, 0)?,
     };
-    let columns = header
-        .columns()
-        .map_or(String::new(), |columns| format!(", ({columns},)"));
-    let descr = format!("[('value', {}{columns}), ('count', '<u8')]", header.descr());
-    header_of(&descr, None)
+    let value = nested(&header);
+    let descr = format!("[('value', {value}), ('count', '<u8')]");
+    header_of(&descr, &[])
+}
+
+/// The dtype of a field that is a row of the array of `header`, with its shape where it has one.
+fn nested(header: &NpyHeader) -> String {
+    let row: Vec<String> = header.row_shape().iter().map(u64::to_string).collect();
+    match &row[..] {
+        [] => header.descr().to_string(),
+        [columns] => format!("{}, ({columns},)", header.descr()),
+        _ => format!("{}, ({})", header.descr(), row.join(", ")),
+    }
 }
 
 /// What records of a position and an item are, with the header of a `.npy` file of them: the fields
@@ -97,14 +105,9 @@ pub fn numbered(item: &Decided) -> Result<Decided> {
         Some(header) => header.clone(),
         None => NpyHeader::of_format(&item.format, 0)?,
     };
-    let columns = header
-        .columns()
-        .map_or(String::new(), |columns| format!(", ({columns},)"));
-    let descr = format!(
-        "[('position', '<u8'), ('value', {}{columns})]",
-        header.descr()
-    );
-    let header = header_of(&descr, None)?;
+    let value = nested(&header);
+    let descr = format!("[('position', '<u8'), ('value', {value})]");
+    let header = header_of(&descr, &[])?;
     Ok(Decided {
         format: header.format.clone(),
         header: Some(header),
@@ -143,6 +146,7 @@ pub fn decide(request: &TypeRequest, inputs: &[ResolvedInput]) -> Result<Decided
     for input in inputs {
         if let (Some(header), Some(wanted)) = (&input.npy, wanted) {
             check_header(input, header, wanted, &decided.format)?;
+            check_shape(input, header, first)?;
         }
         decided
             .format
@@ -172,9 +176,27 @@ fn check_header(
         .hint("leave --type out, and sort files of different types one by one"))
 }
 
+/// Fails if rows of the input have another shape than those of the first array.
+fn check_shape(input: &ResolvedInput, header: &NpyHeader, first: Option<&NpyHeader>) -> Result<()> {
+    let shape = |header: &NpyHeader| {
+        let sizes: Vec<String> = header.row_shape().iter().map(u64::to_string).collect();
+        sizes.join(" x ")
+    };
+    match first {
+        Some(first) if first.row_shape() != header.row_shape() => {
+            let cause = format!("its rows are {}, not {}", shape(header), shape(first));
+            Err(Error::usage(CHOOSE, cause)
+                .path(&input.source.name)
+                .hint("reshape the arrays alike, or name those of one shape"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A header as NumPy would write it for no rows of this dtype.
-fn header_of(descr: &str, columns: Option<u64>) -> Result<NpyHeader> {
-    let shape = columns.map_or("(0,)".to_string(), |columns| format!("(0, {columns})"));
+fn header_of(descr: &str, row_shape: &[u64]) -> Result<NpyHeader> {
+    let shape: Vec<String> = row_shape.iter().map(|size| format!(" {size}")).collect();
+    let shape = format!("(0,{})", shape.join(","));
     let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n");
     let mut bytes = b"\x93NUMPY\x03\x00".to_vec();
     let text_bytes = u32::try_from(text.len())
@@ -260,7 +282,7 @@ mod tests {
     use crate::inputs::Source;
 
     fn input(name: &str, data_bytes: u64, npy: Option<&str>) -> ResolvedInput {
-        let header = |descr: &str| header_of(&format!("'{descr}'"), None).unwrap();
+        let header = |descr: &str| header_of(&format!("'{descr}'"), &[]).unwrap();
         ResolvedInput {
             source: Source {
                 name: name.into(),
@@ -315,7 +337,7 @@ mod tests {
     #[test]
     fn a_dtype_is_a_type_and_its_fields_are_keys() {
         let request = TypeRequest {
-            descr: Some(("[('id', '<u4'), ('at', '<i8')]".to_string(), None)),
+            descr: Some(("[('id', '<u4'), ('at', '<i8')]".to_string(), Vec::new())),
             keys: vec!["at".to_string()],
             ..TypeRequest::default()
         };

@@ -217,6 +217,10 @@ fn fill_bytes(value: &str, element: &mut [u8]) -> Result<()> {
 
 fn fill_number(value: &str, number: Number, element: &mut [u8]) -> Result<()> {
     let bits: Option<u128> = match number.kind {
+        NumberType::F16 => value
+            .parse::<f32>()
+            .ok()
+            .map(|v| u128::from(half::f16::from_f32(v).to_bits())),
         NumberType::F32 => value.parse::<f32>().ok().map(|v| u128::from(v.to_bits())),
         NumberType::F64 => value.parse::<f64>().ok().map(|v| u128::from(v.to_bits())),
         NumberType::U128 => value.parse().ok(),

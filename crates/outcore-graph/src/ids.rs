@@ -87,7 +87,7 @@ fn array(job: &Job, path: &Path, head: &[u8]) -> Result<Vec<u64>> {
     };
     match (
         header.descr().trim_matches('\''),
-        header.columns().unwrap_or(1),
+        header.row_shape().iter().product::<u64>(),
     ) {
         ("<u4", 1) => Ok(wide(context.read_inputs::<u32>(&inputs).collect()?)),
         ("<u8", 1) => context.read_inputs::<u64>(&inputs).collect(),

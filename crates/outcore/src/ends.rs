@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use crate::job::{DriveRates, Job, RatesOrigin};
 use crate::read::source::InputPart;
-use outcore_io::drive::Access;
+use outcore_io::drive::{Access, PrivateDir};
 use outcore_io::memory::{BLOCK_BYTES, Pool};
 use outcore_io::output::{Room, ShardPlan, StagedOutput, parent_of};
 use outcore_io::port::{ScratchDrive, Volume};
@@ -477,6 +477,77 @@ pub(crate) fn scratch_drives(job: &Job, output: &Output) -> Vec<ScratchDrive> {
         Output::Pipe(_) => Path::new("."),
     };
     vec![ScratchDrive::new(dir)]
+}
+
+/// A private directory for files between two steps.
+pub(crate) fn make_dir(job: &Job, output: &Output) -> Result<PrivateDir> {
+    let drives = scratch_drives(job, output);
+    let dir = drives.first().map_or(Path::new("."), |drive| &drive.dir);
+    job.device.sweep_private_dirs(dir)?;
+    job.device.make_private_dir(dir)
+}
+
+/// How many of `files` are merged at once, where at most `most` can be: as few as the least number of passes allows.
+pub(crate) fn merge_width(files: usize, most: usize) -> (usize, u32) {
+    let most = most.max(2);
+    let mut passes = 1;
+    while most.saturating_pow(passes) < files {
+        passes += 1;
+    }
+    let reaches = |width: &usize| width.saturating_pow(passes) >= files;
+    ((2..=most).find(reaches).unwrap_or(most), passes)
+}
+
+/// What is left to merge after some passes.
+pub(crate) struct FewFiles<S> {
+    pub(crate) files: Vec<Input>,
+    /// What the merges did.
+    pub(crate) done: Vec<S>,
+    /// The directory of the files; dropping it removes them.
+    pub(crate) _dir: PrivateDir,
+}
+
+/// Merges neighbours among `inputs` into files of ours, pass by pass, until there are no more than `width`; `merge`
+/// makes one file of at most as many.
+pub(crate) fn merge_to_few<S>(
+    (job, output): (&Job, &Output),
+    inputs: &[Input],
+    width: usize,
+    mut merge: impl FnMut(&[Input], Output) -> Result<S>,
+) -> Result<FewFiles<S>> {
+    let dir = make_dir(job, output)?;
+    let mut files = inputs.to_vec();
+    let mut done = Vec::new();
+    while files.len() > width {
+        let mut merged = Vec::with_capacity(files.len().div_ceil(width));
+        for group in files.chunks(width) {
+            if let [only] = group {
+                merged.push(only.clone());
+                continue;
+            }
+            let path = dir.path().join(done.len().to_string());
+            let header = None;
+            done.push(merge(
+                group,
+                Output::File {
+                    path: path.clone(),
+                    header,
+                },
+            )?);
+            merged.push(Input::raw(path));
+            let ours = group
+                .iter()
+                .filter(|file| file.path.starts_with(dir.path()));
+            ours.into_iter()
+                .try_for_each(|file| job.device.remove(&file.path))?;
+        }
+        files = merged;
+    }
+    Ok(FewFiles {
+        files,
+        done,
+        _dir: dir,
+    })
 }
 
 /// Takes turns among the files of the output, so that all of their drives write at once; what is to be

@@ -66,6 +66,7 @@ pub fn verify(
     format: &RecordFormat,
     options: CheckOptions,
 ) -> Result<VerifyReport> {
+    check_order(format, options)?;
     let mut phases = Phases::start();
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let parts = open_inputs(&volume, inputs, format.record_bytes(), Access::Read)?;
@@ -135,6 +136,7 @@ pub fn verify_stream(
     format: &RecordFormat,
     options: CheckOptions,
 ) -> Result<VerifyReport> {
+    check_order(format, options)?;
     let started = Instant::now();
     job.control.begin_phase(VERIFY, 0);
     let block_bytes = block_bytes(job, format.record_bytes())?;
@@ -172,6 +174,14 @@ pub fn verify_stream(
         drives: Vec::new(),
         phases: vec![phase],
     })
+}
+
+/// Fails for records whose order is asked for, and that have none.
+fn check_order(format: &RecordFormat, options: CheckOptions) -> Result<()> {
+    match options.unordered {
+        true => Ok(()),
+        false => format.check_order(),
+    }
 }
 
 /// Bytes of a block so that the windows of all threads, border blocks and the records that are

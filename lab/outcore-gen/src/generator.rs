@@ -27,7 +27,7 @@
 
 use crate::distribution::Distribution;
 use crate::gensort::{self, Gensort, GensortOptions};
-use crate::random::{Draws, Stream, Zipf, finite_f32, finite_f64};
+use crate::random::{Draws, Stream, Zipf, finite_f16, finite_f32, finite_f64};
 use outcore::key::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
 use outcore::{Error, Result};
 
@@ -282,6 +282,9 @@ impl Field {
                         real.to_bits()
                     });
                 }
+                NumberType::F16 => self.draw(first, values_per_record, bits, finite_f16, |real| {
+                    u64::from(half::f16::from_f64(real).to_bits())
+                }),
                 NumberType::F32 => self.draw(first, values_per_record, bits, finite_f32, |real| {
                     u64::from((real as f32).to_bits())
                 }),
@@ -560,6 +563,8 @@ fn limits(key: &KeyField) -> (u64, u64) {
             ones(8 * key.len_bytes.min(8)),
         ),
         KeyKind::Numbers(number) => match number.kind {
+            // 65,504 is the largest half.
+            NumberType::F16 => (65_504, 1 << 11),
             NumberType::F32 => (u64::MAX, 1 << 24),
             NumberType::F64 => (u64::MAX, 1 << 53),
             kind if kind.is_signed_integer() => {

@@ -109,6 +109,18 @@ pub(crate) fn finite_f32(word: u64) -> u64 {
     }
 }
 
+/// The same for half precision, from the high quarter of the word.
+#[inline(always)]
+pub(crate) fn finite_f16(word: u64) -> u64 {
+    const EXPONENT: u64 = 0x1F << 10;
+    let bits = word >> 48;
+    if bits & EXPONENT == EXPONENT {
+        bits ^ (1 << 10)
+    } else {
+        bits
+    }
+}
+
 /// Ranks up to this have a segment each.
 const SINGLE_RANKS: u64 = 64;
 

@@ -29,11 +29,18 @@ pub(super) fn watched<T: Send + 'static>(
     }
 }
 
-/// What items are after all steps (the type's name and size, nothing for lines), and the steps.
+/// The type of items after all steps (its name and size, nothing for lines), the steps, and the header of an empty
+/// `.npy` file of such items if one is known.
 #[pyfunction]
-pub(crate) fn describe(py: Python<'_>, request: Dataset) -> PyResult<(String, usize, String)> {
+pub(crate) fn describe(
+    py: Python<'_>,
+    request: Dataset,
+) -> PyResult<(String, usize, String, Option<Vec<u8>>)> {
     watched(py, (request, Mode::Types), None, |mut opened, _| {
-        opened.execution.describe()
+        let (name, item_bytes, steps) = opened.execution.describe()?;
+        let header = opened.execution.item().ok().and_then(|item| item.header);
+        let header = header.map(|header| header.encode(0));
+        Ok((name, item_bytes, steps, header))
     })
 }
 

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use outcore::key::RecordFormat;
 use outcore_front::inputs::is_stdout;
 
 use super::deferred::Deferred;
@@ -588,9 +589,15 @@ pub(crate) enum SideArg {
 /// Positions are read in sorted order, each block once, at full queue depth.
 #[derive(Debug, Args)]
 pub(crate) struct GatherArgs {
-    /// File of positions, counted from 0: u64, or .npy
+    /// File of positions, counted from 0: u64, or .npy of any integers
+    ///
+    /// There may be more of them than the memory holds: they are sorted, the records are read in ascending order and
+    /// sorted back.
     #[arg(long = "at", visible_alias = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) positions: PathBuf,
+    /// Type of positions without a header: u64, i64, u32, i32, u16, i16, u8 or i8 [default: u64]
+    #[arg(long = "at-type", value_name = "TYPE", value_parser = RecordFormat::parse_type)]
+    pub(crate) positions_type: Option<RecordFormat>,
     #[command(flatten)]
     pub(crate) input: InputArgs,
     #[command(flatten)]

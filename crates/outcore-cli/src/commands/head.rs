@@ -210,8 +210,12 @@ fn run(
         || {
             let sources = stream.sources.clone();
             let mut reader = RecordReader::new(&job, sources, stream.frame, stream.recognition);
+            let header = match &stream.array {
+                Some(array) => array.encode(wanted.records),
+                None => reader.header()?.to_vec(),
+            };
             let dress = Dress {
-                header: reader.header()?.to_vec(),
+                header,
                 ..Dress::default()
             };
             let pipe = |path: Option<&Path>| pipe::open(path, &job.control);

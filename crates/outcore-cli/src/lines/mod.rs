@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use outcore::job::{Job, ScratchDrive};
-use outcore::key::RecordFormat;
+use outcore::key::{NpyHeader, RecordFormat};
 use outcore::sort::lines::LineSummary;
 use outcore::{Error, Phase, Result};
 use outcore::{Input, Output};
 use outcore_front::content::Recognition;
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
-use outcore_front::inputs::{self, Source, Streams, key_of};
+use outcore_front::inputs::{self, ResolvedInput, Source, Streams, key_of};
 use outcore_front::output::{self as targets, Consent, Holds, Sink, Target};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::{Resources, default_scratch_dir};
@@ -342,6 +342,46 @@ pub(crate) struct Stream {
     pub(crate) recognition: Recognition,
     /// What is read, in words.
     pub(crate) what: String,
+    /// The header of an output that is an array.
+    pub(crate) array: Option<ArrayHeader>,
+}
+
+/// The header of an array of some of the records that are read.
+pub(crate) struct ArrayHeader {
+    header: NpyHeader,
+    /// Records that are read.
+    records: u64,
+}
+
+impl ArrayHeader {
+    /// The header of an output of `records` of the records of `sources`; nothing where it is no array.
+    fn of(types: &TypeRequest, sources: &[Source], target: &Target) -> Result<Option<Self>> {
+        let path = match target {
+            Target::File(path) if path.extension().is_some_and(|end| end == "npy") => path,
+            _ => return Ok(None),
+        };
+        if sources.iter().any(Source::is_stream) {
+            let cause = "the number of rows for its header is not known while a stream is read";
+            return Err(Error::usage("create output", cause)
+                .path(path)
+                .hint("write raw records: name it .bin"));
+        }
+        let looked: Result<Vec<ResolvedInput>> =
+            sources.iter().cloned().map(inputs::look).collect();
+        let looked = looked?;
+        let decided = records::decide(types, &looked)?;
+        let data_bytes: u64 = looked.iter().map(|input| input.data_bytes).sum();
+        let header = targets::header_for(target, &looked, &decided)?;
+        Ok(header.map(|header| ArrayHeader {
+            header,
+            records: data_bytes / decided.format.record_bytes() as u64,
+        }))
+    }
+
+    /// The bytes of the header, if at most `wanted` of the records are written.
+    pub(crate) fn encode(&self, wanted: u64) -> Vec<u8> {
+        self.header.encode(self.records.min(wanted))
+    }
 }
 
 impl Stream {
@@ -363,17 +403,10 @@ impl Stream {
             Some(format) => (Frame::Bytes(format.record_bytes()), format.to_string()),
             None => (frame_of(rows, terminator, &sources), "lines".to_string()),
         };
-        if format.is_some()
-            && let Target::File(path) = &target
-            && path.extension().is_some_and(|end| end == "npy")
-        {
-            return Err(Error::usage(
-                "create output",
-                "its header would hold another number of rows",
-            )
-            .path(path)
-            .hint("write raw records: name it .bin"));
-        }
+        let array = match &format {
+            Some(_) => ArrayHeader::of(types, &sources, &target)?,
+            None => None,
+        };
         let resources = request.start_recording(context, resources, (&sources, &target))?;
         Ok(Stream {
             resources,
@@ -382,6 +415,7 @@ impl Stream {
             frame,
             recognition: request.recognition,
             what,
+            array,
         })
     }
 }

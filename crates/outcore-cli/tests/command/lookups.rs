@@ -144,19 +144,92 @@ fn keys_and_what_they_find_may_exceed_the_memory() {
 }
 
 #[test]
-fn positions_that_exceed_the_memory_are_refused_before_they_are_read() {
-    let (place, _) = place_with_keys();
-    let at = std::fs::File::create(place.path("at")).unwrap();
-    at.set_len(5_000_000 * 8).unwrap();
-    let gather = ["gather", "--at", "at", "in", "-o", "out", "--type", "u64"];
-    place
-        .run(&[&gather[..], &["--memory", "64MiB"]].concat())
-        .fails(
-            6,
-            &["5,000,000 positions and their records take 76.3 MiB", "at"],
-            "--memory",
-        );
-    assert!(!place.path("out").exists());
+fn more_positions_than_the_memory_holds_are_gathered_in_their_order() {
+    let place = TestDir::new();
+    let count = 300_000_u64;
+    let records: Vec<u64> = (0..count).map(|at| at * 7_907 % 1_000_003).collect();
+    place.write("in", &bytes(records.clone()));
+    // Each record, in an order that is none of them, and one again and again.
+    let at = (0..2 * count).map(|place| match place % 5 {
+        0 => 7,
+        _ => place * 7_919 % count,
+    });
+    let at: Vec<u64> = at.collect();
+    place.write("at", &bytes(at.clone()));
+    let expected = bytes(at.iter().map(|position| records[*position as usize]));
+    let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
+    for memory in ["16MiB", "256MiB"] {
+        let line =
+            format!("gather in --at at -o {memory} --type u64 --memory {memory} --threads 2");
+        run(&line).ok();
+        assert!(place.read(memory) == expected, "{memory}");
+    }
+    // An error names the place of a wrong position among all of them.
+    let mut wrong = at;
+    wrong[400_000] = count;
+    place.write("wrong", &bytes(wrong));
+    let cause = "position 300000, which is entry 400000 of those asked for";
+    run("gather in --at wrong -o x --type u64 --memory 16MiB").fails(2, &[cause], "300000 records");
+    assert!(
+        place
+            .names()
+            .iter()
+            .all(|name| !name.starts_with('.') && name != "x")
+    );
+}
+
+#[test]
+fn positions_of_any_integer_type_are_gathered() {
+    let (place, keys) = place_with_keys();
+    let at = [5_u64, 0, 127, 5];
+    let expected = bytes(at.iter().map(|position| keys[*position as usize]));
+    let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
+    for (name, code, width) in [
+        ("u8", "|u1", 1),
+        ("i8", "|i1", 1),
+        ("u16", "<u2", 2),
+        ("i16", "<i2", 2),
+        ("u32", "<u4", 4),
+        ("i32", "<i4", 4),
+        ("u64", "<u8", 8),
+        ("i64", "<i8", 8),
+    ] {
+        let raw: Vec<u8> = at
+            .iter()
+            .flat_map(|at| at.to_le_bytes()[..width].to_vec())
+            .collect();
+        place.write("at", &raw);
+        run(&format!(
+            "gather in --at at --at-type {name} -o {name} --type u64"
+        ))
+        .ok();
+        assert!(place.read(name) == expected, "{name}");
+        place.write("at.npy", &npy_of(code, at.len(), &raw));
+        run(&format!(
+            "gather in --at at.npy -o {name} --force --type u64"
+        ))
+        .ok();
+        assert!(place.read(name) == expected, "{code}");
+    }
+    place.write(
+        "at.npy",
+        &npy_of(
+            "<i8",
+            2,
+            &[1_i64.to_le_bytes(), (-1_i64).to_le_bytes()].concat(),
+        ),
+    );
+    let cause = "position -1, which is entry 1, is negative";
+    run("gather in --at at.npy -o x --type u64").fails(2, &[cause], "count from 0");
+    place.write("at.npy", &npy_of("<f8", 1, &1.0_f64.to_le_bytes()));
+    run("gather in --at at.npy -o x --type u64").fails(2, &["type f64"], "integers");
+}
+
+/// An array of one dimension.
+fn npy_of(code: &str, count: usize, data: &[u8]) -> Vec<u8> {
+    let text = format!("{{'descr': '{code}', 'fortran_order': False, 'shape': ({count},), }}");
+    let text = format!("{text:<117}\n");
+    [&b"\x93NUMPY\x01\x00\x76\x00"[..], text.as_bytes(), data].concat()
 }
 
 #[test]

@@ -174,3 +174,170 @@ fn headers_that_disagree_with_type_or_file_are_refused() {
         "raw numbers beside an array have its type"
     );
 }
+
+/// Records of `record_bytes` as a sorted list.
+fn records_of(bytes: &[u8], record_bytes: usize) -> Vec<Vec<u8>> {
+    let mut records: Vec<Vec<u8>> = bytes.chunks(record_bytes).map(<[u8]>::to_vec).collect();
+    records.sort();
+    records
+}
+
+#[test]
+fn arrays_of_any_numbers_and_dimensions_are_moved_whole() {
+    for (descr, shape, record_bytes) in [
+        ("'<f2'", "(40,)", 2),
+        ("'>f2'", "(40, 3)", 6),
+        // As NumPy writes bfloat16.
+        ("'<V2'", "(40,)", 2),
+        ("'<c8'", "(40,)", 8),
+        ("'>c16'", "(40,)", 16),
+        ("'<f16'", "(40,)", 16),
+        ("'|u1'", "(40, 2, 3, 5)", 30),
+        // Images, whose rows are too long for a key.
+        ("'<f4'", "(40, 160, 160, 3)", 307_200),
+    ] {
+        let place = TestDir::new();
+        let data = Numbers(11).bytes(40 * record_bytes);
+        place.write("in.npy", &[header(descr, shape), data.clone()].concat());
+        place.write("at", &[3_u64, 39, 3].map(u64::to_le_bytes).concat());
+        let run = |line: &str| {
+            place.run(&line.split(' ').collect::<Vec<_>>()).ok();
+            let (text, data) = parts(&place.read("out.npy"));
+            assert!(text.contains(descr), "{line}: {text}");
+            let count = data.len() / record_bytes;
+            let wanted = shape.replacen("40", &count.to_string(), 1);
+            assert!(text.contains(&wanted), "{line}: {text}");
+            data
+        };
+        let shuffled = run("shuffle in.npy -o out.npy --seed 3");
+        assert_eq!(
+            records_of(&shuffled, record_bytes),
+            records_of(&data, record_bytes)
+        );
+        assert_ne!(shuffled, data);
+        let reversed = run("reverse in.npy -o out.npy --force");
+        let backwards: Vec<u8> = data.chunks(record_bytes).rev().flatten().copied().collect();
+        assert!(reversed == backwards, "{descr} {shape}");
+        let first = run("head in.npy -n 5 -o out.npy --force");
+        assert!(first == data[..5 * record_bytes], "{descr} {shape}");
+        let sampled = run("sample in.npy -n 7 -o out.npy --force");
+        let all = records_of(&data, record_bytes);
+        assert_eq!(sampled.len(), 7 * record_bytes);
+        assert!(
+            sampled
+                .chunks(record_bytes)
+                .all(|one| all.iter().any(|other| one == other))
+        );
+        let gathered = run("gather in.npy --at at -o out.npy --force");
+        let at = |place: usize| &data[place * record_bytes..(place + 1) * record_bytes];
+        assert!(
+            gathered == [at(3), at(39), at(3)].concat(),
+            "{descr} {shape}"
+        );
+        place
+            .run(&["split", "in.npy", "--parts", "2", "-o", "part-{part}.npy"])
+            .ok();
+        let names = place
+            .names()
+            .into_iter()
+            .filter(|name| name.starts_with("part-"));
+        let parts: Vec<Vec<u8>> = names.map(|name| parts(&place.read(&name)).1).collect();
+        assert_eq!(parts.len(), 2);
+        assert_eq!(records_of(&parts.concat(), record_bytes), all);
+    }
+}
+
+#[test]
+fn halves_and_complex_numbers_are_sorted_as_numpy_sorts_them() {
+    let place = TestDir::new();
+    // -inf, -2, -0.0, 0.0, the least, 1, 65504, inf, a NaN.
+    let halves = [
+        0xFC00_u16, 0xC000, 0x8000, 0, 1, 0x3C00, 0x7BFF, 0x7C00, 0x7E00,
+    ];
+    let pack = |order: &[usize]| -> Vec<u8> {
+        order
+            .iter()
+            .flat_map(|at| halves[*at].to_le_bytes())
+            .collect()
+    };
+    let mixed = pack(&[7, 3, 8, 0, 5, 2, 6, 1, 4]);
+    place.write("in.npy", &[header("'<f2'", "(9,)"), mixed].concat());
+    place.run(&["sort", "in.npy", "-o", "out.npy"]).ok();
+    assert_eq!(
+        parts(&place.read("out.npy")).1,
+        pack(&[0, 1, 2, 3, 4, 5, 6, 7, 8])
+    );
+    place
+        .run(&["sort", "in.npy", "-o", "down.npy", "--descending"])
+        .ok();
+    assert_eq!(
+        parts(&place.read("down.npy")).1,
+        pack(&[8, 7, 6, 5, 4, 3, 2, 1, 0])
+    );
+    place
+        .run(&["verify", "out.npy", "--against", "in.npy"])
+        .ok();
+    let doubled = place.run(&[
+        "map",
+        "x * 2",
+        "in.npy",
+        "-o",
+        "doubled.npy",
+        "--where",
+        "x == 1",
+    ]);
+    doubled.ok();
+    let (text, data) = parts(&place.read("doubled.npy"));
+    assert!(
+        text.contains("'<f4'") && data == 2.0_f32.to_le_bytes(),
+        "{text}"
+    );
+    let complex = |parts: &[[f32; 2]]| -> Vec<u8> {
+        parts
+            .iter()
+            .flatten()
+            .flat_map(|part| part.to_le_bytes())
+            .collect()
+    };
+    let data = complex(&[[1.0, 2.0], [-1.0, 9.0], [1.0, -3.0]]);
+    place.write("in.npy", &[header("'<c8'", "(3,)"), data].concat());
+    place
+        .run(&["sort", "in.npy", "-o", "out.npy", "--force"])
+        .ok();
+    let (text, data) = parts(&place.read("out.npy"));
+    assert!(text.contains("'<c8'"), "{text}");
+    assert_eq!(data, complex(&[[-1.0, 9.0], [1.0, -3.0], [1.0, 2.0]]));
+}
+
+#[test]
+fn rows_without_an_order_are_refused_by_name_where_one_is_needed() {
+    let place = TestDir::new();
+    place.write("in.npy", &[header("'<f16'", "(2,)"), vec![0; 32]].concat());
+    for command in ["sort", "unique", "merge"] {
+        place.run(&[command, "in.npy", "-o", "out.npy"]).fails(
+            2,
+            &["16 bytes of this type have no order"],
+            "--key",
+        );
+    }
+    place
+        .run(&["verify", "in.npy"])
+        .fails(2, &["no order"], "--key");
+    place
+        .run(&["view", "build", "in.npy", "-o", "view"])
+        .fails(2, &["no order"], "--key");
+    assert!(!place.path("out.npy").exists() && !place.path("view").exists());
+}
+
+#[test]
+fn arrays_whose_rows_have_other_shapes_are_not_joined() {
+    let place = TestDir::new();
+    place.write("a.npy", &[header("'|u1'", "(2, 6)"), vec![0; 12]].concat());
+    place.write(
+        "b.npy",
+        &[header("'|u1'", "(2, 2, 3)"), vec![0; 12]].concat(),
+    );
+    place
+        .run(&["shuffle", "a.npy", "b.npy", "-o", "out.npy"])
+        .fails(2, &["its rows are 2 x 3, not 6", "b.npy"], "reshape");
+}

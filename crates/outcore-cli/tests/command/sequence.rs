@@ -463,6 +463,7 @@ fn dtypes_of_numpy_are_types_too() {
         ("u8", 8),
         ("|u1", 8),
         ("f4", 2),
+        ("<f2", 4),
         ("double", 1),
         ("<f8x2", 0),
         ("|S16", 0),
@@ -471,7 +472,7 @@ fn dtypes_of_numpy_are_types_too() {
         let wanted = if count > 0 { COUNT * count } else { COUNT / 2 };
         assert_eq!(counted, format!("{wanted}\n"), "{name}");
     }
-    for name in ["<u9", "<f2", "|O", "<", "u3"] {
+    for name in ["<u9", "<f3", "|O", "<", "u3"] {
         let answer = place.run(&["reduce", "count", "in", "--type", name]);
         assert_eq!(answer.code, Some(2), "{name}: {answer:?}");
         assert!(answer.stderr.contains("unknown type"), "{answer:?}");
@@ -518,4 +519,94 @@ fn the_number_of_a_partition_may_be_of_the_position() {
         help.contains("{part} in it stands for the number"),
         "{help}"
     );
+}
+
+#[test]
+fn results_of_big_endian_numbers_are_big_endian() {
+    let place = TestDir::new();
+    let numbers: Vec<u32> = (0..5_000_u32).map(|number| number * 7_907 % 97).collect();
+    let big = |numbers: &mut dyn Iterator<Item = u32>| -> Vec<u8> {
+        numbers.flat_map(u32::to_be_bytes).collect()
+    };
+    place.write("in", &big(&mut numbers.iter().copied()));
+    let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
+    run("map x*3 in -o mapped --type u32be").ok();
+    assert!(place.read("mapped") == big(&mut numbers.iter().map(|x| x * 3)));
+    run("flat-map x,x+1 in -o pairs --type u32be").ok();
+    assert!(place.read("pairs") == big(&mut numbers.iter().flat_map(|x| [*x, x + 1])));
+    run("scan sum in -o sums --type u32be").ok();
+    let mut sum = 0_u32;
+    let sums = numbers.iter().map(|x| {
+        sum = sum.wrapping_add(*x);
+        sum
+    });
+    let sums: Vec<u32> = sums.collect();
+    assert!(place.read("sums") == big(&mut sums.into_iter()));
+    run("scan max in -o most --type u32be --map x+1 --exclusive").ok();
+    let mut most = 0;
+    let before = numbers.iter().map(|x| {
+        let before = most;
+        most = most.max(x + 1);
+        before
+    });
+    let before: Vec<u32> = before.collect();
+    assert!(place.read("most") == big(&mut before.into_iter()));
+    run("count-by x%7 in -o counts --type u32be").ok();
+    let count = |rest: u32| numbers.iter().filter(|x| **x % 7 == rest).count() as u64;
+    let counts = (0..7_u32).flat_map(|rest| {
+        [
+            rest.to_be_bytes().to_vec(),
+            count(rest).to_le_bytes().to_vec(),
+        ]
+        .concat()
+    });
+    assert!(place.read("counts") == counts.collect::<Vec<u8>>());
+    let lines: String = (0..7)
+        .map(|rest| format!("{rest}\t{}\n", count(rest)))
+        .collect();
+    assert_eq!(text(run("count-by x%7 in --type u32be")), lines);
+    // An array says which it is.
+    run("map f64(x) in -o real.npy --type u32be").ok();
+    assert!(String::from_utf8_lossy(&place.read("real.npy")[..128]).contains("'>f8'"));
+    assert_eq!(text(run("reduce max in --type u32be")), "96\n");
+}
+
+#[test]
+fn nans_of_different_bits_are_one_key_wherever_equality_counts() {
+    let place = TestDir::new();
+    let (quiet, other) = (0x7FF8_0000_0000_0000_u64, 0xFFF8_0000_0000_0007_u64);
+    let one = 1.0_f64.to_bits();
+    let bits = [other, one, quiet, other, one, quiet];
+    place.write("in", &bytes(bits));
+    let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
+    assert_eq!(text(run("count-by x in --type f64")), "1.0\t2\nNaN\t4\n");
+    let distinct = bytes([one, quiet]);
+    for command in [
+        "unique in",
+        "sort in --unique",
+        "unique in --memory 16MiB --threads 2",
+    ] {
+        run(&format!("{command} -o out --force --type f64")).ok();
+        assert!(place.read("out") == distinct, "{command}");
+    }
+    run("verify out --type f64 --unique").ok();
+    // Bits break ties, unless places do.
+    run("sort in -o out --force --type f64").ok();
+    assert!(place.read("out") == bytes([one, one, quiet, quiet, other, other]));
+    run("sort in -o out --force --type f64 --stable").ok();
+    assert!(place.read("out") == bytes([one, one, other, quiet, other, quiet]));
+    // A second key decides between NaNs before their bits do.
+    let records = [(other, 1), (quiet, 2), (quiet, 1), (one, 9), (other, 1)];
+    let pack = |records: &[(u64, u64)]| bytes(records.iter().flat_map(|(a, b)| [*a, *b]));
+    place.write("records", &pack(&records));
+    run("sort records -o out --force --record 16 --key 0:8:f64 --key 8:8:u64").ok();
+    let sorted = [(one, 9), (quiet, 1), (other, 1), (other, 1), (quiet, 2)];
+    assert!(place.read("out") == pack(&sorted));
+    run("unique records -o out --force --record 16 --key 0:8:f64 --key 8:8:u64").ok();
+    assert!(place.read("out") == pack(&[(one, 9), (quiet, 1), (quiet, 2)]));
+    assert_eq!(text(run("top 2 in --type f64 --smallest")), "1.0\n1.0\n");
+    run("view build records -o view --record 16 --key 0:8:f64").ok();
+    place.write("key", &pack(&[(0x7FF0_0000_0000_0001, 0)]));
+    run("lookup view --keys key -o found --values").ok();
+    assert_eq!(place.read("found").len(), 4 * 16);
 }

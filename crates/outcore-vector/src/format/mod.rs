@@ -475,11 +475,20 @@ fn read_npy(prefix: &[u8]) -> Result<Npy> {
         };
         Error::usage("read vectors", cause).hint(hint)
     })?;
+    let columns = match array.row_shape[..] {
+        [] => 1,
+        [columns] => columns,
+        _ => {
+            let cause = format!("the array has {} dimensions", array.row_shape.len() + 1);
+            return Err(Error::usage("read vectors", cause)
+                .hint("reshape it to two dimensions: a row is a vector"));
+        }
+    };
     Ok(Npy {
         element,
         bytes: array.header_bytes as u64,
         rows: array.rows,
-        columns: array.columns.unwrap_or(1),
+        columns,
     })
 }
 

@@ -6,7 +6,10 @@
 use std::path::Path;
 
 use super::execution::Execution;
+use crate::ends::Output;
 use crate::primitives::Summary;
+use crate::primitives::Table;
+use crate::primitives::gather_to::gather_to;
 use crate::primitives::table::BatchStep;
 use crate::primitives::tables::{
     Histogram, distribute_by, distribute_table, find_table, histogram_table, top_table,
@@ -73,6 +76,24 @@ impl Execution {
         let item_bytes = self.table()?.format().record_bytes();
         let (bytes, done) = gather(&self.job()?, &self.files(), item_bytes, positions)?;
         Ok((bytes, self.done(done)))
+    }
+
+    /// Writes the items at `positions`, in the order asked, to `output`; there may be more of them than the memory holds.
+    ///
+    /// # Errors
+    /// As [`gather_to`].
+    pub fn gather_to(
+        &mut self,
+        positions: &Table,
+        (output, replace): (&Output, bool),
+    ) -> Result<Summary> {
+        self.take_all_steps()?;
+        self.refine_files()?;
+        let item_bytes = self.table()?.format().record_bytes();
+        let files = self.files();
+        let to = (output, replace);
+        let done = gather_to(&self.job()?, (&files, item_bytes), positions, to)?;
+        Ok(self.done(done))
     }
 
     /// The ranks of `keys`, which lie one after another, among the items, which ascend; through the index at a path, if one

@@ -286,7 +286,9 @@ impl Execution {
         };
         Ok(Some(match &self.ending {
             Some(Step::Count { counted: Some(it) }) => it.clone(),
-            Some(Step::Scan(..)) => ItemType::from(records.table.numbers()?.0.format().clone()),
+            Some(Step::Scan(..)) => {
+                ItemType::from(records.table.plain_numbers()?.0.format().clone())
+            }
             _ => records.item(),
         }))
     }
@@ -654,7 +656,7 @@ impl Records {
             }
             Step::Scan(..) => {
                 self.header = None;
-                (self.table.numbers()?.0.format().clone(), None)
+                (self.table.plain_numbers()?.0.format().clone(), None)
             }
             _ => (self.table.format().clone(), None),
         };

@@ -177,7 +177,7 @@ impl Dataset {
 
 impl ItemType {
     /// The records of `files`, with their own names.
-    pub(crate) fn table(&self, files: &[Input]) -> Table {
+    pub fn table(&self, files: &[Input]) -> Table {
         Table::read(files, &self.format, self.schema())
     }
 

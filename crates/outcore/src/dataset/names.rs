@@ -1,16 +1,18 @@
-//! Names of files: patterns, and arrays of NumPy.
+//! Names of files: patterns, manifests of shards, and arrays of NumPy.
 //!
 //! Contract: a name that is a file means that file, whatever characters it has. Otherwise `*` and `?` in
 //! its last part stand for any characters, for one, and the files come in the order of their names.
-//! Nothing is read but the headers of arrays.
+//! The name of a manifest means its shards, in order, each of which is the one that was written with it. Nothing is read
+//! but manifests and the headers of arrays.
 
+use std::any::TypeId;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::ends::Input;
-use crate::key::NpyHeader;
-use outcore_io::output::parent_of;
+use crate::key::{Endian, KeyKind, NpyHeader, Number, NumberType, RecordFormat};
+use outcore_io::output::{MANIFEST_SUFFIX, Manifest, parent_of};
 use outcore_io::{Error, Result};
 
 const OPEN: &str = "open input";
@@ -19,6 +21,39 @@ const PREFIX_BYTES: u64 = 16;
 
 /// The files of a name.
 pub(super) fn paths_of(name: &Path) -> Result<Vec<PathBuf>> {
+    let named = matching(name)?;
+    let mut paths = Vec::with_capacity(named.len());
+    for path in named {
+        match path
+            .as_os_str()
+            .as_encoded_bytes()
+            .ends_with(MANIFEST_SUFFIX.as_bytes())
+        {
+            true => paths.extend(shards_of(&path)?),
+            false => paths.push(path),
+        }
+    }
+    Ok(paths)
+}
+
+/// The shards of a manifest.
+fn shards_of(manifest: &Path) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for shard in Manifest::read(manifest)?.shards {
+        let path = &shard.path;
+        let facts = std::fs::metadata(path).map_err(|error| Error::io(OPEN, &error).path(path))?;
+        shard.check(&facts).map_err(|cause| {
+            Error::usage(OPEN, cause)
+                .path(path)
+                .hint("name the shards one by one, if they belong together as they are")
+        })?;
+        paths.push(shard.path);
+    }
+    Ok(paths)
+}
+
+/// The files that a name or a pattern matches.
+fn matching(name: &Path) -> Result<Vec<PathBuf>> {
     let pattern = name.file_name().map(|last| last.as_encoded_bytes());
     let is_pattern = pattern.is_some_and(|last| last.iter().any(|byte| b"*?".contains(byte)));
     let (Some(pattern), true) = (pattern, is_pattern && !name.exists()) else {
@@ -53,20 +88,85 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Files of elements of `element_bytes`, after their headers where they are arrays.
-pub(super) fn inputs_of(paths: &[PathBuf], element_bytes: usize) -> Result<Vec<Input>> {
+/// What the elements of files must be.
+pub(super) struct Elements {
+    /// Bytes of one.
+    bytes: usize,
+    /// The one format that arrays may have; of values whose meaning is the caller's, any of that length.
+    format: Option<RecordFormat>,
+}
+
+impl Elements {
+    /// Values of type `T`: numbers are known, and other types mean what the caller says.
+    pub(super) fn of_type<T: 'static>() -> Result<Self> {
+        let numbers = [
+            (TypeId::of::<u8>(), NumberType::U8),
+            (TypeId::of::<u16>(), NumberType::U16),
+            (TypeId::of::<u32>(), NumberType::U32),
+            (TypeId::of::<u64>(), NumberType::U64),
+            (TypeId::of::<u128>(), NumberType::U128),
+            (TypeId::of::<i8>(), NumberType::I8),
+            (TypeId::of::<i16>(), NumberType::I16),
+            (TypeId::of::<i32>(), NumberType::I32),
+            (TypeId::of::<i64>(), NumberType::I64),
+            (TypeId::of::<f32>(), NumberType::F32),
+            (TypeId::of::<f64>(), NumberType::F64),
+        ];
+        let known = numbers.iter().find(|(id, _)| *id == TypeId::of::<T>());
+        let format =
+            known.map(|(_, kind)| RecordFormat::numbers(Number::new(*kind, Endian::NATIVE), 1));
+        Ok(Elements {
+            bytes: size_of::<T>(),
+            format: format.transpose()?,
+        })
+    }
+
+    /// Records of `format`. Those that are described by places may be any part of an array's.
+    pub(super) fn of_format(format: &RecordFormat) -> Self {
+        let is_numbers = match format.keys() {
+            [key] => key.kind != KeyKind::Bytes && key.len_bytes == format.record_bytes(),
+            _ => false,
+        };
+        Elements {
+            bytes: format.record_bytes(),
+            format: is_numbers.then(|| format.clone()),
+        }
+    }
+
+    /// Whether an array of `header` holds them, whatever the direction of their order.
+    fn are_in(&self, header: &NpyHeader) -> bool {
+        let found = &header.format;
+        let is_same = |format: &RecordFormat| match (format.keys(), found.keys()) {
+            ([one], [other]) => one.kind == other.kind && one.len_bytes == other.len_bytes,
+            _ => false,
+        };
+        // Bytes are also numbers of one byte.
+        let are_bytes = |format: &RecordFormat| {
+            let is_bytes = found.keys().iter().all(|key| key.kind == KeyKind::Bytes);
+            let byte = Number::new(NumberType::U8, Endian::NATIVE);
+            let mut kinds = format.keys().iter().map(|key| key.kind);
+            is_bytes && kinds.all(|kind| kind == KeyKind::Numbers(byte))
+        };
+        let is_as_long = found.record_bytes() == self.bytes;
+        let format = self.format.as_ref();
+        is_as_long && format.is_none_or(|format| is_same(format) || are_bytes(format))
+    }
+}
+
+/// Files of `elements`, after their headers where they are arrays.
+pub(super) fn inputs_of(paths: &[PathBuf], elements: &Elements) -> Result<Vec<Input>> {
     paths
         .iter()
         .map(
             |path| match path.extension().is_some_and(|end| end == "npy") {
-                true => array(path, element_bytes),
+                true => array(path, elements),
                 false => Ok(Input::raw(path)),
             },
         )
         .collect()
 }
 
-fn array(path: &Path, element_bytes: usize) -> Result<Input> {
+fn array(path: &Path, elements: &Elements) -> Result<Input> {
     let failed = |error: std::io::Error| Error::io(OPEN, &error).path(path);
     let mut file = File::open(path).map_err(failed)?;
     let mut header = Vec::new();
@@ -77,14 +177,15 @@ fn array(path: &Path, element_bytes: usize) -> Result<Input> {
     rest.read_to_end(&mut header).map_err(failed)?;
     let header = NpyHeader::parse(&header).map_err(|error| error.path(path))?;
     let record_bytes = header.format.record_bytes();
-    if record_bytes != element_bytes {
-        let cause = format!(
-            "its rows have {record_bytes} bytes ({}), not {element_bytes}",
-            header.format
-        );
+    if !elements.are_in(&header) {
+        let wanted = match &elements.format {
+            Some(format) => format.to_string(),
+            None => format!("values of {} bytes", elements.bytes),
+        };
+        let cause = format!("its header says {}, not {wanted}", header.format);
         return Err(Error::usage(OPEN, cause)
             .path(path)
-            .hint("read it as values of that size"));
+            .hint("read it as values of the type in its header"));
     }
     Ok(Input {
         path: path.to_path_buf(),

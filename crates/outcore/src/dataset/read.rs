@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::context::Context;
-use super::names::{inputs_of, paths_of};
+use super::names::{Elements, inputs_of, paths_of};
 use super::stages::{FromFiles, FromSequence};
 use super::text::Lines;
 use super::typed::TypedDataset;
@@ -18,17 +18,18 @@ use outcore_io::Result;
 
 impl Context {
     /// The values of type `T` in the files of a name, in order: raw values, little endian, or arrays of
-    /// NumPy (`.npy`) of values as long. `*` and `?` in the last part of the name stand for any
-    /// characters, for one; the files come in the order of their names.
+    /// NumPy (`.npy`): of that type where `T` is a number, of values as long where it is a type of the
+    /// caller's. `*` and `?` in the last part of the name stand for any characters, for one; the files come
+    /// in the order of their names. The name of a manifest means its shards.
     ///
     /// # Errors
-    /// No such file; a `.npy` file of other values.
+    /// No such file; a `.npy` file of other values; a shard that is not the one of its manifest.
     pub fn read<T: bytemuck::Pod + Send + Sync>(
         &self,
         name: impl AsRef<Path>,
     ) -> Result<TypedDataset<FromFiles<T>>> {
         let paths = paths_of(name.as_ref())?;
-        let inputs = inputs_of(&paths, size_of::<T>())?;
+        let inputs = inputs_of(&paths, &Elements::of_type::<T>()?)?;
         Ok(self.read_inputs(&inputs))
     }
 
@@ -68,10 +69,10 @@ impl Context {
     /// [`Context::read`] has the name. [`Dataset::execute`] runs them, with this context as resources.
     ///
     /// # Errors
-    /// No such file; a `.npy` file of records of another size.
+    /// No such file; a `.npy` file of records of another size, or of other numbers.
     pub fn records(&self, name: impl AsRef<Path>, format: &RecordFormat) -> Result<Dataset> {
         let paths = paths_of(name.as_ref())?;
-        let inputs = inputs_of(&paths, format.record_bytes())?;
+        let inputs = inputs_of(&paths, &Elements::of_format(format))?;
         Ok(Dataset::records(&inputs, ItemType::from(format.clone())))
     }
 }

@@ -5,7 +5,7 @@
 //! for overflow, unknown codes are errors.
 
 use super::literal::Literal;
-use super::record::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
+use super::record::{Endian, KEY_BYTES_MAX, KeyField, KeyKind, Number, NumberType, RecordFormat};
 use outcore_io::{Error, Result};
 
 const READ: &str = "read .npy header";
@@ -49,8 +49,10 @@ pub(super) fn shape(literal: &Literal) -> Result<Vec<u64>> {
 #[derive(Debug, Clone)]
 pub(super) struct Element {
     bytes: usize,
-    /// What a plain element holds; `None` for void.
+    /// Content of a plain element; `None` for void and for numbers without an order.
     kind: Option<KeyKind>,
+    /// Whether it is a number that has no order here.
+    is_unordered: bool,
     /// The fields of a structured dtype.
     pub(super) fields: Vec<NpyField>,
 }
@@ -64,6 +66,7 @@ impl Element {
                 Ok(Element {
                     bytes,
                     kind,
+                    is_unordered: kind.is_none() && !code.contains('V'),
                     fields: Vec::new(),
                 })
             }
@@ -71,6 +74,7 @@ impl Element {
                 let mut element = Element {
                     bytes: 0,
                     kind: None,
+                    is_unordered: false,
                     fields: Vec::new(),
                 };
                 for item in items {
@@ -137,9 +141,8 @@ impl Element {
         Ok(())
     }
 
-    /// The record of a row with `columns` elements (`None`: one-dimensional).
-    pub(super) fn format(self, columns: Option<u64>) -> Result<RecordFormat> {
-        let count = columns.unwrap_or(1);
+    /// The record of a row of so many elements.
+    pub(super) fn format(self, count: u64) -> Result<RecordFormat> {
         let is_struct = !self.fields.is_empty();
         if is_struct && count > 1 {
             return Err(refused(
@@ -165,6 +168,10 @@ impl Element {
             });
             ordered.collect()
         } else {
+            // Rows that are too long for a key can still be moved.
+            if self.is_unordered || record_bytes > KEY_BYTES_MAX {
+                return RecordFormat::without_order(record_bytes);
+            }
             // A plain void array is opaque bytes, ordered as such.
             vec![key(0, record_bytes, self.kind.unwrap_or(KeyKind::Bytes))]
         };
@@ -208,6 +215,7 @@ fn read_code(code: &str) -> Result<(usize, Option<KeyKind>)> {
         ('i', 2) => number(NumberType::I16),
         ('i', 4) => number(NumberType::I32),
         ('i' | 'm' | 'M', 8) => number(NumberType::I64),
+        ('f', 2) => number(NumberType::F16),
         ('f', 4) => number(NumberType::F32),
         ('f', 8) => number(NumberType::F64),
         ('S' | 'a', _) => Ok((size, Some(KeyKind::Bytes))),
@@ -223,11 +231,18 @@ fn read_code(code: &str) -> Result<(usize, Option<KeyKind>)> {
             "the array holds Python objects (dtype `O`), not their values",
             "save numbers or fixed-size strings instead",
         )),
-        ('c', _) => Err(refused(
-            format!("complex numbers (dtype `{code}`) have no order"),
-            "save real and imaginary parts as two columns",
+        // As NumPy orders them: by their real parts, then by their imaginary ones.
+        ('c', 8) => Ok((
+            size,
+            Some(KeyKind::Numbers(Number::new(NumberType::F32, endian))),
         )),
-        ('f', _) => Err(refused(
+        ('c', 16) => Ok((
+            size,
+            Some(KeyKind::Numbers(Number::new(NumberType::F64, endian))),
+        )),
+        // Longer floats differ from machine to machine, so only their size is known.
+        ('f', 12 | 16) | ('c', 24 | 32) => Ok((size, None)),
+        ('f' | 'c', _) => Err(refused(
             format!("floats of {size} bytes (dtype `{code}`) are not known"),
             "save them as float32 or float64",
         )),
@@ -236,7 +251,7 @@ fn read_code(code: &str) -> Result<(usize, Option<KeyKind>)> {
 }
 
 /// Names that NumPy has for numbers beside its codes.
-const NAMES: [(&str, NumberType); 12] = [
+const NAMES: [(&str, NumberType); 14] = [
     ("uint8", NumberType::U8),
     ("uint16", NumberType::U16),
     ("uint32", NumberType::U32),
@@ -245,10 +260,18 @@ const NAMES: [(&str, NumberType); 12] = [
     ("int16", NumberType::I16),
     ("int32", NumberType::I32),
     ("int64", NumberType::I64),
+    ("float16", NumberType::F16),
+    ("half", NumberType::F16),
     ("float32", NumberType::F32),
     ("float64", NumberType::F64),
     ("single", NumberType::F32),
     ("double", NumberType::F64),
+];
+
+/// Names of types that are two numbers.
+const COMPLEX_NAMES: [(&str, NumberType); 2] = [
+    ("complex64", NumberType::F32),
+    ("complex128", NumberType::F64),
 ];
 
 /// What NumPy calls `text`: a name, a code with a byte order (`<u8`), or one without that is not a name
@@ -259,8 +282,15 @@ fn named(text: &str) -> Option<(usize, KeyKind)> {
         let number = Number::new(*kind, Endian::NATIVE);
         return Some((number.bytes(), KeyKind::Numbers(number)));
     }
+    if let Some((_, kind)) = COMPLEX_NAMES.iter().find(|(name, _)| *name == text) {
+        let part = Number::new(*kind, Endian::NATIVE);
+        return Some((2 * part.bytes(), KeyKind::Numbers(part)));
+    }
     let has_order = text.starts_with(['<', '>', '=', '|']);
-    let is_unlike = ["u1", "u2", "u4", "i1", "i2", "i4", "f4", "f8"].contains(&text);
+    let codes = [
+        "u1", "u2", "u4", "i1", "i2", "i4", "f2", "f4", "f8", "c8", "c16",
+    ];
+    let is_unlike = codes.contains(&text);
     if !has_order && !is_unlike {
         return None;
     }
@@ -289,7 +319,7 @@ pub(super) fn format_named(text: &str) -> Option<Result<RecordFormat>> {
 }
 
 /// The dtype text and columns of a format.
-pub(super) fn describe(format: &RecordFormat) -> Result<(String, Option<u64>)> {
+pub(super) fn describe(format: &RecordFormat) -> Result<(String, Vec<u64>)> {
     let has_u128 = format
         .keys()
         .iter()
@@ -300,6 +330,9 @@ pub(super) fn describe(format: &RecordFormat) -> Result<(String, Option<u64>)> {
         );
     }
     let record_bytes = format.record_bytes();
+    if format.keys().is_empty() {
+        return Ok((format!("'|V{record_bytes}'"), Vec::new()));
+    }
     if let [
         key @ KeyField {
             offset_bytes: 0,
@@ -312,7 +345,7 @@ pub(super) fn describe(format: &RecordFormat) -> Result<(String, Option<u64>)> {
         let count = record_bytes / number.bytes();
         return Ok((
             format!("'{}'", write_code(*number)),
-            (count > 1).then_some(count as u64),
+            Vec::from_iter((count > 1).then_some(count as u64)),
         ));
     }
     let mut fields = Vec::new();
@@ -341,7 +374,7 @@ pub(super) fn describe(format: &RecordFormat) -> Result<(String, Option<u64>)> {
         end_bytes = key.offset_bytes + key.len_bytes;
     }
     push_void(&mut fields, end_bytes, record_bytes);
-    Ok((format!("[{}]", fields.join(", ")), None))
+    Ok((format!("[{}]", fields.join(", ")), Vec::new()))
 }
 
 fn push_void(fields: &mut Vec<String>, start_bytes: usize, end_bytes: usize) {

@@ -118,7 +118,10 @@ impl RecordFormat {
                 .hint("write SIZE/OFFSET:LEN[:TYPE][:desc], for example 100/0:10")
             })?;
             let keys: Vec<&str> = keys.split(',').filter(|key| !key.is_empty()).collect();
-            return Self::parse_record(size_bytes, &keys);
+            return match keys.is_empty() {
+                true => Self::without_order(size_bytes),
+                false => Self::parse_record(size_bytes, &keys),
+            };
         }
         if let Some(number) = Number::from_name(text) {
             return Self::numbers(number, 1);

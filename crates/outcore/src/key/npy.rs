@@ -1,12 +1,16 @@
 //! Headers of NumPy's `.npy` files, versions 1 to 3, read and written.
 //!
 //! Contract: only the header is handled here; the caller reads and writes the bytes. A header
-//! becomes a [`RecordFormat`]: a one-dimensional array of numbers is a file of numbers, a row of a
-//! two-dimensional one is a record (a vector), a structured dtype is a record whose fields are the
-//! keys in order, or those chosen by name. Booleans are `u8`, dates and time spans `i64` (NaT is
-//! the smallest), `S` strings bytes, `U` strings code points; void fields are carried but are no
-//! keys. Everything else is an error that says why. A header is written with the very dtype text
-//! that was read and has one length for every number of rows, so it can be written last.
+//! becomes a [`RecordFormat`]:
+//!
+//! - a one-dimensional array of numbers is a file of numbers;
+//! - a row of an array of more dimensions is a record: a vector of all its elements;
+//! - a structured dtype is a record whose fields are the keys in order, or those chosen by name.
+//!
+//! Booleans are `u8`, dates and time spans `i64` (NaT is the smallest), complex numbers two floats, `S` strings
+//! bytes, `U` strings code points. Void fields are carried but are no keys. Floats of more than 8 bytes, and
+//! rows too long for a key, have no order. Everything else is an error that says why. A header is written with
+//! the very dtype text that was read and has one length for every number of rows, so it can be written last.
 //! Source: numpy/lib/format.py's specification of the format ("NEP 1").
 
 use super::dtype::{Element, NpyField, corrupt, describe, refused, shape};
@@ -34,7 +38,7 @@ fn cut_header() -> Error {
     corrupt("the file ends inside its header").hint("check whether the file is complete")
 }
 
-/// An array in a `.npy` file of one or two dimensions, whatever its elements are.
+/// An array in a `.npy` file, whatever its elements are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NpyArray {
     /// The dtype as the header writes it: a Python literal.
@@ -43,8 +47,8 @@ pub struct NpyArray {
     pub header_bytes: usize,
     /// The first dimension.
     pub rows: u64,
-    /// The second, if there are two.
-    pub columns: Option<u64>,
+    /// The other dimensions.
+    pub row_shape: Vec<u64>,
     dtype: Literal,
 }
 
@@ -59,8 +63,8 @@ pub struct NpyHeader {
     pub rows: u64,
     /// The fields of a structured dtype, in order; empty for plain arrays.
     pub fields: Vec<NpyField>,
-    /// Elements a row of a two-dimensional array.
-    columns: Option<u64>,
+    /// All dimensions but the first.
+    row_shape: Vec<u64>,
     /// The dtype as the header writes it.
     descr: String,
 }
@@ -69,7 +73,7 @@ impl NpyArray {
     /// Reads the header at the start of `bytes`, which may be longer.
     ///
     /// # Errors
-    /// Corrupt: a broken header. Usage: Fortran order, no dimension or more than two.
+    /// Corrupt: a broken header. Usage: Fortran order, no dimension.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let header_bytes = NpyHeader::len_bytes(bytes)?;
         let start = if bytes[6] == 1 { 10 } else { 12 };
@@ -90,15 +94,21 @@ impl NpyArray {
             Literal::Bool(is_fortran) => is_fortran,
             _ => return Err(corrupt("`fortran_order` is not a boolean")),
         };
-        let (rows, columns) = rows_and_columns(&shape, is_fortran)?;
+        let (rows, row_shape) = rows_of(&shape, is_fortran)?;
         Ok(NpyArray {
             descr: text[descr.span.clone()].to_string(),
             header_bytes,
             rows,
-            columns,
+            row_shape,
             dtype: descr.value.clone(),
         })
     }
+}
+
+/// The elements of a row.
+fn row_elements(row_shape: &[u64]) -> Result<u64> {
+    let count = row_shape.iter().copied().try_fold(1, u64::checked_mul);
+    count.ok_or_else(|| corrupt("its shape is larger than memory"))
 }
 
 impl NpyHeader {
@@ -139,17 +149,17 @@ impl NpyHeader {
     /// Reads the header at the start of `bytes`, which may be longer.
     ///
     /// Errors: corrupt for a broken header; usage for arrays that are not a table of records
-    /// (Fortran order, objects, more than two dimensions, complex or half-precision numbers).
+    /// (Fortran order, objects).
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let array = NpyArray::parse(bytes)?;
         let element = Element::read(&array.dtype)?;
         let fields = element.fields.clone();
         Ok(NpyHeader {
-            format: element.format(array.columns)?,
+            format: element.format(row_elements(&array.row_shape)?)?,
             header_bytes: array.header_bytes,
             rows: array.rows,
             fields,
-            columns: array.columns,
+            row_shape: array.row_shape,
             descr: array.descr,
         })
     }
@@ -164,8 +174,8 @@ impl NpyHeader {
     /// Errors (usage): 128-bit integers, which NumPy lacks; keys that overlap or do not stand in
     /// the record's order, since their weight could not be read back.
     pub fn of_format(format: &RecordFormat, rows: u64) -> Result<Self> {
-        let (descr, columns) = describe(format)?;
-        Self::parse(&encode(&descr, columns, rows))
+        let (descr, row_shape) = describe(format)?;
+        Self::parse(&encode(&descr, &row_shape, rows))
     }
 
     /// The format with the named fields as keys, in this order; `name:desc` is largest first.
@@ -202,9 +212,9 @@ impl NpyHeader {
         &self.descr
     }
 
-    /// The columns of a row, for arrays of two dimensions.
-    pub fn columns(&self) -> Option<u64> {
-        self.columns
+    /// The shape of a row: all dimensions but the first.
+    pub fn row_shape(&self) -> &[u64] {
+        &self.row_shape
     }
 
     fn field(&self, name: &str) -> Result<&NpyField> {
@@ -258,7 +268,7 @@ impl NpyHeader {
     /// The bytes of a header with the same dtype for `rows` records: a multiple of 64 bytes, and of
     /// the same length for every number of rows.
     pub fn encode(&self, rows: u64) -> Vec<u8> {
-        encode(&self.descr, self.columns, rows)
+        encode(&self.descr, &self.row_shape, rows)
     }
 }
 
@@ -269,34 +279,38 @@ fn entry<'a>(entries: &'a [Entry], key: &str) -> Result<&'a Entry> {
         .ok_or_else(|| corrupt(format!("the header has no `{key}`")))
 }
 
-fn rows_and_columns(shape: &[u64], is_fortran: bool) -> Result<(u64, Option<u64>)> {
+fn rows_of(shape: &[u64], is_fortran: bool) -> Result<(u64, Vec<u64>)> {
+    // Both orders are the same if only one dimension is longer than 1.
+    let is_by_columns = is_fortran && shape.iter().filter(|size| **size > 1).count() > 1;
     match *shape {
         [] => Err(refused(
             "the file holds a single value, not an array",
             "reshape it to one dimension",
         )),
-        [rows] => Ok((rows, None)),
-        [rows, columns] if is_fortran && rows > 1 && columns > 1 => Err(refused(
-            format!("the array of {rows} x {columns} is stored by columns (Fortran order)"),
-            "save it with numpy.ascontiguousarray, so that a row is a record",
-        )),
-        [_, 0] => Err(refused(
+        [_, ..] if is_by_columns => {
+            let sizes: Vec<String> = shape.iter().map(u64::to_string).collect();
+            let sizes = sizes.join(" x ");
+            Err(refused(
+                format!("the array of {sizes} is stored by columns (Fortran order)"),
+                "save it with numpy.ascontiguousarray, so that a row is a record",
+            ))
+        }
+        [_, ref row @ ..] if row.contains(&0) => Err(refused(
             "its rows have no columns",
             "a record needs at least one byte",
         )),
-        [rows, columns] => Ok((rows, Some(columns))),
-        _ => Err(refused(
-            format!("the array has {} dimensions", shape.len()),
-            "reshape it to two dimensions: a row is a record",
-        )),
+        [rows, ref row @ ..] => Ok((rows, row.to_vec())),
     }
 }
 
 /// A whole header. Spaces make up for the digits that `rows` lacks.
-fn encode(descr: &str, columns: Option<u64>, rows: u64) -> Vec<u8> {
-    let shape = match columns {
-        Some(columns) => format!("({rows}, {columns})"),
-        None => format!("({rows},)"),
+fn encode(descr: &str, row_shape: &[u64], rows: u64) -> Vec<u8> {
+    let shape = match row_shape {
+        [] => format!("({rows},)"),
+        _ => {
+            let row: Vec<String> = row_shape.iter().map(u64::to_string).collect();
+            format!("({rows}, {})", row.join(", "))
+        }
     };
     let padding = ROWS_DIGITS - rows.to_string().len();
     frame(&format!(
@@ -364,6 +378,13 @@ mod tests {
             ("'|S12'", "(7,)", "bytes12", 7),
             ("'<U3'", "(7,)", "u32x3", 7),
             ("'|V9'", "(7L,)", "bytes9", 7),
+            ("'<f2'", "(5,)", "f16", 5),
+            ("'>c8'", "(5,)", "f32bex2", 5),
+            ("'<c16'", "(5, 2)", "f64x4", 5),
+            ("'<V2'", "(5, 4)", "bytes8", 5),
+            ("'|u1'", "(5, 2, 3, 4)", "u8x24", 5),
+            ("'<f16'", "(5,)", "16/", 5),
+            ("'<f4'", "(5, 224, 224, 3)", "602112/", 5),
         ] {
             let header = read(descr, "False", shape).unwrap();
             assert_eq!(header.format.to_string(), format, "{descr}");
@@ -415,11 +436,10 @@ mod tests {
             ("'<u8'", "True", "(3, 4)", "ascontiguousarray"),
             ("'|O'", "False", "(3,)", "Python objects"),
             ("[('a', '|O')]", "False", "(3,)", "Python objects"),
-            ("'<u8'", "False", "(3, 4, 5)", "3 dimensions"),
+            ("'<u8'", "True", "(3, 4, 5)", "3 x 4 x 5"),
             ("'<u8'", "False", "()", "single value"),
             ("'<u8'", "False", "(3, 0)", "no columns"),
-            ("'<c16'", "False", "(3,)", "complex"),
-            ("'<f2'", "False", "(3,)", "float32"),
+            ("'<f3'", "False", "(3,)", "float32"),
             ("[('a', '<u8')]", "False", "(3, 4)", "structs"),
             (
                 "[('a', [('b', '<u8')], (2,))]",
@@ -540,6 +560,12 @@ mod tests {
             assert_eq!((&header.format, header.rows), (&format, 9));
             assert_eq!(NpyHeader::parse(&header.encode(9)).unwrap(), header);
         }
+        let format = RecordFormat::parse_type("600/").unwrap();
+        let header = NpyHeader::of_format(&format, 9).unwrap();
+        assert_eq!(
+            (&header.descr[..], header.format.record_bytes()),
+            ("'|V600'", 600)
+        );
         for format in ["16/8:8,0:8", "16/0:8,4:8", "u128"] {
             let format = RecordFormat::parse_type(format).unwrap();
             assert_eq!(
@@ -554,7 +580,11 @@ mod tests {
         fn a_written_header_is_read_back_and_its_length_does_not_depend_on_the_rows(
             rows: u64, columns in 1u64..100, width in 0usize..3,
         ) {
-            let shape = if columns == 1 { "(7,)".to_string() } else { format!("(7, {columns})") };
+            let shape = match columns {
+                1 => "(7,)".to_string(),
+                _ if columns % 2 == 0 => format!("(7, {}, 2)", columns / 2),
+                _ => format!("(7, {columns})"),
+            };
             let descr = ["'<u8'", "'>f4'", "'|i1'"][width];
             let header = read(descr, "False", &shape).unwrap();
             let bytes = header.encode(rows);
@@ -563,6 +593,7 @@ mod tests {
             let again = NpyHeader::parse(&bytes).unwrap();
             prop_assert_eq!(again.header_bytes, bytes.len());
             prop_assert_eq!(again.rows, rows);
+            prop_assert_eq!(again.row_shape(), header.row_shape());
             prop_assert_eq!(again.format, header.format);
         }
 

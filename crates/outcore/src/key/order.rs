@@ -1,13 +1,14 @@
 //! The total order of records, as 8-byte words whose unsigned order is the order wanted.
 //!
 //! Contract: every record has an *order string*: its key fields in order of weight, each number
-//! mapped to big-endian bytes of the same order (NaNs last, -0.0 before 0.0), complemented where the
-//! field is descending; then, under [`Tie::Bytes`], the whole record's raw bytes ascending,
+//! mapped to big-endian bytes of the same order (NaNs last, and all of them equal; -0.0 before 0.0), complemented
+//! where the field is descending; then, unless places break ties, the floats of the key once more by all
+//! their bits, so that bits decide between NaNs; then, under [`Tie::Bytes`], the whole record's raw bytes ascending,
 //! complemented under [`Tie::BytesDescending`] alone. Strings compare as unsigned bytes. A job that is descending as a whole
 //! turns every field round, so a field marked `desc` becomes ascending in it.
 //! Bytes that lie in any key field are left out of the raw part: when it is reached the keys are
-//! equal, and since every map is a bijection those bytes are equal too. So a gensort record's
-//! string is the record itself, and a scalar's string is the number.
+//! equal, and since every map is a bijection except for NaNs, those bytes are equal too. So a gensort record's
+//! string is the record itself, and that of an integer is the number.
 //!
 //! Word `d` is bytes `8d..8d+8` of the string, zero padded, as a big-endian integer. Each word is
 //! compiled once into a small program; the loops over many records
@@ -50,18 +51,22 @@ pub struct Order {
 impl Order {
     /// Compiles the order of `format`.
     pub fn new(format: &RecordFormat, options: OrderOptions) -> Self {
+        Self::of_atoms(format, &atoms_of(format, options), options.tie)
+    }
+
+    /// The order whose string is made of `atoms`.
+    pub(super) fn of_atoms(format: &RecordFormat, atoms: &[Atom], tie: Tie) -> Self {
         let record_bytes = format.record_bytes();
-        let atoms = atoms_of(format, options);
         let key_bytes = format.keys().iter().map(|key| key.len_bytes).sum();
-        let covers_record = is_key(format).iter().all(|covered| *covered);
+        let covers_record = !format.has_floats() && is_key(format).iter().all(|covered| *covered);
         let string_bytes = atoms.iter().map(Atom::len_bytes).sum();
-        let (tail_depth, tail_offset_bytes, tail_end_bytes) = tail(&atoms, string_bytes);
-        let words = compile(&atoms, record_bytes, string_bytes);
+        let (tail_depth, tail_offset_bytes, tail_end_bytes) = tail(atoms, string_bytes);
+        let words = compile(atoms, record_bytes, string_bytes);
         Order {
             record_bytes,
             key_bytes,
             covers_record,
-            tie: options.tie,
+            tie,
             words,
             tail_depth,
             tail_offset_bytes,
@@ -99,7 +104,7 @@ impl Order {
         }
     }
 
-    /// True if every byte of the record lies in a key, so records with equal keys are equal.
+    /// True if records with equal keys are equal: every byte is in a key, and no key holds floats.
     pub(crate) fn covers_record(&self) -> bool {
         self.covers_record
     }
@@ -202,23 +207,55 @@ fn is_key(format: &RecordFormat) -> Vec<bool> {
 /// What the order string of a format is made of, one after another.
 pub(super) fn atoms_of(format: &RecordFormat, options: OrderOptions) -> Vec<Atom> {
     let mut atoms = Vec::new();
+    let is_flipped = |key: &KeyField| key.descending != options.descending;
     for key in format.keys() {
-        push_key(&mut atoms, key, key.descending != options.descending);
+        push_key(&mut atoms, key, (is_flipped(key), Nans::AreOne));
     }
     if options.tie != Tie::Position {
-        let is_key = is_key(format);
-        for offset_bytes in (0..is_key.len()).filter(|offset_bytes| !is_key[*offset_bytes]) {
-            push_atom(
-                &mut atoms,
-                Atom::Bytes {
-                    offset_bytes,
-                    len_bytes: 1,
-                    is_flipped: options.tie == Tie::BytesDescending,
-                },
-            );
+        for key in format.keys().iter().filter(|key| key.is_of_floats()) {
+            push_key(&mut atoms, key, (is_flipped(key), Nans::ByBits));
         }
+        push_rest(&mut atoms, format, options.tie);
     }
     atoms
+}
+
+/// The same with each byte of a record once, so that the string is the record in another form:
+/// floats by all their bits. Nothing where another part of the key follows a float, which NaNs of other
+/// bits would keep from being compared.
+pub(super) fn whole_atoms_of(format: &RecordFormat, descending: bool) -> Option<Vec<Atom>> {
+    let (last, others) = format.keys().split_last()?;
+    let is_one = |key: &KeyField| matches!(key.kind, KeyKind::Numbers(number) if number.bytes() == key.len_bytes);
+    if others.iter().any(KeyField::is_of_floats) || last.is_of_floats() && !is_one(last) {
+        return None;
+    }
+    let mut atoms = Vec::new();
+    for key in format.keys() {
+        let is_flipped = key.descending != descending;
+        push_key(&mut atoms, key, (is_flipped, Nans::ByBits));
+    }
+    push_rest(&mut atoms, format, Tie::Bytes);
+    Some(atoms)
+}
+
+/// How NaNs compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nans {
+    AreOne,
+    ByBits,
+}
+
+/// Appends the bytes of a record that are in no key.
+fn push_rest(atoms: &mut Vec<Atom>, format: &RecordFormat, tie: Tie) {
+    let is_key = is_key(format);
+    for offset_bytes in (0..is_key.len()).filter(|offset_bytes| !is_key[*offset_bytes]) {
+        let byte = Atom::Bytes {
+            offset_bytes,
+            len_bytes: 1,
+            is_flipped: tie == Tie::BytesDescending,
+        };
+        push_atom(atoms, byte);
+    }
 }
 
 /// Appends an atom, joined to the last one where both are neighbouring raw bytes.
@@ -246,7 +283,7 @@ fn push_atom(atoms: &mut Vec<Atom>, atom: Atom) {
 
 /// Lowers a key field. Unsigned big-endian numbers are raw bytes; 16-byte little-endian ones are
 /// their high half, then their low half.
-fn push_key(atoms: &mut Vec<Atom>, key: &KeyField, is_flipped: bool) {
+fn push_key(atoms: &mut Vec<Atom>, key: &KeyField, (is_flipped, nans): (bool, Nans)) {
     let KeyField {
         offset_bytes,
         len_bytes,
@@ -278,7 +315,10 @@ fn push_key(atoms: &mut Vec<Atom>, key: &KeyField, is_flipped: bool) {
             },
         );
     }
-    let lane = NumberBits::new(bytes.min(8), number.endian, map, is_flipped);
+    let mut lane = NumberBits::new(bytes.min(8), number.endian, map, is_flipped);
+    if map == Map::Float && nans == Nans::AreOne {
+        lane = lane.with_one_nan(bytes);
+    }
     for offset_bytes in (offset_bytes..offset_bytes + len_bytes).step_by(bytes) {
         if bytes == 16 {
             atoms.push(Atom::Number {
@@ -324,7 +364,7 @@ fn tail(atoms: &[Atom], string_bytes: usize) -> (usize, usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::normal::tests::{naive_f32, naive_f64};
+    use super::super::normal::tests::{naive_f16, naive_f32, naive_f64};
     use super::super::record::tests::any_format;
     use super::super::record::{Number, NumberType};
     use super::super::scalar::{ScalarClass, ScalarOrder};
@@ -348,14 +388,38 @@ mod tests {
             NumberType::I16 => (a as u16 as i16).cmp(&(b as u16 as i16)),
             NumberType::I32 => (a as u32 as i32).cmp(&(b as u32 as i32)),
             NumberType::I64 => (a as u64 as i64).cmp(&(b as u64 as i64)),
+            NumberType::F16 => naive_f16(a as u16, b as u16),
             NumberType::F32 => naive_f32(f32::from_bits(a as u32), f32::from_bits(b as u32)),
             NumberType::F64 => naive_f64(f64::from_bits(a as u64), f64::from_bits(b as u64)),
             _ => a.cmp(&b),
         }
     }
 
+    fn is_nan(bytes: &[u8], kind: Number) -> bool {
+        let bits = number(bytes, kind);
+        match kind.kind {
+            NumberType::F16 => half::f16::from_bits(bits as u16).is_nan(),
+            NumberType::F32 => f32::from_bits(bits as u32).is_nan(),
+            NumberType::F64 => f64::from_bits(bits as u64).is_nan(),
+            _ => false,
+        }
+    }
+
     /// The key order, straight from the contract.
     fn naive_keys(format: &RecordFormat, descending: bool, a: &[u8], b: &[u8]) -> Ordering {
+        let one_nan = |a: &[u8], b: &[u8], kind| match is_nan(a, kind) && is_nan(b, kind) {
+            true => Ordering::Equal,
+            false => naive_number(a, b, kind),
+        };
+        naive_keys_by(format, (descending, &one_nan), a, b)
+    }
+
+    fn naive_keys_by(
+        format: &RecordFormat,
+        (descending, compare): (bool, &dyn Fn(&[u8], &[u8], Number) -> Ordering),
+        a: &[u8],
+        b: &[u8],
+    ) -> Ordering {
         for key in format.keys() {
             let range = key.offset_bytes..key.offset_bytes + key.len_bytes;
             let (a, b) = (&a[range.clone()], &b[range]);
@@ -364,7 +428,7 @@ mod tests {
                 KeyKind::Numbers(kind) => a
                     .chunks(kind.bytes())
                     .zip(b.chunks(kind.bytes()))
-                    .map(|(a, b)| naive_number(a, b, kind))
+                    .map(|(a, b)| compare(a, b, kind))
                     .find(|ordering| ordering.is_ne())
                     .unwrap_or(Ordering::Equal),
             };
@@ -381,9 +445,10 @@ mod tests {
 
     fn naive(format: &RecordFormat, options: OrderOptions, a: &[u8], b: &[u8]) -> Ordering {
         let keys = naive_keys(format, options.descending, a, b);
+        let bits = || naive_keys_by(format, (options.descending, &naive_number), a, b);
         match options.tie {
-            Tie::Bytes => keys.then_with(|| a.cmp(b)),
-            Tie::BytesDescending => keys.then_with(|| b.cmp(a)),
+            Tie::Bytes => keys.then_with(bits).then_with(|| a.cmp(b)),
+            Tie::BytesDescending => keys.then_with(bits).then_with(|| b.cmp(a)),
             Tie::Position => keys,
         }
     }
@@ -455,6 +520,11 @@ mod tests {
         assert_eq!((order.key_words(), order.words()), (2, 2));
         assert!(matches!(order.words[1], Word::Window(_)));
         let order = order_of("f64", Tie::Bytes);
+        assert!(matches!(
+            order.words.as_slice(),
+            [Word::Eight { .. }, Word::Eight { .. }]
+        ));
+        let order = order_of("i64", Tie::Bytes);
         assert!(matches!(order.words.as_slice(), [Word::Eight { .. }]));
         let order = order_of("u128", Tie::Bytes);
         assert!(matches!(
@@ -462,7 +532,7 @@ mod tests {
             [Word::Eight { .. }, Word::Eight { .. }]
         ));
         let order = order_of("f32x32", Tie::Bytes);
-        assert_eq!((order.words(), order.covers_record()), (16, true));
+        assert_eq!((order.words(), order.covers_record()), (32, false));
         assert!(
             order
                 .words
@@ -478,6 +548,33 @@ mod tests {
             (order.words(), order.tail_depth, order.covers_record()),
             (2, 1, false)
         );
+    }
+
+    #[test]
+    fn nans_of_different_bits_are_one_key_and_bits_only_break_ties() {
+        let format = RecordFormat::parse_type("12/0:8:f64,8:4:u32").unwrap();
+        let options = OrderOptions::default();
+        let order = Order::new(&format, options);
+        let record = |bits: u64, tag: u32| {
+            [bits.to_le_bytes().to_vec(), tag.to_le_bytes().to_vec()].concat()
+        };
+        let (one, other) = (0x7FF8_0000_0000_0000, 0xFFF8_0000_0000_0001);
+        assert!(
+            order
+                .compare_keys(&record(one, 5), &record(other, 5))
+                .is_eq()
+        );
+        assert!(order.compare(&record(one, 5), &record(other, 5)).is_lt());
+        // The next key decides before any bits do.
+        assert!(order.compare(&record(other, 4), &record(one, 5)).is_lt());
+        assert!(
+            order
+                .compare(&record(f64::INFINITY.to_bits(), 9), &record(one, 0))
+                .is_lt()
+        );
+        let tie = Tie::Position;
+        let order = Order::new(&format, OrderOptions { tie, ..options });
+        assert!(order.compare(&record(one, 5), &record(other, 5)).is_eq());
     }
 
     #[test]
@@ -517,14 +614,17 @@ mod tests {
                     prop_assert_eq!(words(&order, a).cmp(&words(&order, b)), wanted, "{}", format);
                     let keys = naive_keys(&format, options.descending, a, b);
                     prop_assert_eq!(order.compare_keys(a, b), keys, "{}", format);
-                    prop_assert_eq!(compare_items(&order, a, b), Ok(wanted), "{}", format);
+                    // By its definition, bytes and not bits decide between NaNs.
+                    if !(keys.is_eq() && format.has_floats()) {
+                        prop_assert_eq!(compare_items(&order, a, b), Ok(wanted), "{}", format);
+                    }
                 }
             }
         }
 
         #[test]
         fn scalars_encode_to_the_words_of_their_records(
-            kind in 0usize..11, is_big: bool, is_key_descending: bool, descending: bool, bits: u128,
+            kind in 0usize..12, is_big: bool, is_key_descending: bool, descending: bool, bits: u128,
         ) {
             let endian = if is_big { Endian::Big } else { Endian::Little };
             let scalar = Number::new(NumberType::ALL[kind], endian);
@@ -544,12 +644,19 @@ mod tests {
                 ScalarClass::U32 => {
                     scalar_order.encode_u32(&mut four);
                     let record = (bits as u32).to_ne_bytes();
-                    prop_assert_eq!(order.word(&record, 0), u64::from(four[0]) << 32);
+                    let word = order.word(&record, 0);
+                    match scalar.kind.is_float() {
+                        // By its value, then by its bits.
+                        true => prop_assert_eq!(word as u32, four[0]),
+                        false => prop_assert_eq!(word, u64::from(four[0]) << 32),
+                    }
                 }
                 ScalarClass::U64 => {
                     scalar_order.encode_u64(&mut eight);
                     let record = (bits as u64).to_ne_bytes();
-                    prop_assert_eq!(order.word(&record, 0), eight[0]);
+                    let last = order.words() - 1;
+                    prop_assert_eq!(last, usize::from(scalar.kind.is_float()));
+                    prop_assert_eq!(order.word(&record, last), eight[0]);
                 }
                 ScalarClass::U128 => {
                     scalar_order.encode_u128(&mut sixteen);

@@ -1,7 +1,7 @@
 //! Records: number types, key fields and the format of a record, with their text forms.
 //!
-//! Contract: a [`RecordFormat`] is a fixed record size and at least one key field that lies inside
-//! it; it can only be built checked, so later layers never meet a key beyond the record. Fields
+//! Contract: a [`RecordFormat`] is a fixed record size and key fields inside it, or none where records have
+//! no order ([`RecordFormat::check_order`]); it can only be built checked, so later layers never meet a key beyond the record. Fields
 //! are compared in the order given; a field of several numbers compares them one after another
 //! (the 32-float vectors of the LLNL poster are `f32x32`). The text printed by `Display` is
 //! accepted again by [`RecordFormat::parse_type`] and gives an equal format.
@@ -13,6 +13,7 @@
 //! | `bytes16` | 16 bytes (any number), ordered as unsigned bytes |
 //! | `gensort` | 100 bytes with a key of 10 bytes at 0 (sortbenchmark.org) |
 //! | `100/0:10,16:8:u64be:desc` | record size `/` key fields `OFFSET:LEN[:TYPE][:desc]` |
+//! | `600000/` | bytes without an order |
 
 use std::fmt;
 
@@ -42,13 +43,14 @@ pub enum NumberType {
     I16,
     I32,
     I64,
+    F16,
     F32,
     F64,
 }
 
 impl NumberType {
     /// Every number type, in the order shown to users.
-    pub const ALL: [NumberType; 11] = [
+    pub const ALL: [NumberType; 12] = [
         NumberType::U8,
         NumberType::U16,
         NumberType::U32,
@@ -58,6 +60,7 @@ impl NumberType {
         NumberType::I16,
         NumberType::I32,
         NumberType::I64,
+        NumberType::F16,
         NumberType::F32,
         NumberType::F64,
     ];
@@ -66,7 +69,7 @@ impl NumberType {
     pub const fn bytes(self) -> usize {
         match self {
             NumberType::U8 | NumberType::I8 => 1,
-            NumberType::U16 | NumberType::I16 => 2,
+            NumberType::U16 | NumberType::I16 | NumberType::F16 => 2,
             NumberType::U32 | NumberType::I32 | NumberType::F32 => 4,
             NumberType::U64 | NumberType::I64 | NumberType::F64 => 8,
             NumberType::U128 => 16,
@@ -85,14 +88,15 @@ impl NumberType {
             NumberType::I16 => "i16",
             NumberType::I32 => "i32",
             NumberType::I64 => "i64",
+            NumberType::F16 => "f16",
             NumberType::F32 => "f32",
             NumberType::F64 => "f64",
         }
     }
 
-    /// True for `f32` and `f64`.
+    /// True for `f16`, `f32` and `f64`.
     pub const fn is_float(self) -> bool {
-        matches!(self, NumberType::F32 | NumberType::F64)
+        matches!(self, NumberType::F16 | NumberType::F32 | NumberType::F64)
     }
 
     /// True for the signed integers.
@@ -188,6 +192,13 @@ pub struct KeyField {
     pub descending: bool,
 }
 
+impl KeyField {
+    /// Whether it holds floats, whose NaNs are one key.
+    pub fn is_of_floats(&self) -> bool {
+        matches!(self.kind, KeyKind::Numbers(number) if number.kind.is_float())
+    }
+}
+
 impl fmt::Display for KeyField {
     /// `OFFSET:LEN`, then `:TYPE` unless it is bytes, then `:desc` if descending.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -215,18 +226,7 @@ impl RecordFormat {
     /// Errors (usage): size zero or over [`RECORD_BYTES_MAX`]; no keys; keys together over
     /// [`KEY_BYTES_MAX`]; a key of length zero, beyond the record, or no multiple of its number.
     pub fn new(record_bytes: usize, keys: Vec<KeyField>) -> Result<Self> {
-        if record_bytes == 0 {
-            return Err(Error::usage(READ_TYPE, "a record of 0 bytes")
-                .hint("give the size of one record in bytes, for example 100"));
-        }
-        if record_bytes > RECORD_BYTES_MAX {
-            return Err(Error::usage(
-                READ_TYPE,
-                format!(
-                    "a record of {record_bytes} bytes; at most {RECORD_BYTES_MAX} are possible"
-                ),
-            ));
-        }
+        check_record_bytes(record_bytes)?;
         if keys.is_empty() {
             return Err(Error::usage(READ_KEY, "no key is given")
                 .hint("say where the key lies: OFFSET:LEN[:TYPE][:desc], for example 0:10"));
@@ -244,6 +244,33 @@ impl RecordFormat {
             ));
         }
         Ok(RecordFormat { record_bytes, keys })
+    }
+
+    /// A record of bytes that have no order, for jobs that need none.
+    ///
+    /// # Errors
+    /// As [`RecordFormat::new`].
+    pub fn without_order(record_bytes: usize) -> Result<Self> {
+        check_record_bytes(record_bytes)?;
+        let keys = Vec::new();
+        Ok(RecordFormat { record_bytes, keys })
+    }
+
+    /// Fails where records have no order.
+    ///
+    /// # Errors
+    /// Usage: there is no key.
+    pub fn check_order(&self) -> Result<()> {
+        if !self.keys.is_empty() {
+            return Ok(());
+        }
+        let record_bytes = self.record_bytes;
+        let cause = format!("records of {record_bytes} bytes of this type have no order");
+        let hint = format!(
+            "say where the key is: --record {record_bytes} --key OFFSET:LEN[:TYPE]; shuffle, sample, head, \
+             split, gather and reverse need none"
+        );
+        Err(Error::usage(READ_KEY, cause).hint(hint))
     }
 
     /// A record that is `count` numbers, all of them the key.
@@ -281,7 +308,7 @@ impl RecordFormat {
         self.record_bytes
     }
 
-    /// The key fields, in order of weight; never empty.
+    /// The key fields, in order of weight; none where records have no order.
     pub fn keys(&self) -> &[KeyField] {
         &self.keys
     }
@@ -305,7 +332,42 @@ impl RecordFormat {
         (is_one && number.bytes() >= 4).then_some(*number)
     }
 
-    /// Whether the keys cover every byte, so that records with equal keys are equal.
+    /// Whether a key holds floats: then records with equal keys may differ in the bits of NaNs.
+    pub fn has_floats(&self) -> bool {
+        self.keys.iter().any(KeyField::is_of_floats)
+    }
+
+    /// The same order with the bytes outside of all keys as further keys after the others.
+    ///
+    /// # Errors
+    /// As [`RecordFormat::new`].
+    pub(crate) fn with_rest_as_keys(&self) -> Result<Self> {
+        let mut keys = self.keys.clone();
+        let is_key = |at: usize| {
+            let has =
+                |key: &KeyField| (key.offset_bytes..key.offset_bytes + key.len_bytes).contains(&at);
+            self.keys.iter().any(has)
+        };
+        let mut rest = 0;
+        for at in 0..=self.record_bytes {
+            if at < self.record_bytes && !is_key(at) {
+                continue;
+            }
+            if rest < at {
+                keys.push(KeyField {
+                    offset_bytes: rest,
+                    len_bytes: at - rest,
+                    kind: KeyKind::Bytes,
+                    descending: false,
+                });
+            }
+            rest = at + 1;
+        }
+        Self::new(self.record_bytes, keys)
+    }
+
+    /// Whether the keys cover every byte, so that records with equal keys are equal except for
+    /// the bits of NaNs.
     pub fn is_all_key(&self) -> bool {
         let has =
             |key: &KeyField, at| (key.offset_bytes..key.offset_bytes + key.len_bytes).contains(&at);
@@ -341,6 +403,19 @@ impl RecordFormat {
 pub(super) fn key_syntax(text: &str, why: &str) -> Error {
     Error::usage(READ_KEY, format!("key `{text}`: {why}"))
         .hint("a key is OFFSET:LEN[:TYPE][:desc] in bytes, for example 0:10 or 16:8:u64be:desc")
+}
+
+fn check_record_bytes(record_bytes: usize) -> Result<()> {
+    if record_bytes == 0 {
+        return Err(Error::usage(READ_TYPE, "a record of 0 bytes")
+            .hint("give the size of one record in bytes, for example 100"));
+    }
+    if record_bytes > RECORD_BYTES_MAX {
+        let cause =
+            format!("a record of {record_bytes} bytes; at most {RECORD_BYTES_MAX} are possible");
+        return Err(Error::usage(READ_TYPE, cause));
+    }
+    Ok(())
 }
 
 fn check_key(record_bytes: usize, key: &KeyField) -> Result<()> {
@@ -496,7 +571,15 @@ pub(crate) mod tests {
         assert!(message(RecordFormat::parse_record(4, &["0:0"])).contains("length is 0"));
         assert!(message(RecordFormat::parse_record::<&str>(4, &[])).contains("no key"));
         assert!(message(RecordFormat::parse_type("u64x0")).contains("0 bytes"));
-        assert!(message(RecordFormat::parse_type("100/")).contains("no key"));
+        let unordered = RecordFormat::parse_type("100/").unwrap();
+        assert_eq!(unordered.to_string(), "100/");
+        assert!(
+            unordered
+                .check_order()
+                .unwrap_err()
+                .to_string()
+                .contains("no order")
+        );
         assert!(message(RecordFormat::parse_type("2000000/0:8")).contains("at most 1048576"));
         assert!(message(RecordFormat::parse_record(16, &["0:9:u64"])).contains("not a multiple"));
         for key in [

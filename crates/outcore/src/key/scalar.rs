@@ -69,7 +69,13 @@ impl ScalarOrder {
             NumberType::U32 | NumberType::I32 | NumberType::F32 => ScalarClass::U32,
             NumberType::U64 | NumberType::I64 | NumberType::F64 => ScalarClass::U64,
             NumberType::U128 => ScalarClass::U128,
-            NumberType::U8 | NumberType::I8 | NumberType::U16 | NumberType::I16 => return None,
+            NumberType::U8
+            | NumberType::I8
+            | NumberType::U16
+            | NumberType::I16
+            | NumberType::F16 => {
+                return None;
+            }
         };
         let is_swapped = match (number.endian, Endian::NATIVE) {
             (Endian::Little, Endian::Little) | (Endian::Big, Endian::Big) => false,

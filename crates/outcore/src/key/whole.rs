@@ -8,7 +8,7 @@
 //! bytes and flip bits; else they work in batches that the first-level cache holds. Nothing is allocated.
 
 use super::byte_order::ByteOrder;
-use super::order::{Order, OrderOptions, atoms_of};
+use super::order::{Order, whole_atoms_of};
 use super::record::RecordFormat;
 use super::sort_key::Tie;
 use super::word::Atom;
@@ -32,20 +32,16 @@ impl WholeOrder {
     /// The order of `format` with ties broken by the records' bytes; nothing where that takes more than an
     /// integer, or less.
     pub(crate) fn of(format: &RecordFormat, descending: bool) -> Option<Self> {
-        let options = OrderOptions {
-            descending,
-            tie: Tie::Bytes,
-        };
         if format.record_bytes() != RECORD_BYTES {
             return None;
         }
-        let atoms = atoms_of(format, options);
+        let atoms = whole_atoms_of(format, descending)?;
         let string_bytes: usize = atoms.iter().map(Atom::len_bytes).sum();
         if string_bytes != RECORD_BYTES {
             return None;
         }
         let mut whole = WholeOrder {
-            order: Order::new(format, options),
+            order: Order::of_atoms(format, &atoms, Tie::Bytes),
             atoms,
             moves: None,
         };
@@ -150,6 +146,7 @@ fn restore(atom: &Atom, from_bytes: usize, strings: &[u128], records: &mut [u128
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::order::OrderOptions;
     use proptest::prelude::*;
 
     #[test]
@@ -160,6 +157,9 @@ mod tests {
             ("16/8:8:f64:desc", true),
             ("16/3:5,0:2:i16", true),
             ("16/0:8:u64,4:4", false),
+            ("16/0:4:u32,8:8:f64", true),
+            ("16/0:8:f64,8:8:u64", false),
+            ("f64x2", false),
             ("24/0:8:u64", false),
             ("8/0:4", false),
         ] {
@@ -173,9 +173,9 @@ mod tests {
         fn records_compare_as_their_integers_do_and_come_back(
             text in prop_oneof![
                 Just("bytes16"), Just("16/0:10"), Just("16/6:3"), Just("16/0:8:u64"),
-                Just("16/8:8:u64be:desc"), Just("16/8:8:f64"), Just("16/4:8:f64be,2:1"),
-                Just("16/0:4:f32,4:4:i32:desc"), Just("16/0:4:u32"), Just("16/12:4:u32"),
-                Just("16/1:2:i16be,3:12:f32"), Just("16/0:16:u128"), Just("16/9:1,0:8"),
+                Just("16/8:8:u64be:desc"), Just("16/8:8:f64"), Just("16/2:1,4:8:f64be"),
+                Just("16/4:4:i32:desc,0:4:f32"), Just("16/0:4:u32"), Just("16/12:4:u32"),
+                Just("16/1:2:i16be,3:4:f32"), Just("16/0:16:u128"), Just("16/9:1,0:8"),
                 Just("16/5:1:i8,6:8:i64,0:4:u32:desc"),
             ],
             descending: bool,

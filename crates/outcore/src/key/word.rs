@@ -6,7 +6,8 @@
 //! program reads inside the record only (its offsets are checked when it is compiled, and again by
 //! the slice when it runs) and allocates nothing.
 
-use super::normal::{Map, order_f32, order_f64, restore_f32, restore_f64};
+use super::normal::{Map, nan_image, order_f16, order_f32, order_f64};
+use super::normal::{restore_f16, restore_f32, restore_f64};
 use super::record::Endian;
 
 /// A run of the order string with one meaning.
@@ -49,6 +50,8 @@ pub(super) struct NumberBits {
     is_float: bool,
     /// The sign bit of signed integers, all bits if descending; in the number's low bits.
     flip: u64,
+    /// The largest ordered bits of a float: those of all NaNs, where they are one key.
+    most: u64,
 }
 
 impl NumberBits {
@@ -65,6 +68,15 @@ impl NumberBits {
             is_big: endian == Endian::Big,
             is_float: map == Map::Float,
             flip,
+            most: u64::MAX,
+        }
+    }
+
+    /// The same, where all NaNs of floats of `bytes` are one key.
+    pub(super) fn with_one_nan(self, bytes: usize) -> Self {
+        NumberBits {
+            most: nan_image(bytes),
+            ..self
         }
     }
 
@@ -75,7 +87,11 @@ impl NumberBits {
         } else {
             u64::from_le_bytes(bytes)
         };
-        (if self.is_float { order_f64(bits) } else { bits }) ^ self.flip
+        (if self.is_float {
+            order_f64(bits).min(self.most)
+        } else {
+            bits
+        }) ^ self.flip
     }
 
     /// The inverse for a number of `bytes`: what its bytes are as a big-endian integer.
@@ -85,7 +101,8 @@ impl NumberBits {
         let bits = match (self.is_float, bytes) {
             (false, _) => ordered,
             (true, 8) => restore_f64(ordered),
-            (true, _) => restore_f32(ordered as u32).into(),
+            (true, 4) => restore_f32(ordered as u32).into(),
+            (true, _) => restore_f16(ordered as u16).into(),
         };
         match self.is_big {
             true => bits,
@@ -100,7 +117,11 @@ impl NumberBits {
         } else {
             u32::from_le_bytes(bytes)
         };
-        u64::from(if self.is_float { order_f32(bits) } else { bits }) ^ self.flip
+        (if self.is_float {
+            u64::from(order_f32(bits)).min(self.most)
+        } else {
+            u64::from(bits)
+        }) ^ self.flip
     }
 
     #[inline(always)]
@@ -110,7 +131,11 @@ impl NumberBits {
         } else {
             u16::from_le_bytes(bytes)
         };
-        u64::from(bits) ^ self.flip
+        (if self.is_float {
+            u64::from(order_f16(bits)).min(self.most)
+        } else {
+            u64::from(bits)
+        }) ^ self.flip
     }
 }
 

@@ -12,11 +12,11 @@
 use bytemuck::Pod;
 
 use super::batch::{Sequence, read};
-use super::group::{again, make_dir, sort_items};
+use super::group::{again, sort_items};
 use super::ordered::{InOrder, append_in_order, visit_in_order};
 use super::producer::Typed;
 use super::summary::Summary;
-use crate::ends::Output;
+use crate::ends::{Output, make_dir};
 use crate::job::Job;
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;

@@ -2,7 +2,8 @@
 //!
 //! Contract: the result has each distinct item once, in the order in which `sort` puts such
 //! records, for `count_by` followed by its count (8 bytes, little endian). The bytes depend on the
-//! items alone. Whole items are compared; map to what is to be counted first.
+//! items alone. Whole items are compared; map to what is to be counted first. All NaNs in a key of floats are one:
+//! the result has the first of them.
 //!
 //! There are two ways to one result. *By hash*: each thread counts in a table of its own, full tables
 //! are added to a shared one, and that is sorted at the end: one read of the input, nothing on
@@ -29,16 +30,15 @@ use super::producer::{Emit, Producer, Typed};
 use super::sorted::{can_sort_made, sort_made};
 use super::summary::{PassPlan, Summary};
 use super::write::{Fate, plan_of, produce};
-use crate::ends::{Forecast, Input, Output, PhasePlan};
+use crate::ends::{Forecast, Input, Output, PhasePlan, make_dir};
 use crate::job::Job;
 use crate::key::order::{Order, OrderOptions};
-use crate::key::record::{KeyField, KeyKind, RecordFormat};
+use crate::key::record::RecordFormat;
 use crate::key::sort_key::Tie;
 use crate::read::sample::distinct;
 use crate::sort::{self, SortOptions, sort};
 use outcore_io::drive::PrivateDir;
 use outcore_io::memory::{Budget, Pool};
-use outcore_io::output::parent_of;
 use outcore_io::port::Volume;
 use outcore_io::units;
 use outcore_io::{Error, Result};
@@ -162,13 +162,9 @@ pub fn group(
         let cause = format!("items of {} bytes are not {format}", producer.item_bytes());
         return Err(Error::usage("group", cause).hint("give the format of the items"));
     }
-    let order = Order::new(
-        format,
-        OrderOptions {
-            descending: false,
-            tie: Tie::Bytes,
-        },
-    );
+    format.check_order()?;
+    let whole = WholeItems::of(format);
+    let format = &whole.format;
     let (plan, mut before) = sample_and_plan(job, producer, (format, grouping), "group")?;
     let mut counted = None;
     if plan.by == GroupedBy::Hash {
@@ -179,11 +175,12 @@ pub fn group(
     let planned = &plan.pass.phases;
     if let Some(table) = counted {
         let mut groups: Vec<(&[u8], u64)> = table.iter().collect();
-        groups.sort_unstable_by(|a, b| order.compare(a.0, b.0));
+        groups.sort_unstable_by(|a, b| whole.order.compare(a.0, b.0));
         let item_bytes = written_bytes(producer, grouping);
         let mut bytes = Vec::with_capacity(groups.len() * item_bytes);
-        for (item, count) in &groups {
-            put(&mut bytes, item, *count, grouping);
+        for same in groups.chunk_by(|a, b| whole.is_same(a.0, b.0)) {
+            let count = same.iter().map(|(_, count)| count).sum();
+            put(&mut bytes, same[0].0, count, grouping);
         }
         drop(groups);
         drop(table);
@@ -197,11 +194,42 @@ pub fn group(
             by: GroupedBy::Hash,
         });
     }
-    let sorted = by_sort(job, producer, format, grouping, (output, replace))?;
+    let sorted = by_sort(job, producer, &whole, grouping, (output, replace))?;
     Ok(GroupSummary {
         pass: before.and(sorted),
         by: GroupedBy::Sort,
     })
+}
+
+/// How whole items are ordered, and which of them are the same.
+struct WholeItems {
+    /// With all bytes of an item as keys, where a key may be as long.
+    format: RecordFormat,
+    order: Order,
+    is_all_key: bool,
+}
+
+impl WholeItems {
+    fn of(format: &RecordFormat) -> Self {
+        let whole = format.with_rest_as_keys();
+        let format = whole.unwrap_or_else(|_| format.clone());
+        let options = OrderOptions {
+            descending: false,
+            tie: Tie::Bytes,
+        };
+        WholeItems {
+            order: Order::new(&format, options),
+            is_all_key: format.is_all_key(),
+            format,
+        }
+    }
+
+    fn is_same(&self, a: &[u8], b: &[u8]) -> bool {
+        match self.is_all_key {
+            true => self.order.compare_keys(a, b).is_eq(),
+            false => a == b,
+        }
+    }
 }
 
 fn written_bytes(producer: &dyn Producer, grouping: Grouping) -> usize {
@@ -234,7 +262,10 @@ pub fn plan_group(
     what: (&RecordFormat, Grouping),
     consumer: &str,
 ) -> Result<GroupPlan> {
-    Ok(sample_and_plan(job, producer, what, consumer)?.0)
+    let (format, grouping) = what;
+    format.check_order()?;
+    let whole = WholeItems::of(format);
+    Ok(sample_and_plan(job, producer, (&whole.format, grouping), consumer)?.0)
 }
 
 /// The same, and what the sample took.
@@ -270,7 +301,7 @@ fn sample_and_plan(
                 .phases
                 .first()
                 .map_or(Forecast::NOTHING, |read| read.read_bytes);
-            let is_whole = by_distinct_sort(producer, format, grouping).is_some();
+            let is_whole = is_distinct_sort(producer, format, grouping);
             let options = SortOptions {
                 unique: is_whole,
                 ..SortOptions::default()
@@ -473,21 +504,6 @@ fn by_hash(
     Ok((Some(table), done))
 }
 
-/// A directory of our own for what lies between two steps.
-pub(super) fn make_dir(job: &Job, output: &Output) -> Result<PrivateDir> {
-    let named = job.options.drives.first().map(|drive| drive.dir.clone());
-    let beside = match output {
-        Output::File { path, .. } => parent_of(path).to_path_buf(),
-        Output::Shards { paths, .. } => paths
-            .first()
-            .map_or(".".into(), |path| parent_of(path).to_path_buf()),
-        Output::Pipe(_) => ".".into(),
-    };
-    let dir = named.unwrap_or(beside);
-    job.device.sweep_private_dirs(&dir)?;
-    job.device.make_private_dir(&dir)
-}
-
 /// The same job for a next step, its memory unused.
 pub(super) fn again(job: &Job) -> Job {
     Job {
@@ -531,51 +547,31 @@ pub(super) fn sort_items(
     Ok((sorted, written.and(done.into())))
 }
 
-/// The format by which a sort that keeps one record a key gives the distinct items in the order of
-/// `format`; nothing where one sort cannot do it.
-fn by_distinct_sort(
-    producer: &dyn Producer,
-    format: &RecordFormat,
-    grouping: Grouping,
-) -> Option<RecordFormat> {
-    let can = grouping == Grouping::Unique && can_sort_made(producer, SortOptions::default());
-    if !can || format.is_all_key() {
-        return can.then(|| format.clone());
-    }
-    let whole = KeyField {
-        offset_bytes: 0,
-        len_bytes: format.record_bytes(),
-        kind: KeyKind::Bytes,
-        descending: false,
-    };
-    let keys = format.keys().iter().copied().chain([whole]);
-    RecordFormat::new(format.record_bytes(), keys.collect()).ok()
+/// Whether a sort that keeps one record per key of `format` gives the distinct items.
+fn is_distinct_sort(producer: &dyn Producer, format: &RecordFormat, grouping: Grouping) -> bool {
+    let can = can_sort_made(producer, SortOptions::default());
+    can && grouping == Grouping::Unique && format.is_all_key()
 }
 
 fn by_sort(
     job: &Job,
     producer: &dyn Producer,
-    format: &RecordFormat,
+    whole: &WholeItems,
     grouping: Grouping,
     (output, replace): (&Output, bool),
 ) -> Result<Summary> {
-    if let Some(format) = by_distinct_sort(producer, format, grouping) {
+    let format = &whole.format;
+    if is_distinct_sort(producer, format, grouping) {
         let options = SortOptions {
             unique: true,
             replace,
             ..SortOptions::default()
         };
-        return sort_made(&again(job), producer, output, &format, options).map(Summary::from);
+        return sort_made(&again(job), producer, output, format, options).map(Summary::from);
     }
     let dir = make_dir(job, output)?;
     let (sorted, before) = sort_items(job, producer, format, false, &dir)?;
-    let counted = count_runs(
-        &again(job),
-        &sorted,
-        producer.item_bytes(),
-        grouping,
-        (output, replace),
-    )?;
+    let counted = count_runs(&again(job), &sorted, whole, grouping, (output, replace))?;
     Ok(before.and(counted))
 }
 
@@ -583,16 +579,17 @@ fn by_sort(
 fn count_runs(
     job: &Job,
     sorted: &Input,
-    item_bytes: usize,
+    whole: &WholeItems,
     grouping: Grouping,
     to: (&Output, bool),
 ) -> Result<Summary> {
+    let item_bytes = whole.order.record_bytes();
     let result_bytes = match grouping {
         Grouping::Unique => item_bytes,
         Grouping::Counted => item_bytes + COUNT_BYTES,
     };
     let mut runs = Runs {
-        item_bytes,
+        whole,
         grouping,
         current: None,
     };
@@ -604,17 +601,17 @@ fn count_runs(
 }
 
 /// Counts runs of equal items.
-struct Runs {
-    item_bytes: usize,
+struct Runs<'a> {
+    whole: &'a WholeItems,
     grouping: Grouping,
     current: Option<(Vec<u8>, u64)>,
 }
 
-impl InOrder for Runs {
+impl InOrder for Runs<'_> {
     fn visit(&mut self, items: &[u8], results: &mut Vec<u8>) -> Result<()> {
-        for item in items.chunks_exact(self.item_bytes) {
+        for item in items.chunks_exact(self.whole.order.record_bytes()) {
             match &mut self.current {
-                Some((last, count)) if last == item => *count += 1,
+                Some((last, count)) if self.whole.is_same(last, item) => *count += 1,
                 Some((last, count)) => {
                     put(results, last, *count, self.grouping);
                     last.copy_from_slice(item);

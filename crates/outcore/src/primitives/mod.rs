@@ -32,6 +32,7 @@
 //! | [`turned`] | `reverse`, `windows`, `merge` of sorted files |
 //! | `map_to` | `map_files_to`: a function from file to file |
 //! | [`gather`](mod@gather) | elements by position; all items in memory |
+//! | [`gather_to`](mod@gather_to) | the same from a file of positions to a file |
 //! | [`lookup`](mod@lookup) | where keys belong in sorted files |
 //! | [`appended`] | files that grow at their end while something else is computed |
 //! | [`files`] | a function on each of many files |
@@ -51,6 +52,7 @@ pub mod distribute;
 mod expand;
 pub mod files;
 pub mod gather;
+pub mod gather_to;
 pub mod group;
 pub mod lookup;
 mod map_to;

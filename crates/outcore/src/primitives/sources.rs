@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::summary::PassPlan;
 use crate::ends::{Forecast, Input, open_inputs};
 use crate::job::Job;
+use crate::sort::lines::merge_passes;
 use outcore_io::Result;
 use outcore_io::drive::Access;
 use outcore_io::port::Volume;
@@ -52,9 +53,16 @@ pub fn plan_files(
 /// # Errors
 /// As [`plan_files`].
 pub fn plan_merge_of_lines(job: &Job, files: &[Input], is_unique: bool) -> Result<PassPlan> {
-    let what = ("read lines -> merge", "merge");
-    plan_files(job, (files, 1), what, |bytes| match is_unique {
-        true => (bytes.into(), Forecast::AtMost(bytes)),
-        false => (bytes.into(), bytes.into()),
+    let passes = merge_passes(job.budget.free_bytes(), files.len());
+    let steps = match passes {
+        0 | 1 => "read lines -> merge".to_string(),
+        _ => format!("read lines -> merge, in {passes} passes"),
+    };
+    plan_files(job, (files, 1), (&steps, "merge"), |bytes| {
+        let moved_bytes = bytes.saturating_mul(passes.max(1).into());
+        match is_unique {
+            true => (moved_bytes.into(), Forecast::AtMost(moved_bytes)),
+            false => (moved_bytes.into(), moved_bytes.into()),
+        }
     })
 }

@@ -3,7 +3,8 @@
 //! Contract: a [`Table`] is to the shell and to Python what a typed [`Sequence`] is to Rust: lazy,
 //! refined by [`filter`](Table::filter) and [`map`](Table::map), which fuse into one pass. Steps
 //! work on batches of some 1,000 rows, column by column ([`crate::key::expr`]), and hand on
-//! dense rows. A step of the caller's own ([`BatchStep`]) takes its place among them.
+//! dense rows. A step of the caller's own ([`BatchStep`]) takes its place among them. Results of expressions are
+//! big-endian if all numbers that they could name are, else in the byte order of this machine.
 //!
 //! Bounds: a few columns of a batch a step and thread.
 
@@ -29,10 +30,10 @@ const STEPS_MAX: usize = 1000;
 #[derive(Clone)]
 enum Step {
     Where(Program),
-    Map(Program),
+    Map(Program, Endian),
     Own(Arc<dyn BatchStep>, usize),
     /// A number from each program, one after another.
-    Expand(Vec<Program>),
+    Expand(Vec<Program>, Endian),
 }
 
 /// Records, lazily refined; see the module.
@@ -172,15 +173,25 @@ impl Table {
     /// # Errors
     /// As [`Table::filter`].
     pub fn map(&self, expression: &str) -> Result<Self> {
-        self.mapped(&expression.parse()?, expression)
+        self.mapped(&expression.parse()?, expression, self.endian())
     }
 
-    fn mapped(&self, expr: &Expr, text: &str) -> Result<Self> {
+    fn mapped(&self, expr: &Expr, text: &str, endian: Endian) -> Result<Self> {
         let program = Program::compile_elementwise(expr, &self.schema)?;
         let (number, width) = (program.kind().number(), program.width());
-        let mut table = self.then(Step::Map(program), format!("map {text}"))?;
+        let number = Number::new(number, endian);
+        let step = Step::Map(program, number.endian);
+        let mut table = self.then(step, format!("map {text}"))?;
         table.become_numbers(number, width)?;
         Ok(table)
+    }
+
+    /// The byte order of what expressions make.
+    fn endian(&self) -> Endian {
+        let numbers = self.schema.fields.iter().filter_map(|field| field.number);
+        let mut ordered = numbers.filter(|number| number.bytes() > 1).peekable();
+        let is_big = ordered.peek().is_some() && ordered.all(|number| number.endian == Endian::Big);
+        if is_big { Endian::Big } else { Endian::NATIVE }
     }
 
     /// All that `expressions` make of each record, one after another: numbers of one type, called `x` from
@@ -204,10 +215,11 @@ impl Table {
             );
         }
         let text = format!("flat_map {}", expressions.join(", "));
-        let mut table = self.then(Step::Expand(programs), text)?;
+        let number = Number::new(*first, self.endian());
+        let mut table = self.then(Step::Expand(programs, number.endian), text)?;
         table.yields = Yield::Any;
         table.schema.has_index = false;
-        table.become_numbers(*first, 1)?;
+        table.become_numbers(number, 1)?;
         Ok(table)
     }
 
@@ -267,9 +279,9 @@ impl Table {
         Ok(table)
     }
 
-    fn become_numbers(&mut self, number: NumberType, width: usize) -> Result<()> {
+    fn become_numbers(&mut self, number: Number, width: usize) -> Result<()> {
         let has_index = self.schema.has_index;
-        self.format = RecordFormat::numbers(Number::new(number, Endian::NATIVE), width)?;
+        self.format = RecordFormat::numbers(number, width)?;
         self.schema = Schema {
             has_index,
             ..Schema::of_format(&self.format)
@@ -282,23 +294,38 @@ impl Table {
     /// # Errors
     /// [`crate::Kind::Usage`] for records that are not single numbers.
     pub fn numbers(&self) -> Result<(Self, NumberType)> {
-        match self.format.keys() {
-            [key] if key.len_bytes == self.format.record_bytes() => match key.kind {
-                KeyKind::Numbers(number) if number.bytes() == key.len_bytes => {
-                    let is_native = number == Number::new(number.kind, Endian::NATIVE);
-                    let table = match (is_native, self.schema.fields.first()) {
-                        (true, _) if number.kind != NumberType::U128 => self.clone(),
-                        // A structured array calls it what it likes.
-                        (_, Some(field)) => {
-                            self.mapped(&Expr::Name(field.name.clone(), None), &field.name)?
-                        }
-                        (_, None) => self.map("x")?,
-                    };
-                    return Ok((table, number.kind));
+        let (table, number) = self.plain_numbers()?;
+        if number == Number::new(number.kind, Endian::NATIVE) {
+            return Ok((table, number.kind));
+        }
+        Ok((table.loaded(Endian::NATIVE)?, number.kind))
+    }
+
+    /// The numbers as they are in a register, in this byte order.
+    fn loaded(&self, endian: Endian) -> Result<Self> {
+        // A structured array calls it what it likes.
+        let name = self.schema.fields.first().map_or("x", |field| &field.name);
+        self.mapped(&Expr::Name(name.to_string(), None), name, endian)
+    }
+
+    /// The same with numbers that expressions can compute with as items, in the byte order that they have.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for records that are not single numbers.
+    pub(crate) fn plain_numbers(&self) -> Result<(Self, Number)> {
+        if let [key] = self.format.keys()
+            && let KeyKind::Numbers(number) = key.kind
+            && [number.bytes(), self.format.record_bytes()] == [key.len_bytes; 2]
+        {
+            return Ok(match number.kind {
+                // Halves are computed with as singles.
+                NumberType::F16 => {
+                    let single = Number::new(NumberType::F32, number.endian);
+                    (self.loaded(number.endian)?, single)
                 }
-                _ => {}
-            },
-            _ => {}
+                NumberType::U128 => (self.loaded(Endian::NATIVE)?, number),
+                _ => (self.clone(), number),
+            });
         }
         let first = match self.schema.fields.first() {
             Some(field) if field.count > 1 && field.number.is_some() => {
@@ -346,15 +373,15 @@ impl Table {
 
     pub(crate) fn make_space(&self) -> TableSpace {
         let steps = self.steps.iter().map(|step| match step {
-            Step::Where(program) | Step::Map(program) => StepSpace {
+            Step::Where(program) | Step::Map(program, _) => StepSpace {
                 program: Some(program.space()),
                 more: Vec::new(),
                 kept: vec![Vec::new(); self.sources.len()],
             },
-            Step::Expand(programs) => StepSpace {
+            Step::Expand(programs, _) => StepSpace {
                 program: None,
                 more: programs.iter().map(Program::space).collect(),
-                kept: vec![Vec::new()],
+                kept: vec![Vec::new(); 2],
             },
             Step::Own(..) => StepSpace {
                 program: None,
@@ -372,11 +399,15 @@ impl Table {
         let mut item_bytes = record_bytes;
         let step = |step: &Step| match step {
             Step::Where(program) => program.space_bytes() + BATCH_ROWS * item_bytes.max(8),
-            Step::Map(program) => {
+            Step::Map(program, endian) => {
                 item_bytes = program.kind().bytes() * program.width();
-                program.space_bytes()
+                let turned_bytes = match endian == &Endian::NATIVE {
+                    true => 0,
+                    false => program.rows_max() * item_bytes,
+                };
+                program.space_bytes() + turned_bytes
             }
-            Step::Expand(programs) => {
+            Step::Expand(programs, _) => {
                 item_bytes = programs.first().map_or(8, |program| program.kind().bytes());
                 let spaces: usize = programs.iter().map(Program::space_bytes).sum();
                 spaces + BATCH_ROWS * item_bytes
@@ -422,7 +453,8 @@ fn run_steps(
         return sink(rows);
     };
     match (step, &mut space.program) {
-        (Step::Map(program), Some(registers)) => {
+        (Step::Map(program, endian), Some(registers)) => {
+            let turned = &mut space.kept[0];
             let mut from = 0;
             while from < rows.count {
                 let count = program.rows_max().min(rows.count - from);
@@ -437,8 +469,10 @@ fn run_steps(
                     inputs: &inputs[..rows.inputs.len()],
                 };
                 let column = program.run(registers, &part)?;
+                let number = Number::new(program.kind().number(), *endian);
+                let bytes = in_order(number, column.bytes, turned);
                 let mapped = Rows {
-                    inputs: &[column.bytes],
+                    inputs: &[bytes],
                     ..part
                 };
                 run_steps(later, spaces, &mapped, sink)?;
@@ -463,10 +497,22 @@ fn run_steps(
             };
             run_steps(later, spaces, &kept, sink)
         }
-        (Step::Expand(programs), _) => {
-            let (spaces_of, made) = (&mut space.more, &mut space.kept[0]);
+        (Step::Expand(programs, endian), _) => {
+            let [made, turned, ..] = &mut space.kept[..] else {
+                return Ok(());
+            };
+            let spaces_of = &mut space.more;
+            let kind = programs.first().map(|program| program.kind().number());
             expand((programs, spaces_of), made, rows, &mut |rows| {
-                run_steps(later, spaces, rows, sink)
+                let (Some(kind), [made]) = (kind, rows.inputs) else {
+                    return run_steps(later, spaces, rows, sink);
+                };
+                let bytes = in_order(Number::new(kind, *endian), made, turned);
+                let rows = Rows {
+                    inputs: &[bytes],
+                    ..*rows
+                };
+                run_steps(later, spaces, &rows, sink)
             })
         }
         (Step::Own(own, item_bytes), _) => {
@@ -496,6 +542,18 @@ fn run_steps(
         }
         _ => Ok(()),
     }
+}
+
+/// Numbers of this machine's byte order in that of `number`, which `turned` holds where it is another.
+fn in_order<'b>(number: Number, native: &'b [u8], turned: &'b mut Vec<u8>) -> &'b [u8] {
+    if number == Number::new(number.kind, Endian::NATIVE) {
+        return native;
+    }
+    turned.clear();
+    turned.extend_from_slice(native);
+    let numbers = turned.chunks_exact_mut(number.bytes());
+    numbers.for_each(<[u8]>::reverse);
+    turned
 }
 
 /// Copies the records whose mask is 1 to `kept`; gives their number.

@@ -1,7 +1,7 @@
 //! Consumers of tables: the typed ones, chosen by the type that the items turn out to have.
 //!
 //! Contract: each does what the function of the same name does for typed sequences, for numbers of
-//! ten types ([`Table::numbers`]) or whole records. Floats are ordered as `f64::total_cmp` does.
+//! ten types ([`Table::numbers`]) or whole records. Floats are ordered as a sort orders them: all NaNs last.
 
 use std::cmp::Ordering;
 use std::sync::Mutex;
@@ -9,17 +9,17 @@ use std::sync::Mutex;
 use super::aggregate::{Reduction, Scalar, reduce_table};
 use super::distribute::{BucketFiles, distribute_bytes};
 use super::gather::gather;
-use super::group::{make_dir, sort_items};
+use super::group::sort_items;
 use super::producer::Producer;
 use super::scan::{Inclusion, scan};
 use super::select::{first, histogram, top_k_for};
 use super::summary::Summary;
 use super::table::{BatchStep, Numbers, Table};
-use crate::ends::Output;
+use crate::ends::{Output, make_dir};
 use crate::job::Job;
 use crate::key::expr::with_type;
 use crate::key::expr::{BATCH_ROWS, Expr, Program, Rows};
-use crate::key::record::NumberType;
+use crate::key::record::{Endian, Number, NumberType};
 use outcore_io::{Error, Result};
 
 /// How many numbers that came from a sort are read back at once.
@@ -45,6 +45,8 @@ trait Prefix: bytemuck::Pod + Send + Sync {
     fn compare(a: &Self, b: &Self) -> Ordering;
     fn to_f64(self) -> f64;
     fn scalar(self) -> Scalar;
+    /// The same with its bytes the other way round.
+    fn turned(self) -> Self;
 }
 
 macro_rules! integer_prefix {
@@ -69,6 +71,7 @@ macro_rules! integer_prefix {
             fn compare(a: &Self, b: &Self) -> Ordering { a.cmp(b) }
             fn to_f64(self) -> f64 { self as f64 }
             fn scalar(self) -> Scalar { Scalar::Int(i128::from(self)) }
+            fn turned(self) -> Self { self.swap_bytes() }
         }
     )*};
 }
@@ -94,9 +97,16 @@ macro_rules! float_prefix {
                     ScanOp::Min | ScanOp::Max => b,
                 }
             }
-            fn compare(a: &Self, b: &Self) -> Ordering { a.total_cmp(b) }
+            fn compare(a: &Self, b: &Self) -> Ordering {
+                match (a.is_nan(), b.is_nan()) {
+                    (true, true) => a.to_bits().cmp(&b.to_bits()),
+                    (false, false) => a.total_cmp(b),
+                    (a, b) => a.cmp(&b),
+                }
+            }
             fn to_f64(self) -> f64 { f64::from(self) }
             fn scalar(self) -> Scalar { $scalar(self) }
+            fn turned(self) -> Self { Self::from_bits(self.to_bits().swap_bytes()) }
         }
     )*};
 }
@@ -111,7 +121,7 @@ pub fn scalar_of(kind: NumberType, item: &[u8]) -> Scalar {
     with_type!(kind, T => T::scalar(bytemuck::pod_read_unaligned(item)))
 }
 
-/// Writes the prefixes of the numbers of `table` to `output`.
+/// Writes the prefixes of the numbers of `table` to `output`, in the byte order that the numbers have.
 ///
 /// # Errors
 /// As [`scan`](super::scan()), and usage for records that are not numbers.
@@ -122,10 +132,18 @@ pub fn scan_table(
     inclusion: Inclusion,
     output: (&Output, bool),
 ) -> Result<Summary> {
-    let (table, kind) = table.numbers()?;
-    with_type!(kind, T => {
-        let apply = |a: T, b: T| T::apply(op, a, b);
-        scan(job, &Numbers::<T>::of(&table), T::identity(op), apply, inclusion, output)
+    let (table, number) = table.plain_numbers()?;
+    let is_native = number == Number::new(number.kind, Endian::NATIVE);
+    with_type!(number.kind, T => {
+        let numbers = Numbers::<T>::of(&table);
+        let identity = T::identity(op);
+        match is_native {
+            true => scan(job, &numbers, identity, |a, b| T::apply(op, a, b), inclusion, output),
+            false => {
+                let apply = |a: T, b: T| T::apply(op, a.turned(), b.turned()).turned();
+                scan(job, &numbers, identity.turned(), apply, inclusion, output)
+            }
+        }
     })
 }
 

@@ -16,15 +16,15 @@ use bytemuck::Pod;
 use super::append::Appender;
 use super::batch::{Batch, SOURCES_MAX, Sequence, Source, Yield};
 use super::gather::FileItems;
-use super::group::{again, make_dir};
+use super::group::again;
 use super::pass::{Demand, Loaded, Pass, Reader};
 use super::pieces::Lanes;
 use super::producer::{Producer, Typed};
 use super::sources::lengths_of;
 use super::summary::{PassPlan, Summary};
 use super::write::{Direction, Fate, chunk_bytes, header_of, plan_of, produce, write_placed};
-use crate::ends::stage_output;
 use crate::ends::{Input, Output};
+use crate::ends::{make_dir, merge_to_few, merge_width, refuse_existing, stage_output};
 use crate::job::Job;
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
@@ -39,6 +39,8 @@ use outcore_io::{Error, Kind, Result};
 
 /// Bytes that are merged at once.
 const MERGED_BYTES: usize = 256 << 10;
+/// Memory for the reads of one of the files, at least, where they are many.
+const SHARE_BYTES_LEAST: u64 = 128 << 10;
 /// Files that are merged at once, at most.
 const MERGED_MAX: usize = 1024;
 /// The name of the phase.
@@ -187,8 +189,8 @@ impl<T: Pod + Send, const K: usize> Sequence for Windows<T, K> {
 /// keep the order of the files.
 ///
 /// # Errors
-/// [`Kind::Usage`] for shards, and for `unique`; [`Kind::Memory`] for more files than the memory has
-/// buffers for; what reading and writing fail with.
+/// [`Kind::Usage`] for shards, and for `unique`; [`Kind::Memory`] where there is too little for two files;
+/// what reading and writing fail with.
 pub fn merge(
     job: &Job,
     inputs: &[Input],
@@ -200,13 +202,45 @@ pub fn merge(
         let cause = "a merge writes all records to one file";
         return Err(Error::usage("merge", cause).hint("sort with --unique, or name one file"));
     }
-    if inputs.len() > MERGED_MAX {
-        let cause = format!(
-            "{} files, at most {MERGED_MAX} are merged at once",
-            inputs.len()
-        );
-        return Err(Error::usage("merge", cause).hint("merge some of them first"));
+    format.check_order()?;
+    let most = (job.budget.free_bytes() / SHARE_BYTES_LEAST) as usize;
+    let (width, passes) = merge_width(inputs.len(), most.min(MERGED_MAX));
+    if passes <= 1 {
+        return merge_at_once(job, inputs, format, options, output);
     }
+    if let Output::File { path, .. } = output {
+        refuse_existing([path.as_path()].into_iter(), options.replace)?;
+    }
+    let passing = SortOptions {
+        replace: true,
+        ..options
+    };
+    let few = merge_to_few((job, output), inputs, width, |files, output| {
+        merge_at_once(&again(job), files, format, passing, &output)
+    })?;
+    let last = merge_at_once(&again(job), &few.files, format, options, output)?;
+    let records_in = last.records_in;
+    let mut done = few.done.into_iter();
+    let first = done.next().unwrap_or_default();
+    let before = done.fold(first, |all, next| all.and(Summary { passes: 0, ..next }));
+    let before = Summary {
+        passes: passes - 1,
+        ..before
+    };
+    Ok(Summary {
+        records_in,
+        ..before.and(last)
+    })
+}
+
+/// The same of no more files than are merged at once.
+fn merge_at_once(
+    job: &Job,
+    inputs: &[Input],
+    format: &RecordFormat,
+    options: SortOptions,
+    output: &Output,
+) -> Result<Summary> {
     let tie = match options.stable {
         true => Tie::Position,
         false => Tie::Bytes,

@@ -81,6 +81,9 @@ pub fn build(
     options: BuildOptions,
 ) -> Result<(SortedView, BuildSummary)> {
     let what = what.into();
+    if let ViewType::Records(format) = &what {
+        format.check_order()?;
+    }
     build_from(job, From::Files(inputs), dir, &what, options)
 }
 
@@ -479,12 +482,14 @@ impl Request<'_> {
             )?)),
         };
         let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
+        let appended = self.old.filter(|_| self.appends);
+        let order = appended.map_or(self.options.order, Manifest::order);
         Ok(ViewSize {
             job: JobSize::of(job, data_bytes, volume.drives().len()),
             record_bytes: what.unit_bytes(),
             is_scalar: what
                 .records()
-                .is_some_and(|format| format.scalar().is_some()),
+                .is_some_and(|format| order.sorts_scalars(format)),
             lines,
             keeps_runs: self.options.keeps_runs && lines.is_none(),
             run_bytes: self.options.run_bytes,

@@ -74,6 +74,9 @@ pub(super) struct Manifest {
     key_bytes: usize,
     descending: bool,
     stable: bool,
+    /// How NaNs compare, if a key holds floats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nans: Option<Nans>,
     pub(super) records: u64,
     /// Units of a block: records, or bytes of lines.
     #[serde(rename = "block_records")]
@@ -82,6 +85,14 @@ pub(super) struct Manifest {
     /// Runs of the view that was here before, which may still be there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     replaces: Option<Replaced>,
+}
+
+/// How NaNs of different bits compare in a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Nans {
+    /// They are one key, in which bits only break ties.
+    One,
 }
 
 /// The runs of a view that another one has replaced.
@@ -218,6 +229,7 @@ impl Manifest {
             Rule::Records { order, .. } => order.key_bytes(),
             Rule::Items(_) => 0,
         };
+        let has_floats = shape.what.records().is_some_and(RecordFormat::has_floats);
         Manifest {
             id: format!("{:016x}", shape.id),
             original_dir: ViewDir::of(dir),
@@ -228,6 +240,7 @@ impl Manifest {
             key_bytes,
             descending: shape.view_order.descending,
             stable: shape.view_order.stable,
+            nans: has_floats.then_some(Nans::One),
             records: runs.iter().map(|run| run.records).sum(),
             block_units: shape.block_units,
             runs,
@@ -258,11 +271,22 @@ impl Manifest {
         if !is_sized || what.unit_bytes() != self.record_bytes {
             return Err(broken(path, "its sizes do not agree"));
         }
-        let order = ViewOrder {
+        if what.records().is_some_and(RecordFormat::has_floats) && self.nans != Some(Nans::One) {
+            let cause =
+                "an earlier outcore made it, to which NaNs of different bits were different keys";
+            return Err(Error::usage(OPEN, cause)
+                .path(path)
+                .hint("build it again from the files that it was made of"));
+        }
+        Ok(Shape::new(&what, self.order(), self.block_units, id))
+    }
+
+    /// The order of its records; lines and rows bring theirs.
+    pub(super) fn order(&self) -> ViewOrder {
+        ViewOrder {
             descending: self.descending,
             stable: self.stable,
-        };
-        Ok(Shape::new(&what, order, self.block_units, id))
+        }
     }
 
     /// Reads the manifest of the view in `dir`.

@@ -88,7 +88,7 @@ impl Shape {
                 };
                 let rule = Rule::Records {
                     order: Order::new(format, options),
-                    scalar: ScalarOrder::of(format, view_order.descending),
+                    scalar: view_order.scalar(format),
                 };
                 (rule, view_order)
             }

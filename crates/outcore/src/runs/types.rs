@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::key::record::RecordFormat;
+use crate::key::scalar::ScalarOrder;
 use crate::key::sort_key::{ByteOrder, SharedKey, Tie};
 use outcore_io::{Error, Result};
 
@@ -24,6 +25,20 @@ pub struct ViewOrder {
     pub descending: bool,
     /// Equal keys in the order of the input, not by the bytes of their records.
     pub stable: bool,
+}
+
+impl ViewOrder {
+    /// How records of `format` are sorted as integers; nothing where they are not. NaNs of different bits
+    /// are one key, among which places may count, and different integers.
+    pub(crate) fn scalar(&self, format: &RecordFormat) -> Option<ScalarOrder> {
+        let is_one_key = self.stable && format.has_floats();
+        ScalarOrder::of(format, self.descending).filter(|_| !is_one_key)
+    }
+
+    /// Whether a view of this order sorts records of `format` as integers.
+    pub fn sorts_scalars(&self, format: &RecordFormat) -> bool {
+        self.scalar(format).is_some()
+    }
 }
 
 /// The most bytes in front of the lines, and of the description of rows.

@@ -115,8 +115,8 @@ pub(crate) fn sort_from(
     format: &RecordFormat,
     options: SortOptions,
 ) -> Result<SortSummary> {
-    let scalar = ScalarOrder::of(format, options.descending);
-    match scalar {
+    format.check_order()?;
+    match scalar_order(format, options) {
         Some(order) => match order.class() {
             ScalarClass::U32 => run(job, source, output, options, &Scalars::<u32>::new(order)),
             ScalarClass::U64 => run(job, source, output, options, &Scalars::<u64>::new(order)),
@@ -151,13 +151,22 @@ pub fn plan(
     options: SortOptions,
     drive_count: usize,
 ) -> Result<SortPlan> {
-    let is_scalar = format.scalar().is_some() || whole_order(format, options).is_some();
+    format.check_order()?;
+    let is_scalar =
+        scalar_order(format, options).is_some() || whole_order(format, options).is_some();
     plan_sort(SortSize {
         job: JobSize::of(job, data_bytes, drive_count),
         element_bytes: format.record_bytes(),
         is_scalar,
         is_ordered: options.stable && !is_scalar,
     })
+}
+
+/// Scalars that are sorted as integers: not floats whose places count, or of which one of each is kept, since
+/// NaNs of different bits are one key and different integers.
+fn scalar_order(format: &RecordFormat, options: SortOptions) -> Option<ScalarOrder> {
+    let is_one_key = (options.stable || options.unique) && format.has_floats();
+    ScalarOrder::of(format, options.descending).filter(|_| !is_one_key)
 }
 
 /// Records that are sorted as integers: not where their places count, nor where one of several with the same

@@ -2,8 +2,9 @@
 //!
 //! Contract: written from the definition, not from the engine. Keys are read as numbers and
 //! compared as such: integers by value; floats by value with -0.0 before 0.0 and NaNs behind all
-//! numbers, ordered by their bits as unsigned integers; bytes as unsigned bytes; several numbers
-//! one after another. A descending field, and a descending job, turn keys round. Equal keys: by the
+//! numbers, where all of them are equal; bytes as unsigned bytes; several numbers
+//! one after another. A descending field, and a descending job, turn keys round. Equal keys: by the bits of NaNs as
+//! unsigned integers, in the direction of the key, then by the
 //! whole record as unsigned bytes, never reversed; with `stable` by the place in the input.
 //! `unique` keeps the first record of each key in that order.
 
@@ -25,8 +26,16 @@ fn bits(bytes: &[u8], endian: Endian) -> u128 {
     bits
 }
 
-fn compare_floats(a: f64, b: f64, bits_a: u128, bits_b: u128) -> Ordering {
+/// Whether NaNs of different bits are one.
+#[derive(Clone, Copy, PartialEq)]
+enum Nans {
+    One,
+    Bits,
+}
+
+fn compare_floats((a, bits_a): (f64, u128), (b, bits_b): (f64, u128), nans: Nans) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
+        (true, true) if nans == Nans::One => Ordering::Equal,
         (true, true) => bits_a.cmp(&bits_b),
         (true, false) => Ordering::Greater,
         (false, true) => Ordering::Less,
@@ -39,7 +48,7 @@ fn compare_floats(a: f64, b: f64, bits_a: u128, bits_b: u128) -> Ordering {
     }
 }
 
-fn compare_numbers(a: &[u8], b: &[u8], number: Number) -> Ordering {
+fn compare_numbers(a: &[u8], b: &[u8], number: Number, nans: Nans) -> Ordering {
     let (a, b) = (bits(a, number.endian), bits(b, number.endian));
     match number.kind {
         NumberType::U8 | NumberType::U16 | NumberType::U32 | NumberType::U64 => a.cmp(&b),
@@ -48,19 +57,23 @@ fn compare_numbers(a: &[u8], b: &[u8], number: Number) -> Ordering {
         NumberType::I16 => (a as i16).cmp(&(b as i16)),
         NumberType::I32 => (a as i32).cmp(&(b as i32)),
         NumberType::I64 => (a as i64).cmp(&(b as i64)),
+        NumberType::F16 => {
+            let float = |bits: u128| half::f16::from_bits(bits as u16).to_f64();
+            compare_floats((float(a), a), (float(b), b), nans)
+        }
         NumberType::F32 => {
             let float = |bits: u128| f64::from(f32::from_bits(bits as u32));
             // Widening may change a NaN's bits, so those of the file are compared.
-            compare_floats(float(a), float(b), a, b)
+            compare_floats((float(a), a), (float(b), b), nans)
         }
         NumberType::F64 => {
             let float = |bits: u128| f64::from_bits(bits as u64);
-            compare_floats(float(a), float(b), a, b)
+            compare_floats((float(a), a), (float(b), b), nans)
         }
     }
 }
 
-fn compare_field(a: &[u8], b: &[u8], key: &KeyField) -> Ordering {
+fn compare_field(a: &[u8], b: &[u8], key: &KeyField, nans: Nans) -> Ordering {
     let range = key.offset_bytes..key.offset_bytes + key.len_bytes;
     let (a, b) = (&a[range.clone()], &b[range]);
     let order = match key.kind {
@@ -68,7 +81,7 @@ fn compare_field(a: &[u8], b: &[u8], key: &KeyField) -> Ordering {
         KeyKind::Numbers(number) => a
             .chunks(number.bytes())
             .zip(b.chunks(number.bytes()))
-            .map(|(a, b)| compare_numbers(a, b, number))
+            .map(|(a, b)| compare_numbers(a, b, number, nans))
             .find(|order| order.is_ne())
             .unwrap_or(Ordering::Equal),
     };
@@ -81,10 +94,19 @@ fn compare_field(a: &[u8], b: &[u8], key: &KeyField) -> Ordering {
 
 /// Compares the keys of two records.
 pub fn compare_keys(a: &[u8], b: &[u8], format: &RecordFormat, descending: bool) -> Ordering {
+    compare_with((a, b), format, descending, Nans::One)
+}
+
+fn compare_with(
+    (a, b): (&[u8], &[u8]),
+    format: &RecordFormat,
+    descending: bool,
+    nans: Nans,
+) -> Ordering {
     let order = format
         .keys()
         .iter()
-        .map(|key| compare_field(a, b, key))
+        .map(|key| compare_field(a, b, key, nans))
         .find(|order| order.is_ne())
         .unwrap_or(Ordering::Equal);
     if descending { order.reverse() } else { order }
@@ -99,7 +121,8 @@ pub fn sorted(input: &[u8], format: &RecordFormat, options: SortOptions) -> Vec<
         if options.stable {
             keys
         } else {
-            keys.then_with(|| a.cmp(b))
+            let bits = || compare_with((a, b), format, options.descending, Nans::Bits);
+            keys.then_with(bits).then_with(|| a.cmp(b))
         }
     });
     if options.unique {

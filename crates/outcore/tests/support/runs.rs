@@ -181,7 +181,9 @@ impl Sort {
     }
 
     fn size(&self) -> SortSize {
-        let is_scalar = self.format.scalar().is_some();
+        // NaNs of different bits are one key, and different scalars.
+        let is_one_key = (self.options.stable || self.options.unique) && self.format.has_floats();
+        let is_scalar = self.format.scalar().is_some() && !is_one_key;
         SortSize {
             job: JobSize {
                 data_bytes: self.inputs.iter().map(|input| input.len() as u64).sum(),

@@ -102,6 +102,11 @@ fn run(
         false => record_output(request, &prepared, &target)?,
     };
     let (job, table) = (&prepared.job, prepared.table()?);
+    // Text is made of numbers of this machine.
+    let table = &match is_text {
+        true => table.numbers()?.0,
+        false => table.clone(),
+    };
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let weights = [("sample", 0.02), ("count", 1.0)];
     let done = watch(reporter, interrupt, &job.control, &weights, || {
@@ -231,7 +236,7 @@ fn text_output(
     };
     let texts = Texts {
         kind,
-        group_bytes: prepared.table()?.format().record_bytes() + COUNT_BYTES,
+        group_bytes: kind.bytes() + COUNT_BYTES,
         rest: Vec::new(),
         to,
     };

@@ -3,17 +3,16 @@
 //! Contract: each is one pass; the output appears whole or not at all, and what it would be is
 //! refused before anything is read where that can be.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use outcore::dataset::{ItemType, Step, Summary as Done};
-use outcore::job::Job;
 use outcore::key::RecordFormat;
-use outcore::primitives::gather::InMemory;
+use outcore::primitives::gather_to;
 use outcore::primitives::tables::ScanOp;
-use outcore::primitives::write::{Fate, produce};
-use outcore::primitives::{BucketFiles, Inclusion, PassPlan, collect, plan_files, read};
-use outcore::{Error, Kind, Result};
+use outcore::primitives::write::Fate;
+use outcore::primitives::{BucketFiles, Inclusion, PassPlan, plan_files};
+use outcore::{Error, Result};
 use outcore::{Forecast, Input, Output};
 use outcore_front::inputs::{self, ResolvedInput, Streams};
 use outcore_front::output::{self, Holds, Target};
@@ -35,8 +34,8 @@ use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::{pipe, resources};
 
-/// Bytes of a position in a file of them.
-const POSITION_BYTES: u64 = size_of::<u64>() as u64;
+/// Bytes of a place among positions.
+const PLACE_BYTES: u64 = size_of::<u64>() as u64;
 
 /// From files to an output by `steps`, the last of which may need all items.
 pub(super) fn write(
@@ -214,33 +213,28 @@ pub(super) fn gather_at(context: &Context, args: &GatherArgs) -> Result<u8> {
     let positions = std::slice::from_ref(&args.positions);
     let positions = inputs::open_files(positions, &context.files)?;
     let force = args.input.force;
+    let at = positions_of(args.positions_type.as_ref(), &positions)?;
     let consume = |prepared: &mut Prepared, output: Output| {
-        let item_bytes = prepared.table()?.format().record_bytes();
-        let job = prepared.job.clone();
-        let positions = positions_of(&job, &args.positions, &positions, item_bytes)?;
-        let (bytes, done) = prepared.execution.gather(&positions)?;
-        let result = InMemory {
-            bytes: &bytes,
-            item_bytes,
-        };
-        let written = produce(&job, &result, &output, force)?;
-        Ok(Done {
-            records_in: done.records_in,
-            ..done.and(Done {
-                passes: 0,
-                ..written
-            })
-        })
+        let files: Vec<Input> = positions.iter().map(ResolvedInput::to_sort).collect();
+        let positions = at.table(&files);
+        prepared.execution.gather_to(&positions, (&output, force))
     };
-    let count = inputs_bytes(&positions) / POSITION_BYTES;
+    let at_bytes: u64 = positions.iter().map(|input| input.data_bytes).sum();
+    let count = at_bytes / at.format.record_bytes() as u64;
     let planned = |prepared: &Prepared| {
         let item_bytes = prepared.table()?.format().record_bytes();
+        let is_at_once = gather_to::fits(&prepared.job, count, item_bytes);
         plan_picked(prepared, "gather", |data_bytes| {
             // A block for each, or each block once.
             let each_bytes = block_ceil(item_bytes as u64);
             let read_bytes = count.saturating_mul(each_bytes).min(data_bytes);
             let written_bytes = count.saturating_mul(item_bytes as u64);
-            (read_bytes.into(), written_bytes.into())
+            // Two sorts, each through scratch and to a file: of places and positions, and of places and elements.
+            let sorted_bytes =
+                count.saturating_mul(2 * (2 * PLACE_BYTES + PLACE_BYTES + item_bytes as u64));
+            let more_bytes = if is_at_once { 0 } else { sorted_bytes };
+            let moved = |bytes: u64| bytes.saturating_add(more_bytes);
+            (moved(read_bytes).into(), moved(written_bytes).into())
         })
     };
     write_with(
@@ -251,39 +245,19 @@ pub(super) fn gather_at(context: &Context, args: &GatherArgs) -> Result<u8> {
     )
 }
 
-fn inputs_bytes(inputs: &[ResolvedInput]) -> u64 {
-    inputs.iter().map(|input| input.data_bytes).sum()
-}
-
-/// The positions in a file, refused before they are read where they and their records of `item_bytes` exceed
-/// the memory.
-fn positions_of(
-    job: &Job,
-    path: &Path,
-    inputs: &[ResolvedInput],
-    item_bytes: usize,
-) -> Result<Vec<u64>> {
+/// The type of the positions in files: from their headers, from the caller, or `u64`.
+fn positions_of(named: Option<&RecordFormat>, inputs: &[ResolvedInput]) -> Result<ItemType> {
+    let is_array = inputs.iter().any(|input| input.npy.is_some());
+    let format = match (named, is_array) {
+        (Some(format), _) => Some(format.clone()),
+        (None, true) => None,
+        (None, false) => Some(RecordFormat::parse_type("u64")?),
+    };
     let request = TypeRequest {
-        format: Some(RecordFormat::parse_type("u64")?),
+        format,
         ..TypeRequest::default()
     };
-    records::decide(&request, inputs)?;
-    let count = inputs_bytes(inputs) / POSITION_BYTES;
-    let needed_bytes = count.saturating_mul(POSITION_BYTES + item_bytes as u64);
-    let free_bytes = job.budget.free_bytes();
-    if needed_bytes > free_bytes {
-        let cause = format!(
-            "{} positions and their records take {}, and {} may be used",
-            units::count(count),
-            units::bytes(needed_bytes),
-            units::bytes(free_bytes)
-        );
-        return Err(Error::new(Kind::Memory, "plan gather", cause)
-            .path(path)
-            .hint("allow more with --memory, or gather in several runs"));
-    }
-    let files: Vec<Input> = inputs.iter().map(ResolvedInput::to_sort).collect();
-    collect(job, &read::<u64>(&files))
+    records::decide(&request, inputs)
 }
 
 /// Runs `outcore partition`.

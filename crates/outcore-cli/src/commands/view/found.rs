@@ -143,7 +143,7 @@ impl Found {
             ViewType::Records(format) => Ok(ViewSize {
                 job: JobSize::of(job, self.data_bytes, job.options.drives.len()),
                 record_bytes: format.record_bytes(),
-                is_scalar: format.scalar().is_some(),
+                is_scalar: options.order.sorts_scalars(format),
                 lines: None,
                 keeps_runs: options.keeps_runs,
                 run_bytes: options.run_bytes,

@@ -145,7 +145,7 @@ pub(super) const FUNCTIONS: [(&str, Function); 10] = [
     ("hash", Function::Hash),
 ];
 
-/// Calls `$body` with `$t` as the type of `$kind`, which is never 128 bits wide.
+/// Calls `$body` with `$t` as the type of `$kind`, which is never 128 bits wide; halves are loaded as `f32`.
 macro_rules! with_type {
     ($kind:expr, $t:ident => $body:expr) => {
         match $kind {
@@ -181,7 +181,7 @@ macro_rules! with_type {
                 type $t = i64;
                 $body
             }
-            NumberType::F32 => {
+            NumberType::F16 | NumberType::F32 => {
                 type $t = f32;
                 $body
             }
@@ -499,7 +499,28 @@ impl Step {
 }
 
 /// Gathers `n` values, `width` of each record: neighbours, or of what is not a vector the same one.
+/// Halves become singles.
 fn load(
+    to: &mut [u64],
+    bytes: &[u8],
+    place: (usize, usize),
+    number: Number,
+    values: (usize, usize, bool),
+) {
+    gather(to, bytes, place, number, values);
+    if number.kind != NumberType::F16 {
+        return;
+    }
+    let places: &mut [u8] = bytemuck::cast_slice_mut(to);
+    // From the last on: a single is stored over halves that have been read.
+    for at in (0..values.0).rev() {
+        let half = half::f16::from_ne_bytes([places[2 * at], places[2 * at + 1]]);
+        places[4 * at..4 * at + 4].copy_from_slice(&half.to_f32().to_ne_bytes());
+    }
+}
+
+/// The same, as the numbers are in the file except for their byte order.
+fn gather(
     to: &mut [u64],
     bytes: &[u8],
     place: (usize, usize),

@@ -239,7 +239,11 @@ impl Compiler<'_> {
         }
         let (input, record_bytes) = (field.input, self.schema.record_bytes[field.input]);
         let offset_bytes = field.offset_bytes + element * number.bytes();
-        let kind = ColumnType::Number(number.kind);
+        // Halves are computed with as singles.
+        let kind = ColumnType::Number(match number.kind {
+            NumberType::F16 => NumberType::F32,
+            kind => kind,
+        });
         let load = |to| Step::Load {
             to,
             input,
@@ -565,7 +569,8 @@ fn cast_named(name: &str) -> Option<ColumnType> {
         return Some(ColumnType::Bool);
     }
     let mut kinds = NumberType::ALL.into_iter();
-    let kind = kinds.find(|kind| kind.name() == name && *kind != NumberType::U128)?;
+    let is_none = |kind| matches!(kind, NumberType::U128 | NumberType::F16);
+    let kind = kinds.find(|kind| kind.name() == name && !is_none(*kind))?;
     Some(ColumnType::Number(kind))
 }
 

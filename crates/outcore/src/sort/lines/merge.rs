@@ -4,9 +4,10 @@
 //!
 //! Contract: the output is all lines of the inputs, in order if each input is; of lines that nothing
 //! tells apart, those of an earlier file come first. With `unique` the first line of a key is
-//! written. What is not in order stays where it is met.
+//! written. Lines out of order stay where they are met. More files than the memory has blocks for are merged in passes, neighbours
+//! first.
 //!
-//! Bounds: two blocks or a few more, a line and a key for each file; reads and writes everything once.
+//! Bounds: two blocks or a few more, a line and a key for each file of a pass; each pass reads and writes everything once.
 
 use std::cmp::Ordering;
 
@@ -14,7 +15,7 @@ use super::files::{self, FileReader, FileSizes, LineFile};
 use super::offset_value::Coding;
 use super::sort::check_output;
 use super::{LineSortOptions, LineSummary, OnNoKey};
-use crate::ends::{EDGES, EDGES_BYTES, Input, Output, Phases};
+use crate::ends::{EDGES, EDGES_BYTES, Input, Output, Phases, merge_to_few, merge_width};
 use crate::job::Job;
 use crate::key::sort_key::{Rank, SortKey};
 use crate::partition::driver::{Ends, Written};
@@ -196,7 +197,7 @@ impl Out<'_> {
 /// Merges `inputs`, each of which is in order, into `output`.
 ///
 /// # Errors
-/// As [`super::sort_lines`]; [`Kind::Memory`] for more files than the memory has blocks for.
+/// As [`super::sort_lines`]; [`Kind::Memory`] where there is too little for two files.
 pub fn merge_lines(
     job: &Job,
     inputs: &[Input],
@@ -209,6 +210,67 @@ pub fn merge_lines(
             .hint("count while sorting, without --merge"));
     }
     check_output(&output, options)?;
+    let (width, passes) = merge_width(inputs.len(), files_max(job.budget.free_bytes()));
+    if passes <= 1 {
+        return merge_at_once(job, inputs, output, order, options);
+    }
+    let passing = LineSortOptions {
+        replace: true,
+        ..options
+    };
+    let few = merge_to_few((job, &output), inputs, width, |files, output| {
+        merge_at_once(job, files, output, order, passing)
+    })?;
+    let last = merge_at_once(job, &few.files, output, order, options)?;
+    Ok(with_passes(last, &few.done, passes))
+}
+
+/// How many times [`merge_lines`] reads and writes `files` files in this much memory.
+pub fn merge_passes(memory_bytes: u64, files: usize) -> u32 {
+    merge_width(files, files_max(memory_bytes)).1
+}
+
+/// What all passes did.
+fn with_passes(mut last: LineSummary, before: &[LineSummary], passes: u32) -> LineSummary {
+    let lines_in = |all: &[LineSummary]| all.iter().map(|done| done.lines_in).sum::<u64>();
+    let lines_out: u64 = before.iter().map(|done| done.lines_out).sum();
+    // The last pass reads what the others wrote, and perhaps a file that was left alone.
+    last.lines_in = (lines_in(before) + last.lines_in).saturating_sub(lines_out);
+    for done in before {
+        last.skipped += done.skipped;
+        last.seconds += done.seconds;
+        last.read_bytes += done.read_bytes;
+        last.written_bytes += done.written_bytes;
+        for (name, read_bytes, written_bytes) in &done.drives {
+            match last.drives.iter_mut().find(|drive| drive.0 == *name) {
+                Some((_, read, written)) => {
+                    *read += read_bytes;
+                    *written += written_bytes;
+                }
+                None => last
+                    .drives
+                    .push((name.clone(), *read_bytes, *written_bytes)),
+            }
+        }
+        for (phase, more) in last.phases.iter_mut().zip(&done.phases) {
+            phase.seconds += more.seconds;
+            phase.read_bytes += more.read_bytes;
+            phase.written_bytes += more.written_bytes;
+        }
+    }
+    last.passes = passes;
+    last.scratch_bytes = last.scratch_bytes.max(last.bytes_out);
+    last
+}
+
+/// The same of no more files than the memory has blocks for.
+fn merge_at_once(
+    job: &Job,
+    inputs: &[Input],
+    output: Output,
+    order: &dyn SortKey,
+    options: LineSortOptions,
+) -> Result<LineSummary> {
     let mut phases = Phases::start();
     let ends = Ends::open(job, inputs, &output, 1, Access::Read)?;
     let (parts, data_bytes) = (&ends.parts, ends.data_bytes);
@@ -292,6 +354,12 @@ fn ledger(sizes: FileSizes, memory_bytes: u64, files: usize) -> Ledger {
         // What the files' lines and keys grow to.
         .during("merge", "lines and keys", 0)
         .filled("merge", "lines and keys", memory_bytes)
+}
+
+/// Files that the memory has blocks for.
+fn files_max(memory_bytes: u64) -> usize {
+    let buffers = memory_bytes.saturating_sub(FIXED_BYTES) / 2 / BLOCK_BYTES_LEAST as u64;
+    (buffers as usize).saturating_sub(CHUNKS + 1) / 2
 }
 
 /// Blocks for `files` files, half of the memory for all of them.

@@ -33,7 +33,7 @@ mod table;
 
 pub use check::{Disorder, check_lines};
 pub use made::{RowSortOptions, sort_rows};
-pub use merge::merge_lines;
+pub use merge::{merge_lines, merge_passes};
 pub(crate) use plan::lines_text;
 pub use plan::{LinePlan, LineSize, plan_lines};
 pub use sort::{sample_lines, sort_lines};

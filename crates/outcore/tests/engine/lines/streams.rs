@@ -9,7 +9,7 @@ use outcore::Kind;
 use outcore::job::{Job, JobOptions};
 use outcore::key::sort_key::{Tie, compare_items};
 use outcore::read::sample::random;
-use outcore::sort::lines::{OnNoKey, check_lines, merge_lines, sort_lines};
+use outcore::sort::lines::{OnNoKey, check_lines, merge_lines, merge_passes, sort_lines};
 use outcore::{Input, Output};
 use outcore_io::drive::testing::RamDevice;
 
@@ -90,6 +90,21 @@ fn a_merge_of_sorted_files_is_the_sort_of_all() {
             }
             assert!(merged(&job) == job.expected(), "{job:?}");
         }
+    }
+}
+
+#[test]
+fn more_files_than_the_memory_has_blocks_for_are_merged_in_passes() {
+    for unique in [false, true] {
+        let mut job = LineJob::of(orders()[0], Vec::new());
+        job.inputs = (0..300_u64)
+            .map(|i| text(TEXTS[0], 200, b'\n', i))
+            .collect();
+        job.options.unique = unique;
+        job.options.on_no_key = OnNoKey::Skip;
+        let job = sorted_inputs(&job);
+        assert_eq!(merge_passes(8 << 20, job.inputs.len()), 2);
+        assert!(merged(&job) == job.expected());
     }
 }
 

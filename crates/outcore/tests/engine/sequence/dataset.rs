@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use outcore::Output;
 use outcore::dataset::{Context, Mode, Step, field};
-use outcore::key::RecordFormat;
+use outcore::key::{NpyHeader, RecordFormat};
 use outcore::primitives::{Inclusion, Reduction, Scalar};
 use outcore::sort::SortOptions;
 use outcore::{Error, Kind};
@@ -512,4 +512,54 @@ fn what_makes_no_sense_is_refused_with_a_next_step() {
         6.0
     );
     assert!(ctx.read::<f64>(here.path("a.npy")).is_err());
+}
+
+#[test]
+fn arrays_of_other_numbers_are_refused_and_manifests_mean_their_shards() {
+    let here = Here::of(3_000);
+    let array = here.path("keys.npy");
+    let format = RecordFormat::parse_type("u64").unwrap();
+    let header = NpyHeader::of_format(&format, 3_000).unwrap();
+    std::fs::write(
+        &array,
+        [header.encode(3_000), bytes_of(&here.items)].concat(),
+    )
+    .unwrap();
+    let read = here.ctx.read::<u64>(&array).unwrap();
+    assert_eq!(read.collect().unwrap(), here.items);
+    // As many bytes, but other numbers; what a type of the caller's means is the caller's.
+    for error in [
+        here.ctx.read::<f64>(&array).err().unwrap(),
+        here.ctx.read::<i64>(&array).err().unwrap(),
+        here.ctx
+            .records(&array, &RecordFormat::parse_type("f64").unwrap())
+            .err()
+            .unwrap(),
+    ] {
+        assert_eq!(error.kind(), Kind::Usage);
+        assert!(error.cause().contains("its header says u64"), "{error}");
+    }
+    let pairs = here.ctx.read::<[u8; 8]>(&array).unwrap();
+    assert_eq!(pairs.count().unwrap(), 3_000);
+    let shards = Output::Shards {
+        paths: ["0.bin", "1.bin"].map(|name| here.path(name)).to_vec(),
+        manifest: here.path("sorted.outcore.json"),
+    };
+    let all = here.ctx.read::<u64>(here.keys()).unwrap();
+    all.sort().write_to(shards, false).unwrap();
+    let mut sorted = here.items.clone();
+    sorted.sort_unstable();
+    let read = here
+        .ctx
+        .read::<u64>(here.path("sorted.outcore.json"))
+        .unwrap();
+    assert_eq!(read.collect().unwrap(), sorted);
+    // Another file in the place of a shard is not that shard.
+    std::fs::write(here.path("1.bin"), bytes_of(&[1, 2, 3])).unwrap();
+    let error = here
+        .ctx
+        .read::<u8>(here.path("sorted.outcore.json"))
+        .err()
+        .unwrap();
+    assert!(error.cause().contains("the manifest says"), "{error}");
 }

@@ -1,0 +1,330 @@
+//! Elements at positions that are in files: `gather_to`, for more of both than the memory holds.
+//!
+//! Contract: the output has the elements at the positions, in the order of these. Where positions and elements fit into
+//! the memory they are gathered at once. Otherwise positions are sorted with their places, elements are read in
+//! ascending order, and sorted back by place (sort, gather, sort: the permutation of external memory, Aggarwal and
+//! Vitter, CACM 31(9), 1988). The bytes do not depend on the way.
+//!
+//! Bounds: in the second way two sorts, of 16 bytes per position and of 8 bytes more than an element, and one read of each
+//! block in which a wanted element is; memory is that of a sort.
+
+use std::sync::Arc;
+
+use super::batch::{BatchStep, Source, Yield};
+use super::gather::{InMemory, collect, gather};
+use super::group::again;
+use super::producer::{Emit, Maker, Produced, Producer};
+use super::sorted::sort_made;
+use super::summary::Summary;
+use super::table::{Numbers, Table};
+use super::write::produce;
+use crate::ends::{Input, Output, Phases, check_unchanged, make_dir, open_inputs};
+use crate::job::{Control, Job};
+use crate::key::expr::{Schema, with_type};
+use crate::key::record::{Endian, Number, NumberType, RecordFormat};
+use crate::read::gather::{GatherPlan, Gatherer};
+use crate::read::source::InputPart;
+use crate::sort::SortOptions;
+use outcore_io::drive::Access;
+use outcore_io::memory::{BLOCK_BYTES, Budget, block_ceil};
+use outcore_io::port::Volume;
+use outcore_io::{Error, Result};
+
+/// Bytes of a position, and of a place.
+const POSITION_BYTES: usize = size_of::<u64>();
+/// A place and the position that is wanted there.
+const PAIR: &str = "16/8:8:u64,0:8:u64";
+const PAIR_BYTES: usize = 2 * POSITION_BYTES;
+/// Elements that are gathered at once on their way to a sort.
+const AT_ONCE: usize = 4096;
+/// Memory for the reads of one thread, if elements are short.
+const READS_BYTES: u64 = 1 << 20;
+
+/// Writes the elements of `element_bytes` at `positions` of `inputs`, one after another in the order asked, to `output`.
+///
+/// # Errors
+/// [`crate::Kind::Usage`] for positions that are no whole numbers, negative, or past the end;
+/// [`crate::Kind::Memory`] where not even the sorts fit; what reading and writing fail with.
+pub fn gather_to(
+    job: &Job,
+    (inputs, element_bytes): (&[Input], usize),
+    positions: &Table,
+    (output, replace): (&Output, bool),
+) -> Result<Summary> {
+    let positions = &checked(positions)?;
+    if fits(job, count_of(job, positions)?, element_bytes) {
+        let positions = collect(&again(job), &Numbers::<u64>::of(positions))?;
+        let list_bytes = (positions.len() * POSITION_BYTES) as u64;
+        let _positions = job.budget.reserve("positions to gather", list_bytes)?;
+        let (bytes, done) = gather(job, inputs, element_bytes, &positions)?;
+        let result_bytes = bytes.len() as u64;
+        let _result = job.budget.reserve("gathered elements", result_bytes)?;
+        let result = InMemory {
+            bytes: &bytes,
+            item_bytes: element_bytes,
+        };
+        return Ok(done.and_unread(produce(job, &result, output, replace)?));
+    }
+    sort_gather_sort(job, (inputs, element_bytes), positions, (output, replace))
+}
+
+/// Whether [`gather_to`] gathers `count` elements of `element_bytes` at once.
+pub fn fits(job: &Job, count: u64, element_bytes: usize) -> bool {
+    // The plan of a chunk of positions has a quarter, and its reads another.
+    let each_bytes = (POSITION_BYTES + element_bytes) as u64;
+    count.saturating_mul(each_bytes) <= job.budget.free_bytes() / 2
+}
+
+/// How many positions there are.
+fn count_of(job: &Job, positions: &Table) -> Result<u64> {
+    let bytes = super::sorted::most_bytes_of(job, positions)?;
+    Ok(bytes / POSITION_BYTES as u64)
+}
+
+/// The same positions as `u64`, where whole numbers from 0 on are positions.
+fn checked(positions: &Table) -> Result<Table> {
+    let (numbers, kind) = positions.numbers()?;
+    if kind.is_float() || kind == NumberType::U128 {
+        let cause = format!("positions of type {}", kind.name());
+        return Err(Error::usage("gather", cause)
+            .hint("give integers: u64, i64, u32, i32, u16, i16, u8 or i8"));
+    }
+    let format = RecordFormat::numbers(Number::new(NumberType::U64, Endian::NATIVE), 1)?;
+    let schema = Schema::of_format(&format);
+    numbers.own(Arc::new(Positions { kind }), &format, schema, Yield::One)
+}
+
+/// Makes positions of numbers.
+struct Positions {
+    kind: NumberType,
+}
+
+impl BatchStep for Positions {
+    fn run(&self, first: u64, items: &[u8]) -> Result<Vec<u8>> {
+        let mut positions = Vec::with_capacity(items.len() / self.kind.bytes() * POSITION_BYTES);
+        let mut negative = None;
+        with_type!(self.kind, T => {
+            for (place, item) in (first..).zip(items.chunks_exact(size_of::<T>())) {
+                let number = bytemuck::pod_read_unaligned::<T>(item) as i128;
+                let position = u64::try_from(number).unwrap_or_else(|_| {
+                    negative = negative.or(Some((place, number)));
+                    0
+                });
+                positions.extend_from_slice(&position.to_ne_bytes());
+            }
+        });
+        match negative {
+            None => Ok(positions),
+            Some((place, number)) => {
+                let cause = format!("position {number}, which is entry {place}, is negative");
+                Err(Error::usage("gather", cause).hint("positions count from 0"))
+            }
+        }
+    }
+}
+
+fn sort_gather_sort(
+    job: &Job,
+    (inputs, element_bytes): (&[Input], usize),
+    positions: &Table,
+    (output, replace): (&Output, bool),
+) -> Result<Summary> {
+    let dir = make_dir(job, output)?;
+    let path = |name: &str| dir.path().join(name);
+    let file = |name: &str| Output::File {
+        path: path(name),
+        header: None,
+    };
+    let options = SortOptions::default();
+    let pair = RecordFormat::parse_type(PAIR)?;
+    let pairs = positions.enumerate(&pair, Schema::of_format(&pair))?;
+    let sorted = sort_made(&again(job), &pairs, &file("items"), &pair, options)?;
+    let mut phases = Phases::start();
+    let volume = Volume::new(Arc::clone(&job.device), &[])?;
+    let parts = open_inputs(&volume, inputs, element_bytes, Access::Read)?;
+    let found = Found {
+        pairs: Input::raw(path("items")),
+        element_bytes,
+        parts: &parts,
+        volume: &volume,
+        control: &job.control,
+    };
+    let placed = found.item_bytes();
+    let format = RecordFormat::parse_record(placed, &[format!("0:{POSITION_BYTES}:u64")])?;
+    let back = sort_made(&again(job), &found, &file("sorted"), &format, options)?;
+    check_unchanged(&volume, &parts, false)?;
+    phases.end("gather", &volume);
+    job.device.remove(&path("items"))?;
+    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    let records = (data_bytes / element_bytes as u64, back.records);
+    let gathered = Summary::of_pass(&volume, (phases, &[]), records, 0);
+    let placed = Placed {
+        input: Input::raw(path("sorted")),
+        element_bytes,
+    };
+    let written = produce(&again(job), &placed, output, replace)?;
+    let read = Summary {
+        seconds: 0.0,
+        ..gathered
+    };
+    let records_in = read.records_in;
+    let done = Summary::from(sorted).and(read).and(back.into());
+    Ok(Summary {
+        records_in,
+        ..done.and(written)
+    })
+}
+
+/// Elements after their places, in the order of their positions.
+struct Found<'a> {
+    /// Places and positions, by position.
+    pairs: Input,
+    element_bytes: usize,
+    parts: &'a [InputPart],
+    volume: &'a Volume,
+    control: &'a Control,
+}
+
+impl Found<'_> {
+    /// Memory for the reads of one thread.
+    fn reads_bytes(&self) -> u64 {
+        let slot_bytes = block_ceil(self.element_bytes as u64) + 2 * BLOCK_BYTES as u64;
+        READS_BYTES.max(4 * slot_bytes)
+    }
+
+    /// Puts the places of `pairs`, each with the element at its position, into `to`.
+    fn fetch(&self, pairs: &[[u8; PAIR_BYTES]], to: &mut [u8]) -> Result<()> {
+        let halves = |pair: &[u8; PAIR_BYTES]| -> (u64, u64) {
+            let half = |at: usize| bytemuck::pod_read_unaligned(&pair[at..at + POSITION_BYTES]);
+            (half(0), half(POSITION_BYTES))
+        };
+        let positions = pairs.iter().map(|pair| halves(pair).1);
+        let plan = GatherPlan::new(self.parts, self.element_bytes, positions).map_err(|error| {
+            // By its place among all that were asked for, not among these.
+            let last = pairs.iter().map(halves).max_by_key(|(_, position)| *position);
+            let (place, position) = last.unwrap_or_default();
+            let cause = format!(
+                "position {position}, which is entry {place} of those asked for, is past the last record"
+            );
+            match error.next_step() {
+                Some(hint) => Error::usage("gather", cause).hint(hint),
+                None => Error::usage("gather", cause),
+            }
+        })?;
+        let reads_bytes = self.reads_bytes();
+        let budget = Budget::new(reads_bytes + BLOCK_BYTES as u64);
+        let mut gatherer = Gatherer::new(&plan, self.volume, &budget, reads_bytes)?;
+        let item_bytes = self.item_bytes();
+        gatherer.run(
+            || self.control.check(),
+            |index, element| {
+                let item = &mut to[index * item_bytes..(index + 1) * item_bytes];
+                let (place, _) = halves(&pairs[index]);
+                item[..POSITION_BYTES].copy_from_slice(&place.to_le_bytes());
+                item[POSITION_BYTES..].copy_from_slice(element);
+                Ok(())
+            },
+        )
+    }
+
+    fn make(&self, mut pairs: &[[u8; PAIR_BYTES]], out: &mut Emit<'_>) -> Result<Produced> {
+        let item_bytes = self.item_bytes();
+        while !pairs.is_empty() {
+            let wanted = pairs.len().min(AT_ONCE);
+            out.reserve(wanted * item_bytes)?;
+            let room = out.free().len() / item_bytes;
+            if room == 0 {
+                return Ok(Produced::Overflow);
+            }
+            let (some, rest) = pairs.split_at(wanted.min(room));
+            self.fetch(some, out.free())?;
+            out.filled(some.len() * item_bytes);
+            pairs = rest;
+        }
+        Ok(Produced::All)
+    }
+}
+
+impl Producer for Found<'_> {
+    fn sources(&self) -> Vec<Source> {
+        vec![Source {
+            inputs: vec![self.pairs.clone()],
+            element_bytes: PAIR_BYTES,
+            align_bytes: 1,
+            count: 0,
+        }]
+    }
+
+    fn yields(&self) -> Yield {
+        Yield::One
+    }
+
+    fn item_bytes(&self) -> usize {
+        POSITION_BYTES + self.element_bytes
+    }
+
+    fn align_bytes(&self) -> usize {
+        1
+    }
+
+    fn maker(&self) -> Maker<'_> {
+        Box::new(|batch, out| self.make(batch.bytes(0).as_chunks().0, out))
+    }
+
+    fn space_bytes(&self) -> usize {
+        (GatherPlan::memory_bytes(AT_ONCE) + self.reads_bytes()) as usize + BLOCK_BYTES
+    }
+
+    fn steps(&self) -> String {
+        "gather".to_string()
+    }
+}
+
+/// Elements of a file in which each has its place in front.
+struct Placed {
+    input: Input,
+    element_bytes: usize,
+}
+
+impl Producer for Placed {
+    fn sources(&self) -> Vec<Source> {
+        vec![Source {
+            inputs: vec![self.input.clone()],
+            element_bytes: POSITION_BYTES + self.element_bytes,
+            align_bytes: 1,
+            count: 0,
+        }]
+    }
+
+    fn yields(&self) -> Yield {
+        Yield::One
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.element_bytes
+    }
+
+    fn align_bytes(&self) -> usize {
+        1
+    }
+
+    fn maker(&self) -> Maker<'_> {
+        Box::new(|batch, out| {
+            let items = batch
+                .bytes(0)
+                .chunks_exact(POSITION_BYTES + self.element_bytes);
+            for item in items {
+                if !out.reserve(self.element_bytes)? {
+                    return Ok(Produced::Overflow);
+                }
+                out.free()[..self.element_bytes].copy_from_slice(&item[POSITION_BYTES..]);
+                out.filled(self.element_bytes);
+            }
+            Ok(Produced::All)
+        })
+    }
+
+    fn steps(&self) -> String {
+        "take places away".to_string()
+    }
+}
