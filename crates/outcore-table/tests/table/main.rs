@@ -23,6 +23,7 @@ mod interop;
 mod jobs;
 mod joins;
 mod kept;
+mod logical;
 mod merges;
 mod messy_text;
 mod near;
