@@ -661,7 +661,7 @@ fn results_are_tables_that_other_commands_read() {
         let found = table("cc p.graph", name);
         assert_eq!(found, "vertex,value\n0,0\n1,0\n2,0\n");
         let found = table("sssp p.graph --source 1", name);
-        assert_eq!(found, "vertex,value\n0,inf\n1,0\n2,1\n");
+        assert_eq!(found, "vertex,value\n0,inf\n1,0.0\n2,1.0\n");
         let found = table("sample n.graph --source bo --fanout all", name);
         assert_eq!(found, "source,target\nbo,zoe\n");
         let found = table("walk p.graph --source 0 --length 1", name);

@@ -188,7 +188,7 @@ impl WeightType {
             weight == 0.0 && has_digits(mantissa.bytes()) || is_whole && self != WeightType::F32;
         match is_lost {
             true => Err(self.refusal(text)),
-            false => self.of_float(weight),
+            false => self.of_float(weight).map_err(|_| self.refusal(text)),
         }
     }
 

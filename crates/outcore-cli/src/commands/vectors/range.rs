@@ -80,7 +80,9 @@ pub(super) fn radius(
         }
         (Some(limits), false) => Some(limits.as_path()),
         (None, false) => {
-            let error = Error::usage("read arguments", "each query has its own number of results");
+            let cause =
+                "each query has its own number of results, and no --limits says where they begin";
+            let error = Error::usage("read arguments", cause);
             return Err(error.hint(
                 "name a file for where they begin, --limits FILE, or end the output's name in .parquet",
             ));
