@@ -52,6 +52,15 @@ impl Space {
         REF_BYTES * self.lines + self.key_bytes
     }
 
+    /// What is enough for both.
+    pub(super) fn and(self, other: Space) -> Space {
+        Space {
+            area_bytes: self.area_bytes.max(other.area_bytes),
+            lines: self.lines.max(other.lines),
+            key_bytes: self.key_bytes.max(other.key_bytes),
+        }
+    }
+
     /// Whether it is enough for another.
     pub(super) fn holds(&self, other: &Space) -> bool {
         self.area_bytes >= other.area_bytes

@@ -18,6 +18,7 @@ use super::line_bytes::is_same;
 use super::plan::SORTING;
 use super::refs::{AnyTie, Ref, sort_refs};
 use super::rows::{RowPart, RowSink};
+use super::split::check_room;
 use super::table::{Tables, met};
 use crate::key::sort_key::Tie;
 use crate::partition::driver::{Ends, Written};
@@ -50,9 +51,7 @@ impl TaskSizes {
         let mut largest = Space::default();
         for bucket in buckets {
             let space = bucket.space(has_keys);
-            largest.area_bytes = largest.area_bytes.max(space.area_bytes);
-            largest.lines = largest.lines.max(space.lines);
-            largest.key_bytes = largest.key_bytes.max(space.key_bytes);
+            largest = largest.and(space);
         }
         let mut sizes = TaskSizes {
             space: largest,
@@ -123,7 +122,11 @@ pub(super) fn sort_buckets(
             .iter()
             .map(|task| keeps_keys && task.bucket.kind.is_continuation)
             .collect();
-        share_space(&mut alone, &is_with_last);
+        let spaces: Vec<Space> = list.iter().map(needs).collect();
+        share_space(&mut alone, &spaces, &is_with_last);
+        for space in alone.iter().flatten() {
+            check_room(context, space)?;
+        }
         let parts = context
             .rows
             .map(|sink| Parts::of(context, sink, &list, (&alone, &is_with_last)));
@@ -161,19 +164,16 @@ fn run_end(is_with_last: &[bool], from: usize) -> usize {
     from + 1 + more.take_while(|is_with| **is_with).count()
 }
 
-/// Where one of the buckets that go together is sorted alone, all of them are, in the space of the largest.
-fn share_space(alone: &mut [Option<Space>], is_with_last: &[bool]) {
+/// All buckets that go together are sorted alone if one of them is, in a space that is enough for each: one may have more
+/// lines, and another more bytes.
+fn share_space(alone: &mut [Option<Space>], spaces: &[Space], is_with_last: &[bool]) {
     let mut from = 0;
     while from < alone.len() {
         let to = run_end(is_with_last, from);
-        let together = &mut alone[from..to];
-        let spaces = together.iter().flatten().copied();
-        let largest = spaces.reduce(|one, other| Space {
-            area_bytes: one.area_bytes.max(other.area_bytes),
-            lines: one.lines.max(other.lines),
-            key_bytes: one.key_bytes.max(other.key_bytes),
-        });
-        together.fill(largest);
+        if alone[from..to].iter().any(Option::is_some) {
+            let together = spaces[from..to].iter().copied();
+            alone[from..to].fill(together.reduce(Space::and));
+        }
         from = to;
     }
 }
@@ -586,5 +586,25 @@ impl<'a> Sorting<'a> {
         worker.emit(spot, |out| {
             gather.fill(out);
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_that_go_together_share_a_space_that_is_enough_for_each() {
+        let space = |area_bytes, lines| Space {
+            area_bytes,
+            lines,
+            key_bytes: 0,
+        };
+        // The second has too many lines to be sorted while others are; the third has more bytes than it.
+        let spaces = [space(9, 1), space(4, 8), space(6, 2), space(5, 1)];
+        let mut alone = [None, Some(spaces[1]), None, None];
+        share_space(&mut alone, &spaces, &[false, false, true, false]);
+        let shared = Some(space(6, 8));
+        assert_eq!(alone, [None, shared, shared, None]);
     }
 }

@@ -9,6 +9,7 @@ use super::bucket::{LineBucket, Space};
 use super::context::Context;
 use super::distribute::{distribute_by_position, distribute_by_splitters};
 use super::plan::{LONG_KEYS, LONG_KEYS_BYTES_MIN, LinePlan, SPLIT_BUCKETS};
+use super::rows::RowSink;
 use super::sample::{LineSample, Lines, Share};
 use super::splitters::{LineSplitters, SplitterSize};
 use super::table::Tables;
@@ -47,12 +48,14 @@ pub(super) fn split_oversized(
     refine(buckets, |bucket, tried| {
         let is_over = tried.splits == SPLITS_MAX || bucket.counts.items < 2;
         let space = bucket.space(!context.is_whole());
-        let is_small = is_over || is_as_planned(context.plan, &space, tried.splits);
+        let is_small = is_over
+            || is_as_planned(context.plan, &space, tried.splits)
+                && goes_with_others(context, &space);
         if is_small && fits(context, &space) {
             return Ok(Refined::Fits(bucket));
         }
         if is_over {
-            return Err(too_long(context, &bucket));
+            return Err(too_long(context, &space, bucket.counts.items));
         }
         let mut parts = split(context, tables, bucket, tried.in_vain)?;
         parts.retain(|part| part.lines_max() > 0);
@@ -60,12 +63,35 @@ pub(super) fn split_oversized(
     })
 }
 
+/// Memory for a bucket that is sorted alone.
+fn needed_bytes(context: &Context<'_>, space: &Space) -> u64 {
+    let chunks_bytes = 2 * context.plan.chunk_bytes as u64;
+    space.area_bytes + space.beside_bytes() + chunks_bytes
+}
+
+/// Whether a bucket still fits where its memory is shared with others of its key, which may have less lines and more bytes, or
+/// the other way around: then neither takes more than a half.
+fn goes_with_others(context: &Context<'_>, space: &Space) -> bool {
+    if !context.rows.is_some_and(RowSink::keeps_keys_together) {
+        return true;
+    }
+    let chunks_bytes = 2 * context.plan.chunk_bytes as u64;
+    let half_bytes = context.sorting_bytes().saturating_sub(chunks_bytes) / 2;
+    space.area_bytes <= half_bytes && space.beside_bytes() <= half_bytes
+}
+
+/// Fails if buckets that go together need more than there is.
+pub(super) fn check_room(context: &Context<'_>, space: &Space) -> Result<()> {
+    match needed_bytes(context, space) > context.sorting_bytes() {
+        true => Err(too_long(context, space, space.lines)),
+        false => Ok(()),
+    }
+}
+
 /// Whether a bucket can be sorted in the memory that is left.
 fn fits(context: &Context<'_>, space: &Space) -> bool {
-    let chunks_bytes = 2 * context.plan.chunk_bytes as u64;
-    let needed = space.area_bytes + space.beside_bytes() + chunks_bytes;
     let offsets_max = u64::from(u32::MAX / 2);
-    needed <= context.sorting_bytes()
+    needed_bytes(context, space) <= context.sorting_bytes()
         && space.area_bytes <= offsets_max
         && space.key_bytes <= offsets_max
 }
@@ -88,14 +114,12 @@ fn parts_of(plan: &LinePlan, bucket: &LineBucket) -> usize {
     }
 }
 
-fn too_long(context: &Context<'_>, bucket: &LineBucket) -> Error {
-    let space = bucket.space(!context.is_whole());
-    let needed_bytes =
-        space.area_bytes + space.beside_bytes() + 2 * context.plan.chunk_bytes as u64;
+fn too_long(context: &Context<'_>, space: &Space, count: u64) -> Error {
+    let needed_bytes = needed_bytes(context, space);
     let left_bytes = context.sorting_bytes().max(1);
     let item = context.plan.size.item();
-    let items = units::counted(bucket.counts.items, item);
-    let what = match bucket.counts.items {
+    let items = units::counted(count, item);
+    let what = match count {
         1 => format!("{items} needs"),
         _ => format!("{items}, of which one is very long, need"),
     };
@@ -105,16 +129,16 @@ fn too_long(context: &Context<'_>, bucket: &LineBucket) -> Error {
         units::bytes(left_bytes)
     );
     // What is left for sorting grows with the memory, about.
-    let memory_bytes = context.plan.size.memory_bytes as f64;
+    let sort_bytes = context.plan.size.memory_bytes;
+    let memory_bytes = context.job.options.memory_bytes.max(sort_bytes) as f64;
     let enough_bytes = memory_bytes * (needed_bytes as f64 / left_bytes as f64).max(1.0);
     let enough = units::bytes_exact(
         (enough_bytes as u64)
             .min(1 << 60)
             .next_multiple_of(64 << 20),
     );
-    Error::new(Kind::Memory, format!("sort {item}s"), cause).hint(format!(
-        "allow more with --memory: the sort alone takes about {enough}"
-    ))
+    Error::new(Kind::Memory, format!("sort {item}s"), cause)
+        .hint(format!("allow --memory {enough} or more"))
 }
 
 fn split(
