@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use outcore::Forecast;
-use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink, RowSource, TakeRows};
+use outcore::sort::lines::rows::{MeanRow, RowBatch, RowPart, RowSink, RowSource, TakeRows};
 use outcore_io::{Error, Result};
 
 use super::rows_in::RowsIn;
@@ -75,6 +75,10 @@ impl RowSource for TopIn<'_> {
 
     fn read_forecast(&self) -> Forecast {
         self.rows.read_forecast()
+    }
+
+    fn mean_row(&self) -> Option<MeanRow> {
+        self.rows.mean_row()
     }
 
     /// The least keys of the sample: rows with others are left out.

@@ -20,7 +20,7 @@ use super::types::ViewType;
 use crate::job::thread_group::ThreadGroup;
 use crate::job::{Job, JobSize};
 use crate::read::framing::ItemFraming;
-use crate::sort::lines::rows::{RowBatch, RowSource};
+use crate::sort::lines::rows::{MeanRow, RowBatch, RowSource};
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, Reservation};
 use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Kind, Result, units};
@@ -48,13 +48,18 @@ pub(super) fn size_of_rows(
         }
         Ok(())
     })?;
+    let seen = MeanRow {
+        row_bytes: bytes as f64 / rows.max(1) as f64,
+        key_bytes: key_bytes as f64 / rows.max(1) as f64,
+    };
+    let mean = source.mean_row().unwrap_or(seen);
     Ok(ViewSize {
         job: JobSize::of(job, source.data_bytes(), drive_count),
         record_bytes: 1,
         is_scalar: false,
         lines: Some(LineLengths {
-            line_bytes: bytes.div_ceil(rows.max(1)).max(1),
-            key_bytes: Some(key_bytes.div_ceil(rows.max(1))),
+            line_bytes: mean.row_bytes.ceil().max(1.0) as u64,
+            key_bytes: Some(mean.key_bytes.ceil() as u64),
             made_of_bytes: Some(source.read_forecast().bytes().unwrap_or(0)),
         }),
         keeps_runs: false,
@@ -157,7 +162,7 @@ impl Former<'_> {
         for (_, end) in ItemFraming::LengthPrefixed.spans(bytes) {
             let row_bytes = (end - to) as u64;
             if row_bytes > forming.row_bytes_max {
-                return Err(too_long(row_bytes, forming.row_bytes_max));
+                return Err(too_long(forming.job, row_bytes, forming.row_bytes_max));
             }
             if self.filled + (end - from) > forming.run_bytes {
                 self.put(&bytes[from..to]);
@@ -203,12 +208,17 @@ impl Former<'_> {
     }
 }
 
-fn too_long(row_bytes: u64, row_bytes_max: u64) -> Error {
+fn too_long(job: &Job, row_bytes: u64, row_bytes_max: u64) -> Error {
     let cause = format!(
         "a row has {}, and in this memory there is room for {}",
         units::bytes(row_bytes),
         units::bytes(row_bytes_max)
     );
-    Error::new(Kind::Memory, "sort rows", cause)
-        .hint("allow more with --memory, or leave the long column out with --columns")
+    // The room for a row grows with the memory, and rows that come may be longer.
+    let times = 2 * row_bytes.div_ceil(row_bytes_max.max(1));
+    let enough_bytes = job.options.memory_bytes.saturating_mul(times).min(1 << 60);
+    let enough = units::bytes_exact(enough_bytes.next_multiple_of(64 << 20));
+    Error::new(Kind::Memory, "sort rows", cause).hint(format!(
+        "allow --memory {enough}, or leave the long column out with --columns"
+    ))
 }

@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use outcore::Forecast;
-use outcore::sort::lines::rows::{RowBatch, RowSource, TakeRows};
+use outcore::sort::lines::rows::{MeanRow, RowBatch, RowSource, TakeRows};
 use outcore_io::Result;
 
 use super::plan::{Plan, Which};
@@ -91,7 +91,7 @@ impl RowSource for JoinSource<'_> {
 
     fn memory_bytes(&self) -> u64 {
         // A batch of Arrow arrays is the reader's; as large again are its rows, and its keys.
-        let batches_bytes = 3 * self.shape.batch_bytes;
+        let batches_bytes = 3 * self.shape.rows_bytes();
         (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
     }
 
@@ -102,6 +102,21 @@ impl RowSource for JoinSource<'_> {
 
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
         self.samples.iter().try_for_each(|sample| sample.show(take))
+    }
+
+    fn mean_row(&self) -> Option<MeanRow> {
+        let seen = self.samples.iter().zip(self.inputs);
+        let seen = seen.filter_map(|(sample, input)| Some((sample.mean()?, input.rows_count())));
+        let (mut rows, mut bytes, mut key_bytes) = (0.0, 0.0, 0.0);
+        for (mean, count) in seen {
+            rows += count as f64;
+            bytes += mean.row_bytes * count as f64;
+            key_bytes += mean.key_bytes * count as f64;
+        }
+        (rows > 0.0).then(|| MeanRow {
+            row_bytes: bytes / rows,
+            key_bytes: key_bytes / rows,
+        })
     }
 
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {

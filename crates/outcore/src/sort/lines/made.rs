@@ -96,7 +96,7 @@ impl ItemSource for Made<'_> {
             sample.take(lines, rows.as_bytes(), true, share);
             Ok(())
         })?;
-        Ok(sample)
+        Ok(sample.of_length(self.0.mean_row()))
     }
 
     fn distribute(

@@ -147,6 +147,15 @@ impl RowBatch {
 /// counts: the number of the row, or what grows by as much at least from batch to batch.
 pub type TakeRows<'t> = dyn FnMut(&RowBatch, u64) -> Result<()> + 't;
 
+/// How long rows are, on average.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeanRow {
+    /// A row with its length of four bytes.
+    pub row_bytes: f64,
+    /// Its key.
+    pub key_bytes: f64,
+}
+
 /// Makes rows.
 pub trait RowSource: Sync {
     /// Bytes of all rows and their lengths of four bytes, as well as they are known. More than that is sorted, too,
@@ -161,6 +170,12 @@ pub trait RowSource: Sync {
     /// Bytes that [`RowSource::make`] is going to read of files that the engine does not see.
     fn read_forecast(&self) -> Forecast {
         Forecast::NOTHING
+    }
+
+    /// How long rows and keys are, where the rows of the sample are shorter than those that are made: a sample then need
+    /// not hold long rows.
+    fn mean_row(&self) -> Option<MeanRow> {
+        None
     }
 
     /// Gives some rows from all over to `take`.

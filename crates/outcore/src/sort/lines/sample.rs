@@ -13,6 +13,7 @@
 //! the reads and a 512th of the input.
 
 use super::plan::LineSize;
+use super::rows::MeanRow;
 use super::splitters::Keys;
 use crate::job::{Job, JobSize};
 use crate::key::sort_key::{SortKey, Tie};
@@ -79,6 +80,8 @@ pub(super) struct LineSample {
     lines: u64,
     line_bytes: u64,
     key_bytes: u64,
+    /// How long lines and keys are, where the caller knows it better.
+    mean: Option<MeanRow>,
 }
 
 /// How much is taken of one read.
@@ -136,6 +139,11 @@ impl LineSample {
         }
     }
 
+    /// The same sample, of rows of this length if that is known.
+    pub(super) fn of_length(self, mean: Option<MeanRow>) -> Self {
+        LineSample { mean, ..self }
+    }
+
     /// Puts the keys in order.
     pub(super) fn sort(&mut self) {
         self.keys.sort();
@@ -167,11 +175,16 @@ impl LineSample {
         is_unique: bool,
         drive_count: usize,
     ) -> LineSize {
-        let line_bytes = self.line_bytes as f64 / self.lines.max(1) as f64;
+        let seen = MeanRow {
+            row_bytes: self.line_bytes as f64 / self.lines.max(1) as f64,
+            key_bytes: self.key_bytes as f64 / self.keys.refs.len().max(1) as f64,
+        };
+        let mean = self.mean.unwrap_or(seen);
+        let line_bytes = mean.row_bytes;
         let is_whole = lines.order.is_item();
         let key_bytes = match is_whole {
             true => 0.0,
-            false => (self.key_bytes as f64 / self.keys.refs.len().max(1) as f64).max(1.0),
+            false => mean.key_bytes.max(1.0),
         };
         LineSize {
             job: JobSize::of(job, data_bytes, drive_count),
