@@ -21,6 +21,7 @@
 //! | `floor` | the drive's own speed |
 //! | `commands` | the subcommands |
 
+mod allocator;
 mod cli;
 mod commands;
 mod context;

@@ -8,6 +8,7 @@ use outcore::{Error, Result};
 use outcore_front::resources::{FAULT_VARIABLE, Resources, ResourcesRequest};
 use outcore_io::config::{Environment, Flags};
 
+use crate::allocator;
 use crate::cli::{DriveArgs, ResourceArgs};
 
 /// Merges flags, environment, file and defaults. The seed never changes the output.
@@ -37,6 +38,7 @@ pub(crate) fn load(
     };
     let request = ResourcesRequest { flags, seed };
     let resources = Resources::load(&request, &Environment::of_process())?;
+    allocator::keep_within(resources.config.memory_bytes.value);
     match std::env::var(FAULT_VARIABLE) {
         Ok(text) if !text.is_empty() => Ok(resources.with_fault(text.parse()?)),
         _ => Ok(resources),

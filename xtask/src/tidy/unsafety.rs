@@ -34,6 +34,10 @@ const PLACES: [(&str, &str); 12] = [
         "an allocator that counts, for one test",
     ),
     (
+        "crates/outcore-cli/src/allocator.rs",
+        "settings of the C library's allocator",
+    ),
+    (
         "crates/outcore-cli/src/closed.rs",
         "a look at the standard streams before the runtime opens them",
     ),

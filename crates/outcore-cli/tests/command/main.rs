@@ -20,6 +20,7 @@ mod kill_walks;
 mod kills;
 mod lines;
 mod lookups;
+mod memory_grid;
 mod messy_csv;
 mod npy;
 mod odd_text;

@@ -25,11 +25,14 @@ use outcore_io::transfers::Transfers;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
+use super::need::{InputNeed, long_bytes};
 use super::parquet::NO_FOOTER;
 use super::source::{DriveFile, Fetched, Whole};
 use crate::fault::{self, guarded};
 
 const READ: &str = "read Arrow file";
+/// Memory for a column in the schema of a file.
+const FIELD_BYTES: u64 = 512;
 /// What a file begins and ends with.
 pub(super) const MAGIC: &[u8] = b"ARROW1";
 /// What each message of a stream begins with.
@@ -238,6 +241,12 @@ impl IpcFile {
         &self.file
     }
 
+    /// Memory for its schema and its list of batches.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let places = size_of_val(&self.batches[..]) + size_of_val(&self.dictionaries[..]);
+        places as u64 + FIELD_BYTES * self.schema.fields().len() as u64
+    }
+
     pub(super) fn batches_count(&self) -> usize {
         self.batches.len()
     }
@@ -283,8 +292,14 @@ impl IpcFile {
                 units::bytes(needed_bytes),
                 units::bytes(memory_bytes)
             );
-            Err(Error::new(Kind::Memory, READ, cause)
-                .hint("allow more with --memory, or write the file with smaller batches"))
+            let need = InputNeed {
+                piece_bytes: needed_bytes,
+                long_bytes: long_bytes(needed_bytes, at.rows_count),
+            };
+            let enough = units::bytes_exact(need.enough_bytes());
+            Err(Error::new(Kind::Memory, READ, cause).hint(format!(
+                "allow --memory {enough} or more, or write the file with smaller batches"
+            )))
         };
         fits(at.place.len_bytes()).map_err(located)?;
         let decoder = self.decoder(at.dictionaries_count, memory_bytes / 4, transfers, &check)?;

@@ -16,7 +16,7 @@
 //! there, addresses of object stores, a piece that needs more memory than there is. Panics of the libraries count as
 //! damage.
 //!
-//! Bounds: footers of all files are held (some hundred bytes a column and row group). A reader holds the
+//! Bounds: footers of all files are held (some hundred bytes a column and row group), in the job's memory. A reader holds the
 //! fetched bytes of one piece and one batch; batches that it has handed out are their owner's.
 //!
 //! N.B. The bytes of a piece are fetched when it is opened, with many requests in flight, and then decoded; where pieces are short, those
@@ -27,7 +27,9 @@ mod files;
 mod headers;
 mod hive;
 mod ipc;
+mod need;
 mod opening;
+mod page_sizes;
 mod parquet;
 mod predicate;
 mod reader;
@@ -43,8 +45,9 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use outcore::Job;
+use outcore_io::memory::Reservation;
 use outcore_io::port::Volume;
-use outcore_io::{Error, Kind, Result};
+use outcore_io::{Error, Kind, Result, units};
 
 use self::parquet::ParquetFile;
 use crate::common::cast_to;
@@ -57,6 +60,7 @@ use source::{DriveFile, Whole};
 
 pub use files::{check_local, files_of, is_directory_of_tables, matching};
 pub(crate) use hive::MISSING as MISSING_PARTITION;
+pub(crate) use need::InputNeed;
 pub(crate) use predicate::literal_of;
 pub use predicate::{Comparison, Literal, Predicate};
 pub(crate) use reader::PieceQueue;
@@ -68,6 +72,12 @@ const READ: &str = "read tables";
 const UNITE: &str = "unite tables";
 /// What a reader reserves, by its name in a ledger.
 const READER: &str = "row groups being read";
+/// Memory for an open file, without its schema and its list of pieces, about.
+const FILE_BYTES: u64 = 1 << 10;
+/// So much for files is part of every program.
+const FEW_FILES_BYTES: u64 = 1 << 20;
+/// The name of this memory in a ledger.
+const FILES: &str = "what files say of themselves";
 /// How many of the first bytes tell a format.
 const HEAD_BYTES: u64 = 8;
 
@@ -99,6 +109,8 @@ pub struct Piece {
     pub stored_bytes: u64,
     /// The memory without which it cannot be read.
     pub memory_min_bytes: u64,
+    /// A row, at most, where values are long; 0 where they are not.
+    pub long_bytes: u64,
 }
 
 enum Format {
@@ -140,6 +152,8 @@ pub struct TableInput {
     pieces: Vec<Piece>,
     volume: Arc<Volume>,
     job: Job,
+    /// The memory that the files take.
+    held: Vec<Reservation>,
 }
 
 impl TableInput {
@@ -148,6 +162,13 @@ impl TableInput {
     /// # Errors
     /// Usage: no file, another format, files that differ, a column that is not there. Corrupt. I/O.
     pub fn open(job: &Job, paths: &[PathBuf], options: &InputOptions) -> Result<Self> {
+        let mut input = TableInput::open_free(job, paths, options)?;
+        input.hold(job)?;
+        Ok(input)
+    }
+
+    /// The same without memory for what the files say of themselves, for which the caller calls [`TableInput::hold`].
+    pub(crate) fn open_free(job: &Job, paths: &[PathBuf], options: &InputOptions) -> Result<Self> {
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
         if let Some(path) = paths.first() {
             job.control.note_input(path);
@@ -166,9 +187,38 @@ impl TableInput {
             pieces: Vec::new(),
             volume,
             job: job.clone(),
+            held: Vec::new(),
         };
         input.choose(options.columns.as_deref())?;
         Ok(input)
+    }
+
+    /// Has what the files say of themselves in the memory of `job`.
+    ///
+    /// # Errors
+    /// Memory: it takes more than half of it.
+    pub(crate) fn hold(&mut self, job: &Job) -> Result<()> {
+        let held_bytes = self.held_bytes();
+        let free_bytes = job.budget.free_bytes();
+        // A few files are part of what every program takes.
+        if held_bytes < FEW_FILES_BYTES {
+            return Ok(());
+        }
+        if held_bytes > free_bytes / 2 {
+            let count = units::counted(self.files.len() as u64, "file");
+            let cause = format!(
+                "what {count} say of themselves takes {}, and there is {}",
+                units::bytes(held_bytes),
+                units::bytes(free_bytes)
+            );
+            let enough_bytes = (4 * held_bytes + (64 << 20)).next_multiple_of(64 << 20);
+            let enough = units::bytes_exact(enough_bytes);
+            return Err(Error::new(Kind::Memory, READ, cause).hint(format!(
+                "allow --memory {enough} or more, or read fewer files at a time"
+            )));
+        }
+        self.held.push(job.budget.reserve(FILES, held_bytes)?);
+        Ok(())
     }
 
     /// Reads these columns, in this order, or all.
@@ -220,6 +270,7 @@ impl TableInput {
             pieces: Vec::new(),
             volume: Arc::clone(&self.volume),
             job: job.clone(),
+            held: Vec::new(),
         };
         narrow.choose(Some(columns))?;
         Ok(narrow)
@@ -343,6 +394,20 @@ impl TableInput {
             .unwrap_or(0)
     }
 
+    /// The memory for its pieces and for its rows.
+    pub(crate) fn need(&self) -> InputNeed {
+        let long = self.pieces.iter().map(|piece| piece.long_bytes);
+        InputNeed {
+            piece_bytes: self.memory_min_bytes(),
+            long_bytes: long.max().unwrap_or(0),
+        }
+    }
+
+    /// Memory for the schemas and lists of pieces of all files.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.files.iter().map(TableFile::held_bytes).sum()
+    }
+
     /// A reader for the calling thread, which takes `memory_bytes` out of the job's budget.
     ///
     /// # Errors
@@ -350,22 +415,16 @@ impl TableInput {
     pub fn reader(&self, memory_bytes: u64) -> Result<TableReader<'_>> {
         let needed_bytes = self.memory_min_bytes();
         if needed_bytes > memory_bytes {
-            let units = outcore_io::units::bytes;
             let cause = format!(
                 "a row group needs {}, and a reader has {}",
-                units(needed_bytes),
-                units(memory_bytes)
+                units::bytes(needed_bytes),
+                units::bytes(memory_bytes)
             );
             let files = self.pieces.iter();
             let file = files
                 .max_by_key(|piece| piece.memory_min_bytes)
                 .map(|piece| &self.files[piece.file]);
-            // Jobs give half of the memory to a reader, if it needs that; a damaged footer may ask for anything.
-            let enough_bytes = (2 * needed_bytes.min(1 << 60)).next_multiple_of(64 << 20);
-            let enough = outcore_io::units::bytes_exact(enough_bytes);
-            let error = Error::new(Kind::Memory, READ, cause).hint(format!(
-                "allow --memory {enough} or more, or read fewer columns"
-            ));
+            let error = Error::new(Kind::Memory, READ, cause).hint(self.need().hint());
             return Err(match file {
                 Some(file) => error.path(&file.path),
                 None => error,
@@ -439,6 +498,16 @@ impl TableFile {
         }
     }
 
+    /// Memory for its schema and its list of pieces.
+    fn held_bytes(&self) -> u64 {
+        let own_bytes = match &*self.format {
+            Format::Parquet(file) => file.held_bytes(),
+            Format::Ipc(file) => file.held_bytes(),
+            Format::Text(_) => 0,
+        };
+        FILE_BYTES + 2 * self.path.as_os_str().len() as u64 + own_bytes
+    }
+
     /// What a piece takes if it is fetched whole, if it fits into `memory_bytes` then.
     fn whole(&self, part: usize, memory_bytes: u64) -> Option<Whole> {
         match &*self.format {
@@ -499,6 +568,7 @@ impl TableFile {
                     rows_count: u64::try_from(parquet.group(part).num_rows()).unwrap_or(0),
                     stored_bytes: parquet.stored_bytes(part, &self.read),
                     memory_min_bytes: parquet.memory_min_bytes(part, &self.read),
+                    long_bytes: parquet.long_bytes(part, &self.read),
                 };
                 Ok(kept.map(|(part, _)| piece(part)).collect())
             }
@@ -509,6 +579,7 @@ impl TableFile {
                     rows_count: ipc.rows_count(part),
                     stored_bytes: ipc.stored_bytes(part),
                     memory_min_bytes: ipc.stored_bytes(part),
+                    long_bytes: need::long_bytes(ipc.stored_bytes(part), ipc.rows_count(part)),
                 };
                 Ok((0..ipc.batches_count()).map(piece).collect())
             }
@@ -519,6 +590,7 @@ impl TableFile {
                     rows_count: text.rows_count(part),
                     stored_bytes: text.stored_bytes(part),
                     memory_min_bytes: text.memory_min_bytes(part),
+                    long_bytes: need::long_bytes(text.stored_bytes(part), text.rows_count(part)),
                 };
                 Ok((0..text.parts_count()).map(piece).collect())
             }

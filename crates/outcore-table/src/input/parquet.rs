@@ -4,17 +4,22 @@
 //! row group is fetched whole, its columns side by side over the drive, where that fits into the reader's memory
 //! beside a batch; where it does not, its columns are read page by page, a stretch of each at a time. How many
 //! rows a batch has follows from what a row of the group takes, so that a batch stays within a quarter of the
-//! memory. What is needed at least is known from the footer, and named before anything is read.
+//! memory; a dictionary whose values rows repeat is looked at for that. The least need is named before anything is read.
 //!
-//! What a page and a dictionary take is in no footer: [`PAGE_BYTES`] for each column is what writers leave by
-//! default. A page whose compressed length is larger than a column may hold is an error of memory when it is met.
+//! Footers do not say how large a page or a dictionary is. Headers of pages do, and some of them are read first ([`page_sizes`]). A page
+//! that is larger than those is an error of memory when it is met, which says what all pages of its file need.
 //! Checksums of pages are checked where a file has them. Rows are counted by row groups, whatever the footer says of the file.
+//!
+//! [`page_sizes`]: super::page_sizes
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
+use bytes::Bytes;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 use parquet::arrow::ProjectionMask;
@@ -22,9 +27,14 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
-use parquet::basic::Compression;
+use parquet::basic::{Compression, Encoding, Type as PhysicalType};
+use parquet::column::page::{Page, PageReader as _};
 use parquet::file::metadata::{FileMetaData, PageIndexPolicy, ParquetMetaData, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
 
+use super::need::InputNeed;
+use super::page_sizes::{PAGE_BYTES, PageSizes};
 use super::source::{DriveFile, Fetched, Refused, Whole, Windows};
 use super::thrift;
 use super::times;
@@ -36,8 +46,8 @@ const MAGIC: &[u8] = b"PAR1";
 /// What to do with a file that does not.
 pub(super) const NO_FOOTER: &str =
     "it was cut short, or is still being written: copy or write it again";
-/// What an open page of a column takes, with its dictionary: writers' defaults are 1 MiB each.
-const PAGE_BYTES: u64 = 2 << 20;
+/// Memory for a column in the schema of a file, in the library's and in Arrow's.
+const FIELD_BYTES: u64 = 1 << 10;
 /// What Zstandard has for each column until the row group has been read (measured, version 1.5.7): tables and some literals,
 const CONTEXT_BYTES: u64 = 32 << 10;
 /// and where pages are longer than this, more literals, up to an end.
@@ -58,6 +68,8 @@ pub(super) const BATCH_ROWS: u64 = 8192;
 pub(super) struct ParquetFile {
     file: Arc<DriveFile>,
     metadata: ArrowReaderMetadata,
+    /// The columns of row groups whose pages are not as usual, by number of the group and the leaf.
+    unusual: HashMap<(usize, usize), PageSizes>,
 }
 
 /// What a row group takes to be read.
@@ -67,10 +79,16 @@ struct Need {
     stored_bytes: u64,
     /// Pages that are open, one a column, and what decompresses them.
     pages_bytes: u64,
-    /// The most of a column that is held at once, where it is read by stretches.
+    /// The most of a column that is held at once, where it is read by stretches, and what a long page takes for a moment.
     windows_bytes: u64,
+    /// A long page that is decompressed while the one before it is still there.
+    moment_bytes: u64,
     /// A row in Arrow, on average.
     row_bytes: u64,
+    /// The longest value that there may be, where it may be longer than a usual page.
+    value_bytes: u64,
+    /// A row whose values are long, at most; 0 where none are.
+    long_bytes: u64,
 }
 
 impl ParquetFile {
@@ -118,7 +136,86 @@ impl ParquetFile {
             _ => error,
         };
         let metadata = guarded(READ, load).map_err(|error| place(explained(error)))?;
-        Ok(ParquetFile { file, metadata })
+        let mut opened = ParquetFile {
+            file,
+            metadata,
+            unusual: HashMap::new(),
+        };
+        opened.unusual = opened.unusual_pages(false)?;
+        Ok(opened)
+    }
+
+    /// The same file, with what the headers of all pages say.
+    pub(super) fn looked_through(&self) -> Result<Self> {
+        Ok(ParquetFile {
+            file: Arc::clone(&self.file),
+            metadata: self.metadata.clone(),
+            unusual: self.unusual_pages(true)?,
+        })
+    }
+
+    /// What headers of pages say. At first they are looked at in the largest row group for each column, and in the others where
+    /// pages there are not as usual.
+    fn unusual_pages(&self, is_exact: bool) -> Result<HashMap<(usize, usize), PageSizes>> {
+        let mut unusual = HashMap::new();
+        let groups = self.metadata.metadata().row_groups();
+        let leaves_count = groups.first().map_or(0, |group| group.columns().len());
+        let opened_bytes = |group: usize, leaf: usize| {
+            let column = groups[group].columns().get(leaf);
+            column.map_or(0, |column| column.uncompressed_size())
+        };
+        let mut transfers = None;
+        for leaf in 0..leaves_count {
+            let Some(largest) = (0..groups.len()).max_by_key(|&group| opened_bytes(group, leaf))
+            else {
+                continue;
+            };
+            let others = (0..groups.len()).filter(|&group| group != largest);
+            for group in [largest].into_iter().chain(others) {
+                if opened_bytes(group, leaf) <= PAGE_BYTES as i64 {
+                    continue;
+                }
+                let transfers = match &mut transfers {
+                    Some(transfers) => transfers,
+                    none => none.insert(RefCell::new(self.file.queue()?)),
+                };
+                let column = groups[group].column(leaf);
+                let sizes = PageSizes::of(column, is_exact, |range| {
+                    let end = range.end.min(self.file.len_bytes());
+                    let range = range.start.min(end)..end;
+                    let transfers = &mut *transfers.borrow_mut();
+                    self.file.read_with(transfers, &range, || Ok(()))
+                })?;
+                let is_usual = sizes.held_bytes() <= PAGE_BYTES && sizes.long_bytes == 0;
+                if !is_usual || is_exact {
+                    unusual.insert((group, leaf), sizes);
+                } else if group == largest {
+                    break;
+                }
+            }
+        }
+        Ok(unusual)
+    }
+
+    /// An error about a page that was not looked at before, with the memory that all pages of the file need.
+    fn unexpectedly_long(&self, error: Error) -> Error {
+        let Ok(known) = self.looked_through() else {
+            return error;
+        };
+        let columns: Vec<usize> = (0..self.schema().fields().len()).collect();
+        let groups = 0..self.metadata.metadata().num_row_groups();
+        let needs = groups.map(|group| known.need(group, &columns));
+        let all = needs.fold(InputNeed::default(), |all, need| InputNeed {
+            piece_bytes: all.piece_bytes.max(need.least_bytes()),
+            long_bytes: all.long_bytes.max(need.long_bytes),
+        });
+        error.hint(all.hint())
+    }
+
+    /// The pages of a column in a row group.
+    fn pages(&self, group: usize, leaf: usize) -> PageSizes {
+        let known = self.unusual.get(&(group, leaf)).copied();
+        known.unwrap_or_else(|| PageSizes::usual(self.group(group).column(leaf)))
     }
 
     /// The same error, or that of encrypted data or of too much text, which look like damaged ones to the library.
@@ -132,11 +229,21 @@ impl ParquetFile {
         if error.kind() == Kind::Corrupt && is_encrypted(&self.file).unwrap_or(false) {
             return encrypted().path(self.file.path());
         }
+        if error.kind() == Kind::Memory {
+            return self.unexpectedly_long(error);
+        }
         error
     }
 
     pub(super) fn schema(&self) -> &SchemaRef {
         self.metadata.schema()
+    }
+
+    /// Memory for its footer and its schema.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let footer_bytes = self.metadata.metadata().memory_size() as u64;
+        let fields = self.metadata.parquet_schema().num_columns() as u64;
+        footer_bytes + FIELD_BYTES * fields
     }
 
     pub(super) fn metadata(&self) -> &ArrowReaderMetadata {
@@ -161,17 +268,20 @@ impl ParquetFile {
         self.need(group, columns).stored_bytes
     }
 
-    fn need(&self, group: usize, columns: &[usize]) -> Need {
+    fn need(&self, number: usize, columns: &[usize]) -> Need {
         let mask = self.mask(columns);
-        let group = self.group(group);
+        let group = self.group(number);
         let rows_count = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
         let mut need = Need {
             stored_bytes: 0,
             pages_bytes: 0,
             windows_bytes: 0,
+            moment_bytes: 0,
             row_bytes: 0,
+            value_bytes: 0,
+            long_bytes: 0,
         };
-        let mut values_bytes = 0u64;
+        let (mut values_bytes, mut stored_page_bytes) = (0u64, 0u64);
         for (leaf, column) in group.columns().iter().enumerate() {
             if !mask.leaf_included(leaf) {
                 continue;
@@ -192,14 +302,38 @@ impl ParquetFile {
                 }
                 _ => 0,
             };
-            let page_bytes = opened.min(PAGE_BYTES) + context_bytes;
+            let pages = self.pages(number, leaf);
+            let page_bytes = pages.held_bytes().saturating_add(context_bytes);
             need.pages_bytes = need.pages_bytes.saturating_add(page_bytes);
             need.windows_bytes = need.windows_bytes.saturating_add(stored.min(STRETCH_BYTES));
+            // A long page is there as it is stored while it is decompressed, and the one before it still is.
+            if pages.stored_bytes.max(pages.opened_bytes) > PAGE_BYTES {
+                let next_bytes = if pages.is_single {
+                    0
+                } else {
+                    pages.opened_bytes
+                };
+                need.moment_bytes = need.moment_bytes.max(next_bytes);
+                stored_page_bytes = stored_page_bytes.max(pages.stored_bytes);
+            }
+            if column.column_descr().physical_type() == PhysicalType::BYTE_ARRAY {
+                need.value_bytes = need.value_bytes.max(pages.value_bytes_max());
+                need.long_bytes = need.long_bytes.saturating_add(pages.long_bytes);
+            }
             let values = fixed.saturating_add(text.max(opened));
             values_bytes = values_bytes.saturating_add(values);
         }
+        need.windows_bytes = need
+            .windows_bytes
+            .saturating_add(stored_page_bytes)
+            .saturating_add(need.moment_bytes);
         need.row_bytes = values_bytes.div_ceil(rows_count).max(1);
         need
+    }
+
+    /// A row of this row group whose values are long, at most; 0 where none are.
+    pub(super) fn long_bytes(&self, group: usize, columns: &[usize]) -> u64 {
+        self.need(group, columns).long_bytes
     }
 
     /// The least memory that a reader of this row group needs.
@@ -216,7 +350,9 @@ impl ParquetFile {
     ) -> Option<Whole> {
         let need = self.need(group, columns);
         let batch_bytes = need.batch_rows(memory_bytes).saturating_mul(need.row_bytes);
-        let beside_bytes = need.pages_bytes.saturating_add(batch_bytes);
+        let batch_bytes = batch_bytes.max(need.value_bytes);
+        let held_bytes = need.pages_bytes.saturating_add(need.moment_bytes);
+        let beside_bytes = held_bytes.saturating_add(batch_bytes);
         let whole_bytes = beside_bytes.saturating_add(need.stored_bytes);
         (whole_bytes <= memory_bytes).then(|| Whole {
             ranges: self.ranges(group, columns),
@@ -240,23 +376,25 @@ impl ParquetFile {
         let refused = Refused::default();
         let reader = if let Some(fetched) = fetched {
             let batch_rows = need.batch_rows(memory_bytes);
-            self.reader(fetched, group, columns, batch_rows as usize)
+            self.reader(fetched, group, columns, (batch_rows, memory_bytes / 4))
         } else {
             let held_bytes = need.pages_bytes.saturating_add(need.windows_bytes);
             let spare_bytes = memory_bytes.checked_sub(held_bytes);
-            let spare_bytes = spare_bytes.filter(|&spare_bytes| spare_bytes >= need.row_bytes);
+            let batch_bytes = need.row_bytes.max(need.value_bytes);
+            let spare_bytes = spare_bytes.filter(|&spare_bytes| spare_bytes >= batch_bytes);
             let spare_bytes =
                 spare_bytes.ok_or_else(|| place(need.too_much(group, memory_bytes)))?;
-            // Half of what is left for longer stretches, in which there is room for larger pages.
-            let held_bytes = (STRETCH_BYTES, spare_bytes / 2);
+            // Half of the rest is for longer stretches, in which there is room for larger pages; known ones have theirs.
+            let held_bytes = (STRETCH_BYTES, need.windows_bytes.max(spare_bytes / 2));
             let windows = Windows::new(
                 &self.file,
                 self.ranges(group, columns),
                 held_bytes,
                 &refused,
             );
-            let batch_rows = need.batch_rows((2 * spare_bytes).min(memory_bytes));
-            self.reader(windows, group, columns, batch_rows as usize)
+            let room_bytes = (2 * spare_bytes).min(memory_bytes);
+            let batch_rows = need.batch_rows(room_bytes);
+            self.reader(windows, group, columns, (batch_rows, room_bytes / 4))
         };
         let reader = reader.map_err(|error| place(took(&refused).unwrap_or(error)))?;
         Ok(GroupReader {
@@ -266,22 +404,70 @@ impl ParquetFile {
         })
     }
 
+    /// For batches of `batch_rows` rows, or of fewer where values of dictionaries would make them longer than `batch_bytes`.
     fn reader(
         &self,
-        chunks: impl parquet::file::reader::ChunkReader + 'static,
+        chunks: impl ChunkReader + 'static,
         group: usize,
         columns: &[usize],
-        batch_rows: usize,
+        (batch_rows, batch_bytes): (u64, u64),
     ) -> Result<ParquetRecordBatchReader> {
         guarded(READ, || {
             let metadata = self.metadata.clone();
+            let chunks = SharedChunks(Arc::new(chunks));
+            let batch_bytes = batch_bytes.min(BATCH_BYTES_MAX);
+            let longest_bytes =
+                self.dictionary_values(&chunks, (group, columns), batch_bytes / batch_rows)?;
+            let batch_rows = match longest_bytes {
+                0 => batch_rows,
+                longest_bytes => (batch_bytes / longest_bytes).clamp(1, batch_rows),
+            };
             ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata)
                 .with_row_groups(vec![group])
                 .with_projection(self.mask(columns))
-                .with_batch_size(batch_rows)
+                .with_batch_size(batch_rows as usize)
                 .build()
                 .map_err(|error| said(&error))
         })
+    }
+
+    /// The longest values in dictionaries of more than `dictionary_bytes`, of all columns together: rows repeat them.
+    fn dictionary_values<R: ChunkReader + 'static>(
+        &self,
+        chunks: &SharedChunks<R>,
+        (number, columns): (usize, &[usize]),
+        dictionary_bytes: u64,
+    ) -> Result<u64> {
+        let mask = self.mask(columns);
+        let group = self.group(number);
+        let mut longest_bytes = 0u64;
+        for (leaf, column) in group.columns().iter().enumerate() {
+            let is_text = column.column_descr().physical_type() == PhysicalType::BYTE_ARRAY;
+            let opened = u64::try_from(column.uncompressed_size()).unwrap_or(0);
+            let has_dictionary = column.encodings().any(|encoding| {
+                matches!(
+                    encoding,
+                    Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY
+                )
+            });
+            if !mask.leaf_included(leaf)
+                || !is_text
+                || !has_dictionary
+                || opened <= dictionary_bytes
+            {
+                continue;
+            }
+            let rows = usize::try_from(group.num_rows()).unwrap_or(0);
+            let pages = SerializedPageReader::new(Arc::new(chunks.clone()), column, rows, None);
+            let page = pages.and_then(|mut pages| pages.get_next_page());
+            let page = page.map_err(|error| said(&error))?;
+            if let Some(Page::DictionaryPage { buf, .. }) = page
+                && buf.len() as u64 > dictionary_bytes
+            {
+                longest_bytes = longest_bytes.saturating_add(longest_value(&buf));
+            }
+        }
+        Ok(longest_bytes)
     }
 
     fn ranges(&self, group: usize, columns: &[usize]) -> Vec<Range<u64>> {
@@ -295,6 +481,44 @@ impl ParquetFile {
             })
             .collect()
     }
+}
+
+/// A reader of chunks that several readers of pages share.
+struct SharedChunks<R>(Arc<R>);
+
+impl<R> Clone for SharedChunks<R> {
+    fn clone(&self) -> Self {
+        SharedChunks(Arc::clone(&self.0))
+    }
+}
+
+impl<R: Length> Length for SharedChunks<R> {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+impl<R: ChunkReader> ChunkReader for SharedChunks<R> {
+    type T = R::T;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        self.0.get_read(start)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        self.0.get_bytes(start, length)
+    }
+}
+
+/// The longest of values that have their lengths in front.
+fn longest_value(mut values: &[u8]) -> u64 {
+    let mut longest_bytes = 0;
+    while let Some((len, rest)) = values.split_first_chunk::<4>() {
+        let len_bytes = u32::from_le_bytes(*len);
+        longest_bytes = longest_bytes.max(u64::from(len_bytes));
+        values = rest.get(len_bytes as usize..).unwrap_or(&[]);
+    }
+    longest_bytes
 }
 
 /// The batches of a row group.
@@ -341,8 +565,16 @@ impl Need {
         (batch_bytes / self.row_bytes).clamp(1, BATCH_ROWS)
     }
 
+    fn input_need(&self) -> InputNeed {
+        InputNeed {
+            piece_bytes: self.least_bytes(),
+            long_bytes: self.long_bytes,
+        }
+    }
+
     fn least_bytes(&self) -> u64 {
-        let held = self.pages_bytes.saturating_add(self.row_bytes);
+        let batch_bytes = self.row_bytes.max(self.value_bytes);
+        let held = self.pages_bytes.saturating_add(batch_bytes);
         held.saturating_add(self.windows_bytes)
     }
 
@@ -352,8 +584,7 @@ impl Need {
             units::bytes(self.least_bytes()),
             units::bytes(memory_bytes)
         );
-        Error::new(Kind::Memory, READ, cause)
-            .hint("allow more with --memory, use fewer threads, or read fewer columns")
+        Error::new(Kind::Memory, READ, cause).hint(self.input_need().hint())
     }
 }
 

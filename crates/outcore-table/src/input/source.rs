@@ -476,7 +476,10 @@ impl Windows {
             .file
             .read(start, len_bytes)
             .map_err(|error| self.refuse(error))?;
-        held.insert(index, (start, bytes.clone()));
+        // A long page is asked for once.
+        if len_bytes > least_bytes || least_bytes <= HEADER_BYTES {
+            held.insert(index, (start, bytes.clone()));
+        }
         Ok(bytes)
     }
 }

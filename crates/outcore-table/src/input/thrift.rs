@@ -1,8 +1,9 @@
-//! Whether a Parquet footer says that the file is encrypted, where the library does not tell.
+//! Whether a Parquet footer says that the file is encrypted, and how large a page is, where the library does not tell.
 //!
 //! Contract: [`is_encrypted`] walks the footer in Thrift's compact protocol as far as its eighth field, the
 //! encryption's algorithm (parquet.thrift, `FileMetaData`). A file with a plain footer and encrypted columns has it.
-//! What cannot be walked is answered with no: it is damaged, and said to be.
+//! What cannot be walked is answered with no: it is damaged, and said to be. [`page_header`] reads the sizes in a page's header
+//! (`PageHeader`).
 
 /// The field of `FileMetaData` that names the algorithm.
 const ENCRYPTION_ALGORITHM: i64 = 8;
@@ -32,6 +33,52 @@ pub(super) fn is_encrypted(footer: &[u8]) -> bool {
     false
 }
 
+/// Sizes in the header of a page.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct PageHeader {
+    pub(super) header_bytes: u64,
+    pub(super) is_dictionary: bool,
+    /// Decompressed.
+    pub(super) opened_bytes: u64,
+    pub(super) stored_bytes: u64,
+    pub(super) values_count: u64,
+}
+
+/// The header at the front of `bytes`; nothing where there is no whole one.
+pub(super) fn page_header(bytes: &[u8]) -> Option<PageHeader> {
+    const DICTIONARY_PAGE: u64 = 2;
+    let mut walk = Walk(bytes);
+    let mut found = PageHeader::default();
+    let mut before = 0;
+    // The end of the struct is a byte 0, which `field` takes off.
+    while *walk.0.first()? != 0 {
+        let (id, kind) = walk.field(before)?;
+        before = id;
+        match (id, kind) {
+            (1, 4..=6) => found.is_dictionary = walk.number()? == DICTIONARY_PAGE,
+            (2, 4..=6) => found.opened_bytes = walk.number()?,
+            (3, 4..=6) => found.stored_bytes = walk.number()?,
+            // The headers of a page of values, of a dictionary and of a page of version 2 begin with the number of values.
+            (5 | 7 | 8, STRUCT) => {
+                let mut inner = 0;
+                while *walk.0.first()? != 0 {
+                    let (id, kind) = walk.field(inner)?;
+                    inner = id;
+                    match (id, kind) {
+                        (1, 4..=6) => found.values_count = walk.number()?,
+                        _ => walk.skip(kind, DEPTH_MAX)?,
+                    }
+                }
+                walk.byte()?;
+            }
+            _ => walk.skip(kind, DEPTH_MAX)?,
+        }
+    }
+    walk.byte()?;
+    found.header_bytes = (bytes.len() - walk.0.len()) as u64;
+    Some(found)
+}
+
 /// What is left of the footer.
 struct Walk<'a>(&'a [u8]);
 
@@ -57,6 +104,12 @@ impl Walk<'_> {
             }
         }
         None
+    }
+
+    /// A whole number that is not negative.
+    fn number(&mut self) -> Option<u64> {
+        let zigzag = self.varint()?;
+        (zigzag & 1 == 0).then_some(zigzag >> 1)
     }
 
     /// The next field of a struct, after the field `before`: its number and type. Nothing at the end.
@@ -128,6 +181,26 @@ impl Walk<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_header_says_what_its_page_takes() {
+        // 1: 2 (a dictionary), 2: 300, 3: 100, 7: {1: 5, 2: 0}, and what is behind it.
+        let header = [
+            0x15, 4, 0x15, 0xd8, 4, 0x15, 0xc8, 1, 0x4c, 0x15, 10, 0x15, 0, 0, 0,
+        ];
+        let found = page_header(&[&header[..], b"values"].concat()).unwrap();
+        let wanted = PageHeader {
+            header_bytes: header.len() as u64,
+            is_dictionary: true,
+            opened_bytes: 300,
+            stored_bytes: 100,
+            values_count: 5,
+        };
+        assert_eq!(found, wanted);
+        for len in 0..header.len() {
+            assert_eq!(page_header(&header[..len]), None);
+        }
+    }
 
     #[test]
     fn the_eighth_field_is_found_behind_values_of_every_type() {

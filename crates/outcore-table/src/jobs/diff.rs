@@ -279,6 +279,7 @@ fn compare(
                 writers_count: 1,
                 output_bytes: (free_bytes / 4).max(least_bytes),
                 batch_bytes: 0,
+                need: sides[0].need().and(sides[1].need()),
             };
             let what = (&shape.schema, ends.writes);
             Some(create(job, outputs, what, (writes_shape, None))?)

@@ -55,7 +55,7 @@ impl RowsWhere {
     /// # Errors
     /// What reading and [`Expr::holds`] fail with.
     pub fn each(&self, job: &Job, take: impl Fn(u64) + Sync) -> Result<()> {
-        let shape = read_shape(job, self.input.memory_min_bytes(), usize::MAX);
+        let shape = read_shape(job, self.input.need(), usize::MAX);
         let pieces = self.input.pieces();
         let mut firsts = vec![0];
         for piece in pieces {

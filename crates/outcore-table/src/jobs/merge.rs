@@ -111,6 +111,7 @@ pub fn merge(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<Tabl
         writers_count,
         output_bytes: (free_bytes / 4).max(group_bytes * writers_count as u64 + SINK_BYTES),
         batch_bytes: 0,
+        need: input.need(),
     };
     let what = (input.schema(), &writes);
     let rows_count = input.rows_count();
@@ -212,9 +213,18 @@ impl<'a> Runs<'a> {
             units::bytes(least_bytes.saturating_mul(count).saturating_mul(3)),
             units::bytes(memory_bytes)
         );
-        Err(Error::new(Kind::Memory, MERGE, cause).hint(
-            "allow twice that with --memory, merge fewer files at a time, or sort them all with `outcore sort`",
-        ))
+        let all_bytes = least_bytes.saturating_mul(count).saturating_mul(3);
+        // Readers have a part of the memory, which grows with it.
+        let whole_bytes = self.input.job().options.memory_bytes.max(memory_bytes);
+        let parts = whole_bytes.div_ceil(memory_bytes.max(1));
+        let by_readers = all_bytes.saturating_mul(parts).min(1 << 60);
+        let enough_bytes = by_readers
+            .next_multiple_of(64 << 20)
+            .max(self.input.need().enough_bytes());
+        Err(Error::new(Kind::Memory, MERGE, cause).hint(format!(
+            "allow --memory {}, merge fewer files at a time, or sort them all with `outcore sort`",
+            units::bytes_exact(enough_bytes)
+        )))
     }
 
     fn merge(

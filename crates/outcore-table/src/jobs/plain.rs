@@ -102,7 +102,7 @@ impl PlainColumns {
             ..InputOptions::default()
         };
         let sizes = TableInput::open(job, paths, &options)?;
-        let shape = read_shape(job, sizes.memory_min_bytes(), usize::MAX);
+        let shape = read_shape(job, sizes.need(), usize::MAX);
         let mut own = job.clone();
         own.budget = Budget::new(shape.reader_bytes * shape.readers_count as u64);
         let input = sizes.narrowed(names, &own)?;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
-use outcore::sort::lines::rows::{RowBatch, RowSource, TakeRows};
+use outcore::sort::lines::rows::{MeanRow, RowBatch, RowSource, TakeRows};
 use outcore::{Forecast, Job};
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
@@ -107,6 +107,15 @@ pub(super) struct ReadShape {
     pub(super) reader_bytes: u64,
     /// Bytes of rows that are encoded at once, about.
     pub(super) batch_bytes: u64,
+    /// A row at most, where values are long.
+    pub(super) long_bytes: u64,
+}
+
+impl ReadShape {
+    /// Memory for the rows that are encoded at once.
+    pub(super) fn rows_bytes(&self) -> u64 {
+        self.batch_bytes.max(self.long_bytes)
+    }
 }
 
 /// The memory of a reader that does not decode row by row, where its pieces need `piece_bytes` at least.
@@ -138,10 +147,17 @@ pub(super) type Encode<'e> = dyn Fn(&RecordBatch, &mut RowBatch) -> Result<()> +
 #[derive(Debug, Default)]
 pub(super) struct Sample {
     pub(super) keys: Vec<Vec<u8>>,
-    /// Of some rows, without their keys.
-    pub(super) payload_lens_bytes: Vec<usize>,
-    /// Of those rows with their keys and lengths, on average.
-    row_bytes: f64,
+    /// Rows that were seen whole.
+    seen: SeenRows,
+}
+
+/// Rows, and how long they are together.
+#[derive(Debug, Default, Clone, Copy)]
+struct SeenRows {
+    count: f64,
+    /// With their lengths.
+    bytes: f64,
+    key_bytes: f64,
 }
 
 impl<'a> RowsIn<'a> {
@@ -203,7 +219,7 @@ impl<'a> RowsIn<'a> {
 
     /// Bytes of a row, on average.
     pub(super) fn row_bytes(&self) -> f64 {
-        self.sample.row_bytes
+        self.sample.row_bytes()
     }
 
     /// Fails for a row that what writes it has no room for; the first is at a position.
@@ -250,7 +266,6 @@ impl Sample {
     ) -> Result<()> {
         let mut reader = input.reader(reader_bytes)?;
         let mut rows = RowBatch::default();
-        let mut rows_bytes = 0;
         reader.expect(spread(input.pieces(), LEN_PIECES));
         for piece in spread(input.pieces(), LEN_PIECES) {
             let mut left = LEN_ROWS;
@@ -262,15 +277,19 @@ impl Sample {
                 let batch = batch.slice(0, batch.num_rows().min(left));
                 rows.clear();
                 encode(&batch, &mut rows)?;
-                rows_bytes += rows.bytes();
-                let key_bytes = |row: &[u8]| key_of(row).map_or(0, <[u8]>::len);
-                let lens = rows.iter().map(|row| row.len() - key_bytes(row));
-                self.payload_lens_bytes.extend(lens);
+                self.see_rows(&rows);
                 left -= batch.num_rows();
             }
         }
-        self.row_bytes = rows_bytes as f64 / self.payload_lens_bytes.len().max(1) as f64;
         Ok(())
+    }
+
+    /// Looks at whole rows.
+    pub(super) fn see_rows(&mut self, rows: &RowBatch) {
+        let key_bytes = |row: &[u8]| key_of(row).map_or(0, <[u8]>::len);
+        self.seen.count += rows.len() as f64;
+        self.seen.bytes += rows.bytes() as f64;
+        self.seen.key_bytes += rows.iter().map(key_bytes).sum::<usize>() as f64;
     }
 
     /// Reads the columns of the key, of which `encode` makes rows.
@@ -321,7 +340,16 @@ impl Sample {
 
     /// Bytes of a row, on average.
     pub(super) fn row_bytes(&self) -> f64 {
-        self.row_bytes
+        self.mean().map_or(0.0, |mean| mean.row_bytes)
+    }
+
+    /// How long the rows are that were seen whole.
+    pub(super) fn mean(&self) -> Option<MeanRow> {
+        let seen = self.seen;
+        (seen.count > 0.0).then(|| MeanRow {
+            row_bytes: seen.bytes / seen.count,
+            key_bytes: seen.key_bytes / seen.count,
+        })
     }
 
     /// Keeps this share of the keys, from all over.
@@ -335,9 +363,8 @@ impl Sample {
         });
     }
 
-    /// Shows what was seen to the engine.
+    /// Shows the keys to the engine; [`Sample::mean`] says how long their rows are.
     pub(super) fn show(&self, take: &mut TakeRows<'_>) -> Result<()> {
-        let mut lens = self.payload_lens_bytes.iter().cycle();
         let mut rows = RowBatch::default();
         let mut row = Vec::new();
         for keys in self.keys.chunks(SHOWN_ROWS) {
@@ -346,8 +373,6 @@ impl Sample {
                 row.clear();
                 row.extend_from_slice(&(key.len() as u32).to_le_bytes());
                 row.extend_from_slice(key);
-                let len_bytes = lens.next().copied().unwrap_or(0);
-                row.resize(key.len() + len_bytes.max(size_of::<u32>()), 0);
                 rows.push(&row)?;
             }
             take(&rows, 0)?;
@@ -364,7 +389,7 @@ impl Sample {
 
 impl RowSource for RowsIn<'_> {
     fn data_bytes(&self) -> u64 {
-        (self.rows_count as f64 * self.sample.row_bytes) as u64
+        (self.rows_count as f64 * self.sample.row_bytes()) as u64
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -373,7 +398,7 @@ impl RowSource for RowsIn<'_> {
             RowKeys::Window { .. } => 3,
             _ => 2,
         };
-        let batches_bytes = batches * self.shape.batch_bytes;
+        let batches_bytes = batches * self.shape.rows_bytes();
         (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
     }
 
@@ -383,6 +408,10 @@ impl RowSource for RowsIn<'_> {
 
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
         self.sample.show(take)
+    }
+
+    fn mean_row(&self) -> Option<MeanRow> {
+        self.sample.mean()
     }
 
     fn check(&self) -> Result<()> {
@@ -395,7 +424,7 @@ impl RowSource for RowsIn<'_> {
         }
         let mut reader = self.input.reader(self.shape.reader_bytes)?;
         let mut rows = RowBatch::default();
-        let at_once = self.shape.batch_bytes as f64 / self.sample.row_bytes.max(1.0);
+        let at_once = self.shape.batch_bytes as f64 / self.sample.row_bytes().max(1.0);
         let at_once = (at_once as usize).clamp(1, ROWS_AT_ONCE);
         while let Some((number, piece)) = reader.take(&self.queue) {
             let mut position = position_of(number)?;
@@ -438,4 +467,32 @@ pub(super) fn position_of(piece: usize) -> Result<u64> {
         Error::usage("read tables", "there are more than 2^24 row groups")
             .hint("read fewer files at a time")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_of_long_rows_shows_their_keys_alone_and_says_how_long_they_are() {
+        let mut sample = Sample::default();
+        sample.draw_keys(7);
+        let mut rows = RowBatch::default();
+        let key = [&16_u32.to_le_bytes()[..], &[1; 16]].concat();
+        rows.push(&[&key[..], &vec![0; 3 << 20]].concat()).unwrap();
+        sample.see_rows(&rows);
+        let (mut count, mut bytes) = (0, 0);
+        let mut take = |rows: &RowBatch, _| {
+            count += rows.len();
+            bytes += rows.bytes();
+            Ok(())
+        };
+        sample.show(&mut take).unwrap();
+        assert_eq!((count, bytes), (sample.keys.len(), 24 * sample.keys.len()));
+        let mean = sample.mean().unwrap();
+        assert_eq!(
+            (mean.row_bytes, mean.key_bytes),
+            (rows.bytes() as f64, 16.0)
+        );
+    }
 }

@@ -11,13 +11,14 @@ use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::{Error, Kind, Result, units};
 
 use crate::fault;
+use crate::input::InputNeed;
 use crate::output::{Section, TableOutput};
 use crate::rows::RowCodec;
 
 /// Rows that are decoded at once, at most.
 pub(super) const ROWS_AT_ONCE: usize = 4096;
 /// The part of a writer's memory that one row may take.
-const ROW_SHARE: u64 = 4;
+pub(super) const ROW_SHARE: u64 = 4;
 /// Of the memory of a row group that is being encoded, what rows are that become one: so far do they shrink, about.
 const SHRINK: u64 = 2;
 
@@ -30,6 +31,8 @@ pub(super) struct WriteShape {
     pub(super) output_bytes: u64,
     /// Bytes of rows that are decoded at once, about.
     pub(super) batch_bytes: u64,
+    /// What the rows need that come.
+    pub(super) need: InputNeed,
 }
 
 impl WriteShape {
@@ -58,10 +61,18 @@ impl WriteShape {
             units::bytes(row_bytes),
             units::bytes(self.row_bytes_max())
         );
-        // Of the memory, an output has a quarter.
+        let need = self.need.and(InputNeed {
+            piece_bytes: 0,
+            long_bytes: row_bytes,
+        });
+        // An output has a quarter of the memory, or more where rows are known to be long.
         let enough = |writers_count: usize| {
-            let needed_bytes = row_bytes * ROW_SHARE * 4 * writers_count as u64;
-            units::bytes_exact(needed_bytes.next_multiple_of(64 << 20))
+            let by_shares = match self.need.long_bytes >= row_bytes {
+                true => 0,
+                false => row_bytes * ROW_SHARE * 4 * writers_count as u64,
+            };
+            let needed_bytes = by_shares.next_multiple_of(64 << 20);
+            units::bytes_exact(needed_bytes.max(need.enough_bytes()))
         };
         let alone = match self.writers_count {
             1 => String::new(),
@@ -226,6 +237,7 @@ mod tests {
             writers_count: 2,
             output_bytes: 32 << 20,
             batch_bytes: 1 << 20,
+            need: InputNeed::default(),
         };
         let amount = ((1000, 10.0), Forecast::Unknown);
         let sink = RowsOut::new(&output, (&codec, None), shape, amount);

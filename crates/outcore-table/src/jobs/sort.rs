@@ -16,11 +16,11 @@ use outcore_io::{Error, Result};
 
 use super::copy::written_forecast;
 use super::rows_in::{ReadShape, RowKeys, RowsIn, with_room};
-use super::rows_out::{RowsOut, WriteShape};
+use super::rows_out::{ROW_SHARE, RowsOut, WriteShape};
 use super::top::{TopIn, TopOut};
 use super::{TableEnds, TableSummary, check_rows};
 use crate::fault;
-use crate::input::{InputOptions, TableInput};
+use crate::input::{InputNeed, InputOptions, TableInput};
 use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
 use crate::rows::{KeyColumn, RowCodec, key_of};
 
@@ -168,7 +168,9 @@ pub(super) fn open_alone(
         budget: Budget::new(job.budget.free_bytes() / 2),
         ..job.clone()
     };
-    TableInput::open(&own, inputs, reads)
+    let mut input = TableInput::open_free(&own, inputs, reads)?;
+    input.hold(job)?;
+    Ok(input)
 }
 
 /// Rows that go through the engine.
@@ -194,7 +196,6 @@ impl Rows<'_> {
         outputs: &[PathBuf],
         writes: &OutputOptions,
     ) -> Result<TableSummary> {
-        let piece_bytes = self.input.memory_min_bytes();
         let schema = match self.columns {
             None => SchemaRef::clone(self.input.schema()),
             Some(columns) => {
@@ -202,7 +203,7 @@ impl Rows<'_> {
                 SchemaRef::new(schema.map_err(|error| fault::arrow("choose columns", &error))?)
             }
         };
-        let (reads_shape, writes_shape) = shapes(job, piece_bytes, (&schema, writes));
+        let (reads_shape, writes_shape) = shapes(job, self.input.need(), (&schema, writes));
         let rows_in = self.input.rows_count();
         let written = self.first.map_or(rows_in, |first| first.min(rows_in));
         let rows_count = (!self.is_unique).then_some(written);
@@ -279,23 +280,28 @@ pub(super) fn create(
     TableOutput::create(&own, outputs, schema, writes, shape)
 }
 
-/// As many threads as the memory is enough for, with a quarter of it, or what they need at least: to read pieces that need
-/// `piece_bytes`, and to write a table of a schema.
+/// As many threads as the memory is enough for, with a quarter of it, or what they need at least: to read what has a `need`,
+/// and to write a table of a schema.
 pub(super) fn shapes(
     job: &Job,
-    piece_bytes: u64,
+    need: InputNeed,
     (schema, writes): (&SchemaRef, &OutputOptions),
 ) -> (ReadShape, WriteShape) {
     let memory_bytes = job.budget.free_bytes();
-    let group_bytes = writes.group_min_bytes(schema).max(1);
+    let row_bytes = ROW_SHARE.saturating_mul(need.long_bytes);
+    let group_bytes = writes.group_min_bytes(schema).max(row_bytes).max(1);
     let by_writers = (memory_bytes / 2).saturating_sub(SINK_BYTES) / group_bytes;
     let writers_max = usize::try_from(by_writers).unwrap_or(usize::MAX);
-    let reads = read_shape(job, piece_bytes, writers_max);
-    let output_bytes = group_bytes * reads.readers_count as u64 + SINK_BYTES;
+    let reads = read_shape(job, need, writers_max);
+    let least_bytes =
+        writes.group_min_bytes(schema).max(1) * reads.readers_count as u64 + SINK_BYTES;
+    let output_bytes = group_bytes.saturating_mul(reads.readers_count as u64) + SINK_BYTES;
+    let output_bytes = output_bytes.min(memory_bytes / 2).max(least_bytes);
     let writes = WriteShape {
         writers_count: reads.readers_count,
         output_bytes: output_bytes.max(memory_bytes / 4),
         batch_bytes: reads.batch_bytes,
+        need,
     };
     (reads, writes)
 }
@@ -328,13 +334,15 @@ pub(super) fn scratch_dir(outputs: &[PathBuf]) -> PathBuf {
         .to_path_buf()
 }
 
-/// How pieces that need `piece_bytes` are read by as many threads as a half of the memory is enough for, `threads_max` at
-/// most: with a quarter of it, or what they need at least and some room beside it.
-pub(super) fn read_shape(job: &Job, piece_bytes: u64, threads_max: usize) -> ReadShape {
+/// How an input with this `need` is read: by as many threads as half of the memory is enough for, `threads_max` at most. They
+/// get a quarter of the memory, or their least need and some more.
+pub(super) fn read_shape(job: &Job, need: InputNeed, threads_max: usize) -> ReadShape {
     let memory_bytes = job.budget.free_bytes();
     let (quarter_bytes, half_bytes) = (memory_bytes / 4, memory_bytes / 2);
-    let needed_bytes = with_room(piece_bytes);
-    let threads = usize::try_from(half_bytes / needed_bytes).unwrap_or(usize::MAX);
+    let needed_bytes = with_room(need.piece_bytes);
+    // A row that was read, and what is made of it.
+    let thread_bytes = needed_bytes.saturating_add(2 * need.long_bytes);
+    let threads = usize::try_from(half_bytes / thread_bytes).unwrap_or(usize::MAX);
     let threads = threads
         .min(threads_max)
         .clamp(1, job.options.threads.max(1));
@@ -343,6 +351,7 @@ pub(super) fn read_shape(job: &Job, piece_bytes: u64, threads_max: usize) -> Rea
         readers_count: threads,
         reader_bytes: share_bytes.max(needed_bytes).min(half_bytes),
         batch_bytes: (share_bytes / 16).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX),
+        long_bytes: need.long_bytes,
     }
 }
 
@@ -377,12 +386,16 @@ mod tests {
             ..JobOptions::default()
         };
         let job = Job::new(options, IoMode::Auto);
-        let shape = read_shape(&job, 30 << 20, usize::MAX);
+        let of = |piece_bytes| InputNeed {
+            piece_bytes,
+            long_bytes: 0,
+        };
+        let shape = read_shape(&job, of(30 << 20), usize::MAX);
         assert_eq!((shape.readers_count, shape.reader_bytes), (2, 32 << 20));
         // One that fits in a half alone gets all of that.
-        let shape = read_shape(&job, 63 << 20, usize::MAX);
+        let shape = read_shape(&job, of(63 << 20), usize::MAX);
         assert_eq!((shape.readers_count, shape.reader_bytes), (1, 64 << 20));
-        let shape = read_shape(&job, 1 << 10, usize::MAX);
+        let shape = read_shape(&job, of(1 << 10), usize::MAX);
         assert_eq!((shape.readers_count, shape.reader_bytes), (2, 16 << 20));
     }
 }

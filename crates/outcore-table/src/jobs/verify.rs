@@ -136,7 +136,7 @@ struct Piece {
 }
 
 fn check(job: &Job, input: &TableInput, codecs: &Codecs) -> Result<TableCheck> {
-    let shape = read_shape(job, input.memory_min_bytes(), usize::MAX);
+    let shape = read_shape(job, input.need(), usize::MAX);
     let stored_bytes = input.pieces().iter().map(|piece| piece.stored_bytes).sum();
     job.control.begin_phase("verify", stored_bytes);
     let queue = PieceQueue::new(shape.readers_count);

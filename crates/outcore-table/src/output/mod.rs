@@ -163,8 +163,14 @@ impl TableOutput {
                 schema.fields().len(),
                 units::bytes(shape.memory_bytes)
             );
-            return Err(Error::new(Kind::Memory, WRITE, cause)
-                .hint("allow more with --memory, use fewer threads, write fewer columns, or compress with --codec lz4"));
+            // An output has a quarter of the memory at least.
+            let all_bytes = needed_bytes.saturating_mul(writers_count) + SINK_BYTES;
+            let enough_bytes = (4 * all_bytes.min(1 << 60)).next_multiple_of(64 << 20);
+            let hint = format!(
+                "allow --memory {}, use fewer threads, write fewer columns, or compress with --codec lz4",
+                units::bytes_exact(enough_bytes)
+            );
+            return Err(Error::new(Kind::Memory, WRITE, cause).hint(hint));
         }
         let most_bytes = match options.format.is_text() {
             true => options.group_bytes_max.min(TEXT_BYTES_MAX),

@@ -514,23 +514,21 @@ fn a_row_that_is_too_long_is_named_with_the_memory_that_is_enough() {
     let sorted = |memory_bytes| files.run(|ends| sort(&common::job(memory_bytes, 1), ends, &order));
     let error = sorted(64 << 20).unwrap_err();
     assert_eq!(error.kind(), Kind::Memory);
-    for part in ["row 1: a row takes 30.9 MiB", "in-0.parquet"] {
+    for part in ["a row group needs", "in-0.parquet"] {
         assert!(error.to_string().contains(part), "{error}");
     }
-    let hint = error.next_step().unwrap_or_default();
-    assert!(hint.contains("--memory 512MiB is enough"), "{hint}");
-    assert_eq!(sorted(512 << 20).unwrap().1.num_rows(), 3);
-    // Where not all rows are written, the engine says it, of rows as well.
+    let enough_mib = |error: &outcore_io::Error| -> u64 {
+        let hint = error.next_step().unwrap_or_default();
+        let amount = hint.split("--memory ").nth(1).unwrap_or_default();
+        let digits: String = amount.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().unwrap_or_else(|_| panic!("{hint}"))
+    };
+    let enough_bytes = enough_mib(&error) << 20;
+    assert_eq!(sorted(enough_bytes).unwrap().1.num_rows(), 3);
     let unique =
         |memory_bytes| files.run(|ends| unique(&common::job(memory_bytes, 1), ends, &order));
     let error = unique(64 << 20).unwrap_err();
     assert_eq!(error.kind(), Kind::Memory);
-    assert!(
-        error
-            .to_string()
-            .contains("rows, of which one is very long"),
-        "{error}"
-    );
-    let hint = error.next_step().unwrap_or_default();
-    assert!(hint.contains("--memory") && hint.contains("MiB"), "{hint}");
+    let enough_bytes = enough_mib(&error) << 20;
+    assert_eq!(unique(enough_bytes).unwrap().1.num_rows(), 3);
 }

@@ -44,7 +44,7 @@ pub(super) fn mark(
         RowCodec::new(narrow.schema(), order)?,
         RowCodec::new(narrow.schema(), keys)?,
     );
-    let shape = read_shape(job, narrow.memory_min_bytes(), usize::MAX);
+    let shape = read_shape(job, narrow.need(), usize::MAX);
     job.control.begin_phase("sample", 0);
     let source = RowsIn::open(&narrow, &codec, RowKeys::Places { group: &group }, shape)?;
     let sample_bytes = narrow.read_bytes();

@@ -152,7 +152,7 @@ fn unite(
     sets: &Components,
     scratch_dir: &std::path::Path,
 ) -> Result<TableSummary> {
-    let shape = read_shape(job, texts.memory_min_bytes(), usize::MAX);
+    let shape = read_shape(job, texts.need(), usize::MAX);
     job.control.begin_phase("sample", 0);
     let source = BandsIn {
         texts,

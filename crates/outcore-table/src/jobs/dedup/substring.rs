@@ -191,7 +191,7 @@ impl Search<'_> {
             ..job.clone()
         };
         let (first, second) = (with(2 * third_bytes), with(third_bytes));
-        let shape = read_shape(&first, self.texts.memory_min_bytes(), usize::MAX);
+        let shape = read_shape(&first, self.texts.need(), usize::MAX);
         let seen = self.look(job, shape, &repeats)?;
         let again = seen.again.into_inner();
         let (sender, receiver) = sync_channel(BATCHES);

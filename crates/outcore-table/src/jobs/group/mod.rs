@@ -68,8 +68,7 @@ pub fn group_by(
         // No value of it comes twice.
         writes.without_dictionary.push(key.name.clone());
     }
-    let (reads_shape, writes_shape) =
-        shapes(job, input.memory_min_bytes(), (&plan.schema, &writes));
+    let (reads_shape, writes_shape) = shapes(job, input.need(), (&plan.schema, &writes));
     let what = (&plan.schema, &writes);
     let output = create(job, ends.outputs, what, (writes_shape, None))?;
     job.control.begin_phase("sample", 0);
@@ -113,7 +112,7 @@ pub(super) fn few_groups(
     };
     let plan = Plan::of(whole.schema(), keys, &[counted])?;
     let input = whole.narrowed(&plan.reads, whole.job())?;
-    let reads_shape = read_shape(job, input.memory_min_bytes(), usize::MAX);
+    let reads_shape = read_shape(job, input.need(), usize::MAX);
     job.control.begin_phase("sample", 0);
     let source = GroupSource::open(&input, &plan, reads_shape)?;
     let few = Few::new(groups_max);
@@ -125,6 +124,7 @@ pub(super) fn few_groups(
             writers_count: reads_shape.readers_count,
             output_bytes: 0,
             batch_bytes: reads_shape.batch_bytes,
+            need: input.need(),
         },
         written: AtomicU64::new(0),
     };

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_array::RecordBatch;
 use arrow_row::Rows;
 use outcore::Forecast;
-use outcore::sort::lines::rows::{RowBatch, RowSource, TakeRows};
+use outcore::sort::lines::rows::{MeanRow, RowBatch, RowSource, TakeRows};
 use outcore_io::Result;
 
 use super::plan::Plan;
@@ -29,7 +29,7 @@ use super::states::{States, Values};
 use super::table::KeyTable;
 use crate::input::{PieceQueue, TableInput};
 use crate::jobs::rows_in::{LEN_PIECES, ReadShape, Sample, position_of, spread};
-use crate::rows::{RowCodec, key_of};
+use crate::rows::RowCodec;
 
 /// The tables of a thread are emptied when they hold this much.
 const TABLE_BYTES: usize = 2 << 20;
@@ -81,8 +81,7 @@ impl<'a> GroupSource<'a> {
             rows_in += batch.num_rows() as u64;
             made += rows.len();
             made_bytes += rows.bytes();
-            let payload = |row: &[u8]| row.len() - key_of(row).map_or(0, <[u8]>::len);
-            sample.payload_lens_bytes.extend(rows.iter().map(payload));
+            sample.see_rows(rows);
         }
         let row_bytes = made_bytes as f64 / made.max(1) as f64;
         let bytes_a_row = made_bytes as f64 / rows_in.max(1) as f64;
@@ -298,7 +297,8 @@ impl RowSource for GroupSource<'_> {
 
     fn memory_bytes(&self) -> u64 {
         // A table is written out as rows at once.
-        let held_bytes = 2 * TABLE_BYTES as u64 + 2 * STEP_BYTES as u64;
+        let step_bytes = (2 * STEP_BYTES as u64).max(4 * self.shape.long_bytes);
+        let held_bytes = 2 * TABLE_BYTES as u64 + step_bytes;
         (self.shape.reader_bytes + held_bytes) * self.shape.readers_count as u64
     }
 
@@ -308,6 +308,10 @@ impl RowSource for GroupSource<'_> {
 
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
         self.sample.show(take)
+    }
+
+    fn mean_row(&self) -> Option<MeanRow> {
+        self.sample.mean()
     }
 
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {

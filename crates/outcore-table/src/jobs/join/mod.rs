@@ -42,7 +42,7 @@ use super::copy::copy_changed;
 use super::rows_out::part_bytes;
 use super::sort::{create, read_shape, scratch_dir, shapes, sort_all};
 use super::{TableEnds, TableSummary};
-use crate::input::{InputOptions, TableInput};
+use crate::input::{InputNeed, InputOptions, TableInput};
 use crate::output::OutputOptions;
 use held::Scratch;
 use lookup::Right;
@@ -216,10 +216,14 @@ pub fn join(
         sorted_by: plan.sorted_by.clone(),
         ..ends.writes.clone()
     };
-    let piece_bytes = inputs[0]
-        .memory_min_bytes()
-        .max(inputs[1].memory_min_bytes());
-    let (reads_shape, writes_shape) = shapes(job, piece_bytes, (&plan.schema, &writes));
+    let [left, right] = [inputs[0].need(), inputs[1].need()];
+    // A row has the long values of both tables.
+    let need = InputNeed {
+        long_bytes: left.long_bytes.saturating_add(right.long_bytes),
+        ..left.and(right)
+    };
+    need.check(job.budget.free_bytes() / 2)?;
+    let (reads_shape, writes_shape) = shapes(job, need, (&plan.schema, &writes));
     let what = (&plan.schema, &writes);
     let output = create(job, ends.outputs, what, (writes_shape, None))?;
     job.control.begin_phase("sample", 0);
@@ -266,7 +270,7 @@ fn by_lookup(
     }
     let started = Instant::now();
     let [left, right] = inputs;
-    let shape = read_shape(job, right.memory_min_bytes(), usize::MAX);
+    let shape = read_shape(job, right.need(), usize::MAX);
     let Some(table) = Right::load(job, right, plan, shape)? else {
         return Ok(None);
     };

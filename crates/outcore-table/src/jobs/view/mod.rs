@@ -200,7 +200,7 @@ fn check_types(ours: &Schema, theirs: &Schema, path: &Path) -> Result<()> {
 
 /// The rows of `input` with the keys of `codec`.
 fn source_of<'a>(job: &Job, input: &'a TableInput, codec: &'a RowCodec) -> Result<RowsIn<'a>> {
-    let shape = read_shape(job, input.memory_min_bytes(), usize::MAX);
+    let shape = read_shape(job, input.need(), usize::MAX);
     job.control.begin_phase("sample", 0);
     RowsIn::open(input, codec, RowKeys::Columns, shape)
 }

@@ -69,7 +69,7 @@ pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableS
         ..ends.writes.clone()
     };
     let what = (&plan.schema, &writes);
-    let (reads_shape, writes_shape) = shapes(job, input.memory_min_bytes(), what);
+    let (reads_shape, writes_shape) = shapes(job, input.need(), what);
     let rows_count = wanted.first.is_none().then(|| input.rows_count());
     let output = create(job, ends.outputs, what, (writes_shape, rows_count))?;
     job.control.begin_phase("sample", 0);

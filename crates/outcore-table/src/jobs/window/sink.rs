@@ -51,7 +51,7 @@ impl RowSink for WindowSink<'_> {
             (0, 0) => 4,
             _ => 4 * REACH_BATCHES + 1,
         };
-        let held_bytes = batches * self.shape.batch_bytes;
+        let held_bytes = batches * self.shape.batch_bytes + 4 * self.shape.need.long_bytes;
         self.shape.output_bytes + held_bytes * self.shape.writers_count as u64
     }
 

@@ -1,0 +1,283 @@
+//! Tables whose values, pages and dictionaries are long, at every verb, in little memory.
+//!
+//! Contract: a verb that gets 64 MiB ends in a cgroup of 64 MiB more, or fails with an error of memory that names an amount with
+//! which it ends, in a cgroup of 64 MiB more than that. Nothing is killed. Where no cgroup of version 1 can be made, the cap is not
+//! checked, and the test says so. `MEMORY_GRID=all` runs every verb on every table.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+
+use crate::support::{Answer, TestDir};
+
+const MIB: u64 = 1 << 20;
+/// What a job may take beyond its memory.
+const BESIDE_BYTES: u64 = 64 * MIB;
+/// The exit code of an error of memory.
+const MEMORY: i32 = 6;
+const ALL: &str = "MEMORY_GRID";
+
+/// Every verb of tables that reads and writes values, by name, with `IN` for the table.
+const VERBS: [(&str, &str); 26] = [
+    ("sort", "sort IN -o o.parquet --by id"),
+    ("sort by the long column", "sort IN -o o.parquet --by v"),
+    ("sort to Arrow", "sort IN -o o.arrow --by id"),
+    ("sort to CSV", "sort IN -o o.csv --by id"),
+    ("unique", "unique IN -o o.parquet"),
+    ("shuffle", "shuffle IN -o o.parquet"),
+    ("dedup", "dedup IN -o o.parquet --by id"),
+    ("dedup by all columns", "dedup IN -o o.parquet"),
+    ("group-by", "group-by IN -o o.parquet --by k --agg n=count"),
+    (
+        "group-by the long column",
+        "group-by IN -o o.parquet --by v --agg n=count",
+    ),
+    (
+        "group-by with values",
+        "group-by IN -o o.parquet --by k --agg m=max(v)",
+    ),
+    (
+        "group-by with distinct values",
+        "group-by IN -o o.parquet --by k --agg m=count_distinct(v)",
+    ),
+    (
+        "window",
+        "window IN -o o.parquet --by k --order id --add n=row_number",
+    ),
+    ("join", "join IN IN -o o.parquet --on id"),
+    ("diff", "diff IN IN -o o.parquet --by id"),
+    ("split", "split IN --by k -o parts"),
+    ("parts", "convert IN -o parts --parts 2"),
+    ("head", "head IN -n 3 -o o.parquet"),
+    ("head by a column", "head IN -n 3 --by id -o o.parquet"),
+    ("convert", "convert IN -o o.parquet"),
+    ("convert to CSV", "convert IN -o o.csv"),
+    ("convert to JSON lines", "convert IN -o o.jsonl"),
+    ("convert to Arrow", "convert IN -o o.arrow"),
+    ("filter", "filter id>=2 IN -o o.parquet"),
+    ("verify", "verify IN --by id"),
+    ("view", "view build IN -o view --by id"),
+];
+
+/// Tests run side by side.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// A group of processes with a cap of memory.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    /// None where this system or this user has none.
+    fn new(limit_bytes: u64) -> Option<Self> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("outcore-test-{}-{number}", std::process::id());
+        let dir = Path::new("/sys/fs/cgroup/memory").join(name);
+        fs::create_dir(&dir).ok()?;
+        let group = Cgroup(dir);
+        let limit = group.0.join("memory.limit_in_bytes");
+        fs::write(limit, limit_bytes.to_string()).ok()?;
+        Some(group)
+    }
+
+    /// The command, which enters the group before it is anything else.
+    fn command(&self, inner: &Command) -> Command {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg("echo $$ > \"$0\" && exec \"$@\"");
+        command.arg(self.0.join("cgroup.procs"));
+        command.arg(inner.get_program()).args(inner.get_args());
+        for (name, value) in inner.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        if let Some(dir) = inner.get_current_dir() {
+            command.current_dir(dir);
+        }
+        command
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Text that does not compress.
+fn noise(seed: u64, len: usize) -> String {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let letter = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(b'a' + (state % 26) as u8)
+    };
+    (0..len).map(letter).collect()
+}
+
+/// Rows `id`, `k`, `v`, of which the last is what `value` gives.
+fn table(rows: i64, value: impl Fn(i64) -> String) -> RecordBatch {
+    let id = Int64Array::from_iter_values((0..rows).map(|row| row * 7919 % rows));
+    let k: StringArray = (0..rows).map(|row| Some(format!("k{}", row % 3))).collect();
+    let v: StringArray = (0..rows).map(|row| Some(value(row))).collect();
+    let schema = Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("k", DataType::Utf8, false),
+        Field::new("v", DataType::Utf8, false),
+    ]);
+    let columns: Vec<ArrayRef> = vec![Arc::new(id), Arc::new(k), Arc::new(v)];
+    RecordBatch::try_new(Arc::new(schema), columns).unwrap()
+}
+
+fn write(path: &Path, batch: &RecordBatch, properties: WriterProperties) {
+    let file = fs::File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(batch).unwrap();
+    writer.close().unwrap();
+}
+
+/// Runs a verb with this much memory, inside the cap if there can be one.
+fn run(place: &TestDir, verb: &str, input: &str, memory_bytes: u64) -> Answer {
+    for name in place.names().iter().filter(|name| *name != input) {
+        let path = place.path(name);
+        let removed = match path.is_dir() {
+            true => fs::remove_dir_all(path),
+            false => fs::remove_file(path),
+        };
+        removed.unwrap();
+    }
+    let memory = format!("{}MiB", memory_bytes / MIB);
+    let words = verb.split(' ');
+    let mut arguments: Vec<&str> = words
+        .map(|word| if word == "IN" { input } else { word })
+        .collect();
+    arguments.extend(["--memory", &memory]);
+    if !verb.starts_with("head") {
+        arguments.extend(["--threads", "2"]);
+    }
+    let command = place.command(&arguments);
+    let answer = match Cgroup::new(memory_bytes + BESIDE_BYTES) {
+        Some(group) => group.command(&command).output().unwrap(),
+        None => {
+            println!("SKIP: no cgroup of version 1 can be made here, so {verb} has no cap");
+            { command }.output().unwrap()
+        }
+    };
+    Answer::of(answer)
+}
+
+/// The amount of memory that a hint names.
+fn named_bytes(answer: &Answer) -> u64 {
+    let mut words = answer.stderr.split_whitespace();
+    words.find(|word| *word == "--memory");
+    let amount = words.next().unwrap_or_default();
+    let amount = amount.trim_end_matches([',', ';', '.']);
+    let (number, unit) = match amount.strip_suffix("GiB") {
+        Some(number) => (number, 1024 * MIB),
+        None => (amount.strip_suffix("MiB").unwrap_or_default(), MIB),
+    };
+    let number: u64 = number
+        .parse()
+        .unwrap_or_else(|_| panic!("no amount: {answer:?}"));
+    number * unit
+}
+
+/// Runs verbs on one table: each must end, with what it asks for where that is more than 64 MiB.
+fn all_end(name: &str, batch: &RecordBatch, properties: WriterProperties, verbs: &[&str]) {
+    let place = TestDir::new();
+    let input = "in.parquet";
+    write(&place.path(input), batch, properties);
+    let is_all = std::env::var(ALL).is_ok_and(|value| value == "all");
+    for (verb, arguments) in VERBS {
+        if !is_all && !verbs.is_empty() && !verbs.contains(&verb) {
+            continue;
+        }
+        let mut answer = run(&place, arguments, input, 64 * MIB);
+        if answer.code == Some(MEMORY) {
+            let enough_bytes = named_bytes(&answer);
+            eprintln!("{verb} on {name} asks for {} MiB", enough_bytes / MIB);
+            answer = run(&place, arguments, input, enough_bytes);
+        }
+        let ended = match verb {
+            // Rows are in no order.
+            "verify" => answer.code == Some(1) || answer.code == Some(0),
+            _ => answer.code == Some(0),
+        };
+        assert!(ended, "{verb} on {name}: {answer:?}");
+    }
+}
+
+fn one_value_a_page() -> WriterProperties {
+    WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_write_batch_size(1)
+        .build()
+}
+
+#[test]
+fn every_verb_keeps_to_its_memory_where_values_are_long() {
+    let batch = table(30, |row| noise(row as u64 + 1, 1_500_000));
+    all_end("pages of one value", &batch, one_value_a_page(), &[]);
+}
+
+#[test]
+fn a_dictionary_of_long_values_that_rows_repeat_is_not_decoded_at_once() {
+    let batch = table(120, |row| "x".repeat(1_000_000 + (row % 2) as usize));
+    let verbs = [
+        "sort",
+        "shuffle",
+        "unique",
+        "convert",
+        "group-by with values",
+    ];
+    all_end(
+        "repeated values",
+        &batch,
+        WriterProperties::default(),
+        &verbs,
+    );
+}
+
+#[test]
+fn an_error_of_memory_names_an_amount_that_is_enough() {
+    let batch = table(3, |row| noise(row as u64 + 1, 12_000_000));
+    let verbs = [
+        "sort",
+        "sort by the long column",
+        "shuffle",
+        "join",
+        "window",
+        "group-by with values",
+        "convert",
+        "view",
+    ];
+    all_end(
+        "one long dictionary",
+        &batch,
+        WriterProperties::default(),
+        &verbs,
+    );
+}
+
+#[test]
+fn a_row_group_whose_columns_are_one_page_each_is_read_in_64_mib() {
+    let batch = table(122_880, |row| noise(row as u64 + 1, 33));
+    let properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_data_page_size_limit(100 << 20)
+        .set_data_page_row_count_limit(usize::MAX)
+        .build();
+    let place = TestDir::new();
+    write(&place.path("in.parquet"), &batch, properties);
+    for verb in ["sort", "shuffle", "join", "window", "view"] {
+        let (_, arguments) = VERBS.iter().find(|(name, _)| *name == verb).unwrap();
+        run(&place, arguments, "in.parquet", 64 * MIB).ok();
+    }
+}
