@@ -40,6 +40,7 @@ impl Context {
         record_io: &RecordingArgs,
         kept: Kept<'_>,
     ) -> Result<Resources> {
+        resources.expect(kept.sources);
         let resources = resources.holding_inputs(kept.sources.len())?;
         let resources = self.files.add_to(resources)?;
         let trace = record_io

@@ -111,7 +111,7 @@ impl Both<'_> {
     fn settle(&self, transfers: &mut Transfers<()>) -> Result<()> {
         while let Some(transfer) = transfers.take()? {
             if transfer.len_bytes == 0 {
-                let cause = "the file became shorter while it was read";
+                let cause = "the file changed while it was read: it became shorter";
                 return Err(Error::new(Kind::Corrupt, "measure drive", cause));
             }
             self.job.control.advance(transfer.len_bytes as u64);

@@ -22,6 +22,7 @@ use outcore::job::Control;
 use outcore::key::NpyHeader;
 use outcore::{Error, Kind, Result};
 use outcore_io::consumed;
+use outcore_io::drive::steady::Identity;
 use outcore_io::output::{MANIFEST_SUFFIX, Manifest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -52,6 +53,11 @@ pub fn key_of(facts: &Metadata) -> FileKey {
     (facts.dev(), facts.ino())
 }
 
+/// The identity of a regular file. Files under /proc, which say that they are empty, are new each time and have none.
+fn identity_of(facts: &Metadata) -> Option<Identity> {
+    (facts.is_file() && facts.len() > 0).then(|| Identity::of(facts))
+}
+
 /// Whether the caller can take what is not a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streams {
@@ -70,6 +76,8 @@ pub struct Source {
     pub path: PathBuf,
     /// Its identity, for regular files; streams have none.
     pub key: Option<FileKey>,
+    /// Which file it was when it was found, and which state of it; nothing for streams and datasets.
+    pub identity: Option<Identity>,
     /// First byte that belongs to the input.
     pub start_bytes: u64,
     /// The manifest that lists it.
@@ -87,6 +95,9 @@ pub trait Names {
     /// # Errors
     /// It names a dataset, and there is none or it cannot be read.
     fn input(&self, name: &Path) -> Result<Option<Source>>;
+
+    /// Is told of each input that was found, before it is read.
+    fn found(&self, _: &Source) {}
 }
 
 /// Every name is that of a file.
@@ -111,6 +122,7 @@ impl Source {
             name: name.to_path_buf(),
             path: name.to_path_buf(),
             key: Some(sealed.key()),
+            identity: None,
             start_bytes: 0,
             manifest: None,
             sealed: Some(sealed),
@@ -137,10 +149,22 @@ impl Source {
     pub fn open(&self) -> Result<Box<dyn Read>> {
         match &self.sealed {
             Some(sealed) => Ok(Box::new(sealed.open()?)),
-            None => match File::open(&self.path) {
-                Ok(file) => Ok(Box::new(file)),
-                Err(error) => Err(cannot_open(&self.name, &error)),
-            },
+            None => Ok(Box::new(self.open_file(&self.name)?)),
+        }
+    }
+
+    /// The file, if it still is the one that was found; `name` is what messages call it.
+    fn open_file(&self, name: &Path) -> Result<File> {
+        let file = File::open(&self.path).map_err(|error| cannot_open(name, &error))?;
+        let facts = file.metadata().map_err(|error| cannot_open(name, &error))?;
+        self.check_identity(&facts)?;
+        Ok(file)
+    }
+
+    fn check_identity(&self, now: &Metadata) -> Result<()> {
+        match &self.identity {
+            Some(found) => found.check(&Identity::of(now), &self.name),
+            None => Ok(()),
         }
     }
 
@@ -152,7 +176,7 @@ impl Source {
         match &self.sealed {
             Some(sealed) => Ok(sealed.len_bytes()),
             None => match fs::metadata(&self.path) {
-                Ok(facts) => Ok(facts.len()),
+                Ok(facts) => self.check_identity(&facts).map(|()| facts.len()),
                 Err(error) => Err(cannot_open(&self.name, &error)),
             },
         }
@@ -163,7 +187,7 @@ impl Source {
         if let Some(sealed) = &self.sealed {
             return sealed.read(self.start_bytes, len_bytes);
         }
-        let file = File::open(&self.path).map_err(|error| cannot_open(&self.path, &error))?;
+        let file = self.open_file(&self.path)?;
         let failed = |error| Error::io("read input", &error).path(&self.name);
         // A small file needs little memory, and one read. Some under /proc say that they are empty.
         let there_bytes = match file.metadata().map_err(failed)?.len() {
@@ -272,6 +296,7 @@ fn find_in(
                 .push(found.map_err(|error| perhaps_output(error, (sources.len(), names.len())))?);
         }
     }
+    sources.iter().for_each(|source| known.found(source));
     Ok(sources)
 }
 
@@ -354,6 +379,7 @@ fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Sourc
         name: path.to_path_buf(),
         path: path.to_path_buf(),
         key: kind.is_file().then(|| key_of(&facts)),
+        identity: identity_of(&facts),
         start_bytes: 0,
         manifest: manifest.map(Path::to_path_buf),
         sealed: None,
@@ -396,6 +422,7 @@ fn standard_input() -> Result<Source> {
             name: PathBuf::from(STDIN_NAME),
             path: path.to_path_buf(),
             key: None,
+            identity: None,
             start_bytes: 0,
             manifest: None,
             sealed: None,
@@ -416,6 +443,7 @@ fn standard_input() -> Result<Source> {
         name: by_name.clone().unwrap_or(PathBuf::from(STDIN_NAME)),
         path: by_name.unwrap_or(path.to_path_buf()),
         key: Some(key_of(&facts)),
+        identity: identity_of(&facts),
         start_bytes,
         manifest: None,
         sealed: None,

@@ -74,6 +74,7 @@ fn unplanned(
     inputs: &[ResolvedInput],
     target: Option<&Target>,
 ) -> Result<(Job, PathBuf, usize)> {
+    resources.expect(inputs.iter().map(|input| &input.source));
     let beside = target.map_or(Path::new(".").to_path_buf(), Target::dir);
     let outputs = target.map_or(&[][..], Target::files);
     let named = resources.named_drives(0)?;

@@ -288,6 +288,7 @@ mod tests {
                 name: name.into(),
                 path: name.into(),
                 key: None,
+                identity: None,
                 start_bytes: 0,
                 manifest: None,
                 sealed: None,

@@ -18,11 +18,12 @@ use outcore_io::drive::Device;
 use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::probe::ProbeOptions;
 use outcore_io::drive::rates::{DriveRates, RatesCache};
+use outcore_io::drive::steady::SteadyDevice;
 use outcore_io::drive::testing::{FaultDevice, FaultPlan};
 use outcore_io::memory::Budget;
 use outcore_io::units;
 
-use crate::inputs::{FilesOnly, Names};
+use crate::inputs::{FilesOnly, Names, Source as InputSource};
 use crate::record_cost::compute_costs;
 
 /// A variable that the command reads itself, for tests: known everywhere, so that it is not an error.
@@ -61,6 +62,8 @@ pub struct Resources {
     environment: Environment,
     /// Without the fault.
     below: Arc<dyn Device>,
+    /// The lowest device of all jobs, on which a name is one file for all of them.
+    steady: Arc<SteadyDevice>,
     fault: Option<FaultPlan>,
     device: Arc<dyn Device>,
     known: Arc<dyn Names + Send + Sync>,
@@ -68,6 +71,24 @@ pub struct Resources {
     measures: bool,
     /// What names and descriptions of inputs take of the memory.
     held_bytes: u64,
+}
+
+/// Names whose files the device of the jobs expects from the moment at which they are found.
+struct Remembering {
+    names: Arc<dyn Names + Send + Sync>,
+    steady: Arc<SteadyDevice>,
+}
+
+impl Names for Remembering {
+    fn input(&self, name: &Path) -> Result<Option<InputSource>> {
+        self.names.input(name)
+    }
+
+    fn found(&self, source: &InputSource) {
+        if let Some(identity) = source.identity {
+            self.steady.expect(&source.path, identity);
+        }
+    }
 }
 
 impl fmt::Debug for Resources {
@@ -93,7 +114,9 @@ impl Resources {
     pub fn load(request: &ResourcesRequest, environment: &Environment) -> Result<Self> {
         let defaults = Defaults::of_machine();
         let config = Config::load(&request.flags, environment, &defaults)?;
-        let below: Arc<dyn Device> = Arc::new(OsDevice::new(config.io.value));
+        let os = Arc::new(OsDevice::new(config.io.value));
+        let steady = Arc::new(SteadyDevice::new(os));
+        let below: Arc<dyn Device> = Arc::<SteadyDevice>::clone(&steady);
         Ok(Resources {
             config,
             request: request.clone(),
@@ -101,7 +124,11 @@ impl Resources {
             device: Arc::clone(&below),
             below,
             fault: None,
-            known: Arc::new(FilesOnly),
+            known: Arc::new(Remembering {
+                names: Arc::new(FilesOnly),
+                steady: Arc::clone(&steady),
+            }),
+            steady,
             measures: false,
             held_bytes: 0,
         })
@@ -170,6 +197,15 @@ impl Resources {
         self
     }
 
+    /// The files of `sources` have been looked at: jobs that find others under their names fail.
+    pub fn expect<'a>(&self, sources: impl IntoIterator<Item = &'a InputSource>) {
+        for source in sources {
+            if let Some(identity) = source.identity {
+                self.steady.expect(&source.path, identity);
+            }
+        }
+    }
+
     /// The device of all jobs.
     pub fn device(&self) -> Arc<dyn Device> {
         Arc::clone(&self.device)
@@ -183,7 +219,10 @@ impl Resources {
     /// The same, which knows the names of more than files.
     #[must_use]
     pub(crate) fn knowing(mut self, known: Arc<dyn Names + Send + Sync>) -> Self {
-        self.known = known;
+        self.known = Arc::new(Remembering {
+            names: known,
+            steady: Arc::clone(&self.steady),
+        });
         self
     }
 

@@ -169,6 +169,7 @@ impl Spool {
             .map_err(|error| Error::io("look at scratch", &error).path(&path))?;
         Ok(Source {
             key: Some(key_of(&facts)),
+            identity: None,
             path,
             start_bytes: 0,
             sealed: None,

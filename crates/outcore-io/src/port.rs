@@ -237,7 +237,7 @@ impl Volume {
                 "the file changed while it was read: {before_bytes} bytes before, {now_bytes} now"
             )
         } else if now.modified_ns != before.modified_ns && !is_being_freed {
-            "the file was written to while it was read".to_string()
+            "the file changed while it was read: it was written to".to_string()
         } else {
             return Ok(());
         };

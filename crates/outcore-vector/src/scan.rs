@@ -302,7 +302,7 @@ pub(crate) fn first_failure<T>(results: Vec<Result<T>>) -> Result<Vec<T>> {
 }
 
 fn changed(file: &VectorFile) -> Error {
-    let cause = "the file became shorter while it was read";
+    let cause = "the file changed while it was read: it became shorter";
     Error::changed_input("read vectors", cause).path(&file.path)
 }
 

@@ -17,6 +17,7 @@ use outcore_io::config::IoMode;
 use outcore_io::drive::Device;
 use outcore_io::drive::os::OsDevice;
 pub use outcore_io::drive::rates::{DriveRates, RatesOrigin};
+use outcore_io::drive::steady::SteadyDevice;
 use outcore_io::memory::{Budget, Ledger};
 pub use outcore_io::port::ScratchDrive;
 use outcore_io::port::Volume;
@@ -372,6 +373,16 @@ impl Job {
             device,
             budget,
             control: Arc::new(Control::default()),
+        }
+    }
+
+    /// The same job where each name that is opened for reading leads to the same, unchanged file every time, or is an error: for
+    /// runs that open their inputs more than once.
+    #[must_use]
+    pub fn steady(&self) -> Job {
+        Job {
+            device: Arc::new(SteadyDevice::new(Arc::clone(&self.device))),
+            ..self.clone()
         }
     }
 

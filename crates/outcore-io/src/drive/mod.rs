@@ -11,7 +11,8 @@
 //! ([`BLOCK_BYTES`]); callers keep that everywhere, so that either mode runs the same code.
 //!
 //! Backends: [`os::OsDevice`] (io_uring, or pread/pwrite threads where the kernel or container
-//! forbids it), the wrapper [`recording::RecordingDevice`] (I/O trace), and for tests
+//! forbids it), the wrapper [`recording::RecordingDevice`] (I/O trace),
+//! the wrapper [`steady::SteadyDevice`] (inputs that must not change), and for tests
 //! [`testing::RamDevice`] (in memory, seeded completion order, virtual clock) and the wrapper
 //! [`testing::FaultDevice`] (faults on purpose).
 //! [`probe`] measures a drive, with the loads of [`load`].
@@ -34,6 +35,7 @@ mod psync;
 pub mod queue;
 pub mod rates;
 pub mod recording;
+pub mod steady;
 pub mod testing;
 mod uring;
 
@@ -113,6 +115,8 @@ pub struct FileFacts {
     pub inode: u64,
     /// When it was last written to, in nanoseconds since 1970; 0 where that is not known.
     pub modified_ns: i128,
+    /// When it was last written to, moved or linked, in nanoseconds since 1970; 0 where that is not known.
+    pub changed_ns: i128,
     /// Whether transfers bypass the page cache.
     pub is_direct: bool,
     /// Whether its blocks are memory (tmpfs), so that giving them back early is worth a call.

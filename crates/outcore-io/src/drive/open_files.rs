@@ -289,8 +289,8 @@ impl FileTable {
             return None;
         };
         let cause = match *errno {
-            Errno::NOENT => "the file was removed while it was read",
-            Errno::STALE => "the file was replaced by another while it was read",
+            Errno::NOENT => "the file changed while it was read: it was removed",
+            Errno::STALE => "the file changed while it was read: another file has its name now",
             errno => {
                 let error = Error::errno("open input again", errno.raw_os_error()).path(path);
                 return Some(

@@ -212,6 +212,7 @@ impl FileSystem for OsDevice {
             file_system: device_of(&stat),
             inode: stat.st_ino,
             modified_ns: i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
+            changed_ns: i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec),
             is_direct: file.is_direct,
             is_in_memory: file.is_in_memory,
         })

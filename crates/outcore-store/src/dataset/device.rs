@@ -179,6 +179,7 @@ impl FileSystem for DatasetDevice {
             file_system: self.file_system_of(is_written),
             inode: u64::from(file.0),
             modified_ns: 0,
+            changed_ns: 0,
             is_direct: true,
             is_in_memory: false,
         })

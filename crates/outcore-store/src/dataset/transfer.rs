@@ -143,9 +143,12 @@ fn push_file(
 }
 
 pub(super) fn changed(path: &Path) -> Error {
-    Error::corrupt("put", "the file became shorter while it was read")
-        .path(path)
-        .hint("put it again when nobody writes to it")
+    Error::corrupt(
+        "put",
+        "the file changed while it was read: it became shorter",
+    )
+    .path(path)
+    .hint("put it again when nobody writes to it")
 }
 
 /// Puts all that `source` gives.

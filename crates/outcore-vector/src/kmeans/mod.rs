@@ -168,6 +168,7 @@ impl Clustering {
 /// Usage: more clusters than rows, a number that is none or infinite, a zero vector if it is spherical, centroids to start
 /// from that do not fit. Memory: the centroids do not fit. What reading fails with.
 pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<Clustering> {
+    let job = &job.steady();
     // The distance of few rows to centroids that are given is asked for, too.
     let is_moved = options.max_iterations > 0 || !matches!(options.init, Init::Given(_));
     check(base, options, is_moved)?;

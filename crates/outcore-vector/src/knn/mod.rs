@@ -204,6 +204,7 @@ pub fn knn_each(
     options: &KnnOptions,
     take: &mut TakeNeighbours<'_>,
 ) -> Result<Neighbours> {
+    let job = &job.steady();
     check(base, queries, options)?;
     let allowed = options.subset.as_deref();
     if let Some(subset) = allowed {

@@ -177,7 +177,10 @@ impl Blocks {
 
 /// The error for a read of `part` that ended at `at_bytes` of the file, before its data did.
 pub(crate) fn became_shorter(part: &InputPart, at_bytes: u64) -> Error {
-    Error::changed_input("read input", "the file became shorter while it was read")
-        .path(&part.file.path)
-        .offset(at_bytes)
+    Error::changed_input(
+        "read input",
+        "the file changed while it was read: it became shorter",
+    )
+    .path(&part.file.path)
+    .offset(at_bytes)
 }

@@ -63,6 +63,7 @@ impl FileSystem for NullDevice {
             file_system: u64::from(file.0),
             inode: u64::from(file.0),
             modified_ns: 0,
+            changed_ns: 0,
             is_direct: true,
             is_in_memory: false,
         })

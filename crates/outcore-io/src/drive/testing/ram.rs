@@ -309,6 +309,7 @@ impl FileSystem for RamDevice {
             file_system,
             inode: index as u64,
             modified_ns: 0,
+            changed_ns: 0,
             is_direct: true,
             is_in_memory: false,
         })
