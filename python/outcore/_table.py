@@ -182,10 +182,10 @@ class _How:
 
 
 class _Place:
-    """A directory of its own, which goes with whoever holds this."""
+    """A directory of its own, which goes with its holder. Readers of the directory above pass over its name."""
 
     def __init__(self, parent: str | None) -> None:
-        self._dir = tempfile.mkdtemp(prefix="outcore-table-", dir=parent)
+        self._dir = tempfile.mkdtemp(prefix=".outcore-table-", dir=parent)
         self._gone = weakref.finalize(self, shutil.rmtree, self._dir, True)
 
     def path(self, name: str) -> str:

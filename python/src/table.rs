@@ -16,7 +16,8 @@ use outcore_front::spool::{Copies, Spool, unpack_files};
 use outcore_io::output::parent_of;
 use outcore_table::expr::{Assignment, Expr};
 use outcore_table::input::{
-    InputOptions, OnBadRow, TextKind, TextOptions, files_of, null_texts, parse_types,
+    InputOptions, OnBadRow, TextKind, TextOptions, check_not_read_again, files_of, null_texts,
+    parse_types,
 };
 use outcore_table::jobs::{
     self, Aggregate, AsOf, ColumnPair, Join, JoinKind, Keep, Near, PassageUnit, Selection,
@@ -366,6 +367,14 @@ impl TableJob {
                     .hint("name another file"));
             }
         }
+        let right = self.right.iter().flat_map(|right| &right.inputs);
+        let outputs = [Some(&self.output), self.removed.as_ref()];
+        let outputs: Vec<&Path> = outputs
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+            .collect();
+        check_not_read_again(self.inputs.iter().chain(right), &outputs)?;
         match &self.removed {
             Some(removed) if *removed == self.output => {
                 Err(Error::usage("create output", "two outputs have this name")

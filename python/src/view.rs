@@ -19,9 +19,9 @@ use outcore_front::spool::{Spool, unpack_packed};
 use outcore_front::staging::Reads;
 use outcore_front::text::csv_files::{bytes_of, settle_view};
 use outcore_front::text::order::OrderSpec;
-use outcore_front::view::{self, NewDir, key as read_key};
+use outcore_front::view::{self, key as read_key};
 use outcore_io::config::Environment;
-use outcore_io::output::parent_of;
+use outcore_io::output::{NewDir, parent_of};
 use outcore_store::dataset::Named;
 use outcore_table::jobs::TableOrder;
 use outcore_table::jobs::view::{TableView, build as build_table};
@@ -232,7 +232,7 @@ fn build_of_files(request: &request::ViewBuild, resources: Resources, run: &Run)
         keeps_runs: false,
         run_bytes: None,
     };
-    let new_dir = NewDir::make(&request.output)?;
+    let new_dir = NewDir::make(job.device.as_ref(), "make view", &request.output)?;
     let dir = std::path::absolute(&request.output).unwrap_or_else(|_| request.output.clone());
     let built = run_build(&job, &found.files, &dir, found.what, options);
     let (view, _) = built.map_err(|error| inputs::explain(&found.named, error))?;
@@ -259,7 +259,7 @@ pub(crate) fn build_of_table(request: &request::TableViewBuild, run: &Run) -> Re
         replace: request.force,
         ..BuildOptions::default()
     };
-    let new_dir = NewDir::make(&request.output)?;
+    let new_dir = NewDir::make(job.device.as_ref(), "make view", &request.output)?;
     let dir = std::path::absolute(&request.output).unwrap_or_else(|_| request.output.clone());
     let (view, _) = build_table(&job, (&request.inputs, &reads), &order, &dir, options)?;
     new_dir.keep();

@@ -158,3 +158,21 @@ def test_datasets_of_hugging_face_read_each_row_once(folder: str) -> None:
         [row["x"] for row in distributed.split_dataset_by_node(whole, rank=rank, world_size=2)] for rank in (0, 1)
     ]
     assert sorted(sum(parts, [])) == list(range(COUNT)) and all(parts)
+
+
+def test_a_directory_whose_list_does_not_fit_is_rejected_by_name(folder: str, here: Path) -> None:
+    (here / "set/_parts.outcore.json").write_text('{"outcore": "manifest of shards", "version": 2}')
+    for read in (outcore.ShuffledTable, outcore.table):
+        with pytest.raises(outcore.OutcoreError, match="_parts.outcore.json"):
+            len(list(read(folder)))
+    (here / "set/_parts.outcore.json").unlink()
+    assert len(outcore.ShuffledTable(folder)) == COUNT
+
+
+def test_an_output_that_the_next_run_would_read_is_rejected(folder: str, here: Path) -> None:
+    with pytest.raises(outcore.UsageError, match="would also read"):
+        outcore.table(folder).write("set/new.parquet")
+    assert sorted(path.name for path in (here / "set").iterdir()) == ["_list.parquet", "a.parquet", "b.parquet"]
+    # Steps in between are passed over by readers.
+    kept = outcore.table(folder, drives=here / "set").filter("x < 10")
+    assert pa.table(kept).num_rows == 10

@@ -5,8 +5,10 @@
 //! parts were equally long. The parts grow in a private directory and appear together at the end, by one commit
 //! record: all of them or none. Parts of records have the header of an array of NumPy if they are named so, each
 //! with its own number of rows; parts of CSV have its header; parts of lines are compressed if they are named so.
-//! Names sort as the parts do. Memory: a few blocks of 1 MiB.
+//! Names sort as the parts do; a part of an earlier split that would be taken for one of these is rejected. Memory: a few blocks of 1 MiB.
 
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +17,7 @@ use outcore::key::NpyHeader;
 use outcore::{Error, Result};
 use outcore_io::drive::PrivateDir;
 use outcore_io::drive::link::refuse_link;
-use outcore_io::output::parent_of;
+use outcore_io::output::{parent_of, publish_together};
 use outcore_store::dataset::Named;
 
 use crate::blocks::BlockWriter;
@@ -297,7 +299,40 @@ impl<'a> Parts<'a> {
         };
         // Told before the work where all names are known.
         (0..known).try_for_each(|part| parts.check(part as usize))?;
+        if known > 0 {
+            let names: Vec<PathBuf> = (0..known).map(|part| parts.name(part as usize)).collect();
+            parts.check_others(&names)?;
+        }
         Ok(parts)
+    }
+
+    /// Fails for a file that has the name of a part and is none of these: a reader of all files of such names would take it
+    /// for one.
+    fn check_others(&self, names: &[PathBuf]) -> Result<()> {
+        let pattern = self.pattern.file_name().unwrap_or_default().as_bytes();
+        let placeholder = PLACEHOLDER.as_bytes();
+        let mut windows = pattern.windows(placeholder.len());
+        let Some(at) = windows.position(|window| window == placeholder) else {
+            return Ok(());
+        };
+        let (before, behind) = (&pattern[..at], &pattern[at + placeholder.len()..]);
+        let known: HashSet<&OsStr> = names.iter().filter_map(|name| name.file_name()).collect();
+        let is_other = |name: &OsString| {
+            let number = name.as_bytes().strip_prefix(before);
+            let number = number.and_then(|rest| rest.strip_suffix(behind));
+            number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+                && !known.contains(name.as_os_str())
+        };
+        let parent = parent_of(self.pattern);
+        let failed = |error: std::io::Error| Error::io("list directory", &error).path(parent);
+        let entries = std::fs::read_dir(parent).map_err(failed)?;
+        let mut found = entries.flatten().map(|entry| entry.file_name());
+        match found.find(is_other) {
+            Some(name) => Err(Error::usage(SPLIT, "a part of an earlier split is there")
+                .path(self.pattern.with_file_name(name))
+                .hint("remove it, or give the parts another name or directory")),
+            None => Ok(()),
+        }
     }
 
     /// Fails if a part cannot have its name.
@@ -373,27 +408,15 @@ impl<'a> Parts<'a> {
         self.end()?;
         (0..self.staged.len()).try_for_each(|part| self.check(part))?;
         let names: Vec<PathBuf> = (0..self.staged.len()).map(|part| self.name(part)).collect();
+        self.check_others(&names)?;
         let renames: Vec<(PathBuf, PathBuf)> =
             self.staged.iter().cloned().zip(names.clone()).collect();
-        let dirs = [self.dir];
-        PrivateDir::commit(&dirs, &renames, self.replace)?;
-        // From here on the parts exist: one that fails does not hold up the others, and whoever
-        // sweeps the directory tries again.
-        let rename =
-            |(from, to): &(PathBuf, PathBuf)| self.job.device.rename(from, to, self.replace);
-        let failures: Vec<Error> = renames
-            .iter()
-            .filter_map(|pair| rename(pair).err())
-            .collect();
-        match failures.into_iter().next() {
-            None => Ok(names),
-            Some(error) => {
-                dirs.into_iter().for_each(PrivateDir::leave);
-                Err(error.hint(
-                    "the parts are whole: a run of outcore with outputs in the same directory puts \
-                     the rest in place",
-                ))
-            }
-        }
+        publish_together(
+            self.job.device.as_ref(),
+            vec![self.dir],
+            [&renames, &[]],
+            self.replace,
+        )?;
+        Ok(names)
     }
 }

@@ -1,15 +1,13 @@
 //! What users name of a sorted view: its directory, ranges of ranks, keys.
 //!
-//! Contract: [`NewDir`] makes a view's directory and takes it away again unless the view came
-//! about. [`range`] reads `I..J` as ranks, with Python's meaning of what is left out or negative.
+//! Contract: [`range`] reads `I..J` as ranks, with Python's meaning of what is left out or negative.
 //! [`key`] turns the text of a key into a record that has it: the values of the key's numbers or
 //! byte strings in order, separated by commas; bytes as text, or as hexadecimal digits after `0x`.
-//! A key of lines is a line that has it; keys of tables are theirs to read. [`open`] opens a view whatever it holds. Pure, but for the
-//! directory and the view.
+//! A key of lines is a line that has it; keys of tables are theirs to read. [`open`] opens a view whatever it holds. Pure, except for
+//! the view.
 
-use std::fs;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use outcore::job::Job;
 use outcore::key::sort_key::SharedKey;
@@ -23,56 +21,6 @@ const RANGE: &str = "read range";
 const KEY: &str = "read key";
 /// How the names of orders of rows begin.
 const ROWS: &str = "rows of a table";
-
-/// A directory for a view that is being built.
-#[derive(Debug)]
-pub struct NewDir {
-    path: PathBuf,
-    is_new: bool,
-}
-
-impl NewDir {
-    /// Makes the directory, if it is not there.
-    ///
-    /// # Errors
-    /// What the system refuses; a name that something else has.
-    pub fn make(path: &Path) -> Result<Self> {
-        const MAKE: &str = "make view";
-        let made = fs::create_dir(path);
-        let is_new = made.is_ok();
-        match made {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(Error::io(MAKE, &error)
-                    .path(path)
-                    .hint("check the path: only the last directory is made"));
-            }
-            _ if path.is_dir() => {}
-            _ => {
-                return Err(Error::usage(MAKE, "a file of that name is there")
-                    .path(path)
-                    .hint("name a directory"));
-            }
-        }
-        Ok(NewDir {
-            path: path.to_path_buf(),
-            is_new,
-        })
-    }
-
-    /// Keeps the directory.
-    pub fn keep(mut self) {
-        self.is_new = false;
-    }
-}
-
-impl Drop for NewDir {
-    fn drop(&mut self) {
-        if self.is_new {
-            // Only an empty one goes.
-            let _ = fs::remove_dir(&self.path);
-        }
-    }
-}
 
 /// Opens the view in `dir`, be it of records, of lines or of a table.
 ///
@@ -291,17 +239,5 @@ mod tests {
         ] {
             assert!(key(text, &format(kind)).is_err(), "{text} as {kind}");
         }
-    }
-
-    #[test]
-    fn a_directory_goes_again_unless_it_is_kept_or_was_there() {
-        let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("view");
-        drop(NewDir::make(&path).unwrap());
-        assert!(!path.exists());
-        NewDir::make(&path).unwrap().keep();
-        drop(NewDir::make(&path).unwrap());
-        assert!(path.is_dir());
-        assert!(NewDir::make(&home.path().join("no/such")).is_err());
     }
 }

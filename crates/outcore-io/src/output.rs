@@ -12,39 +12,45 @@
 //! the set is published, and where the manifest lists shards, so are those beside the shards. A manifest
 //! tells shards of another generation by their lengths and times ([`ManifestShard::check`]).
 //!
+//! A set may have a directory to itself ([`directory`]), which has a list that says so ([`FileSet`]). A set that takes
+//! the place of another removes the files that only the old list names, and nothing else.
+//!
 //! A name may be a link only where one file is the whole output: then the file behind it is written
 //! ([`file_behind`]). Existing files are replaced only if asked for. Dropping an unpublished output removes it.
+
+mod directory;
+mod list;
+mod new_dir;
+mod set;
+mod together;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use directory::{MadeDirs, SetDir};
+pub use list::{MANIFEST_SUFFIX, Manifest, ManifestShard};
+pub use new_dir::NewDir;
+pub use set::{FileSet, SET_LIST, check_published};
+pub use together::publish_together;
 
+use crate::checksum::bytes_checksum;
 use crate::drive::link::{file_behind, refuse_link};
 pub use crate::drive::parent_of;
 use crate::drive::{Access, PrivateDir};
 use crate::error::{Error, Kind, Result};
-use crate::metadata::{Form, Owner};
+use crate::memory::{Budget, Pool, block_ceil, block_floor};
 use crate::port::{Volume, VolumeFile};
 use crate::threads;
+use crate::transfers::{Transfers, no_buffer};
 
 const CREATE: &str = "create output";
 /// Files of this length are worth a sync of the directory in which they are made: it is found after a power loss.
 const SYNCED_BYTES: u64 = 16 << 20;
-/// Suffix of the manifest of a sharded output.
-pub const MANIFEST_SUFFIX: &str = ".outcore.json";
 
 /// What the name of a file of an unpublished output begins with, in its private directory.
 pub const STAGED_PREFIX: &str = "output-";
-
-const FORM: Form = Form {
-    kind: "manifest of shards",
-    version: 2,
-    operation: "read manifest",
-    len_bytes_max: 64 << 20,
-    remedy: "sort again, or name the shards themselves in order",
-    upgrade: "name the shards themselves in order, or sort again",
-};
+/// A file that is removed with its old set has a name with this beginning in a private directory.
+const REPLACED_PREFIX: &str = "replaced-";
 
 /// What is known of an output's length before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,82 +92,13 @@ pub struct StagedOutput {
     dirs: Vec<PrivateDir>,
     /// Which of them is in a directory, by the one name that it really has.
     places: HashMap<PathBuf, usize>,
+    /// Files of the old set that this one does not replace, each with the number of the private directory next to it.
+    removed: Vec<(PathBuf, usize)>,
     replace: bool,
-}
-
-/// The published description of a sharded output.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Manifest {
-    /// The shards in order.
-    pub shards: Vec<ManifestShard>,
-}
-
-impl Manifest {
-    /// Reads the manifest at `path`, which was written there under that name.
-    ///
-    /// # Errors
-    /// Corrupt: not what was written, or written under another name. Usage: another version. I/O.
-    pub fn read(path: &Path) -> Result<Self> {
-        Ok(FORM.read(path, Owner::of(&name_of(path)))?.body)
-    }
-
-    /// As [`Manifest::read`], of bytes that were read there.
-    ///
-    /// # Errors
-    /// Corrupt, usage.
-    pub fn open(path: &Path, bytes: &[u8]) -> Result<Self> {
-        Ok(FORM.open(path, Owner::of(&name_of(path)), bytes)?.body)
-    }
-
-    /// The bytes of the manifest that will be `path`.
-    fn seal(&self, path: &Path) -> Result<Vec<u8>> {
-        FORM.seal(Owner::of(&name_of(path)), self)
-    }
-}
-
-/// What a manifest says that it is called.
-fn name_of(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
-}
-
-/// One shard of a [`Manifest`].
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ManifestShard {
-    /// Absolute path.
-    #[serde(
-        serialize_with = "crate::metadata::paths::write_path",
-        deserialize_with = "crate::metadata::paths::read_path"
-    )]
-    pub path: PathBuf,
-    /// Length of the file.
-    pub len_bytes: u64,
-    /// When it was last written to, in nanoseconds since 1970; nothing where that was not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub modified_ns: Option<i64>,
-}
-
-impl ManifestShard {
-    /// Why the file that has the shard's name now is not the one that was written with the manifest.
-    pub fn check(&self, found: &std::fs::Metadata) -> std::result::Result<(), String> {
-        use std::os::unix::fs::MetadataExt;
-        if found.len() != self.len_bytes {
-            return Err(format!(
-                "a shard of {} bytes where the manifest says {}",
-                found.len(),
-                self.len_bytes
-            ));
-        }
-        let now_ns = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
-        match self.modified_ns {
-            Some(then_ns) if i128::from(then_ns) != now_ns => {
-                Err("the shard was written at another time than the manifest says".to_string())
-            }
-            _ => Ok(()),
-        }
-    }
+    /// The directory that the set has to itself.
+    set_dir: Option<SetDir>,
+    /// After the private directories in them.
+    made: MadeDirs,
 }
 
 /// The one name of a directory, whichever of its names this is; the same where it has none on this machine.
@@ -185,6 +122,34 @@ fn sweep(volume: &Volume, parent: &Path) -> Result<()> {
         }
         _ => error,
     })
+}
+
+/// Whether a file of that name is a list of files.
+fn is_list(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    name.ends_with(MANIFEST_SUFFIX.as_bytes())
+}
+
+/// The checksum over the end of a file that is written and of `len_bytes`.
+fn tail_checksum(volume: &Volume, file: &VolumeFile, len_bytes: u64) -> Result<u64> {
+    let start_bytes = list::tail_start(len_bytes);
+    if start_bytes == len_bytes {
+        return Ok(bytes_checksum(&[]));
+    }
+    let at_bytes = block_floor(start_bytes);
+    let wanted_bytes = block_ceil(len_bytes - at_bytes) as usize;
+    let budget = Budget::new(wanted_bytes as u64);
+    let pool = Pool::new(&budget, "end of a file", wanted_bytes, 1)?;
+    let mut transfers: Transfers<()> = Transfers::new(volume)?;
+    transfers.read(file, at_bytes, pool.take().ok_or_else(no_buffer)?, ());
+    let arrival = transfers.next(|| Ok(()))?.ok_or_else(no_buffer)?;
+    let tail = (start_bytes - at_bytes) as usize..(len_bytes - at_bytes) as usize;
+    match arrival.len_bytes >= tail.end {
+        true => Ok(bytes_checksum(&arrival.buf[tail])),
+        false => {
+            Err(Error::corrupt("publish output", "a written file is too short").path(&file.path))
+        }
+    }
 }
 
 /// Two files of one name would leave one.
@@ -215,13 +180,7 @@ impl StagedOutput {
             plan.path = file_behind(CREATE, &plan.path)?;
         }
         refuse_repeats(&plans)?;
-        let mut output = StagedOutput {
-            shards: Vec::new(),
-            manifest,
-            dirs: Vec::new(),
-            places: HashMap::new(),
-            replace,
-        };
+        let mut output = StagedOutput::empty(manifest, replace);
         let device = volume.device();
         let manifest = output.manifest.clone();
         let set = manifest.as_deref().and_then(Path::file_name);
@@ -238,7 +197,46 @@ impl StagedOutput {
         for plan in plans {
             output.add(volume, plan, room)?;
         }
+        output.note_replaced(volume)?;
         Ok(output)
+    }
+
+    fn empty(manifest: Option<PathBuf>, replace: bool) -> Self {
+        StagedOutput {
+            shards: Vec::new(),
+            manifest,
+            dirs: Vec::new(),
+            places: HashMap::new(),
+            removed: Vec::new(),
+            replace,
+            set_dir: None,
+            made: MadeDirs::default(),
+        }
+    }
+
+    /// Notes the files of the set whose place this one takes, as far as they are still that set's and none of this one.
+    fn note_replaced(&mut self, volume: &Volume) -> Result<()> {
+        let list = self.manifest.as_deref().filter(|list| is_list(list));
+        let Some(list) = list.filter(|list| self.replace && list.exists()) else {
+            return Ok(());
+        };
+        // A list that cannot be read names nothing.
+        let Ok(old) = FileSet::read(list) else {
+            return Ok(());
+        };
+        let name_of = |path: &Path| {
+            let name = path.file_name().unwrap_or_default();
+            real_name(parent_of(path)).join(name)
+        };
+        let shards = self.shards.iter();
+        let kept: HashSet<PathBuf> = shards.map(|shard| name_of(&shard.plan.path)).collect();
+        for path in old.unchanged_files() {
+            if !kept.contains(&name_of(path)) {
+                let dir_index = self.dir_beside(volume, path)?;
+                self.removed.push((path.to_path_buf(), dir_index));
+            }
+        }
+        Ok(())
     }
 
     /// Stages one more file, whose name no other has.
@@ -246,33 +244,45 @@ impl StagedOutput {
     /// # Errors
     /// As [`StagedOutput::stage`].
     pub fn add(&mut self, volume: &Volume, plan: ShardPlan, room: Room) -> Result<()> {
+        refuse_link(CREATE, &plan.path)?;
+        let dir_index = self.dir_beside(volume, &plan.path)?;
+        self.stage_file(volume, plan, room, dir_index)
+    }
+
+    /// The private directory next to the file that will be, or is, `path`.
+    fn dir_beside(&mut self, volume: &Volume, path: &Path) -> Result<usize> {
         let device = volume.device();
         // The same shards can be a set with another directory first, and its manifest there. Other
         // manifests give their files names that no other set has.
         let manifest = self.manifest.clone();
-        let set = manifest.as_deref().and_then(Path::file_name);
-        let set = set.filter(|name| {
-            let name = name.as_encoded_bytes();
-            name.ends_with(MANIFEST_SUFFIX.as_bytes())
-        });
-        refuse_link(CREATE, &plan.path)?;
-        let index = self.shards.len();
-        let parent = parent_of(&plan.path).to_path_buf();
+        let set = manifest.as_deref().filter(|list| is_list(list));
+        let set = set.and_then(Path::file_name);
+        let parent = parent_of(path).to_path_buf();
         // One directory by two names is one.
         let name = real_name(&parent);
-        let dir_index = match self.places.get(&name) {
-            Some(&found) => found,
-            None => {
-                sweep(volume, &parent)?;
-                let made = match set {
-                    Some(set) => device.claim_private_dir(&parent, set),
-                    None => device.make_private_dir(&parent),
-                };
-                self.dirs.push(made?);
-                self.places.insert(name, self.dirs.len() - 1);
-                self.dirs.len() - 1
-            }
+        if let Some(&found) = self.places.get(&name) {
+            return Ok(found);
+        }
+        sweep(volume, &parent)?;
+        let made = match set {
+            Some(set) => device.claim_private_dir(&parent, set),
+            None => device.make_private_dir(&parent),
         };
+        self.dirs.push(made?);
+        self.places.insert(name, self.dirs.len() - 1);
+        Ok(self.dirs.len() - 1)
+    }
+
+    /// Stages a file in one of the private directories.
+    fn stage_file(
+        &mut self,
+        volume: &Volume,
+        plan: ShardPlan,
+        room: Room,
+        dir_index: usize,
+    ) -> Result<()> {
+        let device = volume.device();
+        let index = self.shards.len();
         let staged_path = self.dirs[dir_index]
             .path()
             .join(format!("{STAGED_PREFIX}{index}"));
@@ -348,6 +358,28 @@ impl StagedOutput {
         Ok(())
     }
 
+    /// Publishes two outputs at once, neither of which is a set: each file is cut to its own length of data.
+    ///
+    /// # Errors
+    /// As [`StagedOutput::publish`]: both appear, or none.
+    pub fn publish_both(
+        mut self,
+        mut other: StagedOutput,
+        volume: &Volume,
+        (lens_bytes, other_lens_bytes): (&[u64], &[u64]),
+    ) -> Result<()> {
+        self.cut(volume, lens_bytes)?;
+        other.cut(volume, other_lens_bytes)?;
+        self.shards.append(&mut other.shards);
+        self.dirs.append(&mut other.dirs);
+        self.publish_set(volume, None)
+    }
+
+    /// Whether it is one of a set, with a list.
+    pub fn is_set(&self) -> bool {
+        self.manifest.is_some()
+    }
+
     /// As [`StagedOutput::publish`], with a manifest of the caller's own in place of the list of shards.
     pub fn publish_under(self, volume: &Volume, manifest: &[u8]) -> Result<()> {
         let len = |shard: &Shard| shard.plan.len_bytes;
@@ -390,12 +422,28 @@ impl StagedOutput {
 
     /// The manifest that lists the shards. They are synced: nothing changes them any more.
     fn shards_text(&self, volume: &Volume, path: &Path) -> Result<Vec<u8>> {
+        // Tables are read by directory, and their lists go with it.
+        let set_dir = Some(parent_of(path)).filter(|_| list::is_of_directory(path));
         let entry_of = |shard: &Shard| {
-            let facts = volume.device().facts(shard.file.id)?;
             let path = &shard.plan.path;
+            let len_bytes = shard.plan.header.len() as u64 + shard.plan.len_bytes;
+            let inside = set_dir.and_then(|dir| match parent_of(path) == dir {
+                true => path.file_name().map(Path::new),
+                false => path.strip_prefix(dir).ok(),
+            });
+            if let Some(inside) = inside {
+                return Ok(ManifestShard {
+                    path: inside.to_path_buf(),
+                    len_bytes,
+                    modified_ns: None,
+                    tail_checksum: Some(tail_checksum(volume, &shard.file, len_bytes)?),
+                });
+            }
+            let facts = volume.device().facts(shard.file.id)?;
             Ok(ManifestShard {
                 path: std::path::absolute(path).unwrap_or_else(|_| path.clone()),
-                len_bytes: shard.plan.header.len() as u64 + shard.plan.len_bytes,
+                len_bytes,
+                tail_checksum: None,
                 modified_ns: i64::try_from(facts.modified_ns)
                     .ok()
                     .filter(|&modified_ns| modified_ns != 0),
@@ -407,6 +455,10 @@ impl StagedOutput {
 
     /// Publishes several files at once, and the manifest that names them, if there is one.
     fn publish_set(self, volume: &Volume, manifest: Option<(&Path, &[u8])>) -> Result<()> {
+        if let (Some(SetDir { path, is_new: true }), Some(manifest)) = (&self.set_dir, manifest) {
+            let path = path.clone();
+            return self.publish_new_directory(volume, &path, manifest);
+        }
         let Some(first) = self.dirs.first() else {
             return Ok(());
         };
@@ -415,31 +467,41 @@ impl StagedOutput {
             .iter()
             .map(|shard| (shard.staged_path.clone(), shard.plan.path.clone()))
             .collect();
+        let removed = self.removed.iter().enumerate();
+        renames.extend(removed.map(|(number, (path, dir_index))| {
+            let aside = format!("{REPLACED_PREFIX}{number}");
+            (path.clone(), self.dirs[*dir_index].path().join(aside))
+        }));
+        let mut list = Vec::new();
         if let Some((path, text)) = manifest {
             first.write_file("manifest", text)?;
-            renames.push((first.path().join("manifest"), path.to_path_buf()));
+            list.push((first.path().join("manifest"), path.to_path_buf()));
         }
-        PrivateDir::commit(&self.dirs, &renames, self.replace)?;
-        // From here on the output exists: whoever finds the record finishes the renames.
-        let rename = |(from, to): &(PathBuf, PathBuf)| {
-            let device = volume.device();
-            let again = |first| device.rename(from, to, self.replace).map_err(|_| first);
-            device.rename(from, to, self.replace).or_else(again)
+        // The manifest is renamed last. That of a directory is the first: until all files have their places, what is there
+        // does not match it.
+        let order = match self.set_dir {
+            Some(_) => [&list[..], &renames[..]],
+            None => [&renames[..], &list[..]],
         };
-        // One that fails does not hold up the others. The manifest is renamed last.
-        let (files, manifest) = renames.split_at(self.shards.len());
-        let done = [files, manifest].map(|pairs| threads::each("outcore-publish", pairs, rename));
-        if let Some(error) = done.into_iter().find_map(Result::err) {
-            self.dirs.into_iter().for_each(PrivateDir::leave);
-            return Err(error.hint(
-                "the output is whole: a run of outcore with the same output directories, or \
-                 `outcore scratch clean`, puts the rest of it in place",
-            ));
-        }
+        publish_together(volume.device().as_ref(), self.dirs, order, self.replace)?;
         for shard in &self.shards {
             volume.close(&shard.file);
         }
-        self.dirs.iter().for_each(PrivateDir::release);
+        let folders = self
+            .removed
+            .iter()
+            .map(|(path, _)| parent_of(path).to_path_buf());
+        let folders: HashSet<PathBuf> = folders.collect();
+        if let Some(SetDir { path: root, .. }) = &self.set_dir {
+            for folder in folders {
+                // Folders of the old set alone: only what is empty goes.
+                let above = folder.ancestors().take_while(|dir| dir != root);
+                let _ = above
+                    .map(std::fs::remove_dir)
+                    .take_while(std::io::Result::is_ok)
+                    .count();
+            }
+        }
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! Contract: looks only at the directories named (by default the configured drives, or the current
 //! directory), at those directly inside them, where the files of a graph or a view are made, and only at names
 //! that the engine makes. A directory whose lock is held belongs to a running job and is never touched, nor is
-//! one that holds the only copy of something, or that only looks like one of ours (`-v` says why); see
+//! one that holds the only copy of something, or that only looks like one of ours; all are listed, with the reason; see
 //! [`outcore_io::drive::private_dir`].
 
 use std::collections::BTreeSet;
@@ -49,7 +49,22 @@ fn dirs_of(resources: &Resources, named: &[PathBuf]) -> Result<Vec<Place>> {
     let mut found = Vec::new();
     for dir in dirs {
         check_dir("look for scratch", &dir)?;
-        let inside = dirs_in(&dir).into_iter().map(Place::inside);
+        let mut inside = dirs_in(&dir);
+        // Folders of partitions go deeper.
+        let mut next = 0;
+        while let Some(folder) = inside.get(next) {
+            let is_folder = folder
+                .file_name()
+                .is_some_and(|name| name.as_encoded_bytes().contains(&b'='));
+            let below = if is_folder {
+                dirs_in(folder)
+            } else {
+                Vec::new()
+            };
+            inside.extend(below);
+            next += 1;
+        }
+        let inside = inside.into_iter().map(Place::inside);
         found.extend(std::iter::once(Place::named(dir)).chain(inside));
     }
     // One directory by two names is one.
@@ -124,17 +139,19 @@ fn list(context: &Context, places: &[Place]) -> Result<usize> {
     let mut count = 0;
     for place in places {
         for (path, state) in place.look(private_dir::list)? {
-            if tell_unknown(context, &path, &state) {
-                continue;
-            }
             count += 1;
             let size_bytes = bytes_in(&path);
             let kept_for = match &state {
                 State::Kept(kept_for) => Some(kept_for.display().to_string()),
                 _ => None,
             };
+            let left_alone = match &state {
+                State::Unknown(cause) => Some(cause.as_str()),
+                _ => None,
+            };
             let text = match (&state, &kept_for) {
                 (State::InUse, _) => "in use".to_string(),
+                (State::Unknown(cause), _) => format!("left alone, since {cause}"),
                 (_, Some(kept_for)) => format!("kept for {kept_for}"),
                 _ => "left over".to_string(),
             };
@@ -144,6 +161,7 @@ fn list(context: &Context, places: &[Place]) -> Result<usize> {
                     "path": path.display().to_string(),
                     "in_use": state == State::InUse,
                     "kept_for": kept_for,
+                    "left_alone": left_alone,
                     "bytes": size_bytes,
                 }),
             );
@@ -160,14 +178,12 @@ fn list(context: &Context, places: &[Place]) -> Result<usize> {
     Ok(count)
 }
 
-/// Says of a directory that only looks like one of ours why it is left alone; whether it is one.
-fn tell_unknown(context: &Context, path: &Path, state: &State) -> bool {
-    let State::Unknown(cause) = state else {
-        return false;
-    };
-    let text = format!("{}: left alone, since {cause}", path.display());
-    context.reporter.detail(&text);
-    true
+/// Says of a directory that only looks like one of ours why it is left alone.
+fn tell_unknown(context: &Context, path: &Path, state: &State) {
+    if let State::Unknown(cause) = state {
+        let text = format!("{}: left alone, since {cause}", path.display());
+        context.reporter.note(&text);
+    }
 }
 
 fn clean(context: &Context, places: &[Place]) -> Result<usize> {
@@ -227,7 +243,7 @@ fn swept(place: &Place) -> Result<Cleaned> {
     }
 }
 
-/// Bytes that the files of a directory occupy; what cannot be read counts nothing.
+/// Bytes that the files in a directory and below it occupy; what cannot be read counts nothing.
 fn bytes_in(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(dir) else {
@@ -235,7 +251,10 @@ fn bytes_in(dir: &Path) -> u64 {
     };
     entries
         .flatten()
-        .filter_map(|entry| entry.metadata().ok())
-        .map(|facts| facts.blocks() * 512)
+        .filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)))
+        .map(|(path, facts)| match facts.is_dir() {
+            true => bytes_in(&path),
+            false => facts.blocks() * 512,
+        })
         .sum()
 }

@@ -24,7 +24,8 @@ use outcore_front::resources::{Resources, check_dir};
 use outcore_front::spool::Spool;
 use outcore_front::text::order::{OrderSpec, order_of_name};
 use outcore_front::text::output::{self as text_output, Dress, Pending};
-use outcore_front::view::{self, NewDir, key_of};
+use outcore_front::view::{self, key_of};
+use outcore_io::output::NewDir;
 use outcore_io::units;
 use outcore_mount::{ServeOptions, serve};
 use serde_json::{Value, json};
@@ -168,7 +169,7 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     if let Some(plan) = &plan {
         context.reporter.human(&plan.to_string());
     }
-    let new_dir = NewDir::make(&place)?;
+    let new_dir = NewDir::make(job.device.as_ref(), "make view", &place)?;
     let dir = std::path::absolute(&place).unwrap_or_else(|_| place.to_path_buf());
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (view, mut built) = watch(reporter, interrupt, &job.control, &BUILD, || {

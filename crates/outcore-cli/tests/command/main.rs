@@ -31,6 +31,7 @@ mod recording;
 mod rows;
 mod safety;
 mod sequence;
+mod sets;
 mod shards;
 mod signals;
 mod sim;

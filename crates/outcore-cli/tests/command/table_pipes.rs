@@ -189,3 +189,38 @@ fn a_reader_that_has_seen_enough_ends_a_job_quietly_and_a_signal_one_that_waits(
     assert!(!told.contains("error"), "{told}");
     assert_eq!(place.names(), ["t.parquet"]);
 }
+
+#[test]
+fn a_stream_of_a_job_that_fails_is_rejected_by_whoever_reads_it() {
+    let place = TestDir::new();
+    // Pieces enough for a stream that has begun when a later one cannot be read.
+    write(&place.path("t.parquet"), &batch(40_000));
+    let whole = place
+        .run(&["convert", "t.parquet", "-o", "-", "--to", "arrow"])
+        .ok()
+        .stdout;
+    let read_it = |bytes: &[u8]| {
+        std::fs::write(place.path("x.arrows"), bytes).unwrap();
+        let by_pipe = place.run_with_input(&["convert", "-", "-o", "-", "--to", "csv"], bytes);
+        let by_name = place.run(&["convert", "x.arrows", "-o", "-", "--to", "csv"]);
+        assert_eq!(by_pipe.code, by_name.code);
+        by_pipe
+    };
+    read_it(&whole).ok();
+    let (mut begun, mut nth) = (0, 0);
+    loop {
+        nth += 1;
+        let mut process = place.command(&["convert", "t.parquet", "-o", "-", "--to", "arrow"]);
+        process.env("OUTCORE_FAULT", format!("eio@{nth}:read"));
+        let answer = Answer::of(process.output().unwrap());
+        if answer.code == Some(0) {
+            break;
+        }
+        begun += usize::from(!answer.stdout.is_empty());
+        assert_ne!(read_it(&answer.stdout).code, Some(0), "{nth}: {answer:?}");
+    }
+    assert!(begun > 0, "{nth}");
+    // Cut between two messages, as by a kill, and with another stream behind it.
+    read_it(&whole[..whole.len() - 8]).fails(4, &["end mark"], "run it again");
+    read_it(&[&whole[..], &whole].concat()).fails(4, &["goes on"], "of its own");
+}

@@ -27,7 +27,7 @@ use outcore::{Context, Error, Job, Kind, Output, Phase, Result, ScratchDrive};
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::memory::Reservation;
 use outcore_io::metadata::Owner;
-use outcore_io::output::{Room, ShardPlan, StagedOutput, parent_of};
+use outcore_io::output::{NewDir, Room, ShardPlan, StagedOutput, parent_of};
 use outcore_io::port::Volume;
 use outcore_io::units;
 
@@ -91,32 +91,6 @@ pub struct ConvertSummary {
     pub phases: Vec<Phase>,
 }
 
-/// A directory for a graph; one that was made goes again unless it is kept.
-struct NewDir<'a>(Option<&'a Path>);
-
-impl<'a> NewDir<'a> {
-    fn make(dir: &'a Path) -> Result<Self> {
-        match fs::create_dir(dir) {
-            Ok(()) => Ok(NewDir(Some(dir))),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && dir.is_dir() => {
-                Ok(NewDir(None))
-            }
-            Err(error) => Err(Error::io("make graph", &error)
-                .path(dir)
-                .hint("check the path: only the last directory is made")),
-        }
-    }
-}
-
-impl Drop for NewDir<'_> {
-    fn drop(&mut self) {
-        if let Some(dir) = self.0 {
-            // Only an empty one goes.
-            let _ = fs::remove_dir(dir);
-        }
-    }
-}
-
 /// Converts the edges in `inputs` to a graph in the directory `dir`.
 ///
 /// # Errors
@@ -178,7 +152,11 @@ fn run_from(
     if job.options.drives.is_empty() {
         job.options.drives = vec![ScratchDrive::new(&beside)];
     }
-    let made = NewDir::make(dir)?;
+    for drive in &job.options.drives {
+        // Also where this conversion needs no scratch.
+        job.device.sweep_private_dirs(&drive.dir)?;
+    }
+    let made = NewDir::make(job.device.as_ref(), "make graph", dir)?;
     let job = &job;
     let scratch = job.options.drives[0].dir.clone();
     let once = match from {
@@ -189,8 +167,7 @@ fn run_from(
         Some(done) => done,
         None => convert_files(job, from, (dir, &scratch), options)?,
     };
-    let NewDir(kept) = &mut { made };
-    *kept = None;
+    made.keep();
     let mut phases = done.summary.phases;
     // The sort knows nothing of what becomes of its rows.
     for phase in phases.iter_mut().filter(|phase| phase.name == "sort") {

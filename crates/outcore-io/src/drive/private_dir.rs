@@ -31,6 +31,7 @@
 
 mod commit;
 mod contents;
+mod folders;
 mod sweep;
 
 use std::ffi::OsStr;
@@ -57,6 +58,7 @@ use crate::checksum::bytes_checksum;
 use crate::error::{Error, Kind, Result};
 pub(crate) use commit::{seal, unseal};
 use contents::is_known;
+pub(crate) use folders::unpublished_in;
 pub(super) use sweep::sweep_in;
 pub use sweep::{State, has_any, list, sweep};
 use sweep::{Swept, sweep_one, told};
@@ -100,8 +102,12 @@ pub(super) trait Names: std::fmt::Debug + Send + Sync {
 
 /// Whether a file at `path` goes with the private directory that it lies in, if it lies in one.
 pub(super) fn is_swept(path: &Path) -> bool {
-    let is_inside = parent_of(path).file_name().is_some_and(is_private_name);
-    !is_inside || path.file_name().is_some_and(is_known)
+    !is_inside(path) || path.file_name().is_some_and(is_known)
+}
+
+/// Whether a path leads into a private directory.
+pub(crate) fn is_inside(path: &Path) -> bool {
+    parent_of(path).file_name().is_some_and(is_private_name)
 }
 
 /// A number that no other process, and no other call, gets.

@@ -1,10 +1,13 @@
 //! The files of tables that paths mean: themselves, or what lies in directories.
 //!
 //! Contract: [`files_of`] keeps the order of the paths; within a directory, and of what a pattern matches, the order is that of the
-//! names, so the rows of a table come in the same order on any machine.
+//! names, so the rows of a table come in the same order on any machine. A directory that has a list holds the files of that set, all of
+//! them and nothing else, or is rejected ([`FileSet`]).
 
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use outcore_io::output::{FileSet, MANIFEST_SUFFIX, SET_LIST, check_published, parent_of};
 use outcore_io::{Error, Result};
 
 use super::{READ, TextKind};
@@ -37,64 +40,272 @@ pub fn check_local(operation: &'static str, path: &Path) -> Result<()> {
 pub fn matching(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
-        check_local(READ, path)?;
-        let text = path.to_str().filter(|_| path.symlink_metadata().is_err());
-        let Some(pattern) = text.filter(|text| text.contains(['*', '?', '['])) else {
-            all.push(path.clone());
-            continue;
-        };
-        let refused = |cause: &str, hint: &str| {
-            Err(Error::usage(READ, cause).path(path).hint(hint.to_owned()))
-        };
-        let Ok(found) = glob::glob(pattern) else {
-            let hint = "in a pattern, * and ? stand for letters, [ab] for one of some, and ** for directories";
-            return refused("it is neither a file nor a pattern", hint);
-        };
-        let before = all.len();
-        for found in found {
-            let failed = |error: glob::GlobError| {
-                Error::io("list directory", error.error()).path(error.path())
-            };
-            all.push(found.map_err(failed)?);
-        }
-        if all.len() == before {
-            return refused("no file has a name like this", "check the pattern");
+        match matched(path)? {
+            Some(found) => all.extend(found),
+            None => all.push(path.clone()),
         }
     }
     Ok(all)
 }
 
+/// The pattern that a path is, if it is one.
+fn pattern_of(path: &Path) -> Option<&str> {
+    let text = path.to_str().filter(|_| path.symlink_metadata().is_err());
+    text.filter(|text| text.contains(['*', '?', '[']))
+}
+
+/// The paths that a pattern matches; nothing for a path that is no pattern.
+fn matched(path: &Path) -> Result<Option<Vec<PathBuf>>> {
+    check_local(READ, path)?;
+    let Some(pattern) = pattern_of(path) else {
+        return Ok(None);
+    };
+    let refused =
+        |cause: &str, hint: &str| Err(Error::usage(READ, cause).path(path).hint(hint.to_owned()));
+    let Ok(found) = glob::glob(pattern) else {
+        let hint =
+            "in a pattern, * and ? stand for letters, [ab] for one of some, and ** for directories";
+        return refused("it is neither a file nor a pattern", hint);
+    };
+    let failed =
+        |error: glob::GlobError| Error::io("list directory", error.error()).path(error.path());
+    let found = found.map(|found| found.map_err(failed));
+    let found = found.collect::<Result<Vec<_>>>()?;
+    match found.is_empty() {
+        true => refused("no file has a name like this", "check the pattern"),
+        false => Ok(Some(found)),
+    }
+}
+
 /// The files that are meant: those named, or matched by a pattern, and the tables in directories that are named, sorted; among these
-/// are files of text if they may be.
+/// are files of text if they may be. The list of a set means its files.
 ///
 /// # Errors
-/// As [`matching`]; usage: a directory without tables.
+/// As [`matching`]; usage: a directory without tables; corrupt: a directory that does not hold what its list says.
 pub fn files_of(paths: &[PathBuf], is_text: bool) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for path in &matching(paths)? {
-        if !path.is_dir() {
-            files.push(path.clone());
-            continue;
-        }
-        let before = files.len();
-        walk(path, is_text, &mut files)?;
-        if files.len() == before {
-            let cause = "there are no tables in this directory";
-            let hint = format!("tables are files whose names end in {}", ENDINGS.join(", "));
-            return Err(Error::usage(READ, cause).path(path).hint(hint));
+    for path in paths {
+        match matched(path)? {
+            Some(found) => {
+                let (dirs, chosen): (Vec<_>, Vec<_>) = found.iter().partition(|path| path.is_dir());
+                check_chosen(&chosen)?;
+                match dirs.is_empty() {
+                    true => files.extend(found),
+                    false => {
+                        for path in &found {
+                            add_files(path, is_text, &mut files)?;
+                        }
+                    }
+                }
+            }
+            None => add_files(path, is_text, &mut files)?,
         }
     }
     Ok(files)
 }
 
+/// Adds the files that a path means which is no pattern.
+fn add_files(path: &Path, is_text: bool, files: &mut Vec<PathBuf>) -> Result<()> {
+    let is_list = path
+        .as_os_str()
+        .as_encoded_bytes()
+        .ends_with(MANIFEST_SUFFIX.as_bytes());
+    if is_list && path.is_file() {
+        let set = FileSet::read(path)?;
+        set.check_files()?;
+        files.extend(set.files().map(Path::to_path_buf));
+        return Ok(());
+    }
+    if !path.is_dir() {
+        files.push(path.to_path_buf());
+        return Ok(());
+    }
+    let found = tables_in(path, is_text)?;
+    if found.is_empty() {
+        check_published(path)?;
+        let cause = "there are no tables in this directory";
+        let hint = format!("tables are files whose names end in {}", ENDINGS.join(", "));
+        return Err(Error::usage(READ, cause).path(path).hint(hint));
+    }
+    files.extend(found);
+    Ok(())
+}
+
+/// The tables in a directory and below it, which are those of its set if it has a list.
+fn tables_in(dir: &Path, is_text: bool) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut dirs = vec![dir.to_path_buf()];
+    walk(dir, is_text, (&mut found, &mut dirs))?;
+    if let Some(set) = FileSet::of(dir)? {
+        set.check(dir, &found)?;
+    }
+    for dir in &dirs {
+        check_lists(dir)?;
+    }
+    for inner in &dirs[1..] {
+        if let Some(set) = FileSet::in_dir(inner)? {
+            let found = found.iter().filter(|path| path.starts_with(inner));
+            let found: Vec<PathBuf> = found.cloned().collect();
+            set.check(inner, &found)?;
+        }
+    }
+    Ok(found)
+}
+
+/// Fails unless the sets that share a directory with other files are whole.
+fn check_lists(dir: &Path) -> Result<()> {
+    let failed = |error: std::io::Error| Error::io("list directory", &error).path(dir);
+    for entry in std::fs::read_dir(dir).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let bytes = name.as_encoded_bytes();
+        let is_list = bytes.starts_with(b"_") && bytes.ends_with(MANIFEST_SUFFIX.as_bytes());
+        if is_list && name != SET_LIST {
+            FileSet::read(&dir.join(&name))?.check_files()?;
+        }
+        if bytes.starts_with(b".outcore-") {
+            check_published(dir)?;
+        }
+    }
+    Ok(())
+}
+
+/// Fails if a pattern has chosen a file of a set that is not whole, or one that is not of the set in its directory.
+fn check_chosen(files: &[&PathBuf]) -> Result<()> {
+    let mut by_dir: BTreeMap<&Path, Vec<PathBuf>> = BTreeMap::new();
+    for &path in files {
+        by_dir
+            .entry(parent_of(path))
+            .or_default()
+            .push(path.clone());
+    }
+    for (dir, files) in by_dir {
+        check_published(dir)?;
+        if let Some(set) = FileSet::of(dir)? {
+            set.check_chosen(&files)?;
+        }
+    }
+    Ok(())
+}
+
+/// Fails if a set of the files `paths` cannot have the directory `dir` to itself.
+///
+/// # Errors
+/// Usage: a set is in it already, and must not be replaced; tables are in it that are not that set's.
+pub(crate) fn check_room_for_set(dir: &Path, paths: &[PathBuf], is_replacing: bool) -> Result<()> {
+    const CREATE: &str = "create output";
+    if !dir.is_dir() {
+        return Ok(());
+    }
+    let old = FileSet::in_dir(dir)?;
+    if let Some(old) = old.as_ref().filter(|_| !is_replacing) {
+        return Err(
+            Error::usage(CREATE, "a set of files is in the directory already")
+                .path(old.list())
+                .hint("replace the set with --force, or name another directory"),
+        );
+    }
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let mut known: HashSet<PathBuf> = paths.iter().map(|path| real(path)).collect();
+    known.extend(old.iter().flat_map(|old| old.unchanged_files()).map(real));
+    let (mut found, mut dirs) = (Vec::new(), Vec::new());
+    walk(dir, true, (&mut found, &mut dirs))?;
+    match found.iter().find(|path| !known.contains(&real(path))) {
+        Some(path) => {
+            let cause =
+                "the directory of the output has a table that would be read with the output";
+            Err(Error::usage(CREATE, cause)
+                .path(path)
+                .hint("move it elsewhere, or name a directory that does not exist yet"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Fails if the next reader of `inputs` would take one of `outputs`, which is not there yet, for another input: a table in a
+/// directory that is read, or that a pattern matches.
+///
+/// # Errors
+/// Usage.
+pub fn check_not_read_again<'a>(
+    inputs: impl Iterator<Item = &'a PathBuf>,
+    outputs: &[&Path],
+) -> Result<()> {
+    let inputs: Vec<&PathBuf> = inputs.collect();
+    // An output that exists is an input, which callers reject or replace.
+    for output in outputs.iter().filter(|output| !output.exists()) {
+        let place = future_place(output);
+        let is_read_again = |input: &&&PathBuf| match pattern_of(input) {
+            Some(pattern) => {
+                let absolute = std::path::absolute(pattern).unwrap_or_else(|_| pattern.into());
+                let pattern = absolute
+                    .to_str()
+                    .and_then(|text| glob::Pattern::new(text).ok());
+                let output = std::path::absolute(output).unwrap_or_else(|_| output.to_path_buf());
+                pattern.is_some_and(|pattern| pattern.matches_path_with(&output, AS_PATHS))
+            }
+            None => {
+                let dir = input.canonicalize().ok().filter(|dir| dir.is_dir());
+                let below = dir.and_then(|dir| place.strip_prefix(dir).ok().map(Path::to_path_buf));
+                below.is_some_and(|below| is_taken(&below))
+            }
+        };
+        if let Some(input) = inputs.iter().find(is_read_again) {
+            let cause = format!(
+                "the next run that reads {} would also read this output",
+                input.display()
+            );
+            return Err(Error::usage("create output", cause).path(*output).hint(
+                "write outside the directory that is read, or begin the file's name with _",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// In a pattern, `*` and `?` never match a slash.
+const AS_PATHS: glob::MatchOptions = glob::MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: false,
+};
+
+/// The one name that a file will have which may not be there yet, nor its directory.
+fn future_place(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let there = absolute.ancestors().find(|above| above.exists());
+    let Some(there) = there.and_then(|there| Some((there, there.canonicalize().ok()?))) else {
+        return absolute;
+    };
+    match absolute.strip_prefix(there.0) {
+        Ok(below) if !below.as_os_str().is_empty() => there.1.join(below),
+        _ => there.1,
+    }
+}
+
+/// Whether a reader of a directory takes the file `below` it.
+fn is_taken(below: &Path) -> bool {
+    let is_passed_over = |part: std::path::Component<'_>| {
+        let name = part.as_os_str().as_encoded_bytes();
+        name.starts_with(b"_") || name.starts_with(b".")
+    };
+    !below.components().any(is_passed_over) && has_ending(below, true)
+}
+
 /// Whether there are tables in the directory `dir` or below it, by their names.
 pub fn is_directory_of_tables(dir: &Path) -> bool {
-    files_of(&[dir.to_path_buf()], false).is_ok_and(|files| !files.is_empty())
+    let (mut files, mut dirs) = (Vec::new(), Vec::new());
+    // A set that was cut short is also one of tables.
+    dir.join(SET_LIST).exists()
+        || dir.is_dir() && walk(dir, false, (&mut files, &mut dirs)).is_ok() && !files.is_empty()
 }
 
 /// The tables below `dir`, in order of their names. What begins with `_` or `.` belongs to other
-/// programs, but for directories of a column that is called so, `_day=7`.
-fn walk(dir: &Path, is_text: bool, files: &mut Vec<PathBuf>) -> Result<()> {
+/// programs, but for directories of a column that is called so, `_day=7`. The directories below are listed as well.
+fn walk(
+    dir: &Path,
+    is_text: bool,
+    (files, dirs): (&mut Vec<PathBuf>, &mut Vec<PathBuf>),
+) -> Result<()> {
     let failed = |error: std::io::Error| Error::io("list directory", &error).path(dir);
     let entries = std::fs::read_dir(dir).map_err(failed)?;
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
@@ -108,14 +319,19 @@ fn walk(dir: &Path, is_text: bool, files: &mut Vec<PathBuf>) -> Result<()> {
         if name.starts_with(['_', '.']) && !(name.contains('=') && path.is_dir()) {
             continue;
         }
-        let ending = path.extension().and_then(|ending| ending.to_str());
         if path.is_dir() {
-            walk(&path, is_text, files)?;
-        } else if ending.is_some_and(|ending| ENDINGS.contains(&ending))
-            || (is_text && TextKind::of_name(&path).is_some())
-        {
+            dirs.push(path.clone());
+            walk(&path, is_text, (files, dirs))?;
+        } else if has_ending(&path, is_text) {
             files.push(path);
         }
     }
     Ok(())
+}
+
+/// Whether a file has a name that is looked for in directories.
+fn has_ending(path: &Path, is_text: bool) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| ENDINGS.contains(&ending))
+        || (is_text && TextKind::of_name(path).is_some())
 }

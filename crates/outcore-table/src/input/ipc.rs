@@ -183,8 +183,14 @@ impl IpcFile {
         let mut at_bytes = 0;
         let mut found: Option<(SchemaRef, MetadataVersion)> = None;
         let (mut dictionaries, mut batches) = (Vec::new(), Vec::new());
-        while at_bytes < file.len_bytes() {
+        loop {
+            if at_bytes >= file.len_bytes() {
+                return Err(damaged("the stream ends without its end mark")
+                    .offset(at_bytes)
+                    .hint("the program that wrote it did not come to its end: run it again"));
+            }
             let Some(metadata) = metadata_at(&file, &mut transfers, at_bytes)? else {
+                check_end(&file, &mut transfers, at_bytes + PREFIX_BYTES)?;
                 break;
             };
             let message = message(&metadata)?;
@@ -411,6 +417,20 @@ fn metadata_at(
     let from_bytes = at_bytes + PREFIX_BYTES;
     let range = from_bytes..from_bytes.saturating_add(len_bytes);
     file.read_with(transfers, &range, || Ok(())).map(Some)
+}
+
+/// Fails if anything except for zeros follows the end mark of a stream: another stream, whose rows would be lost.
+fn check_end(file: &DriveFile, transfers: &mut Transfers<usize>, at_bytes: u64) -> Result<()> {
+    let end_bytes = file.len_bytes().min(at_bytes.saturating_add(STEP_BYTES));
+    let rest = file.read_with(transfers, &(at_bytes.min(end_bytes)..end_bytes), || Ok(()))?;
+    match rest.iter().all(|&byte| byte == 0) {
+        true => Ok(()),
+        false => Err(
+            damaged("the file goes on behind the end mark of its stream")
+                .offset(at_bytes)
+                .hint("put every stream into a file of its own, and name all of them"),
+        ),
+    }
 }
 
 /// Metadata after the continuation and the length, or the length alone, as old writers had it.

@@ -58,7 +58,8 @@ use opening::{full_schema, open_all};
 use repeats::Repeats;
 use source::{DriveFile, Whole};
 
-pub use files::{check_local, files_of, is_directory_of_tables, matching};
+pub(crate) use files::check_room_for_set;
+pub use files::{check_local, check_not_read_again, files_of, is_directory_of_tables, matching};
 pub(crate) use hive::MISSING as MISSING_PARTITION;
 pub(crate) use need::InputNeed;
 pub(crate) use predicate::literal_of;

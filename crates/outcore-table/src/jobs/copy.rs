@@ -111,17 +111,27 @@ impl Copied {
     /// I/O: nothing is left then.
     pub(super) fn publish(self) -> Result<TableSummary> {
         let lens_bytes = self.output.publish()?;
-        let written_bytes = lens_bytes.iter().sum();
-        let mut summary = self.summary;
-        summary
-            .phases
-            .iter_mut()
-            .for_each(|copy| copy.written_bytes = written_bytes);
-        Ok(TableSummary {
-            written_bytes,
-            lens_bytes,
-            ..summary
-        })
+        Ok(published(self.summary, lens_bytes))
+    }
+
+    /// Makes both appear, or none.
+    ///
+    /// # Errors
+    /// As [`Copied::publish`].
+    pub(super) fn publish_with(self, other: Copied) -> Result<(TableSummary, TableSummary)> {
+        let (one, two) = self.output.publish_with(other.output)?;
+        Ok((published(self.summary, one), published(other.summary, two)))
+    }
+}
+
+fn published(mut summary: TableSummary, lens_bytes: Vec<u64>) -> TableSummary {
+    let written_bytes = lens_bytes.iter().sum();
+    let phases = summary.phases.iter_mut();
+    phases.for_each(|copy| copy.written_bytes = written_bytes);
+    TableSummary {
+        written_bytes,
+        lens_bytes,
+        ..summary
     }
 }
 

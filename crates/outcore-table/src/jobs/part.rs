@@ -125,7 +125,7 @@ pub fn halves(
     let one = copy((ends.outputs, ends.writes), true)?;
     let rest = (std::slice::from_ref(rest), rest_writes);
     let other = copy(rest, false)?;
-    Ok((one.publish()?, other.publish()?))
+    one.publish_with(other)
 }
 
 /// Rows that are drawn.

@@ -23,7 +23,7 @@ use outcore_io::{Error, Result};
 
 use super::group::few_groups;
 use super::rows_in::RowKeys;
-use super::sort::{Rows, open};
+use super::sort::{Rows, open, scratch_dir};
 use super::{TableEnds, TableSummary};
 use crate::equal::plain_type;
 use crate::fault;
@@ -38,7 +38,7 @@ const NAME_BYTES_MAX: usize = 255;
 /// Directories at most: their files appear together, and are open until then.
 const PARTITIONS_MAX: usize = 10_000;
 
-/// Splits a table by the values of columns into directories below `dir`, which must be there, into files of the name
+/// Splits a table by the values of columns into directories below `dir`, which is made if it is not there, into files of the name
 /// `file`; gives their names, too. The outputs of `ends` do not matter.
 ///
 /// # Errors
@@ -79,7 +79,8 @@ pub fn partition(
             .hint("leave a column out of the key"));
     }
     let keys: Vec<KeyColumn> = keys.iter().map(KeyColumn::new).collect();
-    let groups = few_groups(job, &input, (&keys, PARTITIONS_MAX), dir).map_err(|error| {
+    let beside = scratch_dir(&[dir.join(file)]);
+    let groups = few_groups(job, &input, (&keys, PARTITIONS_MAX), &beside).map_err(|error| {
         error.hint("split by columns with fewer values, or filter the table into several first")
     })?;
     let mut paths = Vec::new();
@@ -106,13 +107,9 @@ pub fn partition(
             .path(twice)
             .hint("change that text, which stands for nulls in names of directories"));
     }
-    let made = Directories::make(dir, &paths)?;
     let writes = OutputOptions {
         files: FileRows::Ends(ends_at),
-        manifest: Some(dir.join(format!(
-            "_partitions{}",
-            outcore_io::output::MANIFEST_SUFFIX
-        ))),
+        directory: Some(dir.to_path_buf()),
         ..ends.writes.clone()
     };
     let codec = RowCodec::new(schema, &keys)?;
@@ -126,7 +123,6 @@ pub fn partition(
         columns: Some(&kept),
     };
     let done = sorted.run(job, &paths, &writes)?;
-    made.keep();
     Ok((done, paths))
 }
 
@@ -176,38 +172,4 @@ fn encoded(text: &str) -> String {
         }
     }
     name
-}
-
-/// Directories that were made for files, and go again if these are not written.
-struct Directories(Vec<PathBuf>);
-
-impl Directories {
-    fn make(root: &Path, files: &[PathBuf]) -> Result<Self> {
-        let mut made = Directories(Vec::new());
-        for dir in files.iter().filter_map(|file| file.parent()) {
-            let mut above: Vec<&Path> = dir.ancestors().take_while(|dir| *dir != root).collect();
-            above.reverse();
-            for dir in above {
-                match std::fs::create_dir(dir) {
-                    Ok(()) => made.0.push(dir.to_path_buf()),
-                    Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                    Err(error) => return Err(Error::io("create directory", &error).path(dir)),
-                }
-            }
-        }
-        Ok(made)
-    }
-
-    fn keep(mut self) {
-        self.0.clear();
-    }
-}
-
-impl Drop for Directories {
-    fn drop(&mut self) {
-        for dir in self.0.iter().rev() {
-            // Only what is empty goes.
-            let _ = std::fs::remove_dir(dir);
-        }
-    }
 }

@@ -326,12 +326,15 @@ pub(super) fn sort_all(
     sort_rows(&job, source, sink, order, &options)
 }
 
-/// Scratch goes beside the output, where the job names no drives.
+/// Scratch goes beside the output, where the job names no drives; above a directory that is made with the output.
 pub(super) fn scratch_dir(outputs: &[PathBuf]) -> PathBuf {
-    let first = outputs.first();
-    first
-        .map_or(Path::new("."), |path| parent_of(path))
-        .to_path_buf()
+    let mut dir = outputs
+        .first()
+        .map_or(Path::new("."), |path| parent_of(path));
+    while !dir.exists() && parent_of(dir) != dir {
+        dir = parent_of(dir);
+    }
+    dir.to_path_buf()
 }
 
 /// How an input with this `need` is read: by as many threads as half of the memory is enough for, `threads_max` at most. They

@@ -7,7 +7,7 @@
 //! row group is full. Threads take the numbers in order and one at a time, so the lowest that is
 //! open always gets on. [`TableOutput::publish`] writes the footers and makes the files appear, by
 //! the engine's staged output; dropped before, nothing is left. A [`TableStream`] gets a table while it is made, and is cut short
-//! where that fails.
+//! where that fails: one of Arrow in the middle of a message, since a reader takes one that ends between two for whole.
 //!
 //! Row groups end after this many rows, this many encoded bytes, with their section, and with their file. Output
 //! depends on the rows, on where sections begin and on options alone, not on threads or time; the memory of a
@@ -26,6 +26,7 @@ mod dictionaries;
 mod group;
 mod options;
 mod pages;
+mod refused;
 mod schema;
 mod sink;
 mod staging;
@@ -38,7 +39,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{Array, RecordBatch};
 use arrow_ipc::writer::{DictionaryHandling, FileWriter, StreamWriter};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::SchemaRef;
 use outcore::Job;
 use outcore_io::memory::Reservation;
 use outcore_io::output::{Shard, StagedOutput};
@@ -46,17 +47,17 @@ use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result, units};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
-use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::fault;
 use dictionaries::Dictionaries;
 use group::Group;
 use pages::Pages;
+use refused::{given_up, unwritable, unwritable_arrow};
 use schema::{check_known, hydrated, written_schema};
 pub(crate) use schema::{in_utc, shown};
 pub(crate) use sink::SINK_BYTES;
-use sink::Sink;
+use sink::{Sink, TORN_ARROW};
 use staging::{file_rows, stage};
 
 pub use options::{Codec, FileRows, OutputOptions, TableFormat, TableStream, VectorLayout};
@@ -205,7 +206,7 @@ impl TableOutput {
             TableFormat::Vectors => vectors::check(&schema)?,
         }
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
-        let listed = (paths, options.manifest.as_ref());
+        let listed = (paths, options.directory.as_deref());
         let staged = match &options.stream {
             Some(_) => None,
             None => Some(stage(job, &volume, listed, options.is_replacing)?),
@@ -303,6 +304,30 @@ impl TableOutput {
         Ok(lens_bytes)
     }
 
+    /// The same for two outputs, which appear together where neither is a set of files.
+    ///
+    /// # Errors
+    /// As [`TableOutput::publish`].
+    pub(crate) fn publish_with(self, other: TableOutput) -> Result<(Vec<u64>, Vec<u64>)> {
+        self.end()?;
+        other.end()?;
+        let is_plain = |output: &TableOutput| {
+            let staged = output.staged.as_ref();
+            staged.is_some_and(|staged| !staged.is_set())
+        };
+        if !is_plain(&self) || !is_plain(&other) {
+            return Ok((self.publish()?, other.publish()?));
+        }
+        let lens_of =
+            |output: &TableOutput| std::mem::take(&mut output.sequencer.lock().lens_bytes);
+        let (lens_bytes, other_lens_bytes) = (lens_of(&self), lens_of(&other));
+        if let (Some(one), Some(two)) = (self.staged, other.staged) {
+            // The files of the second are closed by the volume that opened them, with the job.
+            one.publish_both(two, &self.volume, (&lens_bytes, &other_lens_bytes))?;
+        }
+        Ok((lens_bytes, other_lens_bytes))
+    }
+
     /// The files that are staged.
     fn shards(&self) -> &[Shard] {
         self.staged.as_ref().map_or(&[], StagedOutput::shards)
@@ -326,7 +351,13 @@ impl TableOutput {
     ) -> Result<(OpenFile, Option<Arc<ArrowRowGroupWriterFactory>>)> {
         let stream = self.options.stream.as_ref().and_then(TableStream::take);
         let sink = match (stream, self.shards().get(index)) {
-            (Some(stream), _) => Sink::to_stream(stream),
+            (Some(stream), _) => Sink::to_stream(
+                stream,
+                match self.options.format {
+                    TableFormat::ArrowStream => TORN_ARROW,
+                    _ => &[],
+                },
+            ),
             (None, Some(shard)) => {
                 Sink::to_file(&self.job.budget, BUFFERS, &self.volume, &shard.file)?
             }
@@ -689,35 +720,4 @@ impl Drop for Section<'_> {
             self.output.give_up();
         }
     }
-}
-
-fn given_up() -> Error {
-    Error::new(
-        Kind::Interrupted,
-        WRITE,
-        "another part of the output has failed",
-    )
-    .hint("nothing was left behind")
-}
-
-fn unwritable(error: &ParquetError) -> Error {
-    no_damage(
-        fault::parquet(WRITE, error),
-        "leave the column out, or write an Arrow file",
-    )
-}
-
-fn unwritable_arrow(error: &ArrowError) -> Error {
-    no_damage(
-        fault::arrow(WRITE, error),
-        "leave the column out, or write Parquet",
-    )
-}
-
-/// What a library refuses to write is not damage.
-fn no_damage(told: Error, hint: &str) -> Error {
-    if told.kind() != Kind::Corrupt {
-        return told;
-    }
-    Error::usage(WRITE, told.cause().to_owned()).hint(hint)
 }

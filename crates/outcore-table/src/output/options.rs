@@ -216,8 +216,9 @@ pub struct OutputOptions {
     pub without_dictionary: Vec<String>,
     /// How rows are given to several files.
     pub files: FileRows,
-    /// The list of several files, by which they appear together; beside the first of them if not given.
-    pub manifest: Option<PathBuf>,
+    /// The directory that the files have to themselves, and that is made if it is not there: it gets a list of them. Where none
+    /// is given, several files have a list beside the first of them.
+    pub directory: Option<PathBuf>,
     /// Whether files that exist are replaced.
     pub is_replacing: bool,
     /// What a file of vectors looks like.
@@ -267,7 +268,7 @@ impl OutputOptions {
             is_dictionary: true,
             without_dictionary: Vec::new(),
             files: FileRows::Equal,
-            manifest: None,
+            directory: None,
             is_replacing: false,
             vectors: VectorLayout::default(),
             stream: None,

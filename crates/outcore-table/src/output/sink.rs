@@ -4,7 +4,7 @@
 //! [`Transfers`], in whole blocks, with many in flight. The libraries want a writer that may move between
 //! threads, which a thread's queue may not: hence the thread. What a drive refuses is the error of the next
 //! write, and of [`Sink::finish`], with drive, file and offset. One of a stream writes there itself, in large pieces, and waits
-//! for whoever reads.
+//! for whoever reads; given up, it ends what was written in a way that readers reject, where the format has one.
 //!
 //! Bounds: of a file [`SINK_BYTES`], reserved when it is made; of a stream [`STREAM_BYTES`].
 
@@ -53,7 +53,13 @@ pub(super) struct FileSink {
 pub(super) struct StreamSink {
     writer: BufWriter<Box<dyn Write + Send>>,
     len_bytes: u64,
+    /// What is written where the table is given up, so that no reader takes what came for all of it.
+    torn: &'static [u8],
 }
+
+/// The beginning of a message of Arrow that does not go on: readers of a stream that ends between two messages would take
+/// it for whole.
+pub(super) const TORN_ARROW: &[u8] = &[0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x10, 0x00];
 
 impl Sink {
     /// A sink for `file`, from its beginning.
@@ -69,11 +75,12 @@ impl Sink {
         FileSink::new(budget, purpose, volume, file).map(Sink::File)
     }
 
-    /// A sink for a stream.
-    pub(super) fn to_stream(writer: Box<dyn Write + Send>) -> Self {
+    /// A sink for a stream, which gets `torn` where it is dropped before it is finished.
+    pub(super) fn to_stream(writer: Box<dyn Write + Send>, torn: &'static [u8]) -> Self {
         Sink::Stream(StreamSink {
             writer: BufWriter::with_capacity(STREAM_BYTES, writer),
             len_bytes: 0,
+            torn,
         })
     }
 
@@ -84,10 +91,13 @@ impl Sink {
     pub(super) fn finish(self) -> Result<u64> {
         match self {
             Sink::File(file) => file.finish(),
-            Sink::Stream(mut stream) => match stream.writer.flush() {
-                Ok(()) => Ok(stream.len_bytes),
-                Err(error) => Err(refused_by_stream(&error)),
-            },
+            Sink::Stream(mut stream) => {
+                stream.torn = &[];
+                match stream.writer.flush() {
+                    Ok(()) => Ok(stream.len_bytes),
+                    Err(error) => Err(refused_by_stream(&error)),
+                }
+            }
         }
     }
 }
@@ -108,6 +118,16 @@ impl Write for Sink {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl Drop for StreamSink {
+    fn drop(&mut self) {
+        if !self.torn.is_empty() {
+            // Who reads may be gone.
+            let _ = self.writer.write_all(self.torn);
+            let _ = self.writer.flush();
+        }
     }
 }
 

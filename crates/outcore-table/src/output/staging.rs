@@ -1,15 +1,16 @@
 //! The files of an output before they are written: how many rows each gets, and where they are staged.
 //!
-//! Contract: as the folder's. A file that exists is refused unless it may be replaced; several files have a list beside them.
+//! Contract: as the folder's. A file that exists is refused unless it may be replaced; several files have a list beside them, or a directory to themselves.
 
 use std::path::{Path, PathBuf};
 
 use outcore::Job;
-use outcore_io::output::{Room, ShardPlan, StagedOutput};
+use outcore_io::output::{Room, SET_LIST, ShardPlan, StagedOutput};
 use outcore_io::port::Volume;
 use outcore_io::{Error, Result};
 
 use super::WRITE;
+use crate::input::check_room_for_set;
 
 /// Rows of each file but the last.
 pub(super) fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u64> {
@@ -24,13 +25,18 @@ pub(super) fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u6
     }
 }
 
-/// Stages the files `paths`.
+/// Stages the files `paths`, which have the directory to themselves if one is given.
 pub(super) fn stage(
     job: &Job,
     volume: &Volume,
-    (paths, manifest): (&[PathBuf], Option<&PathBuf>),
+    (paths, directory): (&[PathBuf], Option<&Path>),
     is_replacing: bool,
 ) -> Result<StagedOutput> {
+    if let Some(directory) = directory.filter(|directory| directory.is_dir()) {
+        // What a dead job had decided is part of what is there.
+        job.device.sweep_private_dirs(directory)?;
+        check_room_for_set(directory, paths, is_replacing)?;
+    }
     for path in paths {
         let exists = std::fs::symlink_metadata(path).is_ok();
         if exists && !is_replacing {
@@ -47,8 +53,12 @@ pub(super) fn stage(
         len_bytes: 0,
     };
     let plans = paths.iter().map(plan).collect();
+    if let Some(directory) = directory {
+        let place = (directory, SET_LIST);
+        return StagedOutput::stage_directory(volume, place, plans, is_replacing, Room::AtMost);
+    }
     let manifest = match paths {
-        [first, _, ..] => Some(manifest.cloned().unwrap_or_else(|| manifest_of(first))),
+        [first, _, ..] => Some(manifest_of(first)),
         _ => None,
     };
     StagedOutput::stage(volume, plans, manifest, is_replacing, Room::AtMost)

@@ -1,14 +1,13 @@
 //! Where tables go: names of files, formats, directories of parts.
 //!
-//! Contract: the format follows from the name's ending, on standard output from `--to`. Nothing is made here but a directory for
-//! parts.
+//! Contract: the format follows from the name's ending, on standard output from `--to`. Nothing is made here.
 
 use std::path::{Path, PathBuf};
 
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Source, Streams, is_stdout};
 use outcore_front::output::check_is_file_name;
-use outcore_table::input::{check_local, matching};
+use outcore_table::input::{check_local, check_not_read_again, matching};
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 
 use super::request::Request;
@@ -50,6 +49,7 @@ pub(super) fn outputs_of(
                 .hint("let it end in .parquet, .arrow, .feather, .arrows, .csv or .jsonl, or name a directory and --parts"));
         }
     };
+    let directory = request.tables.parts.map(|_| name.to_path_buf());
     let outputs = match request.tables.parts {
         None => vec![name.into_owned()],
         Some(parts) => (0..parts)
@@ -62,6 +62,7 @@ pub(super) fn outputs_of(
         writes.group_rows_max = usize::try_from(rows).unwrap_or(usize::MAX);
     }
     writes.bloom_filters = names_in(&request.tables.bloom_filters);
+    writes.directory = directory;
     Ok((outputs, writes))
 }
 
@@ -120,6 +121,8 @@ pub(super) fn further_output(
         (request.inputs, &paths),
         false,
     )?;
+    let new: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    check_not_read_again(request.inputs.iter(), &new)?;
     let path = paths.swap_remove(0);
     let is_same = |other: &Path| {
         let absolute = |path: &Path| std::path::absolute(path).ok();
@@ -179,35 +182,5 @@ pub(super) fn check_inputs_kept(
             .path(path)
             .hint("name another file, or let sort replace it with --replace")),
         _ => Ok(()),
-    }
-}
-
-/// A directory for parts, which goes again if they are not written.
-pub(super) struct Directory(Option<PathBuf>);
-
-impl Directory {
-    pub(super) fn make(request: &Request<'_>, outputs: &[PathBuf]) -> Result<Self> {
-        let dir = match (request.tables.parts, outputs.first()) {
-            (Some(_), Some(path)) => path.parent().unwrap_or(Path::new(".")),
-            _ => return Ok(Directory(None)),
-        };
-        match std::fs::create_dir(dir) {
-            Ok(()) => Ok(Directory(Some(dir.to_path_buf()))),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(Directory(None)),
-            Err(error) => Err(Error::io("create directory", &error).path(dir)),
-        }
-    }
-
-    pub(super) fn keep(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        if let Some(dir) = &self.0 {
-            // Only what is empty goes.
-            let _ = std::fs::remove_dir(dir);
-        }
     }
 }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use outcore::key::column::column_name;
-use outcore::{Error, Job, Result};
+use outcore::{Error, Result};
 use outcore_front::resources::Resources;
 use outcore_front::split::{PLACEHOLDER, has_placeholder, name_of_part};
 use outcore_io::units;
@@ -211,13 +211,6 @@ fn partition(
             .path(&dir)
             .hint("name a directory, for example -o by-country"));
     }
-    let is_used = std::fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some());
-    if is_used {
-        return Err(Error::usage("create output", "the directory is not empty")
-            .path(&dir)
-            .hint("name another one, or remove it first"));
-    }
-    // The directory is made, and goes again if its files are not written.
     let tables = TableArgs {
         parts: Some(1),
         ..tables
@@ -252,7 +245,8 @@ fn rows_of(
     args: &SplitArgs,
     (resources, tables, text): (&Resources, &TableArgs, &TextOptions),
 ) -> Result<(u64, u64)> {
-    let job = Job::new(outcore::JobOptions::default(), outcore::IoMode::Auto);
+    // The same files as the job that follows, or none.
+    let job = resources.job(Vec::new());
     let beside = args.output.parent().unwrap_or(Path::new("."));
     let (copies, _spool) = text::unpacked(context, (&job, resources), &args.inputs, beside)?;
     let reads = InputOptions {

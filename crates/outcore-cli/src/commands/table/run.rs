@@ -1,7 +1,6 @@
 //! From what a command on tables is asked for to a job that is done.
 //!
-//! Contract: as the folder's. The output is never an input unless that was asked for; a directory that was made for
-//! parts goes again if they are not written. A reader of standard output that has seen enough ends the job quietly.
+//! Contract: as the folder's. The output is never an input unless that was asked for, nor would the next run read it. A reader of standard output that has seen enough ends the job quietly.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -10,12 +9,13 @@ use outcore::{Job, Result};
 use outcore_front::inputs::is_stdout;
 use outcore_front::output::{Consent, Holds, Target, check_terminal};
 use outcore_front::resources::{Resources, default_scratch_dir};
+use outcore_table::input::check_not_read_again;
 use outcore_table::jobs::TableEnds;
 use outcore_table::output::{FileRows, OutputOptions, TableStream};
 use serde_json::json;
 
 use super::is_stdin;
-use super::outputs::{Directory, check_inputs_kept, outputs_of, sources_of};
+use super::outputs::{check_inputs_kept, outputs_of, sources_of};
 use super::report::Done;
 use super::request::Request;
 use super::text::unpacked;
@@ -68,6 +68,8 @@ pub(super) fn run_with(
     let started = Instant::now();
     let sources = sources_of(context, request.inputs)?;
     check_inputs_kept(&sources, (request.inputs, &outputs), request.replace)?;
+    let new: Vec<&Path> = outputs.iter().map(PathBuf::as_path).collect();
+    check_not_read_again(request.inputs.iter(), &new)?;
     writes.is_replacing = request.force || request.replace;
     let target = match outputs.as_slice() {
         // Scratch has to be somewhere, even if nothing is written.
@@ -87,7 +89,11 @@ pub(super) fn run_with(
             outputs = vec![dir.join("standard output")];
             Target::Pipe(None)
         }
-        [path] => Target::File(path.clone()),
+        [path] if writes.directory.is_none() => Target::File(path.clone()),
+        // A directory that appears with its files has scratch next to it.
+        [_, ..] if writes.directory.as_ref().is_some_and(|dir| !dir.exists()) => {
+            Target::File(writes.directory.clone().unwrap_or_default())
+        }
         paths => Target::Shards {
             paths: paths.to_vec(),
             manifest: paths[0].with_file_name("_parts"),
@@ -143,13 +149,11 @@ pub(super) fn run_with(
         outputs: &outputs,
         writes: &writes,
     };
-    let made = Directory::make(request, &outputs)?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let done = match watch(reporter, interrupt, &job.control, &[], || work(&job, &ends)) {
         Err(error) if pipe::is_closed(&target, &error) => return Ok(CLOSED_PIPE),
         done => done?,
     };
-    made.keep();
     let notes = request.text.take_notes().into_iter();
     let done = notes.fold(done, Done::note);
     done.report(context, (request, &resources), started);

@@ -10,7 +10,7 @@ use outcore::runs::{BuildOptions, SortedView};
 use outcore::{Error, Job, Result};
 use outcore_front::output::Target;
 use outcore_front::resources::Resources;
-use outcore_front::view::NewDir;
+use outcore_io::output::NewDir;
 use outcore_table::input::{InputOptions, TextOptions};
 use outcore_table::jobs::TableOrder;
 use outcore_table::jobs::view::{TableView, append, build};
@@ -78,7 +78,7 @@ pub(crate) fn view_build(
         ..BuildOptions::default()
     };
     let reads = reads(tables, &text);
-    let new_dir = NewDir::make(&place)?;
+    let new_dir = NewDir::make(job.device.as_ref(), "make view", &place)?;
     let dir = std::path::absolute(&place).unwrap_or_else(|_| place.to_path_buf());
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (view, built) = watch(reporter, interrupt, &job.control, &BUILD, || {

@@ -37,7 +37,7 @@ use crate::error::{Error, Result};
 use crate::threads;
 
 const RECORD: &str = "record";
-const COMMIT: &str = "commit";
+pub(super) const COMMIT: &str = "commit";
 /// What small files of private directories begin with, before the checksum of the rest.
 const SEAL: &str = "outcore private file, version 1, checksum ";
 const SEALED_BYTES_MAX: u64 = 64 << 20;

@@ -18,9 +18,9 @@ use super::super::places::open_dir;
 use super::{LOCK, is_private_name};
 
 /// What the names of our files are made of: `WORD` or `WORD-NUMBER`, with an ending or without.
-const WORDS: [&str; 23] = [
+const WORDS: [&str; 24] = [
     "bench", "commit", "copy", "file", "input", "io-trace", "items", "keep", "log", "manifest",
-    "marker", "output", "part", "plain", "probe", "record", "replaced", "scratch", "share",
+    "made", "marker", "output", "part", "plain", "probe", "record", "replaced", "scratch", "share",
     "sorted", "trace", "view", "volume",
 ];
 const ENDINGS: [&str; 4] = ["bin", "json", "npy", "outcore.json"];

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use super::super::places::{Places, is_private_name, open_dir};
 use super::commit::{self, Opened, Settled};
 use super::contents::{self, is_known};
+use super::folders::remove_made;
 use super::{KEEP, Kept, LOCK, LOCK_TEXT, is_private, lock_of, remove_locked};
 use crate::error::{Error, Kind, Result};
 
@@ -36,7 +37,7 @@ pub enum State {
 }
 
 /// The names in `parent` that private directories have, and that directory, open.
-fn named_in(places: &Places, parent: &Path) -> Result<(Arc<OwnedFd>, Vec<OsString>)> {
+pub(super) fn named_in(places: &Places, parent: &Path) -> Result<(Arc<OwnedFd>, Vec<OsString>)> {
     let failed = |errno: Errno| Error::errno(LOOK, errno.raw_os_error()).path(parent);
     let above = places.dir(parent).map_err(failed)?;
     let mut names = contents::names_in(&above).map_err(failed)?;
@@ -177,6 +178,7 @@ pub(super) fn sweep_one(
             Err(_) => Ok(Swept::Gone),
         };
     };
+    remove_made(parent_path, parent, &dir);
     // The lock is held while removing, so that two sweeps do not meet.
     match commit::settle(&opened) {
         Settled::Done(aside) => match remove_locked(parent, name, &dir, lock) {

@@ -27,7 +27,7 @@ use outcore::Job;
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
-use super::copy::{Change, Copied, copy_changed};
+use super::copy::{Change, copy_changed};
 use super::sort::{open, scratch_dir};
 use super::{TableEnds, TableSummary};
 use crate::input::TableInput;
@@ -157,9 +157,10 @@ fn write(
     };
     let to = (ends.outputs, input.schema(), ends.writes);
     let kept = copy(to, chosen.kept)?;
-    let left_out = left_out.map(Copied::publish).transpose()?;
-    let left_out = left_out.unwrap_or_default();
-    let kept = kept.publish()?;
+    let (kept, left_out) = match left_out {
+        Some(left_out) => kept.publish_with(left_out)?,
+        None => (kept.publish()?, TableSummary::default()),
+    };
     Ok(DedupSummary {
         removed: kept.rows_in - kept.rows_out,
         removed_bytes: left_out.lens_bytes.iter().sum(),

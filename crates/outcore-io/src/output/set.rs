@@ -1,0 +1,203 @@
+//! What a directory holds that has a list: the files of one set, all of them, and nothing else.
+//!
+//! Contract: a directory of parts, or of folders called `key=value`, has a list [`SET_LIST`], which names its files
+//! ([`list`](super::list)). [`FileSet::of`] finds the list of a directory, or, in a folder of one, the list above it.
+//! [`FileSet::check`] fails, with the name of the file, where a reader would see anything but the set: a file that is
+//! missing, another one in its place, one that the list does not name. Any other list whose name begins with `_` says
+//! the same of its own files, and nothing of the others in the directory. The list of a directory has its place before the files that it
+//! names where a directory was there already, so a set whose publishing was cut short is never read in part.
+//!
+//! Bounds: the end of each file is read.
+
+use std::collections::HashSet;
+use std::path::{Component, Path, PathBuf};
+
+use super::list::{Manifest, ManifestShard};
+use crate::drive::{parent_of, private_dir};
+use crate::error::{Error, Kind, Result};
+use crate::threads;
+
+/// The name of the list of a directory. Readers of tables pass over names that begin with `_`.
+pub const SET_LIST: &str = "_parts.outcore.json";
+const READ: &str = "read set of files";
+
+/// The set of files that a directory holds. See the module.
+#[derive(Debug)]
+pub struct FileSet {
+    dir: PathBuf,
+    list: PathBuf,
+    shards: Vec<ManifestShard>,
+}
+
+impl FileSet {
+    /// The set that `dir` holds, or whose folder it is; nothing where no list says so.
+    ///
+    /// # Errors
+    /// The list is damaged or cannot be read.
+    pub fn of(dir: &Path) -> Result<Option<FileSet>> {
+        if let Some(set) = Self::in_dir(dir)? {
+            return Ok(Some(set));
+        }
+        let Ok(mut above) = dir.canonicalize() else {
+            return Ok(None);
+        };
+        while is_folder(&above) && above.pop() {
+            if let Some(set) = Self::in_dir(&above)? {
+                return Ok(Some(set));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The set whose list lies in `dir`.
+    ///
+    /// # Errors
+    /// As [`FileSet::of`].
+    pub fn in_dir(dir: &Path) -> Result<Option<FileSet>> {
+        let list = dir.join(SET_LIST);
+        match list.symlink_metadata() {
+            Ok(_) => Self::read(&list).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io(READ, &error).path(list)),
+        }
+    }
+
+    /// The set that the list `list` names.
+    ///
+    /// # Errors
+    /// As [`FileSet::of`].
+    pub fn read(list: &Path) -> Result<FileSet> {
+        let manifest = Manifest::read(list).map_err(|error| match error.kind() {
+            Kind::Io => error,
+            _ => error.hint(
+                "write the set again, or remove this list to read whatever is in the directory",
+            ),
+        })?;
+        Ok(FileSet {
+            dir: parent_of(list).to_path_buf(),
+            list: list.to_path_buf(),
+            shards: manifest.shards,
+        })
+    }
+
+    /// Its list.
+    pub fn list(&self) -> &Path {
+        &self.list
+    }
+
+    /// Its files in order.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.shards.iter().map(|shard| shard.path.as_path())
+    }
+
+    /// The files that are still what they were when the set was written.
+    pub fn unchanged_files(&self) -> impl Iterator<Item = &Path> {
+        let shards = self.shards.iter();
+        let unchanged = shards.filter(|shard| shard.check_file(&self.list).is_ok());
+        unchanged.map(|shard| shard.path.as_path())
+    }
+
+    /// Fails unless `found`, all that a reader takes in the directory `below` and its folders, are the files of the set
+    /// that lie there.
+    ///
+    /// # Errors
+    /// Corrupt: a file that is missing, another one, or one too many, by name.
+    pub fn check(&self, below: &Path, found: &[PathBuf]) -> Result<()> {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let (root, below_real) = (real(&self.dir), real(below));
+        let inside = below_real.strip_prefix(&root).unwrap_or(Path::new(""));
+        let mut wanted = Vec::new();
+        let mut names = HashSet::new();
+        for shard in &self.shards {
+            let name = shard.path.strip_prefix(&self.dir).unwrap_or(&shard.path);
+            if name.starts_with(inside) {
+                wanted.push(shard);
+                names.insert(name.to_path_buf());
+            }
+        }
+        let checked = threads::each("outcore-set", &wanted, |shard| shard.check_file(&self.list));
+        checked.map_err(|error| self.explained(error))?;
+        for path in found {
+            let name = inside.join(path.strip_prefix(below).unwrap_or(path));
+            if !names.contains(&name) {
+                return Err(self.foreign(path));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails unless all files of the set are there and what was written.
+    ///
+    /// # Errors
+    /// As [`FileSet::check`].
+    pub fn check_files(&self) -> Result<()> {
+        let shards = &self.shards;
+        let checked = threads::each("outcore-set", shards, |shard| shard.check_file(&self.list));
+        checked.map_err(|error| self.explained(error))
+    }
+
+    /// The error of a set that does not match its list, with what to do where it is only not in place yet.
+    fn explained(&self, error: Error) -> Error {
+        check_published(&self.dir).err().unwrap_or(error)
+    }
+
+    /// Fails unless each of `files`, which somebody chose by a pattern and which lie in the directory, is of the set as
+    /// it was written.
+    ///
+    /// # Errors
+    /// As [`FileSet::check`].
+    pub fn check_chosen(&self, files: &[PathBuf]) -> Result<()> {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let root = real(&self.dir);
+        for path in files {
+            let is_it = |shard: &&ManifestShard| {
+                let name = shard.path.strip_prefix(&self.dir).unwrap_or(&shard.path);
+                root.join(name) == real(path)
+            };
+            match self.shards.iter().find(is_it) {
+                Some(shard) => {
+                    let checked = shard.check_file(&self.list);
+                    checked.map_err(|error| self.explained(error))?;
+                }
+                None => return Err(self.foreign(path)),
+            }
+        }
+        Ok(())
+    }
+
+    fn foreign(&self, path: &Path) -> Error {
+        let hint = format!(
+            "move it elsewhere, or remove {} to read whatever is in the directory",
+            self.list.display()
+        );
+        Error::corrupt(READ, "the file is not part of the set in its directory")
+            .path(path)
+            .hint(hint)
+    }
+}
+
+/// Fails if a set of files is being put into the directory `dir`, or was when its job ended.
+///
+/// # Errors
+/// Corrupt: not all of its files have their places.
+pub fn check_published(dir: &Path) -> Result<()> {
+    let Some(is_running) = private_dir::unpublished_in(dir) else {
+        return Ok(());
+    };
+    let error = Error::corrupt(READ, "a set of files in it is not published yet").path(dir);
+    Err(match is_running {
+        true => error.hint("a job is putting its files in place: try again when it has ended"),
+        false => error.hint(format!(
+            "its job ended before all files had their places: `outcore scratch clean {}` puts the rest in place",
+            dir.display()
+        )),
+    })
+}
+
+/// Whether a directory is a folder of a set: `key=value`.
+pub(super) fn is_folder(dir: &Path) -> bool {
+    match dir.components().next_back() {
+        Some(Component::Normal(name)) => name.as_encoded_bytes().contains(&b'='),
+        _ => false,
+    }
+}

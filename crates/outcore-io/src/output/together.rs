@@ -1,0 +1,109 @@
+//! Files put in place together: the one way by which several appear.
+//!
+//! Contract: [`publish_together`] decides by a commit record ([`PrivateDir::commit`]) and renames. All jobs that put files of
+//! several into one directory do it one after the other, so two that write the same names never mix: the second one finds the
+//! files of the first, and fails or replaces all of them. Where a file that must not be replaced appears in that very moment,
+//! what was renamed is taken back, and nothing is left. What fails otherwise is finished by the next sweep.
+//!
+//! N.B. The lock of a directory is a `flock` on itself, which leaves nothing behind. Whoever holds one for other reasons
+//! delays a job by [`WAIT`] at most.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::drive::private_dir::is_inside;
+use crate::drive::{Device, PrivateDir, parent_of};
+use crate::error::{Kind, Result};
+use crate::threads;
+
+/// The longest wait for another job that puts files in the same directory.
+const WAIT: Duration = Duration::from_secs(20);
+const STEP: Duration = Duration::from_millis(5);
+
+/// A rename: from where, to where.
+type Rename = (PathBuf, PathBuf);
+
+/// Does `renames` out of `dirs`, or into them for what is removed: those of the first group, then those of the second.
+/// Without `replace`, nothing may have one of the new names.
+///
+/// # Errors
+/// Usage: a file has the name of an output, and nothing has changed. I/O: the hint says whether the output exists.
+pub fn publish_together(
+    device: &dyn Device,
+    dirs: Vec<PrivateDir>,
+    groups: [&[Rename]; 2],
+    replace: bool,
+) -> Result<()> {
+    let all: Vec<Rename> = groups.concat();
+    let _locks = lock_dirs(&all);
+    PrivateDir::commit(&dirs, &all, replace)?;
+    // From here on the output exists: whoever finds the record finishes the renames.
+    let is_done: Vec<AtomicBool> = all.iter().map(|_| AtomicBool::new(false)).collect();
+    let rename = |number: &usize| {
+        let (from, to) = &all[*number];
+        let once = || device.rename(from, to, replace);
+        let done = once().or_else(|first| match first.kind() {
+            Kind::Usage => Err(first),
+            _ => once().map_err(|_| first),
+        });
+        is_done[*number].store(done.is_ok(), Ordering::Relaxed);
+        done
+    };
+    let border = groups[0].len();
+    let numbers: Vec<usize> = (0..all.len()).collect();
+    // One that fails does not hold up the others.
+    let done = [&numbers[..border], &numbers[border..]]
+        .map(|numbers| threads::each("outcore-publish", numbers, rename));
+    let Some(error) = done.into_iter().find_map(Result::err) else {
+        dirs.iter().for_each(PrivateDir::release);
+        return Ok(());
+    };
+    let done = all.iter().zip(&is_done);
+    let done = done.filter(|(_, is_done)| is_done.load(Ordering::Relaxed));
+    let taken_back = error.kind() == Kind::Usage
+        && !replace
+        && done
+            .map(|((from, to), _)| device.rename(to, from, false))
+            .all(|done| done.is_ok());
+    if taken_back {
+        // The directories take the record with them.
+        return Err(error);
+    }
+    dirs.into_iter().for_each(PrivateDir::leave);
+    Err(error.hint(
+        "the output is whole: a run of outcore with the same output directories, or \
+         `outcore scratch clean`, puts the rest of it in place",
+    ))
+}
+
+/// The directories in which names change, locked in one order.
+fn lock_dirs(renames: &[Rename]) -> Vec<File> {
+    let ends = renames.iter().flat_map(|(from, to)| [from, to]);
+    let public = ends.filter(|path| !is_inside(path));
+    let dirs: BTreeSet<PathBuf> = public
+        .filter_map(|path| parent_of(path).canonicalize().ok())
+        .collect();
+    let started = Instant::now();
+    dirs.iter()
+        .filter_map(|dir| lock_dir(dir, started))
+        .collect()
+}
+
+fn lock_dir(dir: &Path, started: Instant) -> Option<File> {
+    let dir = File::open(dir).ok()?;
+    loop {
+        match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Some(dir),
+            Err(rustix::io::Errno::WOULDBLOCK) if started.elapsed() < WAIT => {
+                std::thread::sleep(STEP)
+            }
+            // File systems without locks.
+            Err(_) => return None,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What the libraries refuse to write, as errors of the job.
+//!
+//! Contract: a value that a format cannot hold is an error of usage and never one of damage.
+
+use arrow_schema::ArrowError;
+use outcore_io::{Error, Kind};
+use parquet::errors::ParquetError;
+
+use super::WRITE;
+use crate::fault;
+
+pub(super) fn given_up() -> Error {
+    Error::new(
+        Kind::Interrupted,
+        WRITE,
+        "another part of the output has failed",
+    )
+    .hint("nothing was left behind")
+}
+
+pub(super) fn unwritable(error: &ParquetError) -> Error {
+    no_damage(
+        fault::parquet(WRITE, error),
+        "leave the column out, or write an Arrow file",
+    )
+}
+
+pub(super) fn unwritable_arrow(error: &ArrowError) -> Error {
+    no_damage(
+        fault::arrow(WRITE, error),
+        "leave the column out, or write Parquet",
+    )
+}
+
+/// What a library refuses to write is not damage.
+fn no_damage(told: Error, hint: &str) -> Error {
+    if told.kind() != Kind::Corrupt {
+        return told;
+    }
+    Error::usage(WRITE, told.cause().to_owned()).hint(hint)
+}
