@@ -27,7 +27,7 @@ use outcore::{MakeHeader, Output};
 use outcore_io::config::DriveSpec;
 use outcore_io::drive::Device;
 use outcore_io::drive::link::file_behind;
-use outcore_io::output::{MANIFEST_SUFFIX, parent_of};
+use outcore_io::output::{MANIFEST_SUFFIX, parent_of, replaced_files};
 use outcore_io::units;
 
 use crate::inputs::{FileKey, ResolvedInput, Source, Streams, is_manifest, is_stdout, key_of};
@@ -374,7 +374,30 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds
     if consent.replace && !replaces_input {
         return Err(replaces_nothing(target.name()));
     }
-    Ok(())
+    match manifest {
+        Some(manifest) => check_replaced(manifest, target.files(), sources),
+        None => Ok(()),
+    }
+}
+
+/// Fails if an input is one of the files that go with the set whose place `files` take.
+///
+/// # Errors
+/// Usage.
+pub fn check_replaced(list: &Path, files: &[PathBuf], sources: &[Source]) -> Result<()> {
+    let is_input = |path: &PathBuf| {
+        let key = fs::metadata(path).ok().map(|facts| key_of(&facts));
+        key.is_some() && sources.iter().any(|source| source.key == key)
+    };
+    match replaced_files(list, files).into_iter().find(is_input) {
+        Some(path) => {
+            let cause = "the set that is replaced would take this input with it";
+            Err(Error::usage(CREATE, cause)
+                .path(path)
+                .hint("give the output another name"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// As [`check`], for what never replaces its input: that is not suggested either.

@@ -124,6 +124,27 @@ fn sweep(volume: &Volume, parent: &Path) -> Result<()> {
     })
 }
 
+/// The files that go when the set of `files` takes the place of the one that `list` names now: those of the old set that are
+/// still what they were, and are none of `files`.
+pub fn replaced_files(list: &Path, files: &[PathBuf]) -> Vec<PathBuf> {
+    if !is_list(list) || !list.exists() {
+        return Vec::new();
+    }
+    // A list that cannot be read names nothing.
+    let Ok(old) = FileSet::read(list) else {
+        return Vec::new();
+    };
+    let name_of = |path: &Path| {
+        let name = path.file_name().unwrap_or_default();
+        real_name(parent_of(path)).join(name)
+    };
+    let kept: HashSet<PathBuf> = files.iter().map(|path| name_of(path)).collect();
+    let replaced = old
+        .unchanged_files()
+        .filter(|path| !kept.contains(&name_of(path)));
+    replaced.map(Path::to_path_buf).collect()
+}
+
 /// Whether a file of that name is a list of files.
 fn is_list(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
@@ -216,25 +237,14 @@ impl StagedOutput {
 
     /// Notes the files of the set whose place this one takes, as far as they are still that set's and none of this one.
     fn note_replaced(&mut self, volume: &Volume) -> Result<()> {
-        let list = self.manifest.as_deref().filter(|list| is_list(list));
-        let Some(list) = list.filter(|list| self.replace && list.exists()) else {
+        let Some(list) = self.manifest.clone().filter(|_| self.replace) else {
             return Ok(());
-        };
-        // A list that cannot be read names nothing.
-        let Ok(old) = FileSet::read(list) else {
-            return Ok(());
-        };
-        let name_of = |path: &Path| {
-            let name = path.file_name().unwrap_or_default();
-            real_name(parent_of(path)).join(name)
         };
         let shards = self.shards.iter();
-        let kept: HashSet<PathBuf> = shards.map(|shard| name_of(&shard.plan.path)).collect();
-        for path in old.unchanged_files() {
-            if !kept.contains(&name_of(path)) {
-                let dir_index = self.dir_beside(volume, path)?;
-                self.removed.push((path.to_path_buf(), dir_index));
-            }
+        let kept: Vec<PathBuf> = shards.map(|shard| shard.plan.path.clone()).collect();
+        for path in replaced_files(&list, &kept) {
+            let dir_index = self.dir_beside(volume, &path)?;
+            self.removed.push((path, dir_index));
         }
         Ok(())
     }

@@ -370,3 +370,32 @@ fn an_input_that_is_replaced_before_it_is_opened_again_is_an_error() {
     answer.fails(4, &["changed while it was read", "data"], "copy");
     assert!(!place.path("found").exists());
 }
+
+#[test]
+fn a_set_that_is_replaced_never_takes_an_input_with_it() {
+    let place = place();
+    place.run(&words("convert t.parquet -o p --parts 4")).ok();
+    for line in [
+        "convert p/part-00003.parquet -o p --parts 2 --force",
+        "split p/part-00003.parquet --by name -o p --force",
+    ] {
+        let answer = place.run(&words(line));
+        answer.fails(2, &["take this input", "part-00003"], "another name");
+    }
+    assert_eq!(rows_in(&place, "p"), COUNT);
+    for drive in ["a", "b"] {
+        place.make_dir(drive);
+    }
+    place.write("in", &random_u64(1_000, 3));
+    place
+        .run(&words(
+            "sort in -o s-{drive}.bin --type u64 --drive a --drive b",
+        ))
+        .ok();
+    place
+        .run(&words(
+            "sort b/s-b.bin -o s-{drive}.bin --type u64 --drive a --force",
+        ))
+        .fails(2, &["take this input", "s-b.bin"], "another name");
+    assert!(place.path("b/s-b.bin").exists());
+}

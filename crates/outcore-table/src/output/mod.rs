@@ -58,6 +58,7 @@ use schema::{check_known, hydrated, written_schema};
 pub(crate) use schema::{in_utc, shown};
 pub(crate) use sink::SINK_BYTES;
 use sink::{Sink, TORN_ARROW};
+pub use staging::list_of;
 use staging::{file_rows, stage};
 
 pub use options::{Codec, FileRows, OutputOptions, TableFormat, TableStream, VectorLayout};

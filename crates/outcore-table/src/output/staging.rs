@@ -57,11 +57,23 @@ pub(super) fn stage(
         let place = (directory, SET_LIST);
         return StagedOutput::stage_directory(volume, place, plans, is_replacing, Room::AtMost);
     }
-    let manifest = match paths {
-        [first, _, ..] => Some(manifest_of(first)),
-        _ => None,
-    };
-    StagedOutput::stage(volume, plans, manifest, is_replacing, Room::AtMost)
+    StagedOutput::stage(
+        volume,
+        plans,
+        list_of(paths, None),
+        is_replacing,
+        Room::AtMost,
+    )
+}
+
+/// The list that a table in the files `paths` gets, if it gets one: that of `directory`, which they have to themselves, or one next to
+/// the first of them.
+pub fn list_of(paths: &[PathBuf], directory: Option<&Path>) -> Option<PathBuf> {
+    match (directory, paths) {
+        (Some(directory), _) => Some(directory.join(SET_LIST)),
+        (None, [first, _, ..]) => Some(manifest_of(first)),
+        (None, _) => None,
+    }
 }
 
 /// The list of several files, by which they appear together. Readers of tables pass over names that begin with `_`.

@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use outcore::{Job, Result};
 use outcore_front::inputs::is_stdout;
-use outcore_front::output::{Consent, Holds, Target, check_terminal};
+use outcore_front::output::{Consent, Holds, Target, check_replaced, check_terminal};
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_table::input::check_not_read_again;
 use outcore_table::jobs::TableEnds;
-use outcore_table::output::{FileRows, OutputOptions, TableStream};
+use outcore_table::output::{FileRows, OutputOptions, TableStream, list_of};
 use serde_json::json;
 
 use super::is_stdin;
@@ -70,6 +70,9 @@ pub(super) fn run_with(
     check_inputs_kept(&sources, (request.inputs, &outputs), request.replace)?;
     let new: Vec<&Path> = outputs.iter().map(PathBuf::as_path).collect();
     check_not_read_again(request.inputs.iter(), &new)?;
+    if let Some(list) = list_of(&outputs, writes.directory.as_deref()) {
+        check_replaced(&list, &outputs, &sources)?;
+    }
     writes.is_replacing = request.force || request.replace;
     let target = match outputs.as_slice() {
         // Scratch has to be somewhere, even if nothing is written.
