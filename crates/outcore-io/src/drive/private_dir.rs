@@ -58,8 +58,8 @@ use crate::checksum::bytes_checksum;
 use crate::error::{Error, Kind, Result};
 pub(crate) use commit::{seal, unseal};
 use contents::is_known;
-pub(crate) use folders::unpublished_in;
 pub(super) use sweep::sweep_in;
+pub(crate) use sweep::unpublished_in;
 pub use sweep::{State, has_any, list, sweep};
 use sweep::{Swept, sweep_one, told};
 

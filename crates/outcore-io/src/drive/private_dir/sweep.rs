@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::super::places::{Places, is_private_name, open_dir};
 use super::commit::{self, Opened, Settled};
 use super::contents::{self, is_known};
-use super::folders::remove_made;
+use super::folders::MADE;
 use super::{KEEP, Kept, LOCK, LOCK_TEXT, is_private, lock_of, remove_locked};
 use crate::error::{Error, Kind, Result};
 
@@ -37,7 +37,7 @@ pub enum State {
 }
 
 /// The names in `parent` that private directories have, and that directory, open.
-pub(super) fn named_in(places: &Places, parent: &Path) -> Result<(Arc<OwnedFd>, Vec<OsString>)> {
+fn named_in(places: &Places, parent: &Path) -> Result<(Arc<OwnedFd>, Vec<OsString>)> {
     let failed = |errno: Errno| Error::errno(LOOK, errno.raw_os_error()).path(parent);
     let above = places.dir(parent).map_err(failed)?;
     let mut names = contents::names_in(&above).map_err(failed)?;
@@ -232,4 +232,44 @@ pub(super) fn told(aside: &[PathBuf]) -> Option<Error> {
             .path(first)
             .hint(hint),
     )
+}
+
+/// Sweeps the directory that the owner of `dir` has made in `parent`, if there is one, and removes it if it is empty then.
+fn remove_made(parent_path: &Path, parent: &Arc<OwnedFd>, dir: &Arc<OwnedFd>) {
+    let noted = commit::read_whole(dir, MADE).ok();
+    let name: Option<Vec<u8>> = noted.and_then(|bytes| commit::unseal(MADE, &bytes));
+    let is_name = |name: &Vec<u8>| !name.is_empty() && !name.contains(&b'/') && name[0] != b'.';
+    let Some(name) = name.filter(is_name) else {
+        return;
+    };
+    let name = OsStr::from_bytes(&name);
+    let Ok(made) = open_dir(parent, Path::new(name), false) else {
+        return;
+    };
+    let path = parent_path.join(name);
+    for inside in contents::names_in(&made).unwrap_or_default() {
+        if is_private_name(&inside) {
+            // What cannot be removed keeps the directory.
+            let _ = sweep_one(&path, &made, &inside);
+        }
+    }
+    let _ = unlinkat(parent, name, AtFlags::REMOVEDIR);
+}
+
+/// Whether files of a set that was decided still wait in a private directory in `parent`; if so, whether its job runs.
+/// Directories of other users cannot be looked into.
+pub(crate) fn unpublished_in(parent: &Path) -> Option<bool> {
+    let (above, names) = named_in(&Places::default(), parent).ok()?;
+    let is_waiting = |name: &OsStr| {
+        let dir = open_dir(&above, Path::new(name), false).ok()?;
+        let inside = contents::names_in(&dir).ok()?;
+        let is_decided = inside.iter().any(|name| name == commit::COMMIT);
+        let is_staged = |name: &OsString| {
+            let bytes = name.as_bytes();
+            bytes.starts_with(b"output-") || bytes.starts_with(b"part-") || name == "manifest"
+        };
+        (is_decided && inside.iter().any(is_staged)).then_some(dir)
+    };
+    let waiting = names.iter().find_map(|name| is_waiting(name))?;
+    Some(!lock_of(&waiting).is_ok_and(|lock| lock.is_some()))
 }
