@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
 
+from . import _kinds
 from . import _outcore
 from . import _summary as summary
 from ._errors import UsageError, usage
@@ -25,6 +26,7 @@ from ._requests import GenerateRequest, ResourcesRequest, SortRequest, VerifyReq
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from ._summary import WriteSummary
     from ._table import Table, TableSource, TableSummary
 
 StrPath = Union[str, "os.PathLike[str]"]
@@ -45,10 +47,31 @@ def _once(src: Any) -> Any:
     return list(src) if isinstance(src, Iterator) else src
 
 
-def _is_table(src: object) -> bool:
-    from ._table import is_table
-
-    return is_table(src)
+@overload
+def sort(
+    src: Paths,
+    dst: StrPath,
+    *,
+    lines: Literal[True, "any"],
+    key: Keys | None = None,
+    by: Keys | None = None,
+    csv: bool = False,
+    separator: str | None = None,
+    header: bool = True,
+    order: str = "",
+    on_error: Literal["fail", "skip"] = "fail",
+    descending: bool = False,
+    stable: bool = False,
+    unique: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary: ...
 
 
 @overload
@@ -130,9 +153,16 @@ def sort(
     columns: Iterable[str] | None = None,
     union: bool = False,
     codec: str | None = None,
+    schema: str | Mapping[str, str] | None = None,
     dtype: npt.DTypeLike | None = None,
     record: Record | None = None,
     key: Keys | None = None,
+    lines: LinesHow = False,
+    csv: bool = False,
+    separator: str | None = None,
+    header: bool = True,
+    order: str = "",
+    on_error: Literal["fail", "skip"] = "fail",
     descending: bool = False,
     stable: bool = False,
     unique: bool = False,
@@ -148,27 +178,39 @@ def sort(
     record_io: StrPath | None = None,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
-) -> SortSummary | TableSummary | Table:
+) -> SortSummary | WriteSummary | TableSummary | Table:
     """Sorts files that may be far larger than memory.
 
     The order is by key, then by all bytes of the record, so the result depends on the input and
     these options alone. The output appears whole or not at all; inputs are only read.
 
+    What the files hold follows from what is said of them, their content and their names, as for the command: files with
+    a type and `.npy` are records, Parquet and Arrow are tables, and other text is lines. CSV and JSON lines are a table
+    if `by` names a column, and lines without it. An argument that is not for what the files hold is an error.
+
     Args:
-        src: Files to sort, in order: raw records, `.npy`, or the manifest of shards.
+        src: Files to sort, in order: lines, raw records, `.npy`, the manifest of shards, or a table.
         dst: Where the result goes. A name that ends in `.npy` gets a header; one with `{drive}` in
             it becomes one shard a drive and a manifest.
         by: For tables: the columns to sort by, all if it is not given, the most significant first; `"time:desc"` is largest first,
             `"name:nulls-first"` has nulls first. `src` is then Parquet or Arrow files, or a table of
             another library, and the result is written to `dst`, or without one is a `Table`.
-        columns, union, codec: For tables, as in `table` and `Table.write`.
+        columns, union, codec, schema: For tables, as in `table` and `Table.write`.
         dtype: What a record is: a name of outcore's (`"u64"`, `"f32x32"`, `"gensort"`), or anything
             that NumPy takes for a dtype (`np.float32`, `"<u8"`, structured dtypes). Taken from the
             header of `.npy` files.
         record: In place of `dtype`, the size of a record in bytes, or that and its keys:
             `(100, "0:10")`.
         key: The fields of a structured dtype to sort by, or places in the record
-            (`OFFSET:LEN[:TYPE][:desc]`), the most significant first. `name:desc` is largest first.
+            (`OFFSET:LEN[:TYPE][:desc]`), the most significant first. `name:desc` is largest first. For lines,
+            keys as GNU sort's `-k` has them: `"2,2n"`.
+        lines: The files are lines, whatever they are called; `"any"` takes any bytes for lines. The result of a sort of
+            lines is a `WriteSummary`.
+        csv: The files are CSV that stays as it is written; `by` then has the words of `Lines.sort`.
+        separator: The byte between fields of lines or CSV; for CSV by default that of a sample of the records.
+        header: The first line of each file of CSV names its columns, and comes first.
+        order: For lines, letters of GNU sort, as in `Lines.sort`.
+        on_error: What becomes of a line without its key, as in `Lines.sort`.
         descending: Largest first.
         stable: Equal keys keep the order of the input.
         unique: Keep one record a key.
@@ -198,16 +240,34 @@ def sort(
         CorruptError: Scratch rotted, or an input changed while it was read.
         KeyboardInterrupt: Ctrl-C; nothing is left behind.
     """
+    given = dict(locals())
     src = _once(src)
-    if by is not None or (dtype is None and record is None and key is None and _is_table(src)):
-        if dtype is not None or record is not None or key is not None:
-            cause = "columns of a table, and a type of records"
-            raise usage("sort", cause, "give by for tables, dtype, record and key for records")
-        from ._table import sort_table
+    from ._table import is_held, sort_table
 
+    resources = _resources(memory, threads, drives, io, scratch_limit, seed, volume)
+    kind = _kinds.HELD
+    if not is_held(src):
+        kind = _kinds.what(
+            _paths(src),  # type: ignore[arg-type]
+            resources,
+            output=_optional(dst),
+            records=dtype is not None or record is not None,
+            lines=bool(lines),
+            csv=csv,
+            table=columns is not None or union or codec is not None or schema is not None,
+            by=_texts(by),
+            text_order=bool(order),
+        )
+    if kind in (_kinds.CSV, _kinds.JSON) and by is None and not csv:
+        # Without a column it is what GNU sort sorts.
+        kind = _kinds.LINES
+    _kinds.check(sort, kind, given)
+    if kind in _kinds.TABLES:
         how: dict[str, Any] = {
             "columns": columns,
             "union": union,
+            "schema": schema,
+            "separator": separator,
             "memory": memory,
             "threads": threads,
             "drives": drives,
@@ -215,15 +275,33 @@ def sort(
             "scratch_limit": scratch_limit,
             "progress": progress,
         }
-        order = (by or (), bool(descending), bool(stable), bool(unique))
-        return sort_table(src, dst, order, (codec, bool(force)), how)
-    if dst is None or columns is not None or union or codec is not None:
-        raise usage("sort", "no column of a table is named", "give by, or a dst for records")
+        order_of_rows = (by or (), bool(descending), bool(stable), bool(unique))
+        return sort_table(src, dst, order_of_rows, (codec, bool(force)), how)  # type: ignore[arg-type]
+    if dst is None:
+        raise usage("sort", "no output is named", "give a dst; only tables are sorted without one")
+    if kind in _kinds.TEXT:
+        from ._open import open_lines
+
+        insists: LinesHow = "any" if _insists(lines) else True
+        text = open_lines(src, insists, resources)  # type: ignore[arg-type]
+        done = text.sort(
+            key,
+            separator=separator,
+            order=order,
+            by=by,
+            csv=kind == _kinds.CSV,
+            header=header,
+            on_error=on_error,
+            descending=descending,
+            stable=stable,
+            unique=unique,
+        )
+        return done.write(dst, force=force, progress=progress)
     request = SortRequest(
         inputs=_paths(src),  # type: ignore[arg-type]
         output=_path(dst),
         records=records(dtype, record, key),
-        resources=_resources(memory, threads, drives, io, scratch_limit, seed, volume),
+        resources=resources,
         descending=bool(descending),
         stable=bool(stable),
         unique=bool(unique),
@@ -408,6 +486,13 @@ def _resources(
         seed=_number("seed", seed),
         volume=_optional(volume),
     )
+
+
+def _texts(keys: Keys | None) -> list[str]:
+    """Keys as a list."""
+    if keys is None:
+        return []
+    return [keys] if isinstance(keys, str) else [str(key) for key in keys]
 
 
 def _insists(lines: LinesHow) -> bool:

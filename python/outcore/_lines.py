@@ -62,8 +62,8 @@ class Lines(Lazy):
                 With `csv`, names of columns or their numbers from 1, which letters after a colon tell how
                 to compare: `"price:nr"`. Both take `asc`, `desc`, `nulls-first` and `nulls-last` after
                 colons; an empty field of CSV is a null.
-            csv: The files are CSV, whose quotes may hold separators and newlines. `separator` is a comma
-                by default, in files called `.tsv` a tab. It must be the last step; iteration then
+            csv: The files are CSV, whose quotes may hold separators and newlines. `separator` is by
+                default that of a sample of the records. It must be the last step; iteration then
                 gives the lines of the file that would be written, the header among them.
             header: The first line of each file of CSV names its columns, and comes first.
             on_error: What becomes of a line without such a field: `"fail"` names the first,
@@ -219,7 +219,7 @@ class Lines(Lazy):
             csv: The files are CSV, whose quotes may hold separators and newlines: whole records are
                 shuffled, and the header comes first. It must be the only step; iteration gives the
                 lines of the file that would be written.
-            separator: The byte between fields; a comma by default, in files called `.tsv` a tab.
+            separator: The byte between fields; by default that of a sample of the records.
             header: The first line of each file of CSV names its columns.
         """
         rows = self._rows("shuffle", csv, separator, header)
@@ -386,15 +386,22 @@ def _sort_step(
         raise usage(job, "keys both by key and by by", "give one of the two")
     if csv and by is None and job != "unique":
         raise usage(job, "CSV without a column", "name one with by=")
+    if not csv and not header:
+        raise usage(job, "header cannot be used without csv", "give csv=True as well")
+    if not csv and by is not None and (separator is not None or order):
+        cause = "separator and order cannot be used with JSON lines"
+        raise usage(job, cause, "values compare by their types; for columns of CSV give csv=True")
+    if by is None and on_error != "fail":
+        raise usage(job, "on_error cannot be used without by", "leave on_error out")
     if on_error not in ("fail", "skip"):
         raise usage(job, f"`{on_error}` is no way to go on", "give fail or skip")
     if separator is not None and len(os.fsencode(separator)) != 1:
         raise usage(job, "the separator is not one byte", "give one character of ASCII")
     return SortLinesStep(
-        line_keys=_texts(key),
+        line_keys=api._texts(key),
         letters=order,
         separator=None if separator is None else os.fsencode(separator)[0],
-        by=_texts(by),
+        by=api._texts(by),
         is_csv=bool(csv),
         has_header=bool(header),
         skips=on_error == "skip",
@@ -410,9 +417,3 @@ def _tell_skipped(count: int) -> None:
     """Lines that were left out where no summary says so."""
     if count:
         warnings.warn(f"{count:,} lines have no key and were left out", stacklevel=3)
-
-
-def _texts(keys: api.Keys | None) -> list[str]:
-    if keys is None:
-        return []
-    return [keys] if isinstance(keys, str) else [str(key) for key in keys]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _api as api
+from . import _kinds
 from . import _outcore
 from ._errors import usage
 from ._open import Paths, open
@@ -44,7 +45,8 @@ def lookup(
         src: Sorted files, in order, as one sequence; with `lines`, one file of lines.
         values: Numbers of the files' type, in any order; with `lines`, bytes or strings without newlines.
         side: `"left"` for the number of items that are less, `"right"` for those that are not greater.
-        lines: The file has lines in the order of their bytes. It is read once; of lines that are looked up often, make a view
+        lines: The file has lines in the order of their bytes, which is so for text without it, too. Compressed files are
+            unpacked to scratch. It is read once; of lines that are looked up often, make a view
             (`sort_view`), whose `search` takes many lines, too.
         zero_terminated: The same, of lines that end with a zero byte.
         dtype: The items' type, where the files do not say it.
@@ -55,18 +57,23 @@ def lookup(
     Raises: What `sort` raises; `UsageError` for values that the items' type does not hold, and where items are seen not
         to ascend.
     """
-    if not (lines or zero_terminated):
+    given = dict(locals())
+    src = api._once(src)
+    resources = api._resources(memory, threads, (), io, None, api._SEED, volume)
+    is_said = lines or zero_terminated
+    kind = _kinds.what(api._paths(src), resources, records=dtype is not None, lines=is_said)
+    # Text has one order here, whatever it is called.
+    kind = _kinds.LINES if kind in _kinds.TEXT else kind
+    _kinds.check(lookup, kind, given)
+    if kind == _kinds.VIEW:
+        raise usage("look up keys", "it is a directory", "open a view with LineView, and search it")
+    if kind != _kinds.LINES:
         found = open(src, dtype=dtype, memory=memory, threads=threads, io=io, volume=volume)
         return found.searchsorted(values, side, index=index)
-    if index is not None or dtype is not None:
-        raise usage("look up keys", "lines have no dtype and no index", "leave both out")
     if not isinstance(src, (str, os.PathLike)):
         raise usage("look up keys", "several files of lines", "name one sorted file")
     if isinstance(values, (str, bytes)):
         raise usage("look up keys", "one string in place of many", f"give a list: [{values!r}]")
-    if os.path.isdir(src):
-        raise usage("look up keys", "it is a directory", "open a view with LineView, and search it")
-    resources = api._resources(memory, threads, (), io, None, api._SEED, volume)
     path = api._path(src)
     end = 0 if zero_terminated else _NEWLINE
     view = LineView.__new__(LineView)

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
 
 from . import _api as api
+from . import _kinds
 from ._dataset import Dataset, Expression
 from ._errors import usage
 from ._lines import Lines
 from ._records import records
-from ._requests import DatasetRequest
+from ._requests import DatasetRequest, ResourcesRequest
 from ._units import whole
 
 if TYPE_CHECKING:
@@ -77,13 +78,14 @@ def open(
     volume: api.StrPath | None = None,
 ) -> Dataset | Lines | Table:
     """A dataset over files; nothing is read but headers. Parquet and Arrow files, and tables of other libraries, become a `Table`, as
-    by `table`, which takes more options of theirs.
+    by `table`, which takes more options of theirs; so do CSV and JSON lines, by their names, without `lines`. Files with a
+    type and `.npy` become a `Dataset`, and other text becomes `Lines`.
 
     Args:
         src: Files in order, as if they were one: raw records, `.npy`, the manifest of shards, or a
             pattern (`"part-*.bin"`, sorted by name).
         dtype, record: What a record is, as in `sort`.
-        lines: Text: a `Lines` of lines ended by a newline. Files that are compressed (gzip, zstd,
+        lines: Text, whatever the files are called: a `Lines` of lines ended by a newline. Files that are compressed (gzip, zstd,
             bzip2 or xz, told by their content) are decompressed: as they are read, or to scratch
             where a step needs all lines. Files that hold binary data (NULs, Parquet, Arrow, `.npy`,
             UTF-16, ...) are refused; `"any"` takes their bytes for lines as they are.
@@ -96,28 +98,58 @@ def open(
 
     Raises: What `sort` raises.
     """
-    if lines and not (dtype is None and record is None):
-        raise usage("choose type", "lines and a type of records", "give one of the two")
-    if zero_terminated and not lines:
-        raise usage("choose type", "records do not end with NUL", "give lines=True as well")
+    given = dict(locals())
     src = api._once(src)
-    if not lines and dtype is None and record is None and volume is None and api._is_table(src):
-        from ._table import table
+    from ._table import is_held, table
 
+    resources = api._resources(memory, threads, drives, io, scratch_limit, api._SEED, volume)
+    kind = _kinds.HELD
+    if not is_held(src):
+        typed = dtype is not None or record is not None
+        names = _found(src)  # type: ignore[arg-type]
+        kind = _kinds.what(names, resources, records=typed, lines=bool(lines))
+        if kind in (_kinds.CSV, _kinds.JSON) and not lines:
+            kind = _kinds.LINES if zero_terminated else f"{kind}_table"
+    _kinds.check(open, kind, given)
+    if kind in _kinds.TABLES:
         how = {"memory": memory, "threads": threads, "drives": drives, "io": io}
         return table(src, scratch_limit=scratch_limit, **how)  # type: ignore[arg-type]
-    request = DatasetRequest(
-        inputs=_found(src),  # type: ignore[arg-type]
+    if kind in _kinds.TEXT:
+        return open_lines(src, lines or True, resources, zero_terminated)  # type: ignore[arg-type]
+    request = _request(src, resources, dtype, record)  # type: ignore[arg-type]
+    return Dataset(request, _dtype_of(dtype))
+
+
+def open_lines(
+    src: Paths,
+    lines: api.LinesHow,
+    resources: ResourcesRequest,
+    zero_terminated: bool = False,
+) -> Lines:
+    """The lines of files."""
+    terminator = 0 if zero_terminated else ord("\n")
+    request = _request(src, resources, None, None)
+    return Lines({**request, "lines": True, "insists": api._insists(lines), "terminator": terminator})
+
+
+def _request(
+    src: Paths,
+    resources: ResourcesRequest,
+    dtype: npt.DTypeLike | None,
+    record: api.Record | None,
+) -> DatasetRequest:
+    """Records of files."""
+    return DatasetRequest(
+        inputs=_found(src),
         records=records(dtype, record, None),
-        lines=bool(lines),
-        insists=api._insists(lines),
-        terminator=0 if zero_terminated else ord("\n"),
+        lines=False,
+        insists=False,
+        terminator=ord("\n"),
         count=None,
         zipped=[],
-        resources=api._resources(memory, threads, drives, io, scratch_limit, api._SEED, volume),
+        resources=resources,
         steps=[],
     )
-    return Lines(request) if lines else Dataset(request, _dtype_of(dtype))
 
 
 def tabulate(

@@ -23,6 +23,20 @@ class ResourcesRequest(TypedDict):
     volume: str | None
 
 
+class AskedRequest(TypedDict):
+    """What is said of files, to tell what they hold."""
+
+    inputs: list[str]
+    output: str | None
+    is_records: bool
+    is_lines: bool
+    is_csv: bool
+    is_table: bool
+    by: list[str]
+    is_text_order: bool
+    resources: ResourcesRequest
+
+
 class GraphConvertRequest(TypedDict):
     """Edges to convert to a graph."""
 
@@ -474,6 +488,7 @@ class TextRequest(TypedDict):
     """How CSV and JSON lines become a table."""
 
     schema: str | None
+    separator: int | None
     null: list[str]
     on_error: str
 

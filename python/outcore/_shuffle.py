@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
+from . import _kinds
 from . import _outcore
 from . import _summary as summary
 from ._api import (
@@ -25,7 +26,6 @@ from ._api import (
     Size,
     StrPath,
     _insists,
-    _is_table,
     _once,
     _resources,
     _number,
@@ -117,7 +117,8 @@ def shuffle(
     """Writes the records of files, which may be far larger than memory, in a random order.
 
     Parquet and Arrow files and tables of other libraries are shuffled as tables, as by `shuffle_table`: the result is a
-    `TableSummary`, or without `dst` a `Table`.
+    `TableSummary`, or without `dst` a `Table`. Files with a type and `.npy` are records, files called `.csv` or `.tsv` are
+    CSV, and other text is lines, as for the command. An argument that is not for what the files hold is an error.
 
     Every order is equally likely; which one it is depends on the seed, the epoch and the input
     alone. The output appears whole or not at all; inputs are only read.
@@ -126,11 +127,11 @@ def shuffle(
         src: Files to shuffle, one after another as if they were one.
         dst: Where the result goes: `.npy` gets a header, `{drive}` in the name makes shards.
         dtype, record: What a record is, as in `sort`; no keys are needed.
-        lines: Records are lines of text; a last one without an end gets one. Compressed and binary
+        lines: Records are lines of text, whatever the files are called; a last one without an end gets one. Compressed and binary
             files are treated as in `open`; `"any"` takes any bytes for lines.
         csv: The lines are CSV, whose quotes may hold separators and newlines: whole records are
             shuffled, and the header comes first.
-        separator: The byte between fields; a comma by default, in files called `.tsv` a tab.
+        separator: The byte between fields; by default that of a sample of the records.
         header: The first line of each file of CSV names its columns.
         seed: Chooses the order.
         epoch: Chooses another one, independent of it, for the same seed.
@@ -139,32 +140,39 @@ def shuffle(
 
     Raises: What `sort` raises.
     """
-    if lines and (dtype is not None or record is not None):
-        raise usage("choose type", "lines, and a dtype or a record", "give one of the three")
+    given = dict(locals())
     src = _once(src)
-    if not lines and dtype is None and record is None and _is_table(src):
-        is_lines = csv or separator is not None or not header
-        if is_lines or replace or record_io is not None or volume is not None:
-            cause = "csv, separator, header, replace, record_io and volume are not for tables"
-            raise usage("shuffle", cause, "leave them out")
+    from ._table import is_held
+
+    resources = _resources(memory, threads, drives, io, scratch_limit, seed, volume)
+    kind = _kinds.HELD
+    if not is_held(src):
+        kind = _kinds.what(
+            _paths(src),  # type: ignore[arg-type]
+            resources,
+            output=_optional(dst),
+            records=dtype is not None or record is not None,
+            lines=bool(lines),
+            csv=csv,
+        )
+    _kinds.check(shuffle, kind, given)
+    if kind in _kinds.TABLES:
         from ._table_jobs import shuffle_table
 
         how = {"memory": memory, "threads": threads, "drives": drives, "io": io}
-        limits = {"scratch_limit": scratch_limit, "progress": progress}
+        limits = {"scratch_limit": scratch_limit, "progress": progress, "separator": separator}
         order = {"seed": seed, "epoch": epoch}
         return shuffle_table(src, dst, force=force, **order, **how, **limits)  # type: ignore[arg-type]
     if dst is None:
         raise usage("shuffle", "no output is named", "give a dst")
-    if csv and not lines:
-        raise usage("choose type", "CSV is lines", "give lines=True as well")
     request = ShuffleRequest(
         inputs=_paths(src),  # type: ignore[arg-type]
         output=_path(dst),
         records=records(dtype, record, None),
-        lines=bool(lines),
+        lines=kind in _kinds.TEXT,
         insists=_insists(lines),
-        csv=csv_rows("shuffle", csv, separator, header),
-        resources=_resources(memory, threads, drives, io, scratch_limit, seed, volume),
+        csv=csv_rows("shuffle", kind == _kinds.CSV, separator, header),
+        resources=resources,
         epoch=_number("epoch", epoch),
         force=bool(force),
         replace=bool(replace),

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol, SupportsIndex, Union, runtime_checkable
 
 from . import _api as api
+from . import _kinds
 from . import _outcore
 from ._errors import usage
 from ._progress import Watcher, telling
@@ -33,7 +34,9 @@ from ._requests import TextRequest
 
 _SEED = 1
 #: Text as its sample and its columns have it.
-_AS_IT_IS: TextRequest = {"schema": None, "null": [], "on_error": "fail"}
+_AS_IT_IS: TextRequest = {"schema": None, "separator": None, "null": [], "on_error": "fail"}
+#: Files that are looked at for what they hold.
+_LOOKED_AT = 16
 
 
 @runtime_checkable
@@ -78,6 +81,7 @@ def table(
     columns: Iterable[str] | None = None,
     union: bool = False,
     schema: str | Mapping[str, str] | None = None,
+    separator: str | None = None,
     null: str | Iterable[str] = (),
     on_error: str = "fail",
     memory: api.Size | None = None,
@@ -98,6 +102,8 @@ def table(
             wider integer, a float, a decimal with all digits, the finer timestamp. Nothing is rounded.
         schema: Types of columns of CSV and JSON lines: `{"id": "i64", "price": "decimal(12,2)"}`, or the same as the text
             `"id:i64,price:decimal(12,2)"`. Types of other columns are told by a sample.
+        separator: The byte between fields of CSV; by default that of a sample of the records, which a warning names if it is
+            not the usual one.
         null: Texts of CSV fields that are null, besides empty fields: `"NA"`, `["NA", "-"]`, or `"pandas"` for the list of
             `pandas.read_csv`.
         on_error: What becomes of rows of CSV and JSON lines that do not have the columns, or values of their types: `"fail"`,
@@ -107,53 +113,62 @@ def table(
 
     Raises: What `sort` raises.
     """
+    given = dict(locals())
+    src = api._once(src)
     names = api._paths(drives)
     resources = api._resources(memory, threads, drives, io, scratch_limit, _SEED, None)
     chosen = None if columns is None else _texts("columns", columns)
     how = _How(resources, names[0] if names else None, progress)
     if isinstance(src, Table):
+        _kinds.check(table, _kinds.HELD, given)
         kept = chosen or src._columns
         return Table(src._inputs, how, src._place, kept, src._union, src.summary, src._text)
-    return _open(src, how, chosen, (bool(union), _text_of(schema, null, on_error)))
+    text = _text_of(schema, separator, null, on_error)
+    opened = _open(src, how, chosen, (bool(union), text))
+    if text != _AS_IT_IS:
+        _check_text(opened, is_held(src), given)
+    return opened
 
 
-#: How files of tables begin, and how the names of their files end.
-_MAGIC = (b"PAR1", b"ARROW1")
-_ENDINGS = (".parquet", ".pq", ".parq", ".arrow", ".arrows", ".feather", ".ipc")
+def _byte_of(separator: str | None) -> int | None:
+    if separator is None:
+        return None
+    if len(os.fsencode(separator)) != 1:
+        raise usage("open table", "the separator is not one byte", "give one character of ASCII")
+    return os.fsencode(separator)[0]
 
 
-def is_table(src: object) -> bool:
-    """Whether `src` is a table of another library, or the first file that it names is Parquet or Arrow."""
+def _check_text(opened: Table, held: bool, given: dict[str, Any]) -> None:
+    """Rejects what is said of text where no file is text of that kind."""
+    resources = opened._how.resources
+    kinds = [_kinds.HELD] if held else []
+    for name in () if held else opened._inputs[:_LOOKED_AT]:
+        kinds.append(_kinds.what([name], resources, table=True))
+    # One of several files is enough.
+    for argument in ("schema", "separator", "null", "on_error"):
+        if not any(kind in _kinds.RULES["table"][argument] for kind in kinds):
+            _kinds.check(table, kinds[0], {argument: given[argument]})
+
+
+def is_held(src: object) -> bool:
+    """Whether `src` is a table, or one of another library, rather than the names of files."""
     if isinstance(src, Table) or hasattr(src, "__arrow_c_stream__"):
         return True
-    if any(hasattr(src, name) for name in ("scanner", "to_reader", "fetch_arrow_reader")):
-        return True
-    names = api._paths(src)  # type: ignore[arg-type]
-    if not names or names[0].startswith("@"):
-        return False
-    first = names[0]
-    if any(mark in first for mark in "*?[") and not os.path.lexists(first):
-        found = sorted(glob.glob(first, recursive=True))
-        first = found[0] if found else first
-    while os.path.isdir(first):
-        inside = sorted(name for name in os.listdir(first) if not name.startswith(("_", ".")))
-        first = os.path.join(first, inside[0]) if inside else ""
-    try:
-        with open(first, "rb") as file:
-            begins = file.read(6)
-    except OSError:
-        begins = b""
-    return begins.startswith(_MAGIC) or first.lower().endswith(_ENDINGS)
+    return any(hasattr(src, name) for name in ("scanner", "to_reader", "fetch_arrow_reader"))
 
 
 def _text_of(
-    schema: str | Mapping[str, str] | None, null: str | Iterable[str], on_error: str
+    schema: str | Mapping[str, str] | None,
+    separator: str | None,
+    null: str | Iterable[str],
+    on_error: str,
 ) -> TextRequest:
     if schema is not None and not isinstance(schema, str):
         quoted = ((name.replace("`", "``"), kind) for name, kind in schema.items())
         schema = ",".join(f"`{name}`:{kind}" for name, kind in quoted)
     nulls = [null] if isinstance(null, str) else _texts("null", null)
-    return {"schema": schema, "null": nulls, "on_error": on_error}
+    between = _byte_of(separator)
+    return {"schema": schema, "separator": between, "null": nulls, "on_error": on_error}
 
 
 def _open(
@@ -444,7 +459,7 @@ class Table:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The batches for another library: `pyarrow.table(t)`, `polars.DataFrame(t)`."""
-        if any(name.endswith((".gz", ".zst", ".bz2", ".xz")) for name in self._inputs):
+        if any(map(_is_packed, self._inputs)):
             # What is unpacked for a step goes with it.
             return self._step("convert").__arrow_c_stream__(requested_schema)
         what = self._inputs, self._columns, self._union, self._text, self._how.resources
@@ -679,6 +694,14 @@ def _files(src: Any) -> list[str]:
         else:
             files.append(name)
     return files
+
+
+def _is_packed(name: str) -> bool:
+    """Whether a file, or one in a directory, is called as compressed ones are."""
+    if not os.path.isdir(name):
+        return name.endswith((".gz", ".zst", ".bz2", ".xz"))
+    found = os.walk(name)
+    return any(_is_packed(os.path.join(place, file)) for place, _, files in found for file in files)
 
 
 def _texts(name: str, texts: Iterable[str]) -> list[str]:

@@ -184,7 +184,7 @@ def diff(
     Raises: What `sort` raises.
     """
     opened = table(left, **options)
-    other = _other(right, options, ("columns", "union", "schema", "null", "on_error"))
+    other = _other(right, options, ("columns", "union", "schema", "separator", "null", "on_error"))
     job = ("diff", {"right": other._as_right(), "by": _texts("by", by)})
     return _done(opened, job, dst, codec, force)
 
@@ -193,7 +193,7 @@ def _other(right: TableSource | Table, options: dict[str, Any], kept: tuple[str,
     """The second table of a job, with what says how to work, and of the rest with what is `kept`."""
     if isinstance(right, Table):
         return right
-    shape = {"columns", "union", "schema", "null", "on_error"} - set(kept)
+    shape = {"columns", "union", "schema", "separator", "null", "on_error"} - set(kept)
     return table(right, **{name: value for name, value in options.items() if name not in shape})
 
 

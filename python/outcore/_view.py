@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, Union, overload
 
+from . import _kinds
 from . import _outcore
 from ._api import (
     _SEED,
@@ -24,6 +25,7 @@ from ._api import (
     _resources,
     _path,
     _paths,
+    _texts,
 )
 from ._arrays import gathered, is_same
 from ._errors import usage
@@ -450,14 +452,14 @@ def sort_view(
     reading its result move three and two.
 
     Args:
-        src: Files to sort, in order: raw records, `.npy`, the manifest of shards, or lines. With `by` and without
-            `lines`, a table as in `table`; the result is a `TableView`.
+        src: Files to sort, in order: raw records, `.npy`, the manifest of shards, lines, or a table as in `table`, of which
+            the result is a `TableView`. What files hold is told as by `sort`.
         dst: The view's directory; its last part is made.
         dtype: What a record is, as for `sort`.
         record: In place of `dtype`, the size of a record in bytes, or that and its keys.
         key: The fields or places to sort by, as for `sort`; for lines, keys as GNU sort's `-k` has
             them, the most significant first: `"2,2n"`.
-        lines: The files are text; the result is a `LineView`. Compressed and binary files are treated
+        lines: The files are text, whatever they are called; the result is a `LineView`. Compressed and binary files are treated
             as in `open`; `"any"` takes any bytes for lines.
         separator: Of lines, the byte between fields, as `-t`; without it fields begin where blanks do.
         order: Of lines, letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
@@ -465,8 +467,8 @@ def sort_view(
             With `csv`, names of columns or their numbers from 1: `"price:nr"`. The words of tables
             (`asc`, `desc`, `nulls-first`, `nulls-last`) may follow colons, too. Of tables, columns.
         columns, union, schema: Of tables, as in `table`.
-        csv: The lines are records of CSV; quotes may hold separators and newlines. `separator` is a comma
-            by default, in files called `.tsv` a tab.
+        csv: The lines are records of CSV; quotes may hold separators and newlines. `separator` is
+            by default that of a sample of the records.
         header: The first line of each file of CSV names its columns; `LineView.header` has it.
         zero_terminated: Lines end with NUL, not newline.
         descending: Largest first.
@@ -485,39 +487,47 @@ def sort_view(
         NoSpaceError: Too little room for the runs.
         KeyboardInterrupt: Ctrl-C; nothing is left behind.
     """
+    given = dict(locals())
     resources = _resources(memory, threads, drives, io, None, _SEED, volume)
+    from ._table import is_held
+
     asked = None
-    if by is not None and not lines:
-        if not (dtype is None and record is None and key is None and separator is None):
-            cause = "columns of a table, and a type of records or lines"
-            raise usage("choose type", cause, "give by for tables, lines=True for lines")
-        if stable or csv or order or zero_terminated or not header or volume is not None:
-            cause = "stable, csv, order, zero_terminated, header and volume are not for tables"
-            raise usage("choose type", cause, "leave them out, or add lines=True")
+    kind = _kinds.HELD
+    if not is_held(src):
+        kind = _kinds.what(
+            _paths(src),  # type: ignore[arg-type]
+            resources,
+            records=dtype is not None or record is not None,
+            lines=bool(lines),
+            csv=csv,
+            table=columns is not None or union or schema is not None,
+            by=[] if lines else _texts(by),
+            text_order=bool(order),
+        )
+    if lines and by is not None and not csv:
+        kind = _kinds.JSON
+    if kind in (_kinds.CSV, _kinds.JSON) and by is None and not csv:
+        kind = _kinds.LINES
+    _kinds.check(sort_view, kind, given)
+    if kind in _kinds.TABLES:
         from ._table_view import build
 
         how = {"memory": memory, "threads": threads, "drives": drives, "io": io}
-        shape = {"columns": columns, "union": union, "schema": schema}
-        return build(src, dst, (by, bool(descending), bool(force)), {**how, **shape}, progress)
-    if columns is not None or union or schema is not None:
-        raise usage("choose type", "options of tables, and no table", "name columns with by")
-    if lines:
-        if not (dtype is None and record is None):
-            raise usage("choose type", "lines and a type of records", "give one of the two")
+        shape = {"columns": columns, "union": union, "schema": schema, "separator": separator}
+        chosen = (by or (), bool(descending), bool(force))
+        return build(src, dst, chosen, {**how, **shape}, progress)
+    is_text = kind in _kinds.TEXT
+    if is_text:
         if csv and (by is None or zero_terminated):
             hint = "name columns with by=; its records end with newlines"
             raise usage("sort", "CSV without a column, or with NULs", hint)
-        if not header and not csv:
-            raise usage("sort", "no header, but not csv", "give csv=True as well")
         asked = _lines_request(key, separator, order, by, zero_terminated)
-        asked["is_csv"], asked["has_header"] = bool(csv), bool(header)
+        asked["is_csv"], asked["has_header"] = kind == _kinds.CSV, bool(header)
         asked["insists"] = _insists(lines)
-    elif separator is not None or order or csv or zero_terminated or not header:
-        raise usage("choose type", "an order of lines, and no lines", "add lines=True")
     request = ViewBuildRequest(
         inputs=_paths(src),  # type: ignore[arg-type]
         output=_path(dst),
-        records=records(dtype, record, None if lines else key),
+        records=records(dtype, record, None if is_text else key),
         lines=asked,
         resources=resources,
         descending=bool(descending),
@@ -526,8 +536,8 @@ def sort_view(
     )
     with telling(progress, ("sort runs", "merge runs")) as tell:
         native = _outcore.view_build(request, tell)
-    kind: type[View] | type[LineView] = LineView if lines else View
-    return _reopen(kind, _path(dst), resources, None, None, native)
+    opened: type[View] | type[LineView] = LineView if is_text else View
+    return _reopen(opened, _path(dst), resources, None, None, native)
 
 
 def _lines_request(
@@ -551,9 +561,3 @@ def _lines_request(
         is_csv=False,
         has_header=False,
     )
-
-
-def _texts(keys: Keys | None) -> list[str]:
-    if keys is None:
-        return []
-    return [keys] if isinstance(keys, str) else [str(key) for key in keys]

@@ -5,8 +5,11 @@
 //! Every fact of the error goes along; the text is the error's own line, with options as Python
 //! writes them ([`Spelling::Python`]).
 
+use std::ffi::CString;
+
 use outcore::{Error, Kind};
 use outcore_front::Spelling;
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -33,6 +36,16 @@ pub(crate) fn interrupted(py: Python<'_>, cause: PyErr, error: Option<&Error>) -
     let raised = raise(py, error);
     raised.set_cause(py, Some(cause));
     raised
+}
+
+/// Warns of what a job noted.
+///
+/// # Errors
+/// Where warnings are errors, this one.
+pub(crate) fn warn(py: Python<'_>, note: &str) -> PyResult<()> {
+    let text = Spelling::Python.text(note).replace('\0', " ");
+    let text = CString::new(text).unwrap_or_default();
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 2)
 }
 
 fn build<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {

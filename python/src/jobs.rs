@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::job::{Job, ScratchDrive};
 use outcore::key::{CheckOptions, NpyHeader};
+use outcore::read::text_kind::TextKind;
 use outcore::shuffle::{ShuffleOptions, Shuffled, Unit, shuffle as run_shuffle};
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions};
@@ -21,8 +22,10 @@ use outcore_front::recording::{Recording, RecordingRequest};
 use outcore_front::records::{self, Decided};
 use outcore_front::resources::Resources;
 use outcore_front::spool::{Spool, unpack_packed};
+use outcore_front::staging::Reads;
 use outcore_front::text;
 use outcore_front::text::output::{Dress, Pending};
+use outcore_front::what::{Asked, What};
 use outcore_gen::{
     GenerateOptions, GenerateRequest, GensortRequest, generate as run_generate, generator,
 };
@@ -55,6 +58,44 @@ fn by_engine(force: bool, replace: bool) -> Use {
         is_in_place: replace,
         ..Use::of_engine(force)
     }
+}
+
+/// What the files of `request` hold.
+pub(crate) fn what(mut request: request::Asked, run: &Run) -> Result<&'static str> {
+    let how = Use {
+        reads: Reads::Head,
+        ..Use::of_engine(false)
+    };
+    let named = request.inputs.clone();
+    let first = request.inputs.first_mut();
+    let datasets = Datasets::stage(&request.resources, how, first, [], run)?;
+    let resources = datasets.resources(&request.resources, true, run)?;
+    let text = request.is_csv.then_some(TextKind::Csv);
+    // A dataset that is copied is called otherwise.
+    let of_name = || named.first().and_then(|name| TextKind::of_name(name));
+    let is_dataset = named.first() != request.inputs.first();
+    let asked = Asked {
+        inputs: &request.inputs,
+        output: request.output.as_deref(),
+        is_records: request.is_records,
+        is_lines: request.is_lines,
+        text: text.or_else(|| is_dataset.then(of_name).flatten()),
+        is_table: request.is_table,
+        piped: None,
+        by: &request.by,
+        is_text_order: request.is_text_order,
+    };
+    Ok(match asked.what(resources.names())? {
+        What::Lines => "lines",
+        What::Csv => "csv",
+        What::JsonLines => "jsonl",
+        What::Records => "records",
+        What::Array => "array",
+        What::Table => "table",
+        What::CsvTable => "csv_table",
+        What::JsonTable => "jsonl_table",
+        What::View => "view",
+    })
 }
 
 /// Sorts as `request` says.

@@ -64,7 +64,7 @@ mod _outcore {
     #[pymodule_export]
     use crate::functions::jobs::{
         generate, memory_bytes, plan, shuffle, sim_plan, sim_presets, sim_replay, sim_run, sort,
-        unknown_variables, verify,
+        unknown_variables, verify, what,
     };
     #[pymodule_export]
     use crate::functions::table::{

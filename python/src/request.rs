@@ -57,6 +57,22 @@ impl Resources {
     }
 }
 
+/// What is said of files, to tell what they hold.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Asked {
+    pub(crate) inputs: Vec<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
+    pub(crate) is_records: bool,
+    pub(crate) is_lines: bool,
+    pub(crate) is_csv: bool,
+    /// Something is given that only tables have.
+    pub(crate) is_table: bool,
+    pub(crate) by: Vec<String>,
+    pub(crate) is_text_order: bool,
+    pub(crate) resources: Resources,
+}
+
 /// What the records are.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
@@ -176,6 +192,8 @@ pub(crate) struct ViewBuild {
 pub(crate) struct TextRequest {
     /// Types of columns.
     pub(crate) schema: Option<String>,
+    /// Between fields of CSV.
+    pub(crate) separator: Option<u8>,
     /// Texts of fields that are null.
     pub(crate) null: Vec<String>,
     /// What becomes of bad rows.

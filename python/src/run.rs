@@ -120,6 +120,9 @@ pub(crate) fn watch<T: Send + 'static>(
     if let Err(panic) = py.detach(|| job.join()) {
         std::panic::resume_unwind(panic);
     }
+    for note in watcher.control.take_notes() {
+        errors::warn(py, &note)?;
+    }
     finish(py, &watcher, result, stopped_by)
 }
 

@@ -88,6 +88,7 @@ fn text_options(request: &TextRequest) -> Result<TextOptions> {
             .schema
             .as_deref()
             .map_or(Ok(Vec::new()), parse_types)?,
+        separator: request.separator,
         nulls: null_texts(&request.null),
         on_bad: match request.on_error.as_str() {
             "fail" => OnBadRow::Fail,

@@ -39,6 +39,8 @@ use crate::{capsule, errors, request, table};
 #[pyclass(frozen, module = "outcore._outcore")]
 pub(crate) struct View {
     view: Here<SortedView>,
+    /// What was unpacked for it.
+    _spool: Option<Spool>,
 }
 
 #[pymethods]
@@ -176,6 +178,7 @@ impl View {
     fn of(view: SortedView) -> Self {
         View {
             view: Here::new(view),
+            _spool: None,
         }
     }
 
@@ -194,9 +197,28 @@ pub(crate) fn of_sorted_lines(
     run: &Run,
 ) -> Result<View> {
     let datasets = Datasets::stage(resources, Use::of_engine(false), [&mut path], [], run)?;
-    let job = run.job(&datasets.resources(resources, true, run)?, Vec::new());
+    let beside = parent_of(&path).to_path_buf();
+    let resources = datasets.resources(resources, true, run)?;
+    let job = run.job(&resources, Vec::new());
+    let recognition = recognition(false, terminator, None);
+    let found = inputs::find(&[path], Streams::Refused, resources.names())?;
+    let look = |source| inputs::look_at_lines(source, recognition);
+    let looked = found.into_iter().map(look).collect::<Result<Vec<_>>>()?;
+    let mut spool = None;
+    let looked = (looked, recognition);
+    let unpacked = unpack_packed(&job, &resources, &beside, looked, &mut spool)?;
+    let [file] = &unpacked[..] else {
+        return Err(
+            Error::usage("look up keys", "it names several files").hint("name one sorted file")
+        );
+    };
     let lines = LineType::of_bytes(terminator);
-    SortedView::of_sorted_lines(&job, &path, &lines).map(View::of)
+    let view = SortedView::of_sorted_lines(&job, &file.source.path, &lines);
+    let view = view.map_err(|error| inputs::explain([&file.source], error))?;
+    Ok(View {
+        _spool: spool,
+        ..View::of(view)
+    })
 }
 
 /// Calls that may read at once, each with its share of the memory.

@@ -1,8 +1,8 @@
 //! Every flag of the command, defined once: parsing, help, man pages and completions come from here.
 //!
 //! Contract: pure definitions and readers of single values, no I/O. Sizes carry their unit
-//! (`4GiB`, `4GB`). In `sort` short flags mean what GNU sort means by them: help is `--help`. What a flag does not set is left to environment, file
-//! and default (see [`outcore_io::config`]).
+//! (`4GiB`, `4GB`). In `sort` short flags mean what GNU sort means by them, except for `-h`: it prints help. Environment,
+//! file and default set what no flag sets (see [`outcore_io::config`]).
 
 pub(crate) mod commands;
 pub(crate) mod dedup;
@@ -13,6 +13,7 @@ pub(crate) mod graph;
 pub(crate) mod group;
 pub(crate) mod help;
 pub(crate) mod join;
+pub(crate) mod kinds;
 pub(crate) mod lines;
 pub(crate) mod sequence;
 pub(crate) mod store;
@@ -26,7 +27,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use outcore::IoMode;
 use outcore::key::RecordFormat;
 use outcore::{Error, Result};
@@ -312,6 +313,11 @@ pub(crate) struct TypeArgs {
 }
 
 impl TypeArgs {
+    /// Whether they say that the input is records.
+    pub(crate) fn is_typed(&self) -> bool {
+        self.format.is_some() || self.record_bytes.is_some()
+    }
+
     /// As the rules about records want it.
     pub(crate) fn to_request(&self) -> TypeRequest {
         TypeRequest {
@@ -370,7 +376,7 @@ pub(crate) struct TraceArgs {
 /// or not at all. Inputs are never changed, unless --replace, --delete-input or, for lines, -o
 /// asks for it.
 #[derive(Debug, Default, Args)]
-#[command(disable_help_flag = true, after_long_help = SORT_EXAMPLES)]
+#[command(after_long_help = SORT_EXAMPLES)]
 pub(crate) struct SortArgs {
     /// Files to sort, in order: lines, raw records, .npy, or a manifest (.outcore.json) of
     /// shards; - is standard input, and the default for lines. Records from standard input need
@@ -443,9 +449,6 @@ pub(crate) struct SortArgs {
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) record_io: RecordingArgs,
-    /// Print help
-    #[arg(long, action = ArgAction::Help, help_heading = "Messages")]
-    pub(crate) help: Option<bool>,
 }
 
 impl SortArgs {

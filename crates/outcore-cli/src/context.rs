@@ -3,13 +3,17 @@
 //! Contract: made once from the flags, and passed down; nothing here is global.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use outcore::Result;
 use outcore::job::Job;
+use outcore::read::text_kind::TextKind;
 use outcore_front::output::Target;
 use outcore_front::resources::{Resources, is_in_memory};
+use outcore_front::what::{Asked, What};
 
 use crate::cli::RecordingArgs;
+use crate::cli::kinds::Given;
 use crate::datasets::Files;
 use crate::recorder::Kept;
 use crate::report::Reporter;
@@ -20,6 +24,8 @@ use crate::signals::Interrupt;
 pub(crate) struct Context {
     /// Drives file of the volume, if one is named.
     pub(crate) volume: Option<PathBuf>,
+    /// The options on the command line.
+    pub(crate) given: Arc<Given>,
     /// What names of files mean.
     pub(crate) files: Files,
     /// How it talks.
@@ -50,6 +56,43 @@ impl Context {
         self.reporter
             .recorder()
             .start(resources, trace.as_deref(), kept)
+    }
+
+    /// The kind of the input that `asked` describes.
+    ///
+    /// # Errors
+    /// As [`Asked::what`].
+    pub(crate) fn what(&self, asked: Asked<'_>) -> Result<What> {
+        asked.what(&self.files)
+    }
+
+    /// Whether the inputs are Parquet or Arrow.
+    ///
+    /// # Errors
+    /// As [`Asked::what`].
+    pub(crate) fn is_table(&self, inputs: &[PathBuf]) -> Result<bool> {
+        let asked = Asked {
+            inputs,
+            ..Asked::default()
+        };
+        Ok(self.what(asked)? == What::Table)
+    }
+
+    /// Fails for an option that is not for inputs of this kind, as which `asked` was answered.
+    ///
+    /// # Errors
+    /// Usage, with the option's name.
+    pub(crate) fn check_options(&self, what: What, asked: Asked<'_>) -> Result<()> {
+        let mut kinds = vec![what];
+        if what.is_table() {
+            // Tables of several formats are one input.
+            let further = asked.inputs.iter().skip(1);
+            kinds.extend(further.map(|name| {
+                let kind = asked.text.or_else(|| TextKind::of_name(name));
+                kind.map_or(What::Table, What::table_of)
+            }));
+        }
+        self.given.applies_to_one_of(&kinds)
     }
 
     /// Says where scratch goes if that is neither a drive that was named nor beside the output.

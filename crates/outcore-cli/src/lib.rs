@@ -42,6 +42,7 @@ mod usage;
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches};
 use outcore::{Error, Result};
@@ -50,6 +51,7 @@ use outcore_front::resources::unknown_variables;
 use outcore_io::config::Environment;
 
 use cli::gnu::Read;
+use cli::kinds::Given;
 use cli::{Cli, ColorWhen, Command, Common};
 use context::Context;
 use datasets::Files;
@@ -83,11 +85,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     // Most runs need the flags of one command; help, and errors about flags, the whole definition.
     let parsed = parse(definition_of_one, &arguments);
     match parsed.or_else(|_| parse(definition(), &arguments)) {
-        Ok(mut cli) => {
+        Ok((mut cli, given)) => {
             if let Command::Sort(args) = &mut cli.command {
                 args.gnu.old_keys = old_keys;
             }
-            dispatch(&mut cli, is_gnu, first_file(&arguments))
+            dispatch(&mut cli, given, is_gnu, first_file(&arguments))
         }
         Err(error) => match usage::read(&error) {
             usage::Parsed::Text(text) => print(&reporter(), &text),
@@ -102,10 +104,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 fn parse(
-    definition: clap::Command,
+    mut definition: clap::Command,
     arguments: &[OsString],
-) -> std::result::Result<Cli, clap::Error> {
-    Cli::from_arg_matches_mut(&mut definition.try_get_matches_from(arguments)?)
+) -> std::result::Result<(Cli, Given), clap::Error> {
+    let mut matches = definition.try_get_matches_from_mut(arguments)?;
+    let given = Given::of(&definition, &matches);
+    Ok((Cli::from_arg_matches_mut(&mut matches)?, given))
 }
 
 /// Prints a text that is all that was asked for.
@@ -192,7 +196,7 @@ fn first_file(arguments: &[OsString]) -> Option<PathBuf> {
     names.find(|name| name.is_file())
 }
 
-fn dispatch(cli: &mut Cli, is_gnu: bool, first_file: Option<PathBuf>) -> u8 {
+fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, first_file: Option<PathBuf>) -> u8 {
     signals::survive_file_limit();
     let interrupt = match cli.command {
         // It has nothing to clean up, and nobody who would look at a flag.
@@ -212,6 +216,7 @@ fn dispatch(cli: &mut Cli, is_gnu: bool, first_file: Option<PathBuf>) -> u8 {
     let volume = cli.common.volume.clone();
     let context = Context {
         files: Files::new(volume.clone(), lends_drives, (&reporter, &interrupt)),
+        given: Arc::new(given),
         reporter,
         volume,
         interrupt,

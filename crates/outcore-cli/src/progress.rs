@@ -28,7 +28,7 @@ const BAR_STEPS: u64 = 1000;
 /// A phase and its share of the whole job's time.
 pub(crate) type Weight = (&'static str, f64);
 
-/// Runs `work`, shows how far it is, and cancels it when a signal comes.
+/// Runs `work`, shows how far it is, says what it noted, and cancels it when a signal comes.
 ///
 /// # Errors
 /// What `work` fails with; [`outcore::Kind::Interrupted`] if it failed after a signal came.
@@ -45,6 +45,10 @@ pub(crate) fn watch<T>(
         true => work_watched(reporter, control, weights, work),
         false => work(),
     });
+    control
+        .take_notes()
+        .iter()
+        .for_each(|note| reporter.note(note));
     // A write that was given up for the signal's sake failed in its own words.
     match result {
         Err(_) if control.is_cancelled() => Err(Error::interrupted()),

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`inputs`] | names, manifests and streams as files with a header, data and an identity |
 //! | [`content`] | what files hold, by their first bytes; what may be taken for lines or records |
+//! | [`what`] | what an input is: lines, CSV, JSON lines, records, a table, a view |
 //! | [`records`] | what the records are: from the caller, from headers, or a question |
 //! | [`output`] | where a result goes, what may be overwritten, whether there is room |
 //! | [`dataset`] | what users name of a lazy dataset: files, lines that are compressed or CSV, drives |
@@ -57,5 +58,6 @@ pub mod table_vectors;
 pub mod text;
 pub mod view;
 pub mod volumes;
+pub mod what;
 
 pub use spelling::Spelling;

@@ -71,7 +71,7 @@ const WORDS: [&str; 7] = [
     "drives.toml",
 ];
 /// Longer texts that have no option in them, or not in this form.
-const PHRASES: [(&str, &str); 14] = [
+const PHRASES: [(&str, &str); 15] = [
     (
         "with --lines its bytes are lines",
         "with lines=\"any\" its bytes are lines",
@@ -92,6 +92,7 @@ const PHRASES: [(&str, &str); 14] = [
     ),
     ("use `-o -`", "use the command: outcore sort -o -"),
     ("; to write the result there, name it with -o", ""),
+    ("; -t names another separator", "; separator= names another"),
 ];
 
 impl Spelling {

@@ -71,6 +71,14 @@ pub struct Control {
     on_plan: OnPlan,
     /// The first file that the job reads.
     input: OnceLock<PathBuf>,
+    notes: Mutex<Notes>,
+}
+
+/// Notes of a job for its caller, besides its result.
+#[derive(Debug, Default)]
+struct Notes {
+    waiting: Vec<String>,
+    taken: Vec<String>,
 }
 
 /// Takes a plan, to show it.
@@ -182,6 +190,22 @@ impl Control {
         if let Some(show) = self.on_plan.0.get() {
             show(plan);
         }
+    }
+
+    /// Says something about the job, such as what it chose for the caller; the same once.
+    pub fn note(&self, note: String) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if !notes.waiting.contains(&note) && !notes.taken.contains(&note) {
+            notes.waiting.push(note);
+        }
+    }
+
+    /// What was said since the last call.
+    pub fn take_notes(&self) -> Vec<String> {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = std::mem::take(&mut notes.waiting);
+        notes.taken.extend(waiting.iter().cloned());
+        waiting
     }
 
     /// Begins a phase of `total_bytes`.

@@ -24,7 +24,6 @@ use outcore_front::dataset::LineFiles;
 use outcore_front::inputs::{Source, Streams};
 use outcore_front::output::{self, Holds, Target};
 use outcore_front::split::{PartSize, SplitRequest, split};
-use outcore_front::text::csv_files::separator_of;
 use outcore_front::text::reader::{Frame, RecordReader};
 use outcore_front::text::sample::choose;
 use outcore_io::output::parent_of;
@@ -476,7 +475,7 @@ pub(super) fn line_reader<'a>(
     let frame = match csv {
         None => Frame::Terminator(opened.terminator),
         Some((separator, has_header)) => Frame::Csv {
-            separator: separator_of(separator, &sources),
+            separator,
             has_header,
         },
     };

@@ -115,7 +115,7 @@ pub(crate) struct ShuffleArgs {
 /// record followed by an 8-byte count. With keys (-k, or --by for CSV and JSON lines), one line
 /// or record is kept for each key: of lines, the first in the input.
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true, after_long_help = UNIQUE_EXAMPLES)]
+#[command(after_long_help = UNIQUE_EXAMPLES)]
 pub(crate) struct UniqueArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
@@ -150,9 +150,6 @@ pub(crate) struct UniqueArgs {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordingArgs,
-    /// Print help
-    #[arg(long, action = clap::ArgAction::Help, help_heading = "Messages")]
-    help: Option<bool>,
 }
 
 /// Split files into parts of whole lines, records or rows
@@ -189,7 +186,7 @@ pub(crate) struct SplitArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// Random seed of --train
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "train")]
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) record: TypeArgs,

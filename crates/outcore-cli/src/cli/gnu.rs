@@ -5,7 +5,8 @@
 //! form that the definition has, then `--`, then the operands. What only GNU's form has is settled here:
 //! abbreviated long options (GNU's own come first), `+POS1 [-POS2]`, `-y`, words for `--sort` and `--check`,
 //! options that may be repeated and those that then must agree, `-k` and `--key` in one order. Which option
-//! takes a value is asked of the definition, so a word is never taken for what it is not. An option that
+//! takes a value is asked of the definition, so a word is never taken for what it is not. `-h` is GNU's only by the
+//! name `sort`; in `outcore sort` it prints help. An option that
 //! nobody knows goes on as it is. Pure, but for the two environment variables that POSIX has for it.
 
 mod names;
@@ -303,6 +304,15 @@ impl<'a> Line<'a> {
                     if rest.is_empty() {
                         words.next_if(is_number);
                     }
+                    return Ok(());
+                }
+                'h' if self.is_gnu => {
+                    self.flag("human_numeric_sort".to_string());
+                    continue;
+                }
+                // Help, be it among other letters.
+                'h' => {
+                    self.items.push(Item::Unknown("-h".into()));
                     return Ok(());
                 }
                 _ => {}

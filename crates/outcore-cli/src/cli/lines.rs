@@ -8,11 +8,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use outcore::read::text_kind::TextKind;
 use outcore::{Error, Result};
 use outcore_front::content::Recognition;
 use outcore_front::text::csv_files::CsvSort;
 use outcore_front::text::gnu::{GnuSort, Key, OptionScope, Ordering};
 use outcore_front::text::order::OrderSpec;
+use outcore_front::what::What;
 
 const READ: &str = "read arguments";
 
@@ -45,8 +47,8 @@ pub(crate) struct OrderArgs {
     /// Compare as floating-point numbers, as strtold reads them: exponents, hexadecimal, inf, nan
     #[arg(short = 'g', long, overrides_with = "general_numeric_sort")]
     general_numeric_sort: bool,
-    /// Compare numbers with units: 2K before 1G
-    #[arg(short = 'h', long, overrides_with = "human_numeric_sort")]
+    /// Compare numbers with units: 2K before 1G; in a key the letter h, and -h if the program is called `sort`
+    #[arg(long, overrides_with = "human_numeric_sort")]
     human_numeric_sort: bool,
     /// Compare printable characters only
     #[arg(short = 'i', long, overrides_with = "ignore_nonprinting")]
@@ -74,7 +76,7 @@ pub(crate) struct OrderArgs {
 enum OrderWord {
     /// -g
     GeneralNumeric,
-    /// -h
+    /// --human-numeric-sort
     HumanNumeric,
     /// -M
     Month,
@@ -187,23 +189,22 @@ pub(super) fn separator_of(text: &OsString) -> Result<u8> {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
 pub(crate) struct RowArgs {
-    /// Input is CSV: quoted fields may hold separators and newlines. The first line of each file
-    /// names the columns, and comes first in every output, once
+    /// Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first line of
+    /// each file names the columns, and comes first in every output, once
     #[arg(long, conflicts_with_all = ["jsonl", "zero_terminated", "format", "record_bytes", "keys"])]
     pub(crate) csv: bool,
-    /// Input is JSON lines: one JSON value per line
+    /// Input is JSON lines, whatever its name: one JSON value per line
     #[arg(long, conflicts_with_all = ["format", "record_bytes", "keys"])]
     pub(crate) jsonl: bool,
     /// The CSV has no header line
-    #[arg(long, requires = "csv")]
+    #[arg(long)]
     pub(crate) no_header: bool,
-    /// Separator of CSV fields. Default: a comma, or a tab for .tsv
+    /// Separator of CSV fields. Default: that of a sample of the records
     #[arg(
         short = 't',
         long = "field-separator",
         value_name = "SEP",
-        allow_hyphen_values = true,
-        requires = "csv"
+        allow_hyphen_values = true
     )]
     separator: Option<OsString>,
 }
@@ -218,7 +219,24 @@ pub(crate) struct TextFlags {
     pub(crate) separator: Option<u8>,
 }
 
+impl TextFlags {
+    /// The kind of text that they name, if any.
+    pub(crate) fn kind(&self) -> Option<TextKind> {
+        match (self.csv, self.jsonl) {
+            (true, _) => Some(TextKind::Csv),
+            (_, true) => Some(TextKind::JsonLines),
+            _ => None,
+        }
+    }
+}
+
 impl RowArgs {
+    /// Takes up what the input has turned out to be.
+    pub(crate) fn settle(&mut self, what: What) {
+        self.csv |= what == What::Csv;
+        self.jsonl |= what == What::JsonLines;
+    }
+
     /// What they say.
     ///
     /// # Errors
@@ -321,7 +339,7 @@ impl GnuArgs {
 #[command(next_help_heading = "CSV and JSON lines")]
 pub(crate) struct FormatArgs {
     /// Input is CSV: quoted fields may hold separators and newlines, and the first line names the
-    /// columns and stays first. -t sets the separator (default: a comma, or a tab for .tsv)
+    /// columns and stays first. -t sets the separator (default: that of a sample of the records)
     #[arg(long, conflicts_with = "jsonl")]
     pub(crate) csv: bool,
     /// Input is JSON lines: one JSON value per line. Types are ordered null, false, true,
@@ -335,11 +353,17 @@ pub(crate) struct FormatArgs {
     #[arg(long, value_name = "FIELD")]
     pub(crate) by: Vec<String>,
     /// The CSV has no header line
-    #[arg(long, requires = "csv")]
+    #[arg(long)]
     pub(crate) no_header: bool,
 }
 
 impl FormatArgs {
+    /// Takes up what the input has turned out to be.
+    pub(crate) fn settle(&mut self, what: What) {
+        self.csv |= what == What::Csv;
+        self.jsonl |= what == What::JsonLines;
+    }
+
     /// What they say of text that becomes a table.
     pub(crate) fn text_flags(&self, separator: Option<u8>) -> TextFlags {
         TextFlags {
@@ -388,10 +412,6 @@ impl FormatArgs {
                     .hint("leave -z out"),
             );
         }
-        if !self.by.is_empty() && !self.csv && !self.jsonl {
-            return Err(Error::usage(READ, "--by without --csv or --jsonl")
-                .hint("say what the input is; --from arrow says that standard input is a table"));
-        }
         Ok(())
     }
 }
@@ -411,7 +431,7 @@ pub(crate) enum OnError {
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Lines")]
 pub(crate) struct LineArgs {
-    /// Treat the input as lines, whatever it looks like. Otherwise binary data (NULs, Parquet,
+    /// Treat the input as lines, whatever it looks like and is called. Otherwise binary data (NULs, Parquet,
     /// Arrow, .npz, UTF-16, ...) are refused, and .npy files are records. Compressed files (gzip,
     /// zstd, bzip2, xz, detected by content) are decompressed either way
     #[arg(long = "lines", conflicts_with_all = ["format", "record_bytes"], overrides_with = "is_lines")]

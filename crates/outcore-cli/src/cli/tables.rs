@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use outcore::read::text_kind::TextKind;
 use outcore::sort::lines::OnNoKey;
 use outcore::{Error, Result};
 
@@ -99,7 +100,12 @@ pub(crate) struct TableArgs {
 }
 
 impl TableArgs {
-    /// Whether any of them is given.
+    /// The table that standard input is, if `--from` says so.
+    pub(crate) fn piped(&self) -> Option<Option<TextKind>> {
+        self.from.map(PipeFormat::text)
+    }
+
+    /// Whether any of them is given that makes a table of text.
     pub(crate) fn is_given(&self) -> bool {
         !self.columns.is_empty()
             || self.from.is_some()
@@ -111,16 +117,8 @@ impl TableArgs {
             || self.schema.is_some()
             || self.infer
             || !self.null.is_empty()
-            || self.on_error.is_some()
+            || self.on_error == Some(OnError::Null)
             || self.parts.is_some()
-    }
-
-    /// The same without what lines have, too: what becomes of those without a key.
-    pub(crate) fn without_on_error(&self) -> TableArgs {
-        TableArgs {
-            on_error: None,
-            ..self.clone()
-        }
     }
 
     /// What becomes of lines without the field `by`, as the engine takes it.
@@ -182,6 +180,17 @@ pub(crate) struct ReadTableArgs {
     on_error: Option<OnError>,
 }
 
+impl PipeFormat {
+    /// The kind of text that it is; none for Arrow.
+    pub(crate) fn text(self) -> Option<TextKind> {
+        match self {
+            PipeFormat::Arrow => None,
+            PipeFormat::Csv => Some(TextKind::Csv),
+            PipeFormat::Jsonl => Some(TextKind::JsonLines),
+        }
+    }
+}
+
 impl ReadTableArgs {
     /// The same with nothing about what is written.
     pub(crate) fn to_tables(&self) -> TableArgs {
@@ -211,7 +220,7 @@ pub(crate) struct TextArgs {
     /// The CSV has no header line; its columns are called 1, 2, and so on
     #[arg(long)]
     pub(crate) no_header: bool,
-    /// Separator of CSV fields. Default: a comma, or a tab for .tsv
+    /// Separator of CSV fields. Default: that of a sample of the records
     #[arg(
         short = 't',
         long = "field-separator",
@@ -222,11 +231,6 @@ pub(crate) struct TextArgs {
 }
 
 impl TextArgs {
-    /// Whether any of them is given.
-    pub(crate) fn is_given(&self) -> bool {
-        self.csv || self.jsonl || self.no_header || self.separator.is_some()
-    }
-
     /// What they say.
     ///
     /// # Errors

@@ -74,10 +74,10 @@ pub(crate) enum ViewCommand {
 /// Build a view of files
 ///
 /// The order is that of `outcore sort`. The view appears whole or not at all; inputs are only read.
-/// The input is records if it has a type, lines with --lines or any flag that only lines have, and a
-/// table if it is Parquet or Arrow, or text with --infer or --schema.
+/// Options, content and name decide what the input is, as for `outcore sort`: CSV and JSON lines
+/// are a table once --by names a column, and text with --csv or --jsonl.
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true, after_long_help = BUILD_EXAMPLES)]
+#[command(after_long_help = BUILD_EXAMPLES)]
 pub(crate) struct ViewBuildArgs {
     /// Files to sort, in order: raw records, .npy, a manifest (.outcore.json) of shards, lines
     /// (compressed ones are decompressed to scratch), or Parquet and Arrow and directories of them; - is
@@ -130,24 +130,6 @@ pub(crate) struct ViewBuildArgs {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordingArgs,
-    /// Print help
-    #[arg(long, action = clap::ArgAction::Help, help_heading = "Messages")]
-    help: Option<bool>,
-}
-
-impl ViewBuildArgs {
-    /// Whether the input is lines or records, whatever it looks like.
-    pub(crate) fn takes_bytes(&self) -> bool {
-        let record = &self.record;
-        let is_record = record.format.is_some() || record.record_bytes.is_some();
-        self.lines.is_lines || self.lines.zero_terminated || is_record || !record.keys.is_empty()
-    }
-
-    /// Whether the input is lines.
-    pub(crate) fn takes_lines(&self) -> bool {
-        let has_flag = self.order.is_given() || self.text.is_given() || self.lines.zero_terminated;
-        self.lines.is_lines || has_flag
-    }
 }
 
 /// Add files to a view

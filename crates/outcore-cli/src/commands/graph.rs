@@ -117,7 +117,7 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
     let started = Instant::now();
     let resources = resources::load(&args.resources, &args.drives, None, resources::SEED)?;
     let is_piped = args.inputs.iter().any(|input| is_stdout(input));
-    let is_table = args.format.is_none() && !is_piped && table::is_meant(context, &args.inputs)?;
+    let is_table = args.format.is_none() && !is_piped && context.is_table(&args.inputs)?;
     // Directories of tables have no blocks of their own.
     let sources = match is_table {
         true => Vec::new(),

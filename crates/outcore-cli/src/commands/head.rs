@@ -9,11 +9,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use outcore::job::Job;
-use outcore::{Error, Forecast, Result};
+use outcore::{Forecast, Result};
 use outcore_front::inputs::Source;
 use outcore_front::text::output::{Dress, LineWriter};
 use outcore_front::text::reader::{BLOCK_BYTES, Frame, RecordReader, plain_files};
 use outcore_front::text::sample::choose;
+use outcore_front::what::Asked;
 use serde_json::json;
 
 use super::table;
@@ -22,27 +23,30 @@ use crate::cli::lines::{LineArgs, Rows};
 use crate::cli::{RecordingArgs, ResourceArgs, TypeArgs};
 use crate::context::Context;
 use crate::explain::{FilePass, dir_of};
-use crate::lines::{LineRequest, Overwrite, Stream, note_csv};
+use crate::lines::{LineRequest, Overwrite, Stream, what_is_moved};
 use crate::measure::{Summary, phases_json};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::{pipe, resources};
 
 /// Runs `outcore head`.
-pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
-    let (flags, files) = (args.rows.text_flags()?, &args.files);
-    let is_text =
-        table::is_text_meant(&args.tables, &flags, &files.inputs, files.output.as_deref());
-    if may_be_table(&args.record, args.lines)
-        && (is_text || table::is_meant(context, &files.inputs)?)
-    {
+pub(crate) fn head(context: &Context, args: &mut HeadArgs) -> Result<u8> {
+    let flags = args.rows.text_flags()?;
+    let asked = Asked {
+        inputs: &args.files.inputs,
+        output: args.files.output.as_deref(),
+        is_records: args.record.is_typed(),
+        is_lines: args.lines.is_lines,
+        text: flags.kind(),
+        is_table: args.tables.is_given() || !args.by.is_empty(),
+        piped: args.tables.piped(),
+        ..Asked::default()
+    };
+    let what = what_is_moved(context, asked, args.lines)?;
+    if what.is_table() {
         return table::head(context, args);
     }
-    table::check_no_table(&args.tables)?;
-    if !args.by.is_empty() {
-        let cause = "--by takes columns of tables, and the input is no table";
-        return Err(Error::usage("read arguments", cause).hint("sort it first with `outcore sort`"));
-    }
+    args.rows.settle(what);
     let stream = prepare(
         context,
         &args.files,
@@ -72,16 +76,23 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
 }
 
 /// Runs `outcore sample`.
-pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
-    let (flags, files) = (args.rows.text_flags()?, &args.files);
-    let is_text =
-        table::is_text_meant(&args.tables, &flags, &files.inputs, files.output.as_deref());
-    if may_be_table(&args.record, args.lines)
-        && (is_text || table::is_meant(context, &files.inputs)?)
-    {
+pub(crate) fn sample(context: &Context, args: &mut SampleArgs) -> Result<u8> {
+    let flags = args.rows.text_flags()?;
+    let asked = Asked {
+        inputs: &args.files.inputs,
+        output: args.files.output.as_deref(),
+        is_records: args.record.is_typed(),
+        is_lines: args.lines.is_lines,
+        text: flags.kind(),
+        is_table: args.tables.is_given(),
+        piped: args.tables.piped(),
+        ..Asked::default()
+    };
+    let what = what_is_moved(context, asked, args.lines)?;
+    if what.is_table() {
         return table::sample(context, args);
     }
-    table::check_no_table(&args.tables)?;
+    args.rows.settle(what);
     let rows = args.rows.to_rows()?;
     let stream = prepare(
         context,
@@ -90,7 +101,6 @@ pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
         args.memory_bytes,
         (&args.record_io, args.explain),
     )?;
-    note_csv(context, &rows, &stream.sources);
     let limit_bytes = stream.resources.config.memory_bytes.value;
     let what = Wanted {
         name: "sample",
@@ -106,11 +116,6 @@ pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
         }
         Ok(kept.len() as u64)
     })
-}
-
-/// Whether nothing says that the input is lines or records.
-fn may_be_table(record: &TypeArgs, lines: LineArgs) -> bool {
-    record.format.is_none() && record.record_bytes.is_none() && !lines.is_lines
 }
 
 fn prepare(

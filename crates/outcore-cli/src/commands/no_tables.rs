@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use outcore::runs::SortedView;
 use outcore::{Error, Job, Result};
-use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::Resources;
 use outcore_graph::convert::{ConvertOptions, ConvertSummary};
 use outcore_graph::graph::names::Names;
@@ -18,7 +17,6 @@ use crate::cli::dedup::DedupArgs;
 use crate::cli::diff::DiffArgs;
 use crate::cli::group::GroupByArgs;
 use crate::cli::join::JoinArgs;
-use crate::cli::lines::TextFlags;
 use crate::cli::sequence::{CountByArgs, FilterArgs, MapArgs, MergeArgs};
 use crate::cli::tables::{ConvertArgs, InfoArgs, TableArgs};
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
@@ -33,20 +31,6 @@ fn left_out() -> Error {
         "this build of outcore reads no Parquet and no Arrow",
     )
     .hint("build it with the feature `tables`, which is on by default")
-}
-
-/// Fails if the first of `inputs` is a table; there are no others.
-pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
-    let Some(first) = inputs.first().filter(|first| first.is_file()) else {
-        return Ok(false);
-    };
-    let sources = inputs::find(std::slice::from_ref(first), Streams::Taken, &context.files)?;
-    match sources.first() {
-        Some(source) if !source.is_stream() && inputs::content_of(source)?.is_table() => {
-            Err(left_out().path(first))
-        }
-        _ => Ok(false),
-    }
 }
 
 /// Whether a result of that name is a table; there are none.
@@ -116,24 +100,6 @@ pub(crate) fn rows_where(
     _: (&str, &[PathBuf]),
 ) -> Result<outcore_vector::knn::Subset> {
     Err(left_out())
-}
-
-/// Whether the input is text that becomes a table: never.
-pub(crate) fn is_text_meant(
-    _: &TableArgs,
-    _: &TextFlags,
-    _: &[PathBuf],
-    _: Option<&std::path::Path>,
-) -> bool {
-    false
-}
-
-/// Fails for flags of tables.
-pub(crate) fn check_no_table(tables: &TableArgs) -> Result<()> {
-    match tables.is_given() {
-        true => Err(left_out()),
-        false => Ok(()),
-    }
 }
 
 pub(crate) fn sort(_: &Context, _: &SortArgs, _: Resources) -> Result<u8> {

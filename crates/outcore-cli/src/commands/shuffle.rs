@@ -4,22 +4,23 @@
 //! NumPy, means records; all else is lines, or records of CSV after their header. The order comes
 //! from [`outcore::shuffle`] and depends on seed, epoch and input alone.
 
+use outcore::Result;
 use outcore::job::JobSize;
 use outcore::shuffle::{ShuffleOptions, ShuffleSize, ShuffleSummary, Unit, plan_shuffle, shuffle};
-use outcore::{Error, Result};
 use outcore::{Input, Output};
 use outcore_front::inputs::{ResolvedInput, look, refuse_streams};
 use outcore_front::output::{check_room, header_for, loses_header};
 use outcore_front::records;
 use outcore_front::text::csv_files::Look;
 use outcore_front::text::output::{Dress, Pending};
+use outcore_front::what::Asked;
 use serde_json::json;
 
 use super::table;
 use crate::cli::commands::ShuffleArgs;
 use crate::cli::lines::Rows;
 use crate::context::Context;
-use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_beside, note_csv};
+use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_beside, what_is_moved};
 use crate::measure::plan_json;
 use crate::pipe::CLOSED_PIPE;
 use crate::{pipe, resources};
@@ -34,7 +35,7 @@ struct Prepared {
 }
 
 /// Runs the subcommand.
-pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
+pub(crate) fn run(context: &Context, args: &mut ShuffleArgs) -> Result<u8> {
     let settings = resources::load(
         &args.resources,
         &args.drives,
@@ -42,27 +43,29 @@ pub(crate) fn run(context: &Context, args: &ShuffleArgs) -> Result<u8> {
         args.seed,
     )?
     .measuring(args.explain || args.dry_run);
-    let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
-    let may_be_table = !is_typed && !args.lines.is_lines;
-    let (flags, files) = (args.rows.text_flags()?, &args.files);
-    let is_text =
-        table::is_text_meant(&args.tables, &flags, &files.inputs, files.output.as_deref());
-    if may_be_table && (is_text || table::is_meant(context, &files.inputs)?) {
+    let flags = args.rows.text_flags()?;
+    let asked = Asked {
+        inputs: &args.files.inputs,
+        output: args.files.output.as_deref(),
+        is_records: args.record.is_typed(),
+        is_lines: args.lines.is_lines,
+        text: flags.kind(),
+        is_table: args.tables.is_given() || !args.by.is_empty(),
+        piped: args.tables.piped(),
+        ..Asked::default()
+    };
+    let what = what_is_moved(context, asked, args.lines)?;
+    if what.is_table() {
         return table::shuffle(context, args, settings);
     }
-    table::check_no_table(&args.tables)?;
-    if !args.by.is_empty() {
-        let cause = "--by takes columns of tables, and the input is no table";
-        return Err(Error::usage("read arguments", cause)
-            .hint("for CSV and JSON lines add --infer, or write Parquet"));
-    }
+    args.rows.settle(what);
     let (rows, types) = (args.rows.to_rows()?, args.record.to_request());
     let recognition = args.lines.recognition(rows.separator());
     let sources = find(context, &args.files.inputs)?;
     if args.dry_run {
         refuse_streams(&sources, "plan shuffle")?;
     }
-    let has_type = format_beside(&rows, &types, &sources, recognition)?.is_some();
+    let has_type = format_beside(context, &rows, &types, (&sources, recognition))?.is_some();
     let request = LineRequest {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
@@ -117,7 +120,6 @@ fn prepare_lines(
     rows: &Rows,
     job: &mut LineJob,
 ) -> Result<Prepared> {
-    note_csv(context, rows, &job.sources);
     let (terminator, dress) = match rows {
         Rows::Csv(csv) => {
             let csv = job.settle_csv(context, csv, Look::Whole)?;

@@ -11,6 +11,7 @@ use std::time::Instant;
 use outcore::Input;
 use outcore::job::Job;
 use outcore::key::NpyHeader;
+use outcore::read::text_kind::TextKind;
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions, SortSummary};
 use outcore::{Error, Result};
@@ -22,6 +23,7 @@ use outcore_front::records::{self, Decided, TypeRequest};
 use outcore_front::resources::Resources;
 use outcore_front::spool::{self, Spool};
 use outcore_front::staging::sealed_error;
+use outcore_front::what::{Asked, What};
 use outcore_io::units;
 use serde_json::{Value, json};
 
@@ -53,22 +55,31 @@ struct Prepared {
 }
 
 /// Runs the subcommand.
-pub(crate) fn run(context: &Context, args: &SortArgs) -> Result<u8> {
-    let started = Instant::now();
+pub(crate) fn run(context: &Context, args: &mut SortArgs) -> Result<u8> {
     let is_gnu = context.reporter.is_gnu();
     let resources = load_resources(args, is_gnu)?.measuring(args.explain || args.dry_run);
-    let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
-    let may_be_table = !is_gnu && !is_typed && !args.lines.is_lines;
-    let flags = args.text.text_flags(args.order.separator()?);
-    let output = args.output.as_deref();
-    let is_text = table::is_text_meant(&args.tables, &flags, &args.inputs, output);
-    if may_be_table && (is_text || table::is_meant(context, &args.inputs)?) {
+    let what = what_is_sorted(context, args)?;
+    if what.is_table() {
         return table::sort(context, args, resources);
     }
-    table::check_no_table(&args.tables.without_on_error())?;
-    if let Meant::Lines(found) = meant(context, args)? {
-        return sort_lines::run(context, args, resources, found);
+    if what.is_text() {
+        let found = match what {
+            What::Lines => found(context, args)?,
+            _ => Some(None),
+        };
+        if let Some(found) = found {
+            args.text.settle(what);
+            note_csv(context, args);
+            return sort_lines::run(context, args, resources, found);
+        }
+        context.given.applies_to(What::Array)?;
     }
+    run_records(context, args, resources)
+}
+
+/// The same of records, from what was settled of an input.
+pub(crate) fn run_records(context: &Context, args: &SortArgs, resources: Resources) -> Result<u8> {
+    let started = Instant::now();
     check_for_records(args)?;
     if args.is_check() {
         return verify::check_only(context, args, resources);
@@ -133,57 +144,68 @@ fn bytes_of_files(inputs: &[PathBuf]) -> Option<u64> {
     bytes.filter(|_| !inputs.is_empty())
 }
 
-/// What the input is.
-enum Meant {
-    Records,
-    /// Lines, and the inputs, where they had to be looked at.
-    Lines(Option<Vec<Source>>),
+/// The kind of the input; rejects options that are not for it.
+fn what_is_sorted(context: &Context, args: &SortArgs) -> Result<What> {
+    let has_record_key = args.record.keys.iter().any(|key| key.contains(':'));
+    let is_typed = args.record.is_typed();
+    let flags = args.text.text_flags(args.order.separator()?);
+    let asked = Asked {
+        inputs: &args.inputs,
+        output: args.output.as_deref(),
+        is_records: is_typed || has_record_key,
+        is_lines: args.lines.is_lines,
+        text: flags.kind(),
+        is_table: args.tables.is_given(),
+        piped: args.tables.piped(),
+        by: &args.text.by,
+        is_text_order: args.order.is_of_lines(),
+    };
+    let what = match context.reporter.is_gnu() && !is_typed {
+        // To GNU sort everything is lines, whatever it is called.
+        true => flags.kind().map_or(What::Lines, What::rows),
+        false => context.what(asked)?,
+    };
+    let is_told_by_name = flags.kind().is_none() && args.text.by.is_empty();
+    let what = match what {
+        // Without a column it is what GNU sort sorts.
+        What::Csv | What::JsonLines if is_told_by_name => What::Lines,
+        what => what,
+    };
+    context.check_options(what, asked)?;
+    Ok(what)
 }
 
-/// What the input is: lines are everything that neither flags, nor names, nor what a file begins with
-/// say to be records; as GNU sort, everything that the flags do not.
-fn meant(context: &Context, args: &SortArgs) -> Result<Meant> {
-    let is_gnu = context.reporter.is_gnu();
-    let is_of_array = |name: &Path| name.extension().is_some_and(|end| end == "npy");
-    let has_type = args.record.format.is_some() || args.record.record_bytes.is_some();
-    if args.lines.is_lines {
-        return Ok(Meant::Lines(None));
+/// Says that the header of CSV is a line like any other to those who sort lines and say nothing of their order.
+fn note_csv(context: &Context, args: &SortArgs) {
+    let is_csv = |name: &&PathBuf| TextKind::of_name(name) == Some(TextKind::Csv);
+    let is_said = args.lines.is_lines || args.order.is_given() || args.text.is_given();
+    if context.reporter.is_gnu() || is_said || args.is_check() {
+        return;
     }
-    let has_record_key = args.record.keys.iter().any(|key| key.contains(':'));
-    if (is_gnu && !has_type)
-        || args.order.is_given()
-        || args.text.is_given()
-        || args.gnu.is_given()
-        || args.lines.zero_terminated
+    if let Some(name) = args.inputs.iter().find(is_csv) {
+        context.reporter.note(&format!(
+            "{} is sorted as lines, its first line like any other; --by COLUMN sorts its rows",
+            name.display()
+        ));
+    }
+}
+
+/// The inputs, where they had to be looked at; nothing if one of them is an array of NumPy after all.
+fn found(context: &Context, args: &SortArgs) -> Result<Option<Option<Vec<Source>>>> {
+    let is_said = args.lines.is_lines || args.order.is_given() || args.gnu.is_given();
+    if context.reporter.is_gnu() || is_said || args.lines.zero_terminated || args.inputs.is_empty()
     {
-        return match has_type {
-            false => Ok(Meant::Lines(None)),
-            true => Err(Error::usage(
-                "read arguments",
-                "--type, --record and --key are for records, and other options given are for lines",
-            )
-            .hint("leave out --type and --record to sort lines, or the options of lines")),
-        };
-    }
-    let mut names = args.inputs.iter().chain(&args.output);
-    if has_type
-        || has_record_key
-        || names.any(|name| is_of_array(name) || inputs::is_manifest(name))
-    {
-        return Ok(Meant::Records);
-    }
-    if args.inputs.is_empty() {
-        return Ok(Meant::Lines(None));
+        return Ok(Some(None));
     }
     let mut sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     for source in sources.iter_mut().filter(|source| !source.is_stream()) {
         let input = inputs::look(source.clone())?;
         if input.npy.is_some() {
-            return Ok(Meant::Records);
+            return Ok(None);
         }
         *source = input.source;
     }
-    Ok(Meant::Lines(Some(sources)))
+    Ok(Some(Some(sources)))
 }
 
 /// Fails for what records do not have.

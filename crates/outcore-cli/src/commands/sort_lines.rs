@@ -51,7 +51,6 @@ pub(crate) fn run(
     resources: Resources,
     found: Option<Vec<Source>>,
 ) -> Result<u8> {
-    refuse_others(args)?;
     // Told before anything is read.
     let order = order_of(context, args)?;
     let inputs = input_names(context, args)?;
@@ -63,11 +62,15 @@ pub(crate) fn run(
             .detail("--compress-program is not needed: scratch is not compressed");
     }
     let debug = debug_of(context, args)?;
+    let in_place = match inputs.as_slice() {
+        [one] if args.replace => Some(one.as_path()),
+        _ => None,
+    };
     let request = LineRequest {
         inputs: &inputs,
-        output: args.output.as_deref(),
+        output: args.output.as_deref().or(in_place),
         // What GNU sort knows nothing of keeps the habits of all other commands.
-        overwrite: match (args.text.csv || args.text.jsonl, args.force) {
+        overwrite: match (args.text.csv || args.text.jsonl, args.force || args.replace) {
             (true, false) => Overwrite::Nothing,
             _ => Overwrite::Anything,
         },
@@ -201,21 +204,6 @@ fn dress_of(request: &LineRequest<'_>) -> Dress {
         is_plain: request.recognition.takes_packed,
         ..Dress::default()
     }
-}
-
-/// What records have and lines do not.
-fn refuse_others(args: &SortArgs) -> Result<()> {
-    let refuse = |flag: &str, hint: &str| {
-        let cause = format!("{flag} is for records, and the input is lines");
-        Err(Error::usage(READ, cause).hint(hint))
-    };
-    if args.delete_input {
-        return refuse(
-            "--delete-input",
-            "remove the inputs when the output is there; or name the --type of the records",
-        );
-    }
-    Ok(())
 }
 
 /// Which of several orders a check would be of cannot be said.
@@ -385,9 +373,10 @@ fn seed_of(context: &Context, path: &Path) -> Result<u64> {
 /// The names of the inputs, from arguments or a file of names.
 fn input_names(context: &Context, args: &SortArgs) -> Result<Vec<PathBuf>> {
     let Some(list) = &args.gnu.files0_from else {
-        return match (args.replace, args.output.is_some()) {
-            (true, false) => Err(Error::usage(READ, "--replace without -o")
-                .hint("for lines, name the input again with -o")),
+        let is_in_place = args.replace && args.output.is_none();
+        return match (is_in_place, args.inputs.len()) {
+            (true, 0 | 2..) => Err(Error::usage(READ, "--replace without -o")
+                .hint("name one input, or the output with -o")),
             _ => Ok(args.inputs.clone()),
         };
     };

@@ -13,15 +13,15 @@ use outcore_front::output::{Holds, Target, header_for};
 use outcore_front::records;
 use outcore_front::split::{PLACEHOLDER, PartSize, SplitRequest, is_compressed, split};
 use outcore_front::text::reader::{Frame, RecordReader, plain_files};
+use outcore_front::what::Asked;
 use outcore_io::output::parent_of;
 use serde_json::json;
 
 use super::table;
 use crate::cli::commands::SplitArgs;
-use crate::cli::tables::TableArgs;
 use crate::context::Context;
 use crate::explain::FilePass;
-use crate::lines::{LineJob, LineRequest, Overwrite, find, format_beside, frame_of, note_csv};
+use crate::lines::{LineJob, LineRequest, Overwrite, find, format_beside, frame_of, what_is_moved};
 use crate::measure::{Summary, phases_json};
 use crate::resources;
 
@@ -29,31 +29,29 @@ use crate::resources;
 const PASS: &str = "split";
 
 /// Runs the subcommand.
-pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
-    let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
-    let may_be_table = !is_typed && !args.lines.is_lines;
-    let tables = TableArgs {
-        schema: args.schema.clone(),
-        infer: args.infer,
-        ..TableArgs::default()
+pub(crate) fn run(context: &Context, args: &mut SplitArgs) -> Result<u8> {
+    let flags = args.rows.text_flags()?;
+    let is_table = args.infer
+        || args.schema.is_some()
+        || args.codec.is_some()
+        || args.part_bytes.is_some()
+        || args.train.is_some()
+        || !args.columns.is_empty()
+        || !args.by.is_empty();
+    let asked = Asked {
+        inputs: &args.inputs,
+        output: Some(&args.output),
+        is_records: args.record.is_typed(),
+        is_lines: args.lines.is_lines,
+        text: flags.kind(),
+        is_table,
+        ..Asked::default()
     };
-    let (flags, output) = (args.rows.text_flags()?, args.output.as_path());
-    // A directory for each value is one of Parquet.
-    let is_by = !args.by.is_empty()
-        && table::is_text_meant(
-            &TableArgs {
-                infer: true,
-                ..tables.clone()
-            },
-            &flags,
-            &args.inputs,
-            None,
-        );
-    let is_text = is_by || table::is_text_meant(&tables, &flags, &args.inputs, Some(output));
-    if may_be_table && (is_text || table::is_meant(context, &args.inputs)?) {
+    let found = what_is_moved(context, asked, args.lines)?;
+    if found.is_table() {
         return table::split(context, args);
     }
-    check_no_table(args, &tables)?;
+    args.rows.settle(found);
     let started = Instant::now();
     let mut what = SplitRequest {
         pattern: &args.output,
@@ -68,11 +66,11 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
     let (rows, types) = (args.rows.to_rows()?, args.record.to_request());
     let recognition = args.lines.recognition(rows.separator());
     let sources = find(context, &args.inputs)?;
-    let format = format_beside(&rows, &types, &sources, recognition)?;
+    let format = format_beside(context, &rows, &types, (&sources, recognition))?;
     let (frame, holds) = match &format {
         Some(format) => (Frame::Bytes(format.record_bytes()), Holds::Records),
         None => {
-            let frame = frame_of(&rows, args.lines.terminator(), &sources);
+            let frame = frame_of(&rows, args.lines.terminator());
             (frame, Holds::Lines)
         }
     };
@@ -90,9 +88,6 @@ pub(crate) fn run(context: &Context, args: &SplitArgs) -> Result<u8> {
         recognition,
     };
     let job = LineJob::prepare(context, settings, &request)?;
-    if format.is_none() {
-        note_csv(context, &rows, &job.sources);
-    }
     let mut data_bytes = job.data_bytes;
     if holds == Holds::Records {
         let inputs: Result<Vec<ResolvedInput>> = job.files.iter().cloned().map(look).collect();
@@ -158,17 +153,6 @@ fn begin_pass(
         (bytes.into(), written)
     });
     FilePass::begin(planned, PASS, (context, args.explain))
-}
-
-/// Refuses what only tables have.
-fn check_no_table(args: &SplitArgs, tables: &TableArgs) -> Result<()> {
-    let is_of_tables = args.part_bytes.is_some() || args.train.is_some() || !args.by.is_empty();
-    if is_of_tables || tables.is_given() || args.codec.is_some() || !args.columns.is_empty() {
-        let cause = "options that are for tables, and the input is not one";
-        return Err(Error::usage("read arguments", cause)
-            .hint("split lines and records with -n or --by-lines"));
-    }
-    Ok(())
 }
 
 /// A trace must not take the place of a part.

@@ -12,10 +12,12 @@ use outcore::primitives::Grouping;
 use outcore::sort::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
 use outcore::{Error, Result};
 use outcore_front::inputs::refuse_streams;
+use outcore_front::resources::Resources;
 use outcore_front::text::csv_files::{COUNT_COLUMN, CsvSort, Look};
 use outcore_front::text::gnu::GnuOrder;
 use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
+use outcore_front::what::{Asked, What};
 use outcore_io::units;
 use serde_json::json;
 
@@ -24,10 +26,9 @@ use super::sort;
 use super::table;
 use crate::cli::SortArgs;
 use crate::cli::commands::UniqueArgs;
-use crate::cli::lines::Rows;
 use crate::cli::sequence::InputArgs;
 use crate::context::Context;
-use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_of, note_csv};
+use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_of};
 use crate::pipe::CLOSED_PIPE;
 use crate::{pipe, resources};
 
@@ -35,39 +36,22 @@ use crate::{pipe, resources};
 const STDIO: &str = "-";
 
 /// Runs the subcommand.
-pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
-    let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
-    let may_be_table = !is_typed && !args.lines.is_lines;
-    let flags = args.text.text_flags(args.order.separator()?);
-    let files = &args.files;
-    let is_text =
-        table::is_text_meant(&args.tables, &flags, &files.inputs, files.output.as_deref());
-    if may_be_table && (is_text || table::is_meant(context, &files.inputs)?) {
+pub(crate) fn run(context: &Context, args: &mut UniqueArgs) -> Result<u8> {
+    let what = what_is_read(context, args)?;
+    if what.is_table() {
         return table::unique(context, args);
     }
-    table::check_no_table(&args.tables.without_on_error())?;
-    let is_ordered = args.order.is_given() || args.text.is_given() || args.lines.zero_terminated;
+    args.text.settle(what);
     let recognition = args.lines.recognition(args.order.separator()?);
     let sources = find(context, &args.files.inputs)?;
     if let Some(format) = format_of(&args.record.to_request(), &sources, recognition)? {
-        if is_ordered {
-            let cause =
-                "--type, --record and --key are for records, and other options given are for lines";
-            return Err(Error::usage("read arguments", cause)
-                .hint("leave out --type and --record, or the options of lines"));
-        }
+        context.given.applies_to(What::Array)?;
         return of_records(context, args, &format);
     }
     if args.dry_run {
         refuse_streams(&sources, "plan unique")?;
     }
-    let resources = resources::load(
-        &args.resources,
-        &args.drives,
-        args.scratch.limit_bytes,
-        resources::SEED,
-    )?
-    .measuring(args.explain || args.dry_run);
+    let resources = resources_of(args)?;
     let request = LineRequest {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
@@ -128,6 +112,30 @@ pub(crate) fn run(context: &Context, args: &UniqueArgs) -> Result<u8> {
     Ok(0)
 }
 
+/// The kind of the input; rejects options that are not for it.
+fn what_is_read(context: &Context, args: &UniqueArgs) -> Result<What> {
+    let flags = args.text.text_flags(args.order.separator()?);
+    let asked = Asked {
+        inputs: &args.files.inputs,
+        output: args.files.output.as_deref(),
+        is_records: args.record.is_typed(),
+        is_lines: args.lines.is_lines,
+        text: flags.kind(),
+        is_table: args.tables.is_given(),
+        piped: args.tables.piped(),
+        by: &args.text.by,
+        is_text_order: args.order.is_of_lines(),
+    };
+    let has_line_options = !args.order.line_keys.is_empty() || args.lines.zero_terminated;
+    let what = match context.what(asked)? {
+        What::Csv | What::JsonLines if flags.kind().is_none() && has_line_options => What::Lines,
+        What::JsonLines if flags.kind().is_none() && args.order.is_given() => What::Lines,
+        what => what,
+    };
+    context.check_options(what, asked)?;
+    Ok(what)
+}
+
 /// The order of lines; that of columns of CSV is only known with their header.
 fn order_of(args: &UniqueArgs) -> Result<Box<dyn SortKey>> {
     args.text.check_together(&args.order, args.lines)?;
@@ -161,11 +169,6 @@ fn settle(
     options: LineSortOptions,
 ) -> Result<(Box<dyn SortKey>, Dress, LineSortOptions)> {
     if !args.text.csv {
-        let rows = match args.text.jsonl {
-            true => Rows::Json,
-            false => Rows::Lines,
-        };
-        note_csv(context, &rows, &lines.sources);
         return Ok((order, Dress::default(), options));
     }
     let csv = CsvSort {
@@ -188,6 +191,16 @@ fn settle(
     Ok((order, csv.dress, options))
 }
 
+fn resources_of(args: &UniqueArgs) -> Result<Resources> {
+    let loaded = resources::load(
+        &args.resources,
+        &args.drives,
+        args.scratch.limit_bytes,
+        resources::SEED,
+    )?;
+    Ok(loaded.measuring(args.explain || args.dry_run))
+}
+
 /// One of each record.
 fn of_records(context: &Context, args: &UniqueArgs, format: &RecordFormat) -> Result<u8> {
     if !format.is_all_key() || args.descending {
@@ -196,7 +209,7 @@ fn of_records(context: &Context, args: &UniqueArgs, format: &RecordFormat) -> Re
             return Err(Error::usage("read arguments", cause)
                 .hint("use count-by to count values of a part of the record, and sort to order the counts"));
         }
-        return sort::run(context, &to_sort(args));
+        return sort::run_records(context, &to_sort(args), resources_of(args)?);
     }
     let mut inputs = args.files.inputs.clone();
     if inputs.is_empty() {

@@ -25,6 +25,7 @@ use outcore_front::inputs::{
 use outcore_front::job::{check_text, is_in_order};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::Resources;
+use outcore_front::what::{Asked, What};
 use outcore_io::units;
 use serde_json::json;
 
@@ -54,15 +55,19 @@ struct OpenStream {
 
 /// Runs `outcore verify`.
 pub(crate) fn run(context: &Context, args: &VerifyArgs) -> Result<u8> {
-    let is_typed = args.record.format.is_some() || args.record.record_bytes.is_some();
-    if !is_typed && table::is_meant(context, &args.files)? {
+    let asked = Asked {
+        inputs: &args.files,
+        is_records: args.record.is_typed(),
+        // Lines have no order of their own here.
+        is_table: true,
+        ..Asked::default()
+    };
+    let what = context.what(asked)?;
+    if what.is_table() {
+        context.check_options(what, asked)?;
         return table::verify(context, args);
     }
-    if !args.by.is_empty() || !args.columns.is_empty() {
-        let cause = "--by and --columns are for tables, and the input is not one";
-        return Err(Error::usage("read arguments", cause)
-            .hint("say what records are with --type, or --record and --key"));
-    }
+    context.given.applies_to(What::Records)?;
     let started = Instant::now();
     let resources = resources::without_drives(&args.resources)?;
     let control = resources.job(Vec::new()).control;

@@ -25,11 +25,13 @@ use outcore_front::spool::Spool;
 use outcore_front::text::order::{OrderSpec, order_of_name};
 use outcore_front::text::output::{self as text_output, Dress, Pending};
 use outcore_front::view::{self, key_of};
+use outcore_front::what::{Asked, What};
 use outcore_io::output::NewDir;
 use outcore_io::units;
 use outcore_mount::{ServeOptions, serve};
 use serde_json::{Value, json};
 
+use crate::cli::tables::TableArgs;
 use crate::cli::view::{
     ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewCommand, ViewMaterializeArgs, ViewMountArgs,
     ViewRangeArgs, ViewVerifyArgs,
@@ -62,7 +64,7 @@ pub(crate) fn takes_stdout(command: &ViewCommand) -> bool {
 }
 
 /// Runs the subcommand.
-pub(crate) fn run(context: &Context, command: &ViewCommand) -> Result<u8> {
+pub(crate) fn run(context: &Context, command: &mut ViewCommand) -> Result<u8> {
     match command {
         ViewCommand::Build(args) => run_build(context, args),
         ViewCommand::Append(args) => run_append(context, args),
@@ -108,17 +110,38 @@ fn type_name(what: &ViewType) -> String {
     }
 }
 
-fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
+/// The kind of data that a view is built of; rejects options that are not for it.
+fn what_is_built(context: &Context, args: &ViewBuildArgs, tables: &TableArgs) -> Result<What> {
+    let flags = args.text.text_flags(args.order.separator()?);
+    let asked = Asked {
+        inputs: &args.inputs,
+        is_records: args.record.is_typed() || !args.record.keys.is_empty(),
+        is_lines: args.lines.is_lines,
+        text: flags.kind(),
+        is_table: tables.is_given(),
+        by: &args.text.by,
+        is_text_order: args.order.is_of_lines(),
+        ..Asked::default()
+    };
+    let is_told_by_name = flags.kind().is_none() && args.text.by.is_empty();
+    let what = match context.what(asked)? {
+        What::Csv | What::JsonLines if is_told_by_name => What::Lines,
+        what => what,
+    };
+    context.check_options(what, asked)?;
+    Ok(what)
+}
+
+fn run_build(context: &Context, args: &mut ViewBuildArgs) -> Result<u8> {
     let started = Instant::now();
     let resources = load(&args.resources, &args.drives)?;
     let tables = args.tables.to_tables();
-    let flags = args.text.text_flags(args.order.separator()?);
-    if table::is_text_meant(&tables, &flags, &args.inputs, None)
-        || (!args.takes_bytes() && table::is_meant(context, &args.inputs)?)
-    {
+    let what = what_is_built(context, args, &tables)?;
+    if what.is_table() {
         return table::view_build(context, args, (resources, &tables));
     }
-    table::check_no_table(&tables)?;
+    args.text.settle(what);
+    let args = &*args;
     let sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     if args.dry_run {
         inputs::refuse_streams(&sources, "plan view")?;
@@ -134,7 +157,7 @@ fn run_build(context: &Context, args: &ViewBuildArgs) -> Result<u8> {
     let resources = context
         .start(resources, &args.record_io, kept)?
         .measuring(args.explain || args.dry_run);
-    let found = Found::of(context, (args, &output), &resources, sources)?;
+    let found = Found::of(context, (args, what, &output), &resources, sources)?;
     if args.cat {
         refuse_terminal(&found.what)?;
     }
@@ -196,13 +219,11 @@ fn run_append(context: &Context, args: &ViewAppendArgs) -> Result<u8> {
     if known.what().rows().is_some() {
         return table::view_append(context, args, (resources, known));
     }
+    context.given.applies_to(match known.what() {
+        ViewType::Records(_) => What::Records,
+        ViewType::Lines(_) | ViewType::Rows(_) => What::Lines,
+    })?;
     drop(known);
-    if args.text.is_given() {
-        let cause = "--csv, --jsonl, --no-header and --field-separator are for views of tables, and this is none";
-        return Err(Error::usage("add to view", cause)
-            .path(&args.dir)
-            .hint("leave them out: files are read as those that the view was built of"));
-    }
     let sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
     let kept = Kept {
         sources: &sources,

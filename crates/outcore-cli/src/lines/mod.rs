@@ -21,14 +21,15 @@ use outcore_front::output::{self as targets, Consent, Holds, Sink, Target};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_front::spool::{self, Spool};
-use outcore_front::text::csv_files::{CsvSort, Look, SortedCsv, bytes_of, separator_of};
+use outcore_front::text::csv_files::{CsvSort, Look, SortedCsv, bytes_of};
 use outcore_front::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_front::text::reader::Frame;
+use outcore_front::what::{Asked, What};
 use outcore_io::units;
 use serde_json::{Value, json};
 
 use crate::cli::RecordingArgs;
-use crate::cli::lines::Rows;
+use crate::cli::lines::{LineArgs, Rows};
 use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, plan_json, rate_text};
 use crate::pipe;
@@ -393,7 +394,7 @@ impl Stream {
         (types, terminator, rows): (&TypeRequest, u8, &Rows),
     ) -> Result<Self> {
         let sources = find(context, request.inputs)?;
-        let format = format_beside(rows, types, &sources, request.recognition)?;
+        let format = format_beside(context, rows, types, (&sources, request.recognition))?;
         let holds = match &format {
             Some(_) => Holds::Records,
             None => Holds::Lines,
@@ -401,7 +402,7 @@ impl Stream {
         let target = choose_target(context, request, (&sources, &resources), holds)?;
         let (frame, what) = match &format {
             Some(format) => (Frame::Bytes(format.record_bytes()), format.to_string()),
-            None => (frame_of(rows, terminator, &sources), "lines".to_string()),
+            None => (frame_of(rows, terminator), "lines".to_string()),
         };
         let array = match &format {
             Some(_) => ArrayHeader::of(types, &sources, &target)?,
@@ -462,52 +463,44 @@ pub(crate) fn format_of(
 
 /// What the records are, as [`format_of`] tells it, unless `rows` says that they are rows.
 pub(crate) fn format_beside(
+    context: &Context,
     rows: &Rows,
     types: &TypeRequest,
-    sources: &[Source],
-    recognition: Recognition,
+    (sources, recognition): (&[Source], Recognition),
 ) -> Result<Option<RecordFormat>> {
     let format = format_of(types, sources, recognition)?;
     match (rows, &format) {
-        (Rows::Csv(_) | Rows::Json, Some(_)) => Err(Error::usage(
-            "read arguments",
-            "--csv or --jsonl, and the input is records of one length",
-        )
-        .hint("leave --csv and --jsonl out")),
-        _ => Ok(format),
+        (_, None) => {}
+        (Rows::Csv(_) | Rows::Json, Some(_)) => {
+            let cause = "text, and the input is records of one length";
+            return Err(Error::usage("read arguments", cause)
+                .hint("name files of one kind; leave --csv and --jsonl out for records"));
+        }
+        (Rows::Lines, Some(_)) => context.given.applies_to(What::Array)?,
     }
+    Ok(format)
 }
 
 /// Where the lines of `rows` end.
-pub(crate) fn frame_of(rows: &Rows, terminator: u8, sources: &[Source]) -> Frame {
+pub(crate) fn frame_of(rows: &Rows, terminator: u8) -> Frame {
     match rows {
         Rows::Csv(csv) => Frame::Csv {
-            separator: separator_of(csv.separator, sources),
+            separator: csv.separator,
             has_header: csv.has_header,
         },
         Rows::Lines | Rows::Json => Frame::Terminator(terminator),
     }
 }
 
-/// Says that the first lines of files whose names end like those of CSV are lines like any other to a command
-/// that moves lines.
-pub(crate) fn note_csv(context: &Context, rows: &Rows, sources: &[Source]) {
-    let is_csv = |source: &&Source| {
-        let name = source.name.to_string_lossy();
-        let packed = [".gz", ".zst", ".bz2", ".xz"]
-            .iter()
-            .find_map(|end| name.strip_suffix(end));
-        let name = packed.unwrap_or(&name);
-        name.ends_with(".csv") || name.ends_with(".tsv")
+/// The kind of the input of a command that keeps rows as they are; rejects options that are not for it. Text whose name
+/// alone makes it CSV or JSON lines is lines where lines end with NUL.
+pub(crate) fn what_is_moved(context: &Context, asked: Asked<'_>, lines: LineArgs) -> Result<What> {
+    let what = match context.what(asked)? {
+        What::Csv | What::JsonLines if asked.text.is_none() && lines.zero_terminated => What::Lines,
+        what => what,
     };
-    if matches!(rows, Rows::Lines)
-        && let Some(source) = sources.iter().find(is_csv)
-    {
-        let name = source.name.display();
-        context.reporter.note(&format!(
-            "{name} is read as lines, its first line like any other; give --csv to keep the header first"
-        ));
-    }
+    context.check_options(what, asked)?;
+    Ok(what)
 }
 
 /// What a command did.

@@ -470,16 +470,19 @@ fn a_last_record_of_csv_is_ended_as_the_others_are() {
 }
 
 #[test]
-fn a_view_of_text_says_how_to_have_lines() {
+fn a_view_of_text_is_one_of_lines_whether_or_not_that_is_said() {
     let place = TestDir::in_memory();
     place.write("t", b"b\na\n");
     place.run(&["sort", "t", "-o", "t.gz"]).ok();
-    for name in ["t", "t.gz"] {
-        let refused = place.run(&["view", "build", name, "-o", "v"]);
-        refused.fails(2, &[name], "--lines");
-        let built = place.run(&["view", "build", "--lines", name, "-o", &format!("v-{name}")]);
-        built.ok();
+    for lines in [&[][..], &["--lines"]] {
+        for name in ["t", "t.gz"] {
+            let build = ["view", "build", name, "-o", "v", "--force"];
+            place.run(&[&build[..], lines].concat()).ok();
+            assert_eq!(place.run(&["view", "cat", "v"]).ok().stdout, b"a\nb\n");
+        }
+        let build = ["view", "build", "-", "-o", "v", "--force"];
+        let words = [&build[..], lines].concat();
+        place.run_with_input(&words, b"d\nc\n").ok();
+        assert_eq!(place.run(&["view", "cat", "v"]).ok().stdout, b"c\nd\n");
     }
-    let refused = place.run_with_input(&["view", "build", "-", "-o", "v"], b"b\na\n");
-    refused.fails(2, &["standard input"], "--lines");
 }

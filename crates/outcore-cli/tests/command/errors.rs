@@ -386,8 +386,7 @@ fn likely_mistakes_are_told_with_what_was_probably_meant() {
     let place = place_with_input();
     place.write("words.txt", b"b\na\n");
     place.write("lines.jsonl", b"{\"a\":1}\n");
-    place.write("semicolons.csv", b"name;price\na;3\n");
-    let table: [(&[&str], i32, &str, &str); 12] = [
+    let table: [(&[&str], i32, &str, &str); 11] = [
         (
             &["sort", "words.txt", "sorted.txt"],
             3,
@@ -428,12 +427,6 @@ fn likely_mistakes_are_told_with_what_was_probably_meant() {
             2,
             "a file was given",
             "name a directory",
-        ),
-        (
-            &["sort", "--csv", "--by", "price", "semicolons.csv"],
-            2,
-            "no column `price`",
-            "-t ';'",
         ),
     ];
     for (arguments, code, cause, hint) in table {

@@ -197,7 +197,7 @@ fn unique_csv_keeps_one_of_each_record_or_the_first_of_each_column() {
     let counted = unique(&["--count", "--by", "k"]).ok();
     assert_eq!(counted.stdout, b"count,k,v\n2,1,b\n2,2,\"x\ny\"\n");
     unique(&["--by", "x"]).fails(2, &["no column `x`"], "k, v");
-    unique(&["-k1,1"]).fails(2, &["-k", "--by"], "--by");
+    unique(&["-k1,1"]).fails(2, &["-k", "--csv"], "--by");
     place.write(
         "in.jsonl",
         b"{\"a\":1,\"b\":2}\n{\"a\":1}\n{\"a\":1,\"b\":2}\n",
@@ -258,12 +258,17 @@ fn separators_marks_and_ends_of_csv_are_kept() {
 }
 
 #[test]
-fn csv_that_is_read_as_lines_is_noted_and_flags_that_contradict_are_refused() {
+fn csv_that_is_sorted_as_lines_is_noted_and_flags_that_contradict_are_refused() {
     let place = TestDir::new();
     place.write("in.csv", b"b\na\n");
-    let read = place.run(&["unique", "in.csv"]).ok();
+    let read = place.run(&["sort", "in.csv"]).ok();
     assert_eq!(read.stdout, b"a\nb\n");
-    assert!(read.stderr.contains("in.csv") && read.stderr.contains("--csv"));
+    assert!(read.stderr.contains("in.csv") && read.stderr.contains("--by"));
+    let read = place.run(&["unique", "in.csv"]).ok();
+    assert_eq!(
+        (read.stdout, read.stderr),
+        (b"b\na\n".to_vec(), String::new())
+    );
     assert_eq!(place.run(&["head", "in.csv"]).ok().stderr, "");
     assert_eq!(place.run(&["unique", "--jsonl", "in.csv"]).ok().stderr, "");
     for verb in ["shuffle", "head", "unique"] {

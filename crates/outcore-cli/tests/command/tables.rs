@@ -391,7 +391,7 @@ fn first_rows_are_printed_and_parts_are_written_together() {
     std::fs::write(place.path("lines.txt"), "b\na\n").unwrap();
     place.run(&["head", "lines.txt", "--by", "number"]).fails(
         2,
-        &["the input is no table"],
+        &["--by cannot be used with lines", "tables"],
         "outcore sort",
     );
     place
@@ -443,7 +443,7 @@ fn first_rows_are_printed_and_parts_are_written_together() {
     place.write("lines", b"a\nb\n");
     place
         .run(&["split", "lines", "--train", "0.5", "-o", "{part}.txt"])
-        .fails(2, &["for tables"], "-n");
+        .fails(2, &["for tables"], "--train");
     std::fs::remove_file(place.path("lines")).unwrap();
     assert_eq!(place.names(), before);
 }

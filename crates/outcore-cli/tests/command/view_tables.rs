@@ -49,7 +49,7 @@ fn text_that_is_added_has_the_types_of_the_view() {
         .ok();
     place
         .run(&words("view append l.view lines.txt -t ;"))
-        .fails(2, &["views of tables"], "leave them out");
+        .fails(2, &["--field-separator"], "leave -t out");
 }
 
 #[test]
@@ -173,7 +173,11 @@ fn what_a_view_of_a_table_cannot_be_is_refused_by_name_and_leaves_nothing() {
             &["keep the input order"],
             "--stable",
         ),
-        (format!("{build} -k 2"), &["options for lines"], "--by"),
+        (
+            format!("{build} -k 2"),
+            &["-k cannot be used with tables"],
+            "--by",
+        ),
         (format!("{build} --by name --cat"), &["--cat"], ""),
         (
             format!("{build} --by name --dry-run"),

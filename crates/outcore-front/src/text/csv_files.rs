@@ -17,6 +17,8 @@ use std::path::Path;
 use memchr::{memchr, memchr_iter, memrchr};
 use outcore::job::Job;
 use outcore::read::csv::{FRONT_BYTES, first_across_lines, line_end};
+use outcore::read::separator::{likely_separator, separator_note};
+use outcore::read::text_kind::usual_separator;
 use outcore::runs::LineType;
 use outcore::sort::lines::LineSortOptions;
 use outcore::{Error, Result};
@@ -26,6 +28,7 @@ use super::gnu::Ordering;
 use super::order::{CsvSpec, OrderSpec};
 use super::output::Dress;
 use crate::blocks::{BlockReader, BlockWriter};
+use crate::content::HEAD_BYTES;
 use crate::inputs::{ResolvedInput, Source, explain};
 use crate::spool::Spool;
 
@@ -74,8 +77,7 @@ impl Found {
 pub struct CsvSort {
     /// Columns as [`ColumnOptions::by`] has them.
     pub by: Vec<String>,
-    /// What stands between fields; a comma, or a tab where all files are called `.tsv`, unless it is
-    /// given.
+    /// The byte between fields; that of a sample of the records, unless it is given.
     pub separator: Option<u8>,
     /// Whether the first line of each file names the columns.
     pub has_header: bool,
@@ -114,7 +116,7 @@ impl CsvSort {
         (spool, make): (&mut Option<Spool>, impl Fn() -> Result<Spool>),
         look: Look,
     ) -> Result<SortedCsv> {
-        let separator = separator_of(self.separator, files);
+        let separator = separator_of(job, self.separator, files)?;
         let how = (separator, self.has_header, look);
         let (dress, is_assumed) = settle(job, files, (spool, make), how, None)?;
         let names = match self.has_header {
@@ -219,14 +221,34 @@ impl SortedCsv {
     }
 }
 
-/// The byte between fields: the one that is given, a tab for `.tsv`, or a comma.
-pub fn separator_of(given: Option<u8>, files: &[Source]) -> u8 {
-    let is_tsv = |source: &Source| source.name.to_string_lossy().contains(".tsv");
-    match given {
-        Some(byte) => byte,
-        None if files.iter().all(is_tsv) => b'\t',
-        None => b',',
+/// The byte between fields: the one that is given, or the one that a sample of the first file with some text has, which
+/// is noted unless it is the usual one.
+///
+/// # Errors
+/// A file that cannot be read.
+fn separator_of(job: &Job, given: Option<u8>, files: &[Source]) -> Result<u8> {
+    if let Some(given) = given {
+        return Ok(given);
     }
+    for file in files {
+        let head = file.head(HEAD_BYTES)?;
+        if !head.is_empty() {
+            let is_all = head.len() < HEAD_BYTES;
+            return Ok(separator_in(job, &file.name, (&head, is_all)));
+        }
+    }
+    let first = files.first().map_or(Path::new(""), |file| &file.name);
+    Ok(usual_separator(first))
+}
+
+/// The byte between the fields of a file that begins with `head`, and has no more if it `is_all`.
+pub(super) fn separator_in(job: &Job, name: &Path, (head, is_all): (&[u8], bool)) -> u8 {
+    let usual = usual_separator(name);
+    let found = likely_separator(head, usual, is_all);
+    if found != usual {
+        job.control.note(separator_note(name, found));
+    }
+    found
 }
 
 /// The lines of a view of CSV in the order of `spec`, whose separator is that of the fields; as
@@ -241,7 +263,7 @@ pub fn settle_view(
     files: &mut [Source],
     spool: (&mut Option<Spool>, impl Fn() -> Result<Spool>),
 ) -> Result<LineType> {
-    let separator = separator_of(spec.separator, files);
+    let separator = separator_of(job, spec.separator, files)?;
     let how = (separator, has_header, Look::Whole);
     let (dress, _) = settle(job, files, spool, how, None)?;
     let names = has_header.then(|| names(&dress.header, separator));

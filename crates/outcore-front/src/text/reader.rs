@@ -14,7 +14,7 @@ use std::fmt;
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 use outcore::job::{Control, Job};
 use outcore::key::NpyHeader;
 use outcore::read::csv::{FRONT_BYTES, line_end};
@@ -25,10 +25,14 @@ use crate::content::{Content, HEAD_BYTES, Recognition};
 use crate::inputs::{Source, StreamReader, look, look_at_lines};
 use crate::text::compress::{Compression, Decoder};
 use crate::text::csv::{BYTE_ORDER_MARK, Framer};
-use crate::text::csv_files::{HEADER_BYTES_MAX, names_of, other_header, too_long_a_header};
+use crate::text::csv_files::{
+    HEADER_BYTES_MAX, names_of, other_header, separator_in, too_long_a_header,
+};
 
 /// What is read at a time.
 pub const BLOCK_BYTES: usize = 1 << 20;
+/// How much of a file says what stands between its fields.
+const SEPARATOR_SAMPLE_BYTES: usize = 64 << 10;
 
 /// Where a record ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +43,8 @@ pub enum Frame {
     Bytes(usize),
     /// Where a record of CSV ends.
     Csv {
-        /// The byte between fields.
-        separator: u8,
+        /// The byte between fields; what a sample of the records has, unless it is given.
+        separator: Option<u8>,
         /// Whether the first record of each file names the columns.
         has_header: bool,
     },
@@ -205,6 +209,10 @@ impl<'a> RecordReader<'a> {
                 has_header,
             } = self.frame
             {
+                let separator = match separator {
+                    Some(given) => given,
+                    None => self.find_separator(&name, has_header)?,
+                };
                 self.framer = self.framer_of(separator)?;
                 self.take_header(&name, has_header)?;
             }
@@ -225,6 +233,28 @@ impl<'a> RecordReader<'a> {
         }
         let end = line_end(&self.buffer[self.from..self.to], separator);
         Ok(Framer::ending(separator, end))
+    }
+
+    /// The byte between fields of the file that was opened; also that of the others, if it has some text.
+    fn find_separator(&mut self, name: &Path, has_header: bool) -> Result<u8> {
+        let mut is_all = false;
+        while self.to - self.from < SEPARATOR_SAMPLE_BYTES && !is_all {
+            is_all = self.fill()? == 0;
+            // A producer may be slow: what has come tells it once there are two lines.
+            let lines = memchr_iter(b'\n', &self.buffer[self.from..self.to]);
+            if !matches!(self.current, Some((_, Stream::File(_)))) && lines.count() > 1 {
+                break;
+            }
+        }
+        let head = &self.buffer[self.from..self.to];
+        let found = separator_in(self.job, name, (head, is_all));
+        if !head.is_empty() {
+            self.frame = Frame::Csv {
+                separator: Some(found),
+                has_header,
+            };
+        }
+        Ok(found)
     }
 
     /// Takes the byte order mark and the header off the front of a file.
@@ -323,7 +353,7 @@ impl<'a> RecordReader<'a> {
                 return Err(Error::corrupt("read CSV", cause)
                     .path(&source.name)
                     .offset(self.begun_at)
-                    .hint("close the quote, or leave --csv out if quotes mean nothing there"));
+                    .hint("close the quote, or say --lines if quotes mean nothing there"));
             }
             Frame::Csv { .. } if self.is_crlf && last_byte != b'\r' => {
                 self.buffer[0] = b'\r';

@@ -357,6 +357,17 @@ impl TableInput {
         names.filter(|name| repeats.hardly(name)).cloned().collect()
     }
 
+    /// Fails if a sampled line of JSON lines is not an object: for those who read no rows.
+    ///
+    /// # Errors
+    /// Corrupt, with the line.
+    pub fn check_sampled_rows(&self) -> Result<()> {
+        self.files.iter().try_for_each(|file| match &*file.format {
+            Format::Text(text) => text.check_sampled_rows(),
+            Format::Parquet(_) | Format::Ipc(_) => Ok(()),
+        })
+    }
+
     /// Rows of all pieces.
     pub fn rows_count(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.rows_count).sum()

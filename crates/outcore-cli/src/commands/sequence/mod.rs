@@ -18,6 +18,7 @@ use outcore::sort::SortOptions;
 use outcore::{Error, Kind, Result};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::output::Target;
+use outcore_front::what::{Asked, What};
 use outcore_io::units;
 use serde_json::{Value, json};
 
@@ -27,7 +28,6 @@ use crate::cli::sequence::{
 };
 use input::Prepared;
 
-use crate::cli::lines::TextFlags;
 use crate::cli::tables::TableArgs;
 use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, predicted_json, rate_text, rates_json};
@@ -53,12 +53,10 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
             table::count_by(context, args)
         }
         SequenceCommand::Map(args) => {
-            table::check_no_table(&args.tables)?;
             let steps = vec![Step::Map(args.expression.clone())];
             write::write(context, (&args.input, &args.output), "map", steps)
         }
         SequenceCommand::Filter(args) => {
-            table::check_no_table(&args.tables)?;
             let steps = vec![Step::Filter(args.expression.clone())];
             write::write(context, (&args.input, &args.output), "filter", steps)
         }
@@ -76,12 +74,6 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
             write::write(context, to, "reverse", vec![Step::Reverse])
         }
         SequenceCommand::Merge(args) => {
-            table::check_no_table(&args.tables)?;
-            if !args.by.is_empty() {
-                let cause = "--by takes columns of tables, and the input is no table";
-                return Err(Error::usage("read arguments", cause)
-                    .hint("say what records are with --type, or --record and --key"));
-            }
             let options = SortOptions {
                 descending: args.descending,
                 stable: args.stable,
@@ -100,15 +92,7 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
         SequenceCommand::Reduce(args) => reduce(context, args),
         SequenceCommand::Scan(args) => write::scan(context, args),
         SequenceCommand::Histogram(args) => histogram(context, args),
-        SequenceCommand::CountBy(args) => {
-            table::check_no_table(&args.tables)?;
-            if args.by_count {
-                let cause = "--by-count is for tables, and the input is not one";
-                return Err(Error::usage("read arguments", cause)
-                    .hint("write the counts with -o, and sort them with --key count:desc"));
-            }
-            group::count_by(context, args)
-        }
+        SequenceCommand::CountBy(args) => group::count_by(context, args),
         SequenceCommand::Top(args) => top(context, args),
         SequenceCommand::Find(args) => find(context, args),
         SequenceCommand::Partition(args) => write::partition(context, args),
@@ -117,18 +101,22 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
     }
 }
 
-/// Whether the input is a table, and nothing says that it is records.
+/// Whether the input is a table, and nothing says that it is records; options that are not for it are rejected.
 fn is_table(context: &Context, (input, tables): (&InputArgs, &TableArgs)) -> Result<bool> {
-    let is_typed = input.record.format.is_some() || input.record.record_bytes.is_some();
-    // Records have no names that end like those of text.
-    let tables = TableArgs {
-        infer: true,
-        from: tables.from,
-        ..TableArgs::default()
+    let asked = Asked {
+        inputs: &input.inputs,
+        is_records: input.record.is_typed() || input.count.is_some(),
+        // Lines are none of the things that these commands take.
+        is_table: true,
+        piped: tables.piped(),
+        ..Asked::default()
     };
-    let is_text = table::is_text_meant(&tables, &TextFlags::default(), &input.inputs, None);
-    let may_be_table = !is_typed && input.count.is_none();
-    Ok(may_be_table && (is_text || table::is_meant(context, &input.inputs)?))
+    let what = context.what(asked)?;
+    match what.is_table() {
+        true => context.check_options(what, asked)?,
+        false => context.given.applies_to(What::Records)?,
+    }
+    Ok(what.is_table())
 }
 
 /// The input of a command that prints, refined by `--map`; nothing if only the plan was wanted.

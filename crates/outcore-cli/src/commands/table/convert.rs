@@ -3,6 +3,7 @@
 //! Contract: as the folder's.
 
 use outcore::Result;
+use outcore_front::what::Asked;
 use outcore_table::jobs;
 
 use super::{Done, Request, run, text};
@@ -13,7 +14,20 @@ use crate::resources;
 /// `outcore convert`.
 pub(crate) fn convert(context: &Context, args: &ConvertArgs) -> Result<u8> {
     let resources = resources::load(&args.resources, &args.drives, None, resources::SEED)?;
-    let text = text::options(context, &args.tables, &args.text.flags()?, &args.inputs)?;
+    let flags = args.text.flags()?;
+    let asked = Asked {
+        inputs: &args.inputs,
+        text: flags.kind(),
+        is_table: true,
+        piped: args.tables.piped(),
+        ..Asked::default()
+    };
+    // Other files are reported when they are opened.
+    let what = context.what(asked)?;
+    if what.is_table() {
+        context.check_options(what, asked)?;
+    }
+    let text = text::options(&args.tables, &flags, &args.inputs)?;
     let request = Request {
         text: &text,
         inputs: &args.inputs,

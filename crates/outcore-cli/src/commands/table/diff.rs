@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use outcore::Result;
+use outcore::{Error, Result};
 use outcore_io::units;
 use outcore_table::jobs::{self, TableEnds};
 use outcore_table::output::{OutputOptions, TableFormat};
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::outputs::outputs_of;
 use super::run::run_with;
-use super::{Done, Request, check_tables, keys_of, refuse, text};
+use super::{Done, READ, Request, check_both_tables, keys_of, text};
 use crate::cli::diff::DiffArgs;
 use crate::context::Context;
 use crate::resources;
@@ -24,12 +24,13 @@ pub(crate) fn diff(context: &Context, args: &DiffArgs) -> Result<u8> {
         "compare lines with diff, after `outcore sort`",
     );
     let flags_of_text = args.text.flags()?;
-    for input in &inputs {
-        let input = std::slice::from_ref(input);
-        check_tables(context, (input, &flags_of_text), no_table)?;
+    check_both_tables(context, &inputs, (&args.tables, &flags_of_text), no_table)?;
+    if args.tables.parts.is_some() {
+        let cause = "--parts cannot be used with differences, which are one table";
+        return Err(Error::usage(READ, cause).hint("leave --parts out"));
     }
-    refuse(args.tables.parts.is_some(), "--parts")?;
-    let text = text::options(context, &args.tables, &flags_of_text, &[])?;
+    text::check_from(&args.tables, &inputs)?;
+    let text = text::options(&args.tables, &flags_of_text, &[])?;
     let limit_bytes = args.scratch.limit_bytes;
     let (flags, drives) = (&args.resources, &args.drives);
     let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;

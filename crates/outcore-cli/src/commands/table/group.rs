@@ -6,7 +6,7 @@ use outcore::Result;
 use outcore_io::units;
 use outcore_table::jobs::{self, Aggregate};
 
-use super::{Done, Request, keys_of, names_of, refuse, run, settled, text};
+use super::{Done, Request, keys_of, names_of, run, settled, text};
 use crate::cli::group::GroupByArgs;
 use crate::cli::lines::TextFlags;
 use crate::cli::sequence::CountByArgs;
@@ -46,17 +46,12 @@ pub(crate) fn group_by(context: &Context, args: &GroupByArgs) -> Result<u8> {
 /// `outcore count-by` of tables.
 pub(crate) fn count_by(context: &Context, args: &CountByArgs) -> Result<u8> {
     let input = &args.input;
-    refuse(
-        !input.zip.is_empty() || !input.conditions.is_empty(),
-        "--zip and --where",
-    )?;
-    refuse(input.dry_run, "--dry-run")?;
     let limit_bytes = args.scratch.limit_bytes;
     let (flags, drives) = (&input.resources, &input.drives);
     let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
     let columns: Vec<String> = args.expression.split(',').map(str::to_owned).collect();
     let keys = keys_of(&columns, false)?;
-    let text = text::options(context, &args.tables, &TextFlags::default(), &input.inputs)?;
+    let text = text::options(&args.tables, &TextFlags::default(), &input.inputs)?;
     let text = text.needing(names_of(&keys));
     let request = Request::of_sequence(input, args.output.as_deref(), &args.tables, &text);
     run(context, &request, resources, |job, ends| {

@@ -7,7 +7,7 @@ use outcore_io::units;
 use outcore_table::input::{InputOptions, TableInput};
 use serde_json::json;
 
-use super::text;
+use super::{check_tables, text};
 use crate::cli::tables::{InfoArgs, TableArgs};
 use crate::context::Context;
 use crate::measure::Summary;
@@ -23,15 +23,23 @@ pub(crate) fn info(context: &Context, args: &InfoArgs) -> Result<u8> {
         on_error: args.on_error,
         ..TableArgs::default()
     };
-    let text = text::options(context, &tables, &args.text.flags()?, inputs)?;
+    let flags = args.text.flags()?;
+    let no_table = (
+        "info takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+        "say with --csv or --jsonl what text is; `outcore verify` counts records",
+    );
+    check_tables(context, inputs, &flags, no_table)?;
+    let text = text::options(&tables, &flags, inputs)?;
     let resources = resources::without_flags()?;
     let here = std::path::Path::new(".");
-    let (copies, _spool) = text::unpacked(context, (&job, &resources), inputs, here)?;
+    let of_inputs = (&inputs[..], text.kind);
+    let (copies, _spool) = text::unpacked(context, (&job, &resources), of_inputs, here)?;
     let reads = InputOptions {
         copies,
         ..super::reads(&tables, &text)
     };
     let input = TableInput::open(&job, inputs, &reads)?;
+    input.check_sampled_rows()?;
     let rows = input.rows_count();
     let pieces = input.pieces();
     let stored_bytes: u64 = pieces.iter().map(|piece| piece.stored_bytes).sum();
@@ -72,7 +80,7 @@ pub(crate) fn info(context: &Context, args: &InfoArgs) -> Result<u8> {
         let null = if *is_nullable { "" } else { ", no nulls" };
         told += &format!("  {name:width$}  {data_type}{null}\n");
     }
-    for note in notes {
+    for note in notes.into_iter().chain(job.control.take_notes()) {
         told += &format!("  {note}\n");
     }
     reporter.data(&told);

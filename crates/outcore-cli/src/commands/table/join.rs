@@ -7,7 +7,7 @@ use outcore_io::units;
 use outcore_table::input::InputOptions;
 use outcore_table::jobs::{self, AsOf, ColumnPair, Join, JoinKind, TableEnds};
 
-use super::{Done, Request, check_tables, names_in, run, text};
+use super::{Done, Request, check_both_tables, names_in, run, text};
 use crate::cli::join::JoinArgs;
 use crate::context::Context;
 use crate::resources;
@@ -19,12 +19,9 @@ pub(crate) fn join(context: &Context, args: &JoinArgs) -> Result<u8> {
         "convert it to a table first, or use `outcore zip` for sequences of equal length",
     );
     let flags_of_text = args.text.flags()?;
-    for input in &inputs {
-        let input = std::slice::from_ref(input);
-        check_tables(context, (input, &flags_of_text), no_table)?;
-    }
+    check_both_tables(context, &inputs, (&args.tables, &flags_of_text), no_table)?;
     text::check_from(&args.tables, &inputs)?;
-    let text = text::options(context, &args.tables, &flags_of_text, &[])?;
+    let text = text::options(&args.tables, &flags_of_text, &[])?;
     let limit_bytes = args.scratch.limit_bytes;
     let (flags, drives) = (&args.resources, &args.drives);
     let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;

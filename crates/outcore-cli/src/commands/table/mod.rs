@@ -1,10 +1,8 @@
 //! Tables: what commands do with Parquet and Arrow.
 //!
-//! Contract: an input is a table if the first file that is named begins like one, or is a directory of tables, or is text
-//! that becomes one ([`text`]); neither
-//! `--lines` nor a type of records may say otherwise. Each command turns its flags into a [`Request`] and calls
-//! [`run`], in this order: flags that mean nothing for tables refused; the output's names and format settled; a job
-//! made; the job of [`outcore_table::jobs`]; the summary, which is that of other commands. Standard input is copied to
+//! Contract: what is a table says [`outcore_front::what`], and which options are for tables the table of
+//! [`crate::cli::kinds`]. Each command turns its flags into a [`Request`] and calls
+//! [`run`], in this order: the output's names and format settled; a job made; the job of [`outcore_table::jobs`]; the summary, which is that of other commands. Standard input is copied to
 //! scratch, where it can be read in parts and more than once; standard output gets a table while it is made ([`outputs`]).
 
 mod convert;
@@ -30,11 +28,9 @@ use std::path::{Path, PathBuf};
 
 use outcore::key::column::{column_name, listed};
 use outcore::{Error, Result};
-use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::Resources;
-use outcore_store::dataset::Named;
-use outcore_table::input::{InputOptions, TextOptions, check_local, is_directory_of_tables};
-use outcore_table::output::TableFormat;
+use outcore_front::what::{Asked, What};
+use outcore_table::input::{InputOptions, TextOptions};
 use outcore_table::rows::KeyColumn;
 
 use crate::cli::lines::TextFlags;
@@ -61,40 +57,12 @@ pub(crate) use join::join;
 pub(crate) use order::{merge, shuffle, sort, unique};
 pub(crate) use part::{head, sample, split};
 pub(crate) use select::{filter, map};
-pub(crate) use text::is_text_meant;
 pub(crate) use verify::verify;
 pub(crate) use view::{view_append, view_build, view_cat, view_materialize, view_order};
 pub(crate) use window::window;
 
 const READ: &str = "read arguments";
 const OPEN: &str = "open input";
-
-/// Whether `inputs` are tables: told by the first of them.
-pub(crate) fn is_meant(context: &Context, inputs: &[PathBuf]) -> Result<bool> {
-    let Some(first) = inputs.first() else {
-        return Ok(false);
-    };
-    check_local(OPEN, first)?;
-    let is_stdin = is_stdin(first);
-    if first.is_dir() {
-        return Ok(is_directory_of_tables(first));
-    }
-    let is_named = TableFormat::of_name(first).is_some_and(|format| !format.is_text());
-    if !first.is_file() && !is_stdin {
-        // A stream or a dataset; what is not there is what its name says, and reported when it is read.
-        return Ok(is_named && !first.exists() && !Named::is_mark(first));
-    }
-    // An empty file is none, whatever it was meant to be; its name says what.
-    let is_empty = first.metadata().is_ok_and(|facts| facts.len() == 0);
-    if is_empty && is_named {
-        return Ok(true);
-    }
-    let sources = inputs::find(std::slice::from_ref(first), Streams::Taken, &context.files)?;
-    match sources.first() {
-        Some(source) if !source.is_stream() => Ok(inputs::content_of(source)?.is_table()),
-        _ => Ok(false),
-    }
-}
 
 /// What is read of tables.
 fn reads(tables: &TableArgs, text: &TextOptions) -> InputOptions {
@@ -117,31 +85,64 @@ fn is_stdin(name: &Path) -> bool {
     name.as_os_str() == "-"
 }
 
-/// Fails for flags of tables, where the input is none.
-pub(crate) fn check_no_table(tables: &TableArgs) -> Result<()> {
-    match tables.is_given() {
-        false => Ok(()),
-        true => Err(Error::usage(
-            READ,
-            "options that are for tables, and the input is not one",
-        )
-        .hint("leave --columns, --union, --codec, --group-rows, --bloom, --parts, --schema, --infer, --null, --on-error and --to out, or say with --csv, --jsonl or --from what the input is")),
+/// The kind of the inputs of a command that takes nothing but tables; fails for others, with what to do instead.
+fn check_tables(
+    context: &Context,
+    inputs: &[PathBuf],
+    flags: &TextFlags,
+    no_table: (&str, &str),
+) -> Result<What> {
+    let asked = Asked {
+        inputs,
+        text: flags.kind(),
+        is_table: true,
+        ..Asked::default()
+    };
+    tables_of(context, asked, no_table)
+}
+
+/// The same of the inputs of `asked`; rejects options that are not for them.
+fn tables_of(context: &Context, asked: Asked<'_>, no_table: (&str, &str)) -> Result<What> {
+    let what = kind_of_table(context, asked, no_table)?;
+    if what.is_table() {
+        context.check_options(what, asked)?;
+    }
+    Ok(what)
+}
+
+/// The kind of table that the inputs of `asked` are.
+fn kind_of_table(context: &Context, asked: Asked<'_>, (cause, hint): (&str, &str)) -> Result<What> {
+    let what = context.what(asked)?;
+    match asked.inputs.first() {
+        // A missing file, or something else, is reported when it is opened.
+        Some(first) if first.is_file() && !what.is_table() => {
+            Err(Error::usage(READ, cause).path(first).hint(hint))
+        }
+        _ => Ok(what),
     }
 }
 
-/// Fails for inputs that are not tables, with what to do instead; text is one whose name or flags say what it is.
-fn check_tables(
+/// The same of two tables: options are for one of them at least.
+fn check_both_tables(
     context: &Context,
-    (inputs, flags): (&[PathBuf], &TextFlags),
-    (cause, hint): (&str, &str),
+    inputs: &[PathBuf; 2],
+    (tables, flags): (&TableArgs, &TextFlags),
+    no_table: (&str, &str),
 ) -> Result<()> {
-    if text::is_text(flags, inputs) || is_meant(context, inputs)? {
-        return Ok(());
+    let mut kinds = Vec::new();
+    for input in inputs {
+        let asked = Asked {
+            inputs: std::slice::from_ref(input),
+            text: flags.kind(),
+            is_table: true,
+            piped: tables.piped().filter(|_| is_stdin(input)),
+            ..Asked::default()
+        };
+        kinds.push(kind_of_table(context, asked, no_table)?);
     }
-    match inputs.first() {
-        // A missing file, or something else, is reported when it is opened.
-        Some(first) if first.is_file() => Err(Error::usage(READ, cause).path(first).hint(hint)),
-        _ => Ok(()),
+    match kinds.iter().all(|what| what.is_table()) {
+        true => context.given.applies_to_one_of(&kinds),
+        false => Ok(()),
     }
 }
 
@@ -153,27 +154,28 @@ fn settled(
     no_table: (&str, &str),
 ) -> Result<(TextOptions, Resources)> {
     let flags = files.text.flags()?;
-    check_tables(context, (&files.inputs, &flags), no_table)?;
-    let text = text::options(context, &files.tables, &flags, &files.inputs)?;
+    check_from_and_tables(context, (&files.inputs, &files.tables, &flags), no_table)?;
+    let text = text::options(&files.tables, &flags, &files.inputs)?;
     let limit_bytes = files.scratch.limit_bytes;
     let (given, drives) = (&files.resources, &files.drives);
     let resources = resources::load(given, drives, limit_bytes, resources::SEED)?;
     Ok((text, resources))
 }
 
-/// Fails for what tables do not have.
-fn refuse(is_given: bool, flag: &str) -> Result<()> {
-    match is_given {
-        false => Ok(()),
-        true => {
-            let hint = match flag {
-                "--dry-run" => "--explain shows the plan of a table's job, and the job goes on",
-                "--explain and --dry-run" => "leave it out; this job has no plan",
-                _ => "leave it out; --by NAME[:desc][:nulls-first] names the columns of an order",
-            };
-            Err(Error::usage(READ, format!("{flag} cannot be used with tables")).hint(hint))
-        }
-    }
+/// [`check_tables`], where standard input may be a table.
+fn check_from_and_tables(
+    context: &Context,
+    (inputs, tables, flags): (&[PathBuf], &TableArgs, &TextFlags),
+    no_table: (&str, &str),
+) -> Result<What> {
+    let asked = Asked {
+        inputs,
+        text: flags.kind(),
+        is_table: true,
+        piped: tables.piped(),
+        ..Asked::default()
+    };
+    tables_of(context, asked, no_table)
 }
 
 /// The columns of keys.

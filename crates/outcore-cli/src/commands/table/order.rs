@@ -7,8 +7,7 @@ use outcore_front::resources::Resources;
 use outcore_table::jobs::{self, TableOrder};
 use serde_json::json;
 
-use super::text::is_text;
-use super::{Done, Request, keys_of, names_of, refuse, run, text};
+use super::{Done, Request, keys_of, names_of, run, text};
 use crate::cli::SortArgs;
 use crate::cli::commands::{ShuffleArgs, UniqueArgs};
 use crate::cli::lines::TextFlags;
@@ -18,15 +17,8 @@ use crate::resources;
 
 /// `outcore sort` of tables.
 pub(crate) fn sort(context: &Context, args: &SortArgs, resources: Resources) -> Result<u8> {
-    let no = |is_given: bool, flag: &str| refuse(is_given, flag);
     let flags = args.text.text_flags(args.order.separator()?);
-    let is_text = is_text(&flags, &args.inputs);
-    let is_of_lines = args.order.is_of_lines() || (args.order.is_given() && !is_text);
-    no(is_of_lines || args.gnu.is_given(), "options for lines")?;
-    let text = text::options(context, &args.tables, &flags, &args.inputs)?;
-    no(args.is_check(), "--check")?;
-    no(args.dry_run, "--dry-run")?;
-    no(args.delete_input, "--delete-input")?;
+    let text = text::options(&args.tables, &flags, &args.inputs)?;
     let keys = keys_of(&args.text.by, args.descending)?;
     let text = text.needing(names_of(&keys));
     let in_place = match args.inputs.as_slice() {
@@ -65,12 +57,7 @@ pub(crate) fn unique(context: &Context, args: &UniqueArgs) -> Result<u8> {
         resources::SEED,
     )?;
     let flags = args.text.text_flags(args.order.separator()?);
-    let is_text = is_text(&flags, &args.files.inputs);
-    let is_of_lines = args.order.is_of_lines() || (args.order.is_given() && !is_text);
-    refuse(is_of_lines, "options for lines")?;
-    let text = text::options(context, &args.tables, &flags, &args.files.inputs)?;
-    refuse(args.count, "--count")?;
-    refuse(args.dry_run, "--dry-run")?;
+    let text = text::options(&args.tables, &flags, &args.files.inputs)?;
     let keys = keys_of(&args.text.by, args.descending)?;
     let text = text.needing(names_of(&keys));
     let recording = (&args.record_io, args.explain);
@@ -88,14 +75,9 @@ pub(crate) fn unique(context: &Context, args: &UniqueArgs) -> Result<u8> {
 /// `outcore merge` of tables.
 pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
     let input = &args.input;
-    refuse(
-        !input.zip.is_empty() || !input.conditions.is_empty(),
-        "--zip and --where",
-    )?;
-    refuse(input.dry_run, "--dry-run")?;
     let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
     let flags = TextFlags::default();
-    let text = text::options(context, &args.tables, &flags, &input.inputs)?;
+    let text = text::options(&args.tables, &flags, &input.inputs)?;
     let keys = keys_of(&args.by, args.descending)?;
     let text = text.needing(names_of(&keys));
     let request = Request::of_sequence(input, Some(&args.output.output), &args.tables, &text);
@@ -112,10 +94,8 @@ pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
 /// `outcore shuffle` of tables.
 pub(crate) fn shuffle(context: &Context, args: &ShuffleArgs, resources: Resources) -> Result<u8> {
     let flags = args.rows.text_flags()?;
-    refuse(!args.record.keys.is_empty(), "--key")?;
-    refuse(args.dry_run, "--dry-run")?;
     let groups = keys_of(&args.by, false)?;
-    let text = text::options(context, &args.tables, &flags, &args.files.inputs)?;
+    let text = text::options(&args.tables, &flags, &args.files.inputs)?;
     let text = text.needing(names_of(&groups));
     let recording = (&args.record_io, args.explain);
     let request = Request::of_files(&args.files, &args.tables, recording, &text);

@@ -27,12 +27,7 @@ use crate::progress::watch;
 use crate::resources;
 
 pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
-    let mut text = text::options(
-        context,
-        &args.tables,
-        &args.rows.text_flags()?,
-        &args.files.inputs,
-    )?;
+    let mut text = text::options(&args.tables, &args.rows.text_flags()?, &args.files.inputs)?;
     if args.by.is_empty() {
         text.rows_max = Some(args.records);
     }
@@ -66,7 +61,7 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
     let job = resources.job(Vec::new());
     let here = Path::new(".");
     let inputs = &args.files.inputs;
-    let (copies, _spool) = text::unpacked(context, (&job, &resources), inputs, here)?;
+    let (copies, _spool) = text::unpacked(context, (&job, &resources), (inputs, text.kind), here)?;
     let reads = InputOptions {
         copies,
         ..super::reads(&args.tables, &text)
@@ -95,12 +90,7 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
 }
 
 pub(crate) fn sample(context: &Context, args: &SampleArgs) -> Result<u8> {
-    let text = text::options(
-        context,
-        &args.tables,
-        &args.rows.text_flags()?,
-        &args.files.inputs,
-    )?;
+    let text = text::options(&args.tables, &args.rows.text_flags()?, &args.files.inputs)?;
     let resources = ResourceArgs {
         memory_bytes: args.memory_bytes,
         ..ResourceArgs::default()
@@ -130,7 +120,7 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
         infer: args.infer,
         ..TableArgs::default()
     };
-    let text = text::options(context, &tables, &args.rows.text_flags()?, &args.inputs)?;
+    let text = text::options(&tables, &args.rows.text_flags()?, &args.inputs)?;
     if !args.by.is_empty() {
         let text = text.needing(args.by.iter().map(|name| column_name(name)));
         return partition(context, args, resources, (tables, &text));
@@ -248,7 +238,12 @@ fn rows_of(
     // The same files as the job that follows, or none.
     let job = resources.job(Vec::new());
     let beside = args.output.parent().unwrap_or(Path::new("."));
-    let (copies, _spool) = text::unpacked(context, (&job, resources), &args.inputs, beside)?;
+    let (copies, _spool) = text::unpacked(
+        context,
+        (&job, resources),
+        (&args.inputs, text.kind),
+        beside,
+    )?;
     let reads = InputOptions {
         copies,
         ..super::reads(tables, text)

@@ -141,7 +141,12 @@ pub(super) fn run_with(
         }),
     );
     let mut reads = super::reads(request.tables, request.text);
-    let (copies, _spool) = unpacked(context, (&job, &resources), request.inputs, &target.dir())?;
+    let (copies, _spool) = unpacked(
+        context,
+        (&job, &resources),
+        (request.inputs, request.text.kind),
+        &target.dir(),
+    )?;
     reads.copies = copies;
     if let Target::Pipe(_) = &target {
         writes.stream = Some(TableStream::new(pipe::open(None, &job.control)?));

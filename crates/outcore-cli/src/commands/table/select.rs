@@ -7,7 +7,7 @@ use outcore::{Error, Result};
 use outcore_table::expr::{Assignment, Expr};
 use outcore_table::jobs::{self, Selection};
 
-use super::{Done, READ, Request, refuse, run, text};
+use super::{Done, READ, Request, run, text};
 use crate::cli::lines::TextFlags;
 use crate::cli::sequence::{FilterArgs, InputArgs, MapArgs, OutputArgs};
 use crate::cli::tables::TableArgs;
@@ -32,8 +32,6 @@ fn select(
     (what, conditions): (&'static str, &[String]),
     computed: Vec<Assignment>,
 ) -> Result<u8> {
-    refuse(!input.zip.is_empty(), "--zip")?;
-    refuse(input.dry_run, "--dry-run")?;
     let conditions = conditions.iter().chain(&input.conditions);
     let selection = Selection {
         conditions: conditions
@@ -46,7 +44,7 @@ fn select(
         return Err(Error::usage(READ, cause).hint("write one file, then `outcore split` it"));
     }
     let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
-    let text = text::options(context, tables, &TextFlags::default(), &input.inputs)?;
+    let text = text::options(tables, &TextFlags::default(), &input.inputs)?;
     let computed = selection.computed.iter().map(|made| &made.value);
     let read = selection.conditions.iter().chain(computed);
     let text = text.needing(read.flat_map(Expr::columns).map(str::to_owned));

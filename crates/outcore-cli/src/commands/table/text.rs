@@ -1,7 +1,6 @@
 //! CSV and JSON lines as tables.
 //!
-//! Contract: text is a table where its types are named or asked for, or where the output is a table that has some; commands
-//! that know nothing but tables always take it for one. Compressed files are unpacked to scratch first, where a job
+//! Contract: when text is a table says [`outcore_front::what`]. Compressed files are unpacked to scratch first, where a job
 //! looks for their copies.
 
 use std::path::{Path, PathBuf};
@@ -11,35 +10,12 @@ use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::Resources;
 use outcore_front::spool::{Copies, Spool, unpack_files};
 use outcore_table::input::{OnBadRow, TextKind, TextOptions, files_of, null_texts, parse_types};
-use outcore_table::output::TableFormat;
 
-use super::{READ, is_stdin, refuse};
+use super::{READ, is_stdin};
 use crate::cli::lines::{OnError, TextFlags};
-use crate::cli::tables::{PipeFormat, TableArgs};
+use crate::cli::tables::TableArgs;
 use crate::context::Context;
 use crate::progress::watch;
-
-/// Whether the flags or the first name say that the input is text.
-pub(super) fn is_text(flags: &TextFlags, inputs: &[PathBuf]) -> bool {
-    let first = inputs.first();
-    flags.csv || flags.jsonl || first.is_some_and(|first| TextKind::of_name(first).is_some())
-}
-
-/// Whether the input is text that becomes a table.
-pub(crate) fn is_text_meant(
-    tables: &TableArgs,
-    flags: &TextFlags,
-    inputs: &[PathBuf],
-    output: Option<&Path>,
-) -> bool {
-    let is_typed_output = output
-        .and_then(TableFormat::of_name)
-        .is_some_and(|format| !format.is_text());
-    let is_read = !tables.null.is_empty() || tables.on_error == Some(OnError::Null);
-    let is_typed = tables.infer || tables.schema.is_some() || tables.parts.is_some() || is_read;
-    let is_asked = is_typed || is_typed_output || tables.to.is_some();
-    tables.from.is_some() || (is_text(flags, inputs) && is_asked)
-}
 
 /// Fails for `--from` where standard input is none of the inputs.
 ///
@@ -57,9 +33,8 @@ pub(super) fn check_from(tables: &TableArgs, inputs: &[PathBuf]) -> Result<()> {
 /// How text is read.
 ///
 /// # Errors
-/// Usage: types that are none, flags of text where the input is a table that says itself what it is.
+/// Usage: types that are none.
 pub(super) fn options(
-    context: &Context,
     tables: &TableArgs,
     flags: &TextFlags,
     inputs: &[PathBuf],
@@ -67,24 +42,8 @@ pub(super) fn options(
     if !inputs.is_empty() {
         check_from(tables, inputs)?;
     }
-    let is_given = flags.csv || flags.jsonl;
-    refuse(
-        is_given && super::is_meant(context, inputs)?,
-        "--csv and --jsonl",
-    )?;
-    let is_read = !tables.null.is_empty() || tables.on_error.is_some();
-    let is_told = tables.schema.is_some() || tables.infer || is_read;
-    if is_told && !is_text(flags, inputs) && super::is_meant(context, inputs)? {
-        let cause = "--schema, --infer, --null and --on-error are for text, and the input says itself what its columns are";
-        return Err(Error::usage(READ, cause)
-            .hint("leave them out; `outcore map` casts columns to other types"));
-    }
     Ok(TextOptions {
-        kind: match (flags.csv, flags.jsonl, tables.from) {
-            (true, ..) | (_, _, Some(PipeFormat::Csv)) => Some(TextKind::Csv),
-            (_, true, _) | (_, _, Some(PipeFormat::Jsonl)) => Some(TextKind::JsonLines),
-            _ => None,
-        },
+        kind: flags.kind().or_else(|| tables.piped().flatten()),
         separator: flags.separator,
         is_without_header: flags.no_header,
         nulls: null_texts(&tables.null),
@@ -101,18 +60,18 @@ pub(super) fn options(
     })
 }
 
-/// Unpacks those files of text that are compressed, and copies standard input; each with its copy. They live as long as what
-/// comes with them.
+/// Unpacks those files of text that are compressed, and copies standard input; each with its copy. All files are text if
+/// their `kind` is given. The copies live as long as what comes with them.
 pub(super) fn unpacked(
     context: &Context,
     (job, resources): (&Job, &Resources),
-    inputs: &[PathBuf],
+    (inputs, kind): (&[PathBuf], Option<TextKind>),
     beside: &Path,
 ) -> Result<(Copies, Option<Spool>)> {
     let mut files = files_of(inputs, true)?;
     let stdin = files.iter().position(|file| is_stdin(file));
     let stdin = stdin.map(|place| files.swap_remove(place));
-    files.retain(|file| TextKind::of_name(file).is_some());
+    files.retain(|file| kind.is_some() || TextKind::of_name(file).is_some());
     // A stream may be silent for long, and much may be to be unpacked.
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     watch(reporter, interrupt, &job.control, &[], || {

@@ -2,6 +2,7 @@
 //!
 //! Contract: as the folder's; reads only. Exits with 1 where a row is out of order, or the rows are others.
 
+use std::path::Path;
 use std::time::Instant;
 
 use outcore::{Error, Result};
@@ -10,6 +11,7 @@ use outcore_table::input::{InputOptions, TextOptions};
 use outcore_table::jobs::{self, TableCheck};
 use serde_json::json;
 
+use super::text::unpacked;
 use super::{READ, check_tables, keys_of, names_in};
 use crate::cli::VerifyArgs;
 use crate::cli::lines::TextFlags;
@@ -25,18 +27,13 @@ pub(crate) fn verify(context: &Context, args: &VerifyArgs) -> Result<u8> {
         let cause = "--unique and --descending are about an order, and no column says which";
         return Err(Error::usage(READ, cause).hint("name columns with --by"));
     }
-    for (is_given, flag) in [(args.ties, "--ties"), (args.explain, "--explain")] {
-        if is_given {
-            let cause = format!("{flag} cannot be used with tables");
-            return Err(Error::usage(READ, cause).hint(format!("leave {flag} out")));
-        }
-    }
     let no_table = (
         "the first input is a table, and this is not one",
         "compare tables with tables",
     );
-    let flags = TextFlags::default();
-    check_tables(context, (&args.against, &flags), no_table)?;
+    if !args.against.is_empty() {
+        check_tables(context, &args.against, &TextFlags::default(), no_table)?;
+    }
     let resources = resources::without_drives(&args.resources)?;
     let kept = Kept {
         force: args.trace.force,
@@ -44,9 +41,12 @@ pub(crate) fn verify(context: &Context, args: &VerifyArgs) -> Result<u8> {
     };
     let resources = context.start(resources, &args.trace.record_io, kept)?;
     let job = resources.job(Vec::new());
+    let all: Vec<_> = args.files.iter().chain(&args.against).cloned().collect();
+    let (copies, _spool) = unpacked(context, (&job, &resources), (&all, None), Path::new("."))?;
     let reads = InputOptions {
         columns: (!args.columns.is_empty()).then(|| names_in(&args.columns)),
         text: Some(TextOptions::default()),
+        copies,
         ..InputOptions::default()
     };
     let keys = keys_of(&args.by, args.descending)?;

@@ -10,6 +10,7 @@ use outcore::runs::{BuildOptions, SortedView};
 use outcore::{Error, Job, Result};
 use outcore_front::output::Target;
 use outcore_front::resources::Resources;
+use outcore_front::what::{Asked, What};
 use outcore_io::output::NewDir;
 use outcore_table::input::{InputOptions, TextOptions};
 use outcore_table::jobs::TableOrder;
@@ -21,11 +22,11 @@ use serde_json::json;
 use super::outputs::{check_inputs_kept, outputs_of, sources_of};
 use super::report::Done;
 use super::text::unpacked;
-use super::{Request, keys_of, reads, refuse, text};
+use super::{READ, Request, keys_of, reads, text};
 use crate::cli::tables::TableArgs;
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
 use crate::commands::view::told::{
-    BUILD, MERGE, begin, recorded, show_plan, summarise_built, tell_built, wanted_by,
+    BUILD, MERGE, begin, holds_all, recorded, show_plan, summarise_built, tell_built, wanted_by,
 };
 use crate::context::Context;
 use crate::measure::Summary;
@@ -41,14 +42,10 @@ pub(crate) fn view_build(
 ) -> Result<u8> {
     let started = Instant::now();
     let flags = args.text.text_flags(args.order.separator()?);
-    let is_of_lines =
-        args.order.is_of_lines() || (args.order.is_given() && !text::is_text(&flags, &args.inputs));
-    refuse(is_of_lines, "options for lines")?;
-    refuse(args.takes_bytes(), "an option for lines or records")?;
-    refuse(args.unique, "--unique")?;
-    refuse(args.cat, "--cat")?;
-    refuse(args.dry_run, "--dry-run")?;
-    let text = text::options(context, tables, &flags, &args.inputs)?;
+    if args.unique {
+        return Err(holds_all());
+    }
+    let text = text::options(tables, &flags, &args.inputs)?;
     let place = context.files.output(&args.output, args.force)?;
     let sources = sources_of(context, &args.inputs)?;
     check_inputs_kept(&sources, (&args.inputs, &[place.to_path_buf()]), false)?;
@@ -101,7 +98,15 @@ pub(crate) fn view_append(
     (resources, known): (Resources, SortedView),
 ) -> Result<u8> {
     let started = Instant::now();
-    refuse(args.is_lines, "--lines")?;
+    let flags = args.text.flags()?;
+    let asked = Asked {
+        inputs: &args.inputs,
+        text: flags.kind(),
+        is_table: true,
+        ..Asked::default()
+    };
+    let what = context.what(asked)?;
+    context.check_options(if what.is_table() { what } else { What::Table }, asked)?;
     let sources = sources_of(context, &args.inputs)?;
     let kept = Kept {
         sources: &sources,
@@ -117,8 +122,7 @@ pub(crate) fn view_append(
     if args.explain {
         context.reporter.show_plans(&job.control);
     }
-    let flags = args.text.flags()?;
-    let text = text::options(context, &TableArgs::default(), &flags, &args.inputs)?;
+    let text = text::options(&TableArgs::default(), &flags, &args.inputs)?;
     let reads = reads(&TableArgs::default(), &text);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (view, built) = watch(reporter, interrupt, &job.control, &BUILD, || {
@@ -148,7 +152,8 @@ fn of_inputs<T>(
     beside: &Path,
     work: impl FnOnce((&[PathBuf], &InputOptions)) -> Result<T>,
 ) -> Result<T> {
-    let (copies, _spool) = unpacked(context, with, inputs, beside)?;
+    let kind = reads.text.as_ref().and_then(|text| text.kind);
+    let (copies, _spool) = unpacked(context, with, (inputs, kind), beside)?;
     reads.copies = copies;
     work((inputs, &reads))
 }
@@ -228,10 +233,11 @@ pub(crate) fn view_materialize(
 ) -> Result<u8> {
     let started = Instant::now();
     let (tables, text) = (TableArgs::default(), TextOptions::default());
-    refuse(!args.drives.drives.is_empty(), "--drive")?;
-    refuse(args.drives.drives_file.is_some(), "--drives")?;
-    let name = args.output.to_string_lossy();
-    refuse(name.contains("{drive}"), "{drive} in the name of an output")?;
+    context.given.applies_to(What::Table)?;
+    if args.output.to_string_lossy().contains("{drive}") {
+        let cause = "{drive} in the name of an output cannot be used with tables";
+        return Err(Error::usage(READ, cause).hint("name one file"));
+    }
     let request = Request {
         inputs: &[],
         output: Some(&args.output),

@@ -32,7 +32,7 @@ pub(crate) fn run(context: &Context, command: &VectorCommand) -> Result<u8> {
 
 fn run_convert(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
     let input = std::slice::from_ref(&args.input.input);
-    if table::is_meant(context, input)? {
+    if context.is_table(input)? {
         return convert_column(context, args);
     }
     if let Some(column) = &args.column {

@@ -17,9 +17,11 @@ use outcore_front::resources::Resources;
 use outcore_front::spool::Spool;
 use outcore_front::text::csv_files::{bytes_of, settle_further, settle_view};
 use outcore_front::text::order::OrderSpec;
+use outcore_front::what::What;
 
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs};
 use crate::commands::sort::open_all;
+use crate::commands::view::told::holds_all;
 use crate::context::Context;
 use crate::lines::{self, text_input};
 use crate::progress::watch;
@@ -49,30 +51,19 @@ impl Found {
     /// Those of a view that is to be built.
     pub(super) fn of(
         context: &Context,
-        (args, beside): (&ViewBuildArgs, &Target),
+        (args, what, beside): (&ViewBuildArgs, What, &Target),
         resources: &Resources,
         sources: Vec<Source>,
     ) -> Result<Self> {
         if args.unique {
-            return Err(Error::usage(
-                "build view",
-                "a view holds all that was sorted: -u is not for views",
-            )
-            .hint("write one of each with `outcore sort -u`, and build a view of that"));
+            return Err(holds_all());
         }
-        if args.takes_lines() {
+        if what.is_text() {
             args.text.check(&args.order, args.lines)?;
             let spec = OrderSpec {
                 by: args.text.by.clone(),
                 ..args.order.to_spec(args.descending, args.stable)?
             };
-            if !args.record.keys.is_empty() {
-                return Err(Error::usage(
-                    "read arguments",
-                    "--key is for records, and the input is lines",
-                )
-                .hint("give the keys of lines with -k or --by"));
-            }
             let recognition = args.lines.recognition(args.order.separator()?);
             let (terminator, has_header) = (args.lines.terminator(), !args.text.no_header);
             let from = (&sources[..], beside, recognition);

@@ -183,3 +183,12 @@ pub(crate) fn show_plan(context: &Context, view: &SortedView, steps: &str, phase
     };
     context.reporter.plan(&plan);
 }
+
+/// The error for `-u`.
+pub(crate) fn holds_all() -> Error {
+    Error::usage(
+        "build view",
+        "a view holds all that was sorted: -u (--unique) cannot be used with views",
+    )
+    .hint("write one of each with `outcore sort -u`, and build a view of that")
+}

@@ -34,6 +34,7 @@ use outcore_io::{Error, Kind, Result};
 pub use bad_rows::{OnBadRow, null_texts};
 pub(super) use batches::TextReader;
 pub(super) use column::{ANY, kinds_of, type_of, values_of};
+pub use outcore::read::text_kind::TextKind;
 pub use types::parse as parse_types;
 
 use super::source::{DriveFile, Fetched, Whole};
@@ -42,6 +43,8 @@ use batches::{Piece, Shape as Wanted};
 use column::Kinds;
 use outcore::read::csv::{fields, value};
 use outcore::read::json::strict;
+use outcore::read::separator::{likely_separator, separator_note};
+use outcore::read::text_kind::usual_separator;
 use scan::{Part, Records, Scanned};
 use shape::{Shape, fields_of};
 
@@ -51,42 +54,17 @@ pub(super) const PARSE: &str = "read text";
 const VALUE_BYTES: u64 = 40;
 /// Rows of a batch while rows are checked.
 const CHECKED_ROWS: usize = 4096;
-/// How names of such files end.
-const ENDINGS: [(&str, TextKind); 5] = [
-    ("csv", TextKind::Csv),
-    ("tsv", TextKind::Csv),
-    ("jsonl", TextKind::JsonLines),
-    ("ndjson", TextKind::JsonLines),
-    ("json", TextKind::JsonLines),
-];
-
-/// What text holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TextKind {
-    /// Records of CSV.
-    Csv,
-    /// A JSON object on each line.
-    JsonLines,
-}
-
-impl TextKind {
-    /// What a name says, one more ending for compressed files left aside.
-    pub fn of_name(name: &Path) -> Option<Self> {
-        let ending = name.extension()?.to_str()?;
-        if matches!(ending, "gz" | "zst" | "bz2" | "xz") {
-            return Self::of_name(Path::new(name.file_stem()?));
-        }
-        let known = ENDINGS.iter().find(|(known, _)| *known == ending);
-        known.map(|(_, kind)| *kind)
-    }
-}
+/// How much of a line a message shows.
+const SHOWN_CHARS: usize = 60;
+/// How much of a file says what stands between fields.
+const SEPARATOR_SAMPLE_BYTES: u64 = 64 << 10;
 
 /// How text becomes a table.
 #[derive(Debug, Clone, Default)]
 pub struct TextOptions {
     /// What files are; told by their names if not given.
     pub kind: Option<TextKind>,
-    /// Between fields of CSV; a comma if not given, or a tab where the name ends in `.tsv`.
+    /// Between fields of CSV; if it is not given, what a sample of the records has.
     pub separator: Option<u8>,
     /// The first record of CSV is one like the others.
     pub is_without_header: bool,
@@ -169,7 +147,8 @@ impl Notes {
 /// What a sample says of the columns of a file.
 enum Sample {
     Csv(Vec<(String, Kinds)>),
-    Json(Shape),
+    /// The shape of the objects, and the first line that is none.
+    Json(Shape, Option<String>),
 }
 
 /// A file of text whose records have been counted.
@@ -207,7 +186,7 @@ impl TextFile {
         })?;
         let records = match kind {
             TextKind::Csv => Records::Csv {
-                separator: options.separator.unwrap_or_else(|| separator_of(name)),
+                separator: separator_of(job, &file, (name, options))?,
                 has_header: !options.is_without_header,
                 end: b'\n',
             },
@@ -306,19 +285,37 @@ impl TextFile {
     }
 
     fn open_json(job: &Job, file: &DriveFile, rows_max: u64) -> Result<(Scanned, Sample)> {
-        let mut all = Shape::Object(Vec::new());
+        let (mut all, mut other) = (Shape::Object(Vec::new()), None);
         let found = scan::scan(job, file, Records::Lines, rows_max, &mut |record| {
             // What is wrong is told with its line when it is read.
             let shape = serde_json::from_slice(record).or_else(|error| match strict(record) {
                 Some(record) => serde_json::from_slice(&record),
                 None => Err(error),
             });
-            if let Ok(shape @ Shape::Object(_)) = shape {
-                all.merge(shape);
+            match shape {
+                Ok(shape @ Shape::Object(_)) => all.merge(shape),
+                _ if other.is_none() => other = Some(shown(record)),
+                _ => {}
             }
             Ok(())
         })?;
-        Ok((found, Sample::Json(all)))
+        Ok((found, Sample::Json(all, other)))
+    }
+
+    /// Fails if a line of the sample is not a JSON object, for those who read no lines.
+    ///
+    /// # Errors
+    /// Corrupt.
+    pub(super) fn check_sampled_rows(&self) -> Result<()> {
+        match &self.sample {
+            Sample::Json(_, Some(line)) => {
+                let cause = format!("the line `{line}` is not one JSON object");
+                Err(Error::corrupt(PARSE, cause)
+                    .path(self.file.path())
+                    .hint("write one object on each line, for example with jq -c"))
+            }
+            Sample::Json(_, None) | Sample::Csv(_) => Ok(()),
+        }
     }
 
     pub(super) fn schema(&self) -> &SchemaRef {
@@ -492,7 +489,7 @@ pub(super) fn settle(files: &mut [(&Path, &mut TextFile)], options: &TextOptions
                     }
                 }
             }
-            Sample::Json(own) => {
+            Sample::Json(own, _) => {
                 is_json = true;
                 shape.merge(own.clone());
             }
@@ -518,7 +515,7 @@ pub(super) fn settle(files: &mut [(&Path, &mut TextFile)], options: &TextOptions
     let mut told = 0;
     for (_, file) in files.iter_mut() {
         let fields: Vec<Field> = match &file.sample {
-            Sample::Json(_) => json.clone(),
+            Sample::Json(..) => json.clone(),
             Sample::Csv(columns) => {
                 let field = |(name, _): &(String, Kinds)| {
                     let known = kinds.iter().find(|(known, _)| known == name);
@@ -623,12 +620,28 @@ fn located(file: &DriveFile, error: Error) -> Error {
     }
 }
 
-fn separator_of(name: &Path) -> u8 {
-    let stem = name.to_string_lossy();
-    let is_tabs = [".tsv", ".tsv.gz", ".tsv.zst", ".tsv.bz2", ".tsv.xz"]
-        .iter()
-        .any(|ending| stem.ends_with(ending));
-    if is_tabs { b'\t' } else { b',' }
+/// The byte between fields: the one that is given, or the one that a sample of the records has.
+fn separator_of(job: &Job, file: &DriveFile, (name, options): (&Path, &TextOptions)) -> Result<u8> {
+    if let Some(given) = options.separator {
+        return Ok(given);
+    }
+    let head_bytes = file.len_bytes().min(SEPARATOR_SAMPLE_BYTES);
+    let head = file.read(0, head_bytes).map_err(|error| error.path(name))?;
+    let usual = usual_separator(name);
+    let found = likely_separator(&head, usual, head_bytes == file.len_bytes());
+    if found != usual {
+        job.control.note(separator_note(name, found));
+    }
+    Ok(found)
+}
+
+/// The beginning of a record, as a message shows it.
+fn shown(record: &[u8]) -> String {
+    let text = String::from_utf8_lossy(without_end(record));
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.into_owned(),
+    }
 }
 
 /// A record without the end of its line.

@@ -1,7 +1,7 @@
 //! `outcore lookup`: where keys belong in sorted files, in sorted lines and in views.
 //!
 //! Contract: ranks come in the order of the keys, as u64; with `--values`, what is found comes in their place. A directory is a view,
-//! `--lines` makes lines of a file ([`view`]), anything else is records ([`records`]).
+//! text is lines ([`view`]), anything else is records ([`records`]).
 
 mod keys;
 mod records;
@@ -16,6 +16,7 @@ use outcore::primitives::gather::InMemory;
 use outcore::primitives::write::produce;
 use outcore::{Output, Result};
 use outcore_front::output;
+use outcore_front::what::{Asked, What};
 
 use crate::cli::sequence::{LookupArgs, SideArg};
 use crate::context::Context;
@@ -28,11 +29,28 @@ pub(super) fn lookup(context: &Context, args: &LookupArgs) -> Result<u8> {
     let mut read: Vec<&Path> = vec![&args.keys];
     read.extend(args.index.as_deref());
     output::refuse_inputs(&read, &[(&args.output.output, &args.output.output)])?;
-    let is_view = matches!(&args.input.inputs[..], [dir] if dir.is_dir());
-    match is_view || args.lines || args.zero_terminated {
-        true => view::in_view(context, args, is_view),
-        false => records::in_records(context, args),
+    let what = what_is_searched(context, args)?;
+    context.given.applies_to(what)?;
+    match what {
+        What::View | What::Lines => view::in_view(context, args, what == What::View),
+        _ => records::in_records(context, args),
     }
+}
+
+/// The kind of data that keys are looked up in.
+fn what_is_searched(context: &Context, args: &LookupArgs) -> Result<What> {
+    if matches!(&args.input.inputs[..], [dir] if dir.is_dir()) {
+        return Ok(What::View);
+    }
+    let record = &args.input.record;
+    let what = context.what(Asked {
+        inputs: &args.input.inputs,
+        is_records: record.is_typed() || !record.keys.is_empty(),
+        is_lines: args.lines || args.zero_terminated,
+        ..Asked::default()
+    })?;
+    // Text has one order here, whatever it is called.
+    Ok(if what.is_text() { What::Lines } else { what })
 }
 
 fn side_of(args: &LookupArgs) -> Side {

@@ -2,7 +2,7 @@
 //!
 //! Contract: as the folder's. Keys and what is found are in memory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use outcore::dataset::{ItemType, Summary as Done};
@@ -13,9 +13,11 @@ use outcore::primitives::gather::InMemory;
 use outcore::primitives::write::produce;
 use outcore::runs::{LineType, SortedView};
 use outcore::{Error, Output, Phase, Result};
-use outcore_front::content::Content;
+use outcore_front::content::Recognition;
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
 use outcore_front::output::{self, Consent, Holds, Target};
+use outcore_front::resources::Resources;
+use outcore_front::spool::{Spool, unpack_packed};
 use outcore_front::view;
 use outcore_io::memory::Reservation;
 use outcore_io::output::parent_of;
@@ -43,7 +45,7 @@ fn after(mut phases: Vec<Phase>, written: Done) -> Done {
 /// Looks up keys in a view, or in a file of lines as if it were one.
 pub(super) fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Result<u8> {
     let started = Instant::now();
-    check(args, is_view)?;
+    check(args)?;
     let force = args.input.force;
     let resources = resources::load(
         &args.input.resources,
@@ -56,25 +58,17 @@ pub(super) fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Re
         files.extend(args.input.inputs.iter().cloned());
     }
     let sources = inputs::find(&files, Streams::Refused, &context.files)?;
+    let end = if args.zero_terminated { 0 } else { NEWLINE };
+    let recognition = Recognition {
+        takes_nuls: args.zero_terminated,
+        ..Recognition::default()
+    };
     if !is_view {
         for source in &sources {
-            check_lines(source)?;
+            inputs::look_at_lines(source.clone(), recognition)?;
         }
     }
-    let name = context.files.output(&args.output.output, force)?;
-    // What a view holds is known when it is open; until then its output's name says it.
-    let is_array = is_view
-        && args
-            .output
-            .output
-            .extension()
-            .is_some_and(|end| end == "npy");
-    let holds = match args.values && !is_array {
-        true => Holds::Lines,
-        false => Holds::Records,
-    };
-    let how = (Streams::Taken, holds);
-    let target = output::choose_new(Some(&name), &sources, resources.specs(), force, how)?;
+    let (name, target) = target_of(context, args, is_view, (&sources, &resources))?;
     let kept = Kept {
         sources: &sources,
         target: Some(&target),
@@ -85,19 +79,7 @@ pub(super) fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Re
     let place = &args.input.inputs[0];
     let resources = resources.measuring(args.input.explain);
     let job = resources.job_at(Vec::new(), parent_of(place));
-    let end = if args.zero_terminated { 0 } else { NEWLINE };
-    let keys = std::slice::from_ref(&args.keys);
-    let keys = inputs::open_files(keys, &context.files)?;
-    context.reporter.event(
-        "begin",
-        json!({
-            "inputs": [place.display().to_string()],
-            "output": target.name().display().to_string(),
-            "type": "view",
-            "memory_bytes": job.options.memory_bytes,
-            "threads": job.options.threads,
-        }),
-    );
+    begin(context, &job, (place, target.name()));
     let opened = match is_view {
         true => Some(refuse_table(view::open(&job, place)?)?),
         false => None,
@@ -105,11 +87,21 @@ pub(super) fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Re
     let header = header_for(args, (&name, &target), opened.as_ref())?;
     let to = target.to_sort(header, |path| pipe::open(path, &job.control))?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let mut texts = Texts {
+        context,
+        job: &job,
+        resources: &resources,
+        spool: None,
+    };
     let found = watch(reporter, interrupt, &job.control, &[], || {
         let view = match opened {
             Some(view) => view,
-            None => SortedView::of_sorted_lines(&job, place, &LineType::of_bytes(end))?,
+            None => {
+                let file = texts.one_file(place, recognition)?;
+                SortedView::of_sorted_lines(&job, &file, &LineType::of_bytes(end))?
+            }
         };
+        let keys = texts.keys_for(&view, &args.keys)?;
         let asked = Asked::read(&job, (&args.keys, &keys), &view)?;
         let keys = asked.keys();
         let written = match (args.values, is_view) {
@@ -124,7 +116,6 @@ pub(super) fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Re
         Err(error) if pipe::is_closed(&target, &error) => return Ok(CLOSED_PIPE),
         Err(error) => return Err(inputs::explain(&sources, error)),
     };
-    let phases = written.phases;
     let summary = Summary {
         records: count as u64,
         seconds: started.elapsed().as_secs_f64(),
@@ -136,11 +127,50 @@ pub(super) fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Re
     let summary = summary
         .with("output", json!(target.name().display().to_string()))
         .with("records_in", json!(records))
-        .with("phases", phases_json(&phases));
+        .with("phases", phases_json(&written.phases));
     let noun = if is_view { "record" } else { "line" };
     tell(context, &summary, &units::counted(records, noun));
-    context.reporter.phases(&phases, args.input.explain);
+    context.reporter.phases(&written.phases, args.input.explain);
     Ok(0)
+}
+
+/// Says what will be done.
+fn begin(context: &Context, job: &Job, (place, output): (&Path, &Path)) {
+    context.reporter.event(
+        "begin",
+        json!({
+            "inputs": [place.display().to_string()],
+            "output": output.display().to_string(),
+            "type": "view",
+            "memory_bytes": job.options.memory_bytes,
+            "threads": job.options.threads,
+        }),
+    );
+}
+
+/// The place that the result gets, by its name.
+fn target_of(
+    context: &Context,
+    args: &LookupArgs,
+    is_view: bool,
+    (sources, resources): (&[Source], &Resources),
+) -> Result<(PathBuf, Target)> {
+    let force = args.input.force;
+    let name = context.files.output(&args.output.output, force)?;
+    // What a view holds is known when it is open; until then its output's name says it.
+    let is_array = is_view
+        && args
+            .output
+            .output
+            .extension()
+            .is_some_and(|end| end == "npy");
+    let holds = match args.values && !is_array {
+        true => Holds::Lines,
+        false => Holds::Records,
+    };
+    let how = (Streams::Taken, holds);
+    let target = output::choose_new(Some(&name), sources, resources.specs(), force, how)?;
+    Ok((name.into_owned(), target))
 }
 
 /// The header of what is written of a view that is open, or of lines. Fails where the name of the output promises something else.
@@ -178,43 +208,64 @@ fn tell(context: &Context, summary: &Summary, among: &str) {
     ));
 }
 
-/// What cannot be asked of a view or of lines.
-fn check(args: &LookupArgs, is_view: bool) -> Result<()> {
-    let refused = |cause: &str, hint: &str| Err(Error::usage(LOOKUP, cause).hint(hint));
-    if args.input.dry_run {
-        let hint = "leave --dry-run out; --explain shows what it took";
-        return refused(
-            "the plan of a lookup in lines or a view is made as it runs",
-            hint,
-        );
+/// Files of text that are read as they are, or unpacked.
+struct Texts<'a> {
+    context: &'a Context,
+    job: &'a Job,
+    resources: &'a Resources,
+    /// What was unpacked.
+    spool: Option<Spool>,
+}
+
+impl Texts<'_> {
+    /// The files that `name` means.
+    fn files(&mut self, name: &Path, how: Recognition) -> Result<Vec<ResolvedInput>> {
+        let names = [name.to_path_buf()];
+        let sources = inputs::find(&names, Streams::Refused, &self.context.files)?;
+        let look = |source| inputs::look_at_lines(source, how);
+        let looked = sources.into_iter().map(look).collect::<Result<Vec<_>>>()?;
+        let beside = parent_of(name);
+        unpack_packed(
+            self.job,
+            self.resources,
+            beside,
+            (looked, how),
+            &mut self.spool,
+        )
     }
-    let record = &args.input.record;
-    if record.format.is_some() || record.record_bytes.is_some() || !record.keys.is_empty() {
-        let cause = "--type, --record and --key are for files of records";
-        return refused(cause, "a view says what it holds, and lines have no type");
-    }
-    if args.index.is_some() {
-        let hint = match is_view {
-            true => "leave --index out; a view has an index of its own",
-            false => {
-                "leave --index out; of lines that are looked up often, make a view: `outcore view build`"
+
+    /// The keys in the file `name`, as they are looked for in `view`.
+    fn keys_for(&mut self, view: &SortedView, name: &Path) -> Result<Vec<ResolvedInput>> {
+        match view.what().lines() {
+            Some(lines) => {
+                let how = Recognition {
+                    takes_nuls: lines.terminator == 0,
+                    ..Recognition::default()
+                };
+                self.files(name, how)
             }
-        };
-        return refused("--index is for files of records", hint);
+            None => inputs::open_files(&[name.to_path_buf()], &self.context.files),
+        }
     }
+
+    /// The only file that `name` means.
+    fn one_file(&mut self, name: &Path, how: Recognition) -> Result<PathBuf> {
+        match &self.files(name, how)?[..] {
+            [one] => Ok(one.source.path.clone()),
+            _ => Err(Error::usage(LOOKUP, "several files of lines").hint("name one sorted file")),
+        }
+    }
+}
+
+/// What cannot be asked of a view or of lines.
+fn check(args: &LookupArgs) -> Result<()> {
+    let refused = |cause: &str, hint: &str| Err(Error::usage(LOOKUP, cause).hint(hint));
     match args.input.inputs.len() {
         1 if args.input.inputs[0].as_os_str() == "-" => {
-            return refused("lines are looked up in a file", "name one sorted file");
+            refused("lines are looked up in a file", "name one sorted file")
         }
-        1 => {}
-        _ => return refused("several files of lines", "name one sorted file"),
-    }
-    match is_view {
-        true if args.lines || args.zero_terminated => refused(
-            "a view says itself whether it holds lines",
-            "leave --lines and -z out",
-        ),
-        _ => Ok(()),
+        1 => Ok(()),
+        _ => refused("several files of lines", "name one sorted file"),
     }
 }
 
@@ -225,16 +276,6 @@ fn refuse_table(view: SortedView) -> Result<SortedView> {
         Some(_) => Err(Error::usage(LOOKUP, "the view holds a table")
             .path(view.info().dir)
             .hint("find rows by key with `outcore view cat --key`")),
-    }
-}
-
-/// Fails for a file that holds no lines as they are.
-fn check_lines(source: &Source) -> Result<()> {
-    match inputs::content_of(source)? {
-        Content::Plain { .. } => Ok(()),
-        _ => Err(Error::usage(LOOKUP, "it is compressed, or no text")
-            .path(&source.name)
-            .hint("unpack it first, or leave --lines out")),
     }
 }
 

@@ -1,0 +1,419 @@
+//! Which options are for which kinds of input.
+//!
+//! Contract: [`RULES`] is the one table. An option that no rule names is for every kind that its command takes.
+//! [`Given::applies_to`] rejects, by its name, the first option on the command line that is not for the kind of input
+//! that a command has found. Defaults, settings of the environment and operands are not options that were given.
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
+use outcore::{Error, Result};
+use outcore_front::what::What;
+
+/// A set of kinds of input.
+#[derive(Clone, Copy)]
+struct Kinds(u16);
+
+impl Kinds {
+    const fn of(kinds: &[What]) -> Self {
+        let (mut set, mut at) = (0, 0);
+        while at < kinds.len() {
+            set |= 1 << kinds[at] as u16;
+            at += 1;
+        }
+        Kinds(set)
+    }
+
+    const fn and(self, other: Kinds) -> Self {
+        Kinds(self.0 | other.0)
+    }
+
+    fn has(self, kind: What) -> bool {
+        self.0 & (1 << kind as u16) != 0
+    }
+}
+
+const LINES: Kinds = Kinds::of(&[What::Lines]);
+const CSV: Kinds = Kinds::of(&[What::Csv]);
+const JSON: Kinds = Kinds::of(&[What::JsonLines]);
+const TEXT: Kinds = LINES.and(CSV).and(JSON);
+const RECORDS: Kinds = Kinds::of(&[What::Records, What::Array]);
+const JSON_ROWS: Kinds = Kinds::of(&[What::JsonLines, What::JsonTable]);
+const CSV_TABLE: Kinds = Kinds::of(&[What::CsvTable]);
+const TEXT_TABLES: Kinds = Kinds::of(&[What::CsvTable, What::JsonTable]);
+const TABLES: Kinds = TEXT_TABLES.and(Kinds::of(&[What::Table]));
+const ALL: Kinds = Kinds::of(&What::ALL);
+
+/// Options of some commands, and the kinds of input that they are for.
+struct Rule {
+    /// The commands; all where there are none.
+    commands: &'static [&'static str],
+    /// The options, by what the definition calls them.
+    ids: &'static [&'static str],
+    kinds: Kinds,
+    /// The kinds in words.
+    words: &'static str,
+    /// What may be meant instead, if anything.
+    instead: &'static str,
+}
+
+const fn rule(ids: &'static [&'static str], kinds: Kinds, words: &'static str) -> Rule {
+    Rule {
+        commands: &[],
+        ids,
+        kinds,
+        words,
+        instead: "",
+    }
+}
+
+impl Rule {
+    const fn of(self, commands: &'static [&'static str]) -> Self {
+        Rule { commands, ..self }
+    }
+
+    const fn instead(self, instead: &'static str) -> Self {
+        Rule { instead, ..self }
+    }
+}
+
+const BY: &str = "--by NAME[:desc][:nulls-first] names the columns of an order";
+const EXPLAIN: &str = "--explain shows the plan of a table's job, and the job goes on";
+const INFER: &str =
+    "CSV and JSON lines become a table with --infer, and standard input with --from";
+const WHAT_TEXT: &str = "say with --csv or --jsonl what the input is";
+const RECORD_TYPE: &str = "say what records are with --type, or --record and --key";
+
+/// Options that say what an input is.
+const SAYS_WHAT: [&str; 6] = ["format", "record_bytes", "is_lines", "csv", "jsonl", "from"];
+
+/// The first rule that names a command and an option counts.
+static RULES: [Rule; 41] = [
+    // What makes records of bytes, and is theirs alone.
+    rule(&["keys"], RECORDS.and(LINES), "records and lines")
+        .of(&["sort"])
+        .instead(BY),
+    rule(&["keys"], RECORDS, "records")
+        .instead("keys of lines are named with -k, columns with --by"),
+    rule(&["format", "record_bytes"], RECORDS, "records")
+        .of(&["lookup"])
+        .instead("a view says what it holds, and lines have no type"),
+    rule(&["format", "record_bytes"], RECORDS, "records"),
+    rule(&["delete_input"], RECORDS, "records")
+        .instead("remove the inputs when the output is there"),
+    rule(&["ties", "explain"], RECORDS, "records").of(&["verify"]),
+    rule(&["zip"], RECORDS, "records").instead("join tables with `outcore join`"),
+    rule(
+        &["count"],
+        TEXT.and(RECORDS),
+        "lines, CSV, JSON lines and records",
+    )
+    .of(&["unique"])
+    .instead("`outcore count-by` counts rows of tables"),
+    rule(&["conditions"], RECORDS, "records")
+        .of(&["merge", "count-by"])
+        .instead("`outcore filter` keeps some rows of tables"),
+    rule(&["lookup_index"], RECORDS, "records")
+        .of(&["lookup"])
+        .instead("`outcore view build` makes a view, which has an index of its own"),
+    rule(&["dry_run"], RECORDS, "records")
+        .of(&["lookup"])
+        .instead("--explain shows what it took"),
+    rule(&["dry_run"], TEXT.and(RECORDS), "lines and records").instead(EXPLAIN),
+    rule(
+        &["check", "check_silently"],
+        TEXT.and(RECORDS),
+        "lines and records",
+    )
+    .instead("`outcore verify --by NAME` checks the order of a table"),
+    rule(&["cat"], TEXT.and(RECORDS), "lines and records")
+        .instead("`outcore view cat` writes the view"),
+    rule(
+        &["drives", "drives_file"],
+        TEXT.and(RECORDS),
+        "lines and records",
+    )
+    .of(&["view materialize"]),
+    // What orders lines.
+    rule(&["line_keys"], LINES, "lines").instead(BY),
+    rule(
+        &[
+            "ignore_leading_blanks",
+            "dictionary_order",
+            "ignore_case",
+            "general_numeric_sort",
+            "human_numeric_sort",
+            "ignore_nonprinting",
+            "month_sort",
+            "numeric_sort",
+            "random_sort",
+            "version_sort",
+            "word",
+        ],
+        LINES.and(CSV),
+        "lines and CSV",
+    )
+    .instead(BY),
+    rule(
+        &["separator"],
+        LINES.and(CSV).and(CSV_TABLE),
+        "lines and CSV",
+    )
+    .of(&["sort", "unique", "view build"]),
+    rule(&["separator"], CSV.and(CSV_TABLE), "CSV").instead(WHAT_TEXT),
+    rule(&["zero_terminated"], LINES.and(JSON), "lines"),
+    rule(&["lines"], LINES, "lines").of(&["lookup"]),
+    rule(&["is_lines"], TEXT, "lines"),
+    rule(&["debug"], LINES, "lines"),
+    rule(
+        &[
+            "merge",
+            "files0_from",
+            "random_source",
+            "batch_count",
+            "compress_program",
+        ],
+        TEXT,
+        "lines",
+    )
+    .instead("`outcore merge` merges tables and records"),
+    // CSV and JSON lines.
+    rule(&["csv"], CSV.and(CSV_TABLE), "CSV"),
+    rule(&["no_header"], CSV.and(CSV_TABLE), "CSV").instead(WHAT_TEXT),
+    rule(&["jsonl"], JSON_ROWS, "JSON lines"),
+    rule(&["on_error"], TEXT.and(TEXT_TABLES), "CSV and JSON lines").of(&[
+        "sort",
+        "unique",
+        "view build",
+    ]),
+    rule(&["on_error"], TEXT_TABLES, "tables of CSV and JSON lines").instead(INFER),
+    rule(&["null"], CSV_TABLE, "tables of CSV").instead(INFER),
+    rule(
+        &["by"],
+        CSV.and(JSON).and(TABLES),
+        "CSV, JSON lines and tables",
+    )
+    .of(&["sort", "unique", "view build"])
+    .instead(WHAT_TEXT),
+    rule(&["by"], TABLES, "columns of tables")
+        .of(&["head"])
+        .instead("sort it first with `outcore sort`"),
+    rule(&["by"], TABLES, "columns of tables")
+        .of(&["verify", "merge"])
+        .instead(RECORD_TYPE),
+    rule(&["by"], TABLES, "columns of tables").instead(INFER),
+    // Tables.
+    rule(&["parts"], ALL, "").of(&["split", "partition"]),
+    rule(&["columns"], TABLES, "tables")
+        .of(&["verify"])
+        .instead(RECORD_TYPE),
+    rule(
+        &[
+            "columns",
+            "union",
+            "codec",
+            "group_rows",
+            "bloom_filters",
+            "parts",
+            "from",
+            "to",
+        ],
+        TABLES,
+        "tables",
+    )
+    .instead(INFER),
+    rule(&["schema", "infer"], TEXT_TABLES, "CSV and JSON lines")
+        .instead("a table says itself what its columns are; `outcore map` casts them"),
+    rule(&["part_bytes", "train", "seed"], TABLES, "tables")
+        .of(&["split"])
+        .instead(INFER),
+    rule(&["by_count"], TABLES, "tables")
+        .of(&["count-by"])
+        .instead("write the counts with -o, and sort them with --key count:desc"),
+    rule(&["count"], RECORDS, "records"),
+];
+
+/// An option on the command line.
+struct GivenOption {
+    id: String,
+    /// As the command spells it, in all its forms.
+    name: String,
+    /// The shortest of them.
+    short: String,
+}
+
+/// The options on a command line.
+#[derive(Default)]
+pub(crate) struct Given {
+    /// The command, by its name below the root.
+    command: String,
+    options: Vec<GivenOption>,
+}
+
+impl Given {
+    /// Those of the command that `matches` calls.
+    pub(crate) fn of(root: &Command, matches: &ArgMatches) -> Self {
+        let (mut command, mut matches) = (root, matches);
+        let mut names = Vec::new();
+        while let Some((name, below)) = matches.subcommand() {
+            let Some(found) = command.find_subcommand(name) else {
+                break;
+            };
+            names.push(name);
+            (command, matches) = (found, below);
+        }
+        let is_given = |option: &&Arg| {
+            let source = matches.value_source(option.get_id().as_str());
+            !option.is_positional() && source == Some(ValueSource::CommandLine)
+        };
+        let options = command.get_arguments().filter(is_given);
+        Given {
+            command: names.join(" "),
+            options: options
+                .map(|option| {
+                    let (name, short) = name_of(option);
+                    let id = option.get_id().to_string();
+                    GivenOption { id, name, short }
+                })
+                .collect(),
+        }
+    }
+
+    /// Fails for an option that is not for inputs of this kind.
+    ///
+    /// # Errors
+    /// Usage, with the option's name.
+    pub(crate) fn applies_to(&self, what: What) -> Result<()> {
+        self.applies_to_one_of(&[what])
+    }
+
+    /// The same of inputs of several kinds: an option is for one of them at least.
+    ///
+    /// # Errors
+    /// Usage, with the option's name.
+    pub(crate) fn applies_to_one_of(&self, found: &[What]) -> Result<()> {
+        for option in &self.options {
+            let Some(rule) = rule_of(&self.command, &option.id) else {
+                continue;
+            };
+            let Some(first) = found.first() else {
+                continue;
+            };
+            if !found.iter().any(|what| rule.kinds.has(*what)) {
+                return Err(self.wrong(option, rule, *first));
+            }
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, option: &GivenOption, rule: &Rule, what: What) -> Error {
+        let is_said = |other: &&GivenOption| SAYS_WHAT.contains(&other.id.as_str());
+        let said = self.options.iter().find(is_said);
+        let said = said.filter(|said| said.id != option.id);
+        let (cause, or) = match said {
+            Some(said) => (
+                format!(", as which {} reads the input", said.name),
+                format!(" or {}", said.short),
+            ),
+            None => (String::new(), String::new()),
+        };
+        let cause = format!(
+            "{} cannot be used with {}{cause}; it is for {}",
+            option.name,
+            what.plural(),
+            rule.words
+        );
+        Error::usage("read arguments", cause).hint(match rule.instead {
+            "" => format!("leave {}{or} out", option.short),
+            instead => format!("leave {}{or} out; {instead}", option.short),
+        })
+    }
+}
+
+fn rule_of(command: &str, id: &str) -> Option<&'static Rule> {
+    let is_of = |rule: &&Rule| {
+        (rule.commands.is_empty() || rule.commands.contains(&command)) && rule.ids.contains(&id)
+    };
+    RULES.iter().find(is_of)
+}
+
+/// An option as it is spelled: its long form, and its short one.
+fn name_of(option: &Arg) -> (String, String) {
+    let long = option.get_long().map(|long| format!("--{long}"));
+    let short = option.get_short().map(|short| format!("-{short}"));
+    match (long, short) {
+        (Some(long), Some(short)) => (format!("{long} ({short})"), short),
+        (Some(only), None) | (None, Some(only)) => (only.clone(), only),
+        (None, None) => (option.get_id().to_string(), option.get_id().to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+    use crate::cli::deferred::whole;
+
+    #[test]
+    fn every_rule_names_options_that_there_are_and_is_reached() {
+        let root = whole(Cli::command);
+        let mut all = Vec::new();
+        for command in root.get_subcommands() {
+            let below = command.get_subcommands();
+            let below = below.map(|below| {
+                (
+                    format!("{} {}", command.get_name(), below.get_name()),
+                    below,
+                )
+            });
+            for (name, command) in below.chain([(command.get_name().to_owned(), command)]) {
+                let ids = command
+                    .get_arguments()
+                    .map(|option| option.get_id().to_string());
+                all.extend(ids.map(|id| (name.clone(), id)));
+            }
+        }
+        for rule in &RULES {
+            for id in rule.ids {
+                let is_reached = all.iter().any(|(command, known)| {
+                    known == id
+                        && rule_of(command, id).is_some_and(|found| std::ptr::eq(found, rule))
+                });
+                assert!(is_reached, "{id} of {:?}", rule.commands);
+            }
+            let are_there = |name: &&&str| !all.iter().any(|(command, _)| command == *name);
+            assert_eq!(rule.commands.iter().find(are_there), None);
+        }
+    }
+
+    #[test]
+    fn an_option_for_another_kind_is_rejected_by_its_name_and_defaults_are_not() {
+        let given = |words: &[&str]| {
+            let mut root = whole(Cli::command);
+            let matches = root.try_get_matches_from_mut(words).unwrap();
+            Given::of(&root, &matches)
+        };
+        let shuffle = given(&["outcore", "shuffle", "x", "--key", "a"]);
+        let error = shuffle.applies_to(What::Table).unwrap_err();
+        assert_eq!(
+            error.cause(),
+            "--key cannot be used with tables; it is for records"
+        );
+        assert!(shuffle.applies_to(What::Array).is_ok());
+        let sort = given(&["outcore", "sort", "-k2", "x"]);
+        assert!(sort.applies_to(What::Lines).is_ok());
+        assert!(
+            sort.applies_to(What::Csv)
+                .unwrap_err()
+                .cause()
+                .starts_with("-k ")
+        );
+        let split = given(&["outcore", "split", "-n", "2", "-o", "p-{part}"]);
+        assert!(What::ALL.iter().all(|what| split.applies_to(*what).is_ok()));
+        let both = [What::Table, What::CsvTable];
+        let convert = given(&["outcore", "convert", "a", "b", "-o", "c", "-t", ";"]);
+        assert!(convert.applies_to_one_of(&both).is_ok());
+        assert!(convert.applies_to(What::JsonTable).is_err());
+    }
+}

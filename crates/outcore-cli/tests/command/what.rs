@@ -1,0 +1,228 @@
+//! What an input is: decided by what is said of it, its content and its name, and what separates the fields of CSV.
+//!
+//! Contract: as in [`crate::support`].
+
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use crate::support::{Answer, TestDir};
+
+const SALES: &[u8] = b"name,price\nb,10\n\"a, c\",9\nd,-2\n";
+
+#[test]
+fn a_column_that_is_named_makes_a_table_of_csv_and_json_lines() {
+    let place = TestDir::new();
+    place.write("in.csv", SALES);
+    place
+        .run(&["sort", "in.csv", "-o", "o.csv", "--by", "price"])
+        .ok();
+    assert_eq!(place.read("o.csv"), b"name,price\nd,-2\n\"a, c\",9\nb,10\n");
+    place.write("in.jsonl", b"{\"a\":10}\n{\"a\":9}\n");
+    place
+        .run(&["sort", "in.jsonl", "-o", "o.jsonl", "--by", "a"])
+        .ok();
+    assert_eq!(place.read("o.jsonl"), b"{\"a\":9}\n{\"a\":10}\n");
+    place.run(&["verify", "o.csv", "--by", "price"]).ok();
+    // Rows of text stay as they are, and have the orders of GNU sort.
+    for by in [
+        &["--csv", "--by", "price"][..],
+        &["--by", "2"],
+        &["--by", "price:f"],
+    ] {
+        let sorted = place.run(&[&["sort", "in.csv"], by].concat()).ok();
+        assert_eq!(
+            sorted.text(),
+            "name,price\nd,-2\nb,10\n\"a, c\",9\n",
+            "{by:?}"
+        );
+    }
+    let sorted = place.run(&["sort", "in.jsonl", "--by", ".a"]).ok();
+    assert_eq!(sorted.text(), "{\"a\":9}\n{\"a\":10}\n");
+    // Without a column it is what GNU sort sorts.
+    let lines = place.run(&["sort", "in.csv"]).ok();
+    assert_eq!(lines.text(), "\"a, c\",9\nb,10\nd,-2\nname,price\n");
+    assert!(lines.stderr.contains("--by"), "{lines:?}");
+    let view = ["view", "build", "in.csv", "-o", "v.view", "--by", "price"];
+    place.run(&view).ok();
+    let rows = place.run(&["view", "cat", "v.view"]).ok();
+    assert_eq!(rows.text(), "name\tprice\nd\t-2\na, c\t9\nb\t10\n");
+}
+
+#[test]
+fn a_name_that_says_csv_keeps_the_header_first_unless_it_is_lines() {
+    let place = TestDir::new();
+    place.write("in.csv", b"k,v\n2,\"x\ny\"\n1,b\n2,\"x\ny\"\n");
+    let run = |words: &[&str]| place.run(words).ok().text();
+    assert_eq!(run(&["unique", "in.csv"]), "k,v\n1,b\n2,\"x\ny\"\n");
+    assert_eq!(run(&["head", "-n", "1", "in.csv"]), "k,v\n2,\"x\ny\"\n");
+    assert_eq!(run(&["head", "-n", "1", "in.csv", "--lines"]), "k,v\n");
+    assert_eq!(run(&["head", "-n", "1", "in.csv", "--no-header"]), "k,v\n");
+    for words in [&["shuffle", "in.csv"][..], &["sample", "-n", "9", "in.csv"]] {
+        let text = run(words);
+        assert!(text.starts_with("k,v\n"), "{text}");
+        assert_eq!(text.matches("2,\"x\ny\"\n").count(), 2, "{text}");
+    }
+    place
+        .run(&["split", "in.csv", "-n", "2", "-o", "p-{part}.csv"])
+        .ok();
+    for part in ["p-00.csv", "p-01.csv"] {
+        assert!(place.read(part).starts_with(b"k,v\n"));
+    }
+    let lines = run(&["unique", "in.csv", "--lines"]);
+    assert_eq!(lines, "1,b\n2,\"x\nk,v\ny\"\n");
+}
+
+#[test]
+fn the_separator_of_csv_follows_from_its_records_and_is_named() {
+    let place = TestDir::new();
+    for (name, between) in [("in.csv", ';'), ("tabs.csv", '\t'), ("bars.csv.gz", '|')] {
+        let text = format!("id{between}price\n2{between}1,5\n1{between}2,5\n");
+        match name.ends_with(".gz") {
+            false => place.write(name, text.as_bytes()),
+            true => {
+                place.write("plain", text.as_bytes());
+                place.run(&["head", "-n", "9", "plain", "-o", name]).ok();
+                place.path(name)
+            }
+        };
+        let note = format!("`{}` between fields", between.escape_default());
+        for words in [
+            &["head", "-n", "1", name, "--infer"][..],
+            &["head", "-n", "1", name],
+            &["sort", name, "--csv", "--by", "price"],
+            &["sort", name, "--by", "id", "-o", "-", "--to", "csv"],
+            &["unique", name, "--by", "id", "--csv"],
+            &["shuffle", name],
+            &["sample", name, "-n", "5"],
+            &["split", name, "-n", "1", "-o", "part-{part}.csv", "--force"],
+            &["info", name],
+            &["convert", name, "-o", "o.parquet", "--force"],
+            &["filter", "id == 1", name, "-o", "o.parquet", "--force"],
+            &[
+                "view", "build", name, "-o", "o.view", "--csv", "--by", "id", "--force",
+            ],
+        ] {
+            let answer = place.run(words).ok();
+            let told = format!("{}{}", answer.text(), answer.stderr);
+            assert!(told.contains(&note), "{words:?}: {answer:?}");
+        }
+        let info = place.run(&["info", name]).ok().text();
+        assert!(info.contains("price"), "{info}");
+        let other = place.run(&["info", name, "-t", "@"]).ok().text();
+        assert!(!other.contains("between fields"), "{other}");
+        assert!(other.contains(&format!("id{between}price")), "{other}");
+    }
+    // The usual one needs no note.
+    place.write("usual.csv", b"a,b;c\n1,2;3\n");
+    for words in [&["head", "usual.csv"][..], &["info", "usual.csv"]] {
+        let answer = place.run(words).ok();
+        let told = format!("{}{}", answer.text(), answer.stderr);
+        assert!(!told.contains("between fields"), "{answer:?}");
+    }
+}
+
+#[test]
+fn info_rejects_text_that_is_not_the_json_lines_that_its_name_says() {
+    let place = TestDir::new();
+    place.write("in.jsonl", b"hello\nworld\n");
+    place
+        .run(&["info", "in.jsonl"])
+        .fails(4, &["`hello`", "in.jsonl"], "object");
+    place.write("some.jsonl", b"{\"a\":1}\n[2]\n");
+    place
+        .run(&["info", "some.jsonl"])
+        .fails(4, &["`[2]`"], "object");
+    place.write("good.jsonl", b"{\"a\":1}\n{\"a\":2}\n");
+    assert!(
+        place
+            .run(&["info", "good.jsonl"])
+            .ok()
+            .text()
+            .starts_with("2 rows")
+    );
+    place.write("in.txt", b"hello\n");
+    place
+        .run(&["info", "in.txt"])
+        .fails(2, &["only tables", "in.txt"], "--jsonl");
+}
+
+#[test]
+fn h_prints_help_everywhere_and_is_an_order_only_by_the_name_sort() {
+    let place = TestDir::new();
+    let root = outcore_cli::definition();
+    let commands = root
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
+    for command in commands {
+        let answer = place.run(&[command.get_name(), "-h"]).ok();
+        assert!(answer.text().contains("Usage:"), "{answer:?}");
+    }
+    for words in [
+        &["view", "build", "-h"][..],
+        &["sort", "-rh"],
+        &["sort", "x", "-h"],
+    ] {
+        assert!(place.run(words).ok().text().contains("Usage:"), "{words:?}");
+    }
+    place.write("in", b"2K\n1M\n10\n");
+    for verb in ["sort", "unique"] {
+        let sorted = place.run(&[verb, "--human-numeric-sort", "in"]).ok();
+        assert_eq!(sorted.text(), "10\n2K\n1M\n", "{verb}");
+    }
+    let merged = place
+        .run(&["sort", "-m", "--human-numeric-sort", "in", "in"])
+        .ok();
+    assert!(merged.text().starts_with("2K\n"), "{merged:?}");
+    let view = [
+        "view",
+        "build",
+        "in",
+        "-o",
+        "v",
+        "--lines",
+        "--human-numeric-sort",
+    ];
+    place.run(&view).ok();
+    assert_eq!(place.run(&["view", "cat", "v"]).ok().text(), "10\n2K\n1M\n");
+    let keyed = place.run(&["sort", "-k1h", "in"]).ok();
+    assert_eq!(keyed.text(), "10\n2K\n1M\n");
+    symlink(env!("CARGO_BIN_EXE_outcore"), place.path("sort")).unwrap();
+    let mut command = Command::new(place.path("sort"));
+    let answer = command.args(["-h", "in"]).current_dir(place.dir()).output();
+    assert_eq!(Answer::of(answer.unwrap()).ok().text(), "10\n2K\n1M\n");
+}
+
+#[test]
+fn keys_are_looked_up_in_compressed_text_as_in_plain_text() {
+    let place = TestDir::new();
+    place.write("words.txt", b"a\nc\ne\ng\n");
+    place.write("keys.txt", b"e\nb\nz\n");
+    for end in [".gz", ".zst", ".bz2", ".xz"] {
+        for name in ["words", "keys"] {
+            let (from, to) = (format!("{name}.txt"), format!("{name}.txt{end}"));
+            place.run(&["head", "-n", "9", &from, "-o", &to]).ok();
+        }
+        let (words, keys) = (format!("words.txt{end}"), format!("keys.txt{end}"));
+        for lines in [&["--lines"][..], &[]] {
+            let look = ["lookup", &words, "--keys", &keys, "-o", "-"];
+            let found = place.run(&[&look[..], lines].concat()).ok();
+            let ranks: Vec<u8> = [2_u64, 1, 4]
+                .iter()
+                .flat_map(|rank| rank.to_le_bytes())
+                .collect();
+            assert_eq!(found.stdout, ranks, "{words} {lines:?}");
+        }
+    }
+    let names = ["keys.txt", "words.txt"];
+    let plain = place
+        .names()
+        .into_iter()
+        .filter(|name| names.contains(&name.as_str()));
+    assert_eq!(plain.count(), 2);
+    assert!(
+        place
+            .names()
+            .iter()
+            .all(|name| !name.starts_with(".outcore"))
+    );
+}

@@ -1,0 +1,359 @@
+//! What an input is: lines, CSV, JSON lines, records, a table or a view.
+//!
+//! Contract: [`Asked::what`] is the one rule, for the command and for Python. In this order count: what the caller
+//! says (a type, lines, CSV, JSON lines), what the first input is or begins with (a directory, Parquet, Arrow,
+//! `.npy`), and how its name ends. Everything else is lines. CSV and JSON lines are rows of text; they are a table
+//! as soon as somebody names a column or a type, or writes Parquet or Arrow. Whether a file really holds what it is
+//! taken for is for its reader to say. Reads the beginning of the first input at most.
+
+use std::path::{Path, PathBuf};
+
+use outcore::Result;
+use outcore::read::text_kind::TextKind;
+use outcore_store::dataset::Named;
+#[cfg(feature = "tables")]
+use outcore_table::{
+    input::{check_local, files_of, is_directory_of_tables},
+    output::TableFormat,
+};
+
+use crate::content::Content;
+use crate::inputs::{self, Names, Streams, is_manifest};
+
+/// The file in which a view describes itself.
+const VIEW_NAME: &str = "view.json";
+
+/// What an input is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Lines of text.
+    Lines,
+    /// Records of CSV, as they are written.
+    Csv,
+    /// Lines of JSON, as they are written.
+    JsonLines,
+    /// Records of one length.
+    Records,
+    /// An array of NumPy.
+    Array,
+    /// Parquet or Arrow.
+    Table,
+    /// CSV whose columns have types.
+    CsvTable,
+    /// JSON lines whose fields are columns with types.
+    JsonTable,
+    /// A directory with a sorted view.
+    View,
+}
+
+impl What {
+    /// All of them.
+    pub const ALL: [What; 9] = [
+        What::Lines,
+        What::Csv,
+        What::JsonLines,
+        What::Records,
+        What::Array,
+        What::Table,
+        What::CsvTable,
+        What::JsonTable,
+        What::View,
+    ];
+
+    /// Whether it is a table.
+    pub fn is_table(self) -> bool {
+        matches!(self, What::Table | What::CsvTable | What::JsonTable)
+    }
+
+    /// Whether it is text, row by row.
+    pub fn is_text(self) -> bool {
+        matches!(self, What::Lines | What::Csv | What::JsonLines)
+    }
+
+    /// Whether it is records of one length.
+    pub fn is_records(self) -> bool {
+        matches!(self, What::Records | What::Array)
+    }
+
+    /// A name for it, as in "for tables".
+    pub fn plural(self) -> &'static str {
+        match self {
+            What::Lines => "lines",
+            What::Csv => "CSV",
+            What::JsonLines => "JSON lines",
+            What::Records => "records",
+            What::Array => ".npy files",
+            What::Table => "tables",
+            What::CsvTable => "tables of CSV",
+            What::JsonTable => "tables of JSON lines",
+            What::View => "views",
+        }
+    }
+
+    /// The same for one input, as in "the input is a table".
+    pub fn singular(self) -> &'static str {
+        match self {
+            What::Array => "a .npy file",
+            What::Table => "a table",
+            What::CsvTable => "a table of CSV",
+            What::JsonTable => "a table of JSON lines",
+            What::View => "a view",
+            plural => plural.plural(),
+        }
+    }
+
+    /// Text of this kind, row by row.
+    pub fn rows(kind: TextKind) -> Self {
+        match kind {
+            TextKind::Csv => What::Csv,
+            TextKind::JsonLines => What::JsonLines,
+        }
+    }
+
+    /// Text of this kind as a table.
+    pub fn table_of(kind: TextKind) -> Self {
+        match kind {
+            TextKind::Csv => What::CsvTable,
+            TextKind::JsonLines => What::JsonTable,
+        }
+    }
+}
+
+/// What the caller says of an input.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked<'a> {
+    /// The names of the inputs; none for standard input.
+    pub inputs: &'a [PathBuf],
+    /// Where the result goes, if that is named.
+    pub output: Option<&'a Path>,
+    /// A type or a size of records is given.
+    pub is_records: bool,
+    /// It is lines, or has what only lines have.
+    pub is_lines: bool,
+    /// It is text of this kind.
+    pub text: Option<TextKind>,
+    /// Something is given that only tables have; then text is a table.
+    pub is_table: bool,
+    /// Standard input is a table: Arrow, or text of a kind.
+    pub piped: Option<Option<TextKind>>,
+    /// Columns that are named.
+    pub by: &'a [String],
+    /// Columns compare as text does, in an order of GNU sort.
+    pub is_text_order: bool,
+}
+
+impl Asked<'_> {
+    /// What the input is.
+    ///
+    /// # Errors
+    /// Usage: an address of an object store. A first input that cannot be looked at.
+    pub fn what(&self, known: &dyn Names) -> Result<What> {
+        if let Some(kind) = self.piped {
+            return Ok(kind.map_or(What::Table, What::table_of));
+        }
+        if self.is_records {
+            return Ok(What::Records);
+        }
+        if self.is_lines {
+            return Ok(self.text.map_or(What::Lines, What::rows));
+        }
+        let first = self.inputs.first();
+        if let Some(found) = first.map_or(Ok(None), |first| held_by(first, known))? {
+            return Ok(found);
+        }
+        if let Some(array) = self.inputs.iter().find_map(|name| records_named(name)) {
+            return Ok(array);
+        }
+        let named = first.and_then(|first| text_named(first));
+        if let Some(kind) = self.text.or(named) {
+            return Ok(match self.is_table_of_text() {
+                true => What::table_of(kind),
+                false => What::rows(kind),
+            });
+        }
+        Ok(self.output.and_then(records_named).unwrap_or(What::Lines))
+    }
+
+    /// Whether text is a table.
+    fn is_table_of_text(&self) -> bool {
+        let is_text_key = |by: &String| is_text_key(by);
+        let is_by = !self.by.is_empty() && self.text.is_none();
+        let is_by_column = is_by && !self.is_text_order && !self.by.iter().any(is_text_key);
+        self.is_table || is_by_column || self.output.is_some_and(is_named_table)
+    }
+}
+
+/// Whether a key is one that rows of text have and tables have not: a path of JSON, the number of a column, or one
+/// with letters of GNU sort.
+fn is_text_key(by: &str) -> bool {
+    let (name, order) = by.split_once(':').unwrap_or((by, ""));
+    let is_number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+    let is_letters = |word: &str| {
+        let is_word = matches!(word, "asc" | "desc" | "nulls-first" | "nulls-last");
+        !is_word && !word.is_empty() && word.chars().all(|sign| "bdfghiMnrRV".contains(sign))
+    };
+    name.starts_with('.') || is_number || order.split(':').any(is_letters)
+}
+
+/// What a name says of records.
+fn records_named(name: &Path) -> Option<What> {
+    let is_array = name.extension().is_some_and(|end| end == "npy");
+    match is_array {
+        true => Some(What::Array),
+        false => is_manifest(name).then_some(What::Records),
+    }
+}
+
+/// What a name says of text, or the names of the files in a directory.
+fn text_named(name: &Path) -> Option<TextKind> {
+    #[cfg(feature = "tables")]
+    if name.is_dir() {
+        let files = files_of(&[name.to_path_buf()], true).ok()?;
+        return TextKind::of_name(files.first()?);
+    }
+    TextKind::of_name(name)
+}
+
+/// What an input is by what it holds; nothing where that says nothing.
+fn held_by(first: &Path, known: &dyn Names) -> Result<Option<What>> {
+    #[cfg(feature = "tables")]
+    check_local("open input", first)?;
+    if first.is_dir() {
+        return Ok(match first.join(VIEW_NAME).is_file() {
+            true => Some(What::View),
+            false => is_table_dir(first).then_some(What::Table),
+        });
+    }
+    let is_stdin = first.as_os_str() == "-";
+    if !first.is_file() && !is_stdin && !Named::is_mark(first) {
+        // A stream. What is not there is what its name says, and reported when it is read.
+        let is_table = is_named_table(first) && !first.exists();
+        return Ok(is_table.then_some(What::Table));
+    }
+    // An empty file holds nothing, whatever it was meant to be; its name says what.
+    let is_empty = first.metadata().is_ok_and(|facts| facts.len() == 0);
+    if is_empty && is_named_table(first) {
+        return Ok(Some(What::Table));
+    }
+    let sources = inputs::find(&[first.to_path_buf()], Streams::Taken, known)?;
+    Ok(match sources.first() {
+        Some(source) if !source.is_stream() => match inputs::content_of(source)? {
+            Content::Array => Some(What::Array),
+            // Tables are files of the system.
+            content if content.is_table() && source.sealed.is_none() => Some(What::Table),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+#[cfg(feature = "tables")]
+fn is_table_dir(dir: &Path) -> bool {
+    is_directory_of_tables(dir)
+}
+
+#[cfg(not(feature = "tables"))]
+fn is_table_dir(_: &Path) -> bool {
+    false
+}
+
+/// Whether a name says that a file is Parquet or Arrow.
+#[cfg(feature = "tables")]
+fn is_named_table(name: &Path) -> bool {
+    TableFormat::of_name(name).is_some_and(|format| !format.is_text())
+}
+
+#[cfg(not(feature = "tables"))]
+fn is_named_table(_: &Path) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::inputs::FilesOnly;
+
+    fn what(names: &[&str], asked: Asked<'_>) -> What {
+        let inputs: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+        let asked = Asked {
+            inputs: &inputs,
+            ..asked
+        };
+        asked.what(&FilesOnly).unwrap()
+    }
+
+    #[test]
+    fn names_say_what_inputs_are_and_flags_say_more() {
+        let plain = Asked::default();
+        assert_eq!(what(&[], plain), What::Lines);
+        assert_eq!(what(&["none.txt"], plain), What::Lines);
+        assert_eq!(what(&["none.csv.gz"], plain), What::Csv);
+        assert_eq!(what(&["none.jsonl"], plain), What::JsonLines);
+        assert_eq!(what(&["none.npy"], plain), What::Array);
+        assert_eq!(what(&["none.json"], plain), What::JsonLines);
+        assert_eq!(what(&["none.outcore.json"], plain), What::Records);
+        let records = Asked {
+            is_records: true,
+            ..plain
+        };
+        assert_eq!(what(&["none.csv"], records), What::Records);
+        let lines = Asked {
+            is_lines: true,
+            ..plain
+        };
+        assert_eq!(what(&["none.csv"], lines), What::Lines);
+        let csv = Asked {
+            text: Some(TextKind::Csv),
+            ..plain
+        };
+        assert_eq!(what(&["none.txt"], csv), What::Csv);
+        let table = Asked {
+            is_table: true,
+            ..csv
+        };
+        assert_eq!(what(&["none.txt"], table), What::CsvTable);
+    }
+
+    #[test]
+    fn text_is_a_table_as_soon_as_a_column_is_named_that_text_alone_has_not() {
+        for (by, wanted) in [
+            ("price", What::CsvTable),
+            ("price:desc:nulls-last", What::CsvTable),
+            ("price:nr", What::Csv),
+            ("price:n:desc", What::Csv),
+            ("2", What::Csv),
+            (".user.id", What::Csv),
+        ] {
+            let by = [by.to_owned()];
+            let asked = Asked {
+                by: &by,
+                ..Asked::default()
+            };
+            assert_eq!(what(&["none.csv"], asked), wanted, "{by:?}");
+            let said = Asked {
+                text: Some(TextKind::Csv),
+                ..asked
+            };
+            assert_eq!(what(&["none"], said), What::Csv, "{by:?}");
+        }
+    }
+
+    #[test]
+    fn content_counts_before_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| {
+            let path = dir.path().join(name);
+            fs::write(&path, bytes).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let array = write("a.csv", b"\x93NUMPY\x01\0");
+        assert_eq!(what(&[&array], Asked::default()), What::Array);
+        let parquet = write("b.txt", b"PAR1\x15\x04\x15\0");
+        assert_eq!(what(&[&parquet], Asked::default()), What::Table);
+        write(VIEW_NAME, b"{}");
+        let view = dir.path().to_str().unwrap();
+        assert_eq!(what(&[view], Asked::default()), What::View);
+    }
+}

@@ -1,0 +1,68 @@
+//! What text holds, by the name of its file.
+//!
+//! Contract: the one list of endings that say so; one more ending of a compressed file is left aside. Pure.
+
+use std::path::Path;
+
+/// How names of such files end.
+const ENDINGS: [(&str, TextKind); 5] = [
+    ("csv", TextKind::Csv),
+    ("tsv", TextKind::Csv),
+    ("jsonl", TextKind::JsonLines),
+    ("ndjson", TextKind::JsonLines),
+    ("json", TextKind::JsonLines),
+];
+/// How names of compressed files of text end.
+const PACKED: [&str; 4] = ["gz", "zst", "bz2", "xz"];
+
+/// What text holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextKind {
+    /// Records of CSV.
+    Csv,
+    /// A JSON object on each line.
+    JsonLines,
+}
+
+impl TextKind {
+    /// What a name says, one more ending for compressed files left aside.
+    pub fn of_name(name: &Path) -> Option<Self> {
+        let ending = ending_of(name)?;
+        let known = ENDINGS.iter().find(|(known, _)| *known == ending);
+        known.map(|(_, kind)| *kind)
+    }
+}
+
+/// The byte that stands between fields of CSV in a file of this name, unless its records say otherwise.
+pub fn usual_separator(name: &Path) -> u8 {
+    match ending_of(name).as_deref() {
+        Some("tsv") => b'\t',
+        _ => b',',
+    }
+}
+
+/// The ending of a name, without that of a compressed file.
+fn ending_of(name: &Path) -> Option<String> {
+    let ending = name.extension()?.to_str()?;
+    match PACKED.contains(&ending) {
+        true => ending_of(Path::new(name.file_stem()?)),
+        false => Some(ending.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_text_holds_and_what_stands_between_its_fields() {
+        let of = |name: &str| TextKind::of_name(Path::new(name));
+        assert_eq!(of("a/b.csv"), Some(TextKind::Csv));
+        assert_eq!(of("b.tsv.gz"), Some(TextKind::Csv));
+        assert_eq!(of("b.ndjson.zst"), Some(TextKind::JsonLines));
+        assert_eq!((of("csv"), of("b.txt"), of("b.gz")), (None, None, None));
+        let between = |name: &str| usual_separator(Path::new(name));
+        assert_eq!((between("a.tsv.xz"), between("a.tsv")), (b'\t', b'\t'));
+        assert_eq!((between("a.csv"), between("tsv")), (b',', b','));
+    }
+}
