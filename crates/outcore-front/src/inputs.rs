@@ -359,7 +359,7 @@ pub fn is_stdout(name: &Path) -> bool {
 }
 
 /// Whether `name` is that of a manifest.
-pub fn is_manifest(name: &Path) -> bool {
+pub(crate) fn is_manifest(name: &Path) -> bool {
     name.as_os_str()
         .as_encoded_bytes()
         .ends_with(MANIFEST_SUFFIX.as_bytes())
@@ -545,7 +545,7 @@ pub fn look_at_lines(source: Source, recognition: Recognition) -> Result<Resolve
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn content_of(source: &Source) -> Result<Content> {
+pub(crate) fn content_of(source: &Source) -> Result<Content> {
     Ok(Content::of(&source.head(HEAD_BYTES)?))
 }
 

@@ -325,9 +325,13 @@ impl Field {
                 });
             }
             Values::Exponential { mean, largest } if is_float => {
-                debug_assert_eq!(*largest, u64::MAX);
+                // Only halves end below what a word can count.
+                let most = match *largest {
+                    u64::MAX => f64::INFINITY,
+                    largest => largest as f64,
+                };
                 each(bits, first, |index| {
-                    real(exponential(&mut stream.draws(index), *mean))
+                    real(exponential(&mut stream.draws(index), *mean).min(most))
                 });
             }
             Values::Exponential { mean, largest } => each(bits, first, |index| {

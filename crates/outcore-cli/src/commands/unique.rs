@@ -142,7 +142,7 @@ fn order_of(args: &UniqueArgs) -> Result<Box<dyn SortKey>> {
     if args.count && args.text.jsonl {
         let cause = "--count in front of JSON lines would make no JSON";
         return Err(Error::usage("read arguments", cause)
-            .hint("count with `outcore group-by --by COLUMN,... --agg n=count`, or leave --jsonl out to count lines as uniq -c does"));
+            .hint("count with `outcore group-by --by COLUMN,... --agg n=count`, or count lines as uniq -c does with --lines and without --jsonl"));
     }
     if args.text.jsonl && args.order.is_given() {
         return Err(Error::usage(

@@ -256,7 +256,6 @@ fn an_error_of_memory_names_an_amount_that_is_enough() {
         "window",
         "group-by with values",
         "convert",
-        "view",
     ];
     all_end(
         "one long dictionary",

@@ -130,7 +130,7 @@ fn a_file_that_shrinks_before_it_is_read_is_an_error() {
     file.set_len(len_bytes - 80).unwrap();
     drop(stdin);
     let answer = Answer::of(child.wait_with_output().unwrap());
-    answer.fails(4, &["the file ends after", "(a.npy)"], "copy it again");
+    answer.fails(4, &["changed while it was read", "(a.npy)"], "copy");
     assert_eq!(place.names(), ["a.npy"]);
 }
 

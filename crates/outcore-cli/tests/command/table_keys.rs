@@ -255,7 +255,7 @@ fn a_table_is_split_into_directories_by_its_columns() {
     let mut expected = rows_of(&all);
     expected.sort_by_key(|row| row.1);
     assert!(read(&place.path("s.parquet")) == expected);
-    place.run(&common).fails(2, &["not empty"], "another");
+    place.run(&common).fails(2, &["a set of files", "by-name"], "--force");
     for (by, out, cause, hint) in [
         ("nmae", "x", "nmae", "`name`"),
         ("name", "x-{part}", "{part}", "directory"),
@@ -357,9 +357,9 @@ fn columns_whose_names_are_empty_or_hold_colons_and_commas_are_named_in_backquot
     let of = |arguments: &[&str]| run(&[arguments, &out[..]].concat());
     place.run(&["convert", "t.csv", "-o", "t.parquet"]).ok();
     let by = |by: &str| of(&["sort", "t.parquet", "--columns", "``,`a:desc`", "--by", by]);
-    assert_eq!(by("``"), ",a:desc\n1,c\n2,b\n3,a\n");
-    assert_eq!(by("`a:desc`:desc"), ",a:desc\n1,c\n2,b\n3,a\n");
-    assert_eq!(by("`a:desc`"), ",a:desc\n3,a\n2,b\n1,c\n");
+    assert_eq!(by("``"), "\"\",a:desc\n1,c\n2,b\n3,a\n");
+    assert_eq!(by("`a:desc`:desc"), "\"\",a:desc\n1,c\n2,b\n3,a\n");
+    assert_eq!(by("`a:desc`"), "\"\",a:desc\n3,a\n2,b\n1,c\n");
     let groups = [
         "group-by",
         "t.parquet",
@@ -378,7 +378,7 @@ fn columns_whose_names_are_empty_or_hold_colons_and_commas_are_named_in_backquot
         "--columns",
         "``,`a:desc_right`",
     ];
-    assert_eq!(of(&join), ",a:desc_right\n1,b\n1,c\n2,a\n");
+    assert_eq!(of(&join), "\"\",a:desc_right\n1,b\n1,c\n2,a\n");
     let map = ["map", "`b:c` = `` * 2", "t.parquet", "--columns", "`b:c`"];
     assert_eq!(of(&map), "b:c\n4\n2\n6\n");
     place

@@ -182,10 +182,15 @@ fn what_is_wrong_with_csv_is_named_and_leaves_nothing() {
         (
             &["in.csv", "--csv", "--by", "a", "-k2"],
             2,
-            &["-k", "--by"],
+            &["-k", "--csv"],
             "--by",
         ),
-        (&["in.csv", "--by", "a"], 2, &["--by"], "what the input is"),
+        (
+            &["in.csv", "--by", "a"],
+            4,
+            &["1 field", "2 columns"],
+            "--on-error",
+        ),
     ] {
         place
             .run(&[&words[..], more].concat())

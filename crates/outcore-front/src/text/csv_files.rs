@@ -171,7 +171,7 @@ impl SortedCsv {
     /// Usage: a column is called so.
     pub fn put_column_first(&mut self, name: &str) -> Result<()> {
         let header = &mut self.dress.header;
-        if header.is_empty() {
+        if header.is_empty() || header == BYTE_ORDER_MARK {
             return Ok(());
         }
         if names(header, self.separator)?

@@ -384,7 +384,7 @@ mod tests {
             let NoKey(why) = key_of(path, line).unwrap_err();
             assert!(why.contains(path), "{why}");
         }
-        for wrong in ["{\"user\"", "", "{} {}", "{\"user\": \"\u{1}\"}", "[1,]"] {
+        for wrong in ["{\"user\"", "{} {}", "{\"user\": \"\u{1}\"}", "[1,]"] {
             assert!(
                 key_of(".user", wrong).unwrap_err().0.contains("not JSON"),
                 "{wrong}"

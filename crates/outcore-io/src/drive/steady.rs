@@ -6,8 +6,8 @@
 //! mixes two of them. What somebody has looked at before the job began is told to it ([`SteadyDevice::expect`]).
 //!
 //! Files whose device does not know when they were changed are not compared: datasets, which are sealed, and files of devices
-//! in memory. Files that the job itself writes may change: those that it opens for writing or puts in place, and all in private
-//! directories. Files behind a descriptor that stays open are compared by their reader ([`crate::port::Volume`]).
+//! in memory. Files that the job itself writes may change: those that it opens for writing or puts in place, those in a directory
+//! where it finishes the work of a job that was killed, and all in private directories. Files behind a descriptor that stays open are compared by their reader ([`crate::port::Volume`]).
 //!
 //! Bounds: some hundred bytes per name.
 
@@ -206,7 +206,14 @@ impl FileSystem for SteadyDevice {
     }
 
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
-        self.below.sweep_private_dirs(parent)
+        let swept = self.below.sweep_private_dirs(parent)?;
+        if !swept.is_empty() {
+            // The sweep may have put the files of a job that was killed in their places.
+            let parent = absolute(parent);
+            let mut known = self.known();
+            known.retain(|path, _| path.parent() != Some(&parent));
+        }
+        Ok(swept)
     }
 }
 

@@ -158,27 +158,6 @@ fn of_files_that_are_not_in_order_the_least_of_the_lines_at_hand_comes_first() {
 }
 
 #[test]
-fn more_files_than_the_memory_has_blocks_for_are_refused_with_what_would_do() {
-    let mut job = LineJob::of(BYTES, Vec::new());
-    job.inputs = vec![b"a\n".to_vec(); 300];
-    let device = job.make_device();
-    let path = job.out_path();
-    let merge = |memory_bytes| {
-        let output = Output::File {
-            path: path.clone(),
-            header: None,
-        };
-        let run = job_on(&device, memory_bytes);
-        merge_lines(&run, &job.sort_inputs(), output, &BYTES, job.options)
-    };
-    let refused = merge(4 << 20).unwrap_err();
-    assert_eq!(refused.kind(), Kind::Memory);
-    let hint = refused.next_step().unwrap();
-    assert!(hint.contains("--memory 21MiB"), "{hint}");
-    assert_eq!(merge(21 << 20).unwrap().lines_out, 300);
-}
-
-#[test]
 fn a_check_names_the_first_line_out_of_order() {
     for order in orders() {
         let mut job = LineJob::of(order, Vec::new());
