@@ -43,8 +43,9 @@ _TABLES = ("__dataframe__", "__arrow_c_stream__")
 
 
 def _once(src: Any) -> Any:
-    """Names that can be looked at twice."""
-    return list(src) if isinstance(src, Iterator) else src
+    """Names that can be looked at twice. Readers of batches stay as they are."""
+    is_reader = hasattr(src, "__arrow_c_stream__")
+    return list(src) if isinstance(src, Iterator) and not is_reader else src
 
 
 @overload
@@ -56,6 +57,32 @@ def sort(
     key: Keys | None = None,
     by: Keys | None = None,
     csv: bool = False,
+    separator: str | None = None,
+    header: bool = True,
+    order: str = "",
+    on_error: Literal["fail", "skip"] = "fail",
+    descending: bool = False,
+    stable: bool = False,
+    unique: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary: ...
+
+
+@overload
+def sort(
+    src: Paths,
+    dst: StrPath,
+    *,
+    csv: Literal[True],
+    by: Keys,
+    lines: LinesHow = False,
     separator: str | None = None,
     header: bool = True,
     order: str = "",
@@ -276,7 +303,7 @@ def sort(
             "progress": progress,
         }
         order_of_rows = (by or (), bool(descending), bool(stable), bool(unique))
-        return sort_table(src, dst, order_of_rows, (codec, bool(force)), how)  # type: ignore[arg-type]
+        return sort_table(src, dst, order_of_rows, (codec, bool(force)), how)
     if dst is None:
         raise usage("sort", "no output is named", "give a dst; only tables are sorted without one")
     if kind in _kinds.TEXT:

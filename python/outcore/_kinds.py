@@ -123,20 +123,41 @@ def what(
         is_text_order=text_order,
         resources=resources,
     )
-    return _outcore.what(asked)
+    kind = _outcore.what(asked)
+    if not records:
+        return kind
+    # What is said of records is not for a table, and then is what is rejected.
+    asked = AskedRequest({**asked, "is_records": False, "is_table": False, "by": []})
+    return TABLE if _outcore.what(asked) == TABLE else kind
 
 
 def check(function: Callable[..., Any], kind: str, given: dict[str, Any]) -> None:
     """Rejects, by its name, an argument that is not for inputs of this kind."""
-    name = function.__name__
-    defaults = inspect.signature(function).parameters
-    for argument, kinds in RULES[name].items():
-        if kind in kinds or argument not in given:
+    name, rules = function.__name__, RULES[function.__name__]
+    said = [argument for argument in rules if _is_said(function, argument, given)]
+    for argument in said:
+        kinds = rules[argument]
+        if kind in kinds:
             continue
-        value, default = given[argument], defaults[argument].default
-        if value is default or (type(value) is type(default) and value == default):
-            continue
-        words = dict.fromkeys(_NAMES[other] for other in _NAMES if other in kinds)
-        cause = f"{argument} cannot be used with {_NAMES[kind]}; it is for {' and '.join(words)}"
-        raise usage(name, cause, f"leave {argument} out")
+        # What makes it that kind may be an argument that no input has together with this one.
+        others = (other for other in said if kind in rules[other] and not kinds & rules[other])
+        other = next(others, None)
+        if other is None:
+            cause = f"{argument} cannot be used with {_NAMES[kind]}; it is for {_words(kinds)}"
+            raise usage(name, cause, f"leave {argument} out")
+        why = f"{argument} is for {_words(kinds)}, {other} for {_words(rules[other])}"
+        cause = f"{argument} cannot be used with {other}: {why}"
+        raise usage(name, cause, "leave one of the two out")
 
+
+def _is_said(function: Callable[..., Any], argument: str, given: dict[str, Any]) -> bool:
+    """Whether an argument is given and not its default."""
+    if argument not in given:
+        return False
+    value, default = given[argument], inspect.signature(function).parameters[argument].default
+    return not (value is default or (type(value) is type(default) and value == default))
+
+
+def _words(kinds: Rule) -> str:
+    """The names of kinds."""
+    return " and ".join(dict.fromkeys(_NAMES[kind] for kind in _NAMES if kind in kinds))

@@ -385,7 +385,7 @@ def _sort_step(
     if key is not None and by is not None:
         raise usage(job, "keys both by key and by by", "give one of the two")
     if csv and by is None and job != "unique":
-        raise usage(job, "CSV without a column", "name one with by=")
+        raise usage(job, "CSV without a column", "name one with by=, or leave csv out")
     if not csv and not header:
         raise usage(job, "header cannot be used without csv", "give csv=True as well")
     if not csv and by is not None and (separator is not None or order):

@@ -60,8 +60,8 @@ def lookup(
     given = dict(locals())
     src = api._once(src)
     resources = api._resources(memory, threads, (), io, None, api._SEED, volume)
-    is_said = lines or zero_terminated
-    kind = _kinds.what(api._paths(src), resources, records=dtype is not None, lines=is_said)
+    is_typed = dtype is not None
+    kind = _kinds.what(api._paths(src), resources, records=is_typed, lines=bool(lines))
     # Text has one order here, whatever it is called.
     kind = _kinds.LINES if kind in _kinds.TEXT else kind
     _kinds.check(lookup, kind, given)

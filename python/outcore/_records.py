@@ -44,7 +44,7 @@ def records(
     )
     if record is not None:
         if dtype is not None:
-            raise usage("choose type", "a dtype and a record", "give one of the two")
+            raise usage("choose type", "dtype cannot be used with record", "give one of the two")
         _read_record(record, request)
     elif dtype is not None:
         _read_dtype(dtype, request)

@@ -22,11 +22,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, SupportsIndex
 
 from . import _api as api
+from . import _outcore
 from ._errors import failed, usage
-from ._table import _files, _texts
+from ._table import _AS_IT_IS, _files, _texts
 from ._units import whole
 
 _READ = "read a Parquet set"
+_LIST_END = ".outcore.json"
 
 
 class ShuffledTable:
@@ -42,7 +44,8 @@ class ShuffledTable:
 
     Raises:
         UsageError: There are no files or no rows, a column is missing, or the files have different columns.
-        CorruptError: A file is damaged, or changed after it was opened.
+        CorruptError: A file is damaged, or changed after it was opened; a directory does not hold
+            what its list says.
         IoError: A file cannot be read.
     """
 
@@ -219,16 +222,26 @@ def _opened(path: str) -> Any:
         raise failed(_READ, "io", cause, path, errno=error.errno, hint="check the path") from error
 
 
+def _check_list(folder: str) -> None:
+    """Rejects a directory that does not hold what a list in it says."""
+    resources = api._resources(None, None, (), None, None, 1)
+    # The engine compares the two where it opens a table.
+    _outcore.table_stream([folder], None, False, _AS_IT_IS, resources, None)
+
+
 def _parquet_files(src: api.Paths) -> list[str]:
     files = []
     for name in _files(src):
         if not os.path.isdir(name):
             files.append(name)
             continue
-        below = []
+        below, has_list = [], False
         for folder, folders, names in os.walk(name):
             folders[:] = [inner for inner in folders if not inner.startswith((".", "_"))]
             below += [os.path.join(folder, file) for file in names if file.endswith(".parquet")]
+            has_list |= any(file.startswith("_") and file.endswith(_LIST_END) for file in names)
+        if has_list:
+            _check_list(name)
         files += sorted(path for path in below if not os.path.basename(path).startswith((".", "_")))
     if not files:
         raise usage(_READ, "there is no Parquet file", "name files, or a directory with `.parquet` files")

@@ -570,6 +570,8 @@ def dedup(
 
     Raises: What `sort` raises.
     """
+    if dst is None:
+        _check_no_codec("dedup", codec)
     opened = table(
         src,
         columns=columns,
@@ -639,6 +641,8 @@ def sort_table(
 ) -> TableSummary | Table:
     """`outcore.sort` of a table: by, descending, stable, unique; codec, force."""
     by, descending, stable, unique = order
+    if dst is None:
+        _check_no_codec("sort", output[0])
     opened = table(src, **how)
     if dst is None:
         return opened.sort(by, descending=descending, stable=stable, unique=unique)
@@ -651,6 +655,12 @@ def sort_table(
         codec=output[0],
         force=output[1],
     )
+
+
+def _check_no_codec(job: str, codec: str | None) -> None:
+    """Rejects a codec where no file is named."""
+    if codec is not None:
+        raise usage(job, "codec cannot be used without dst", "give it to write of the Table")
 
 
 def _join(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, SupportsIndex
 
 from . import _api as api
-from ._table import Table, TableSource, TableSummary, _join, _texts, table
+from ._table import Table, TableSource, TableSummary, _check_no_codec, _join, _texts, table
 
 #: What is done, and how: the name of a job and what it is asked.
 _Job = tuple[str, dict[str, Any]]
@@ -202,5 +202,6 @@ def _done(
 ) -> TableSummary | Table:
     name, asked = job
     if dst is None:
+        _check_no_codec(name, codec)
         return opened._step(name, **asked)
     return opened._run(name, api._path(dst), codec=codec, force=bool(force), **asked)

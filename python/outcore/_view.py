@@ -519,7 +519,7 @@ def sort_view(
     is_text = kind in _kinds.TEXT
     if is_text:
         if csv and (by is None or zero_terminated):
-            hint = "name columns with by=; its records end with newlines"
+            hint = "name columns with by=, or leave csv out; its records end with newlines"
             raise usage("sort", "CSV without a column, or with NULs", hint)
         asked = _lines_request(key, separator, order, by, zero_terminated)
         asked["is_csv"], asked["has_header"] = kind == _kinds.CSV, bool(header)

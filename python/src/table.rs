@@ -26,7 +26,7 @@ use outcore_table::jobs::{
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 use outcore_table::rows::KeyColumn;
 use outcore_table::stream::{TableBatches, spool as run_spool};
-use pyo3::{FromPyObject, IntoPyObject, Py, PyAny};
+use pyo3::{FromPyObject, IntoPyObject, Py, PyAny, Python};
 
 use crate::request::{self, TextRequest};
 use crate::run::Run;
@@ -473,15 +473,22 @@ pub(crate) fn batches(
 /// Batches whose files stay for as long as a Python object does.
 pub(crate) struct Holding {
     batches: TableBatches,
-    _held: Py<PyAny>,
+    held: Option<Py<PyAny>>,
 }
 
 impl Holding {
     pub(crate) fn new(batches: TableBatches, held: Py<PyAny>) -> Self {
-        Holding {
-            batches,
-            _held: held,
-        }
+        let held = Some(held);
+        Holding { batches, held }
+    }
+}
+
+impl Drop for Holding {
+    /// Readers let go of streams without the interpreter: what is held would stay until the
+    /// next call.
+    fn drop(&mut self) {
+        let held = self.held.take();
+        Python::try_attach(|_| drop(held));
     }
 }
 

@@ -32,8 +32,9 @@ REFUSED: dict[str, Refused] = {
         sort("in", "out", dtype="i8"), outcore.UsageError, "write int8 or int64",
     ),
     "objects": (sort("in", "out", dtype=object), outcore.UsageError, "holds Python objects"),
-    "complex": (sort("in", "out", dtype=complex), outcore.UsageError, "have no order"),
-    "half floats": (sort("in", "out", dtype="float16"), outcore.UsageError, "as float32"),
+    "long doubles": (
+        sort("in", "out", dtype=np.longdouble), outcore.UsageError, "have no order; say where the key is",
+    ),
     "no dtype": (sort("in", "out", dtype=3.5), outcore.UsageError, "read dtype: "),
     "fields out of order": (
         sort("in", "out", dtype=np.dtype({"names": ["a", "b"], "formats": ["<u2", "<u2"],
@@ -57,7 +58,7 @@ REFUSED: dict[str, Refused] = {
         sort("in", "out", dtype="u64", key="0:4"), outcore.UsageError, "defines its own key",
     ),
     "key without a type": (
-        sort("in", "out", key="0:4"), outcore.UsageError, "key= without record=",
+        sort("in", "out", key="0:4"), outcore.UsageError, "say what its records are",
     ),
     "records that are cut": (
         sort("in", "out", record=(7, "0:7")), outcore.UsageError, "left over",

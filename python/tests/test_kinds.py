@@ -1,7 +1,7 @@
 """What files hold, as the command decides it, and arguments that are not for what they hold.
 
-Every argument of every function that takes files of several kinds changes the result, is rejected by its name, or is in
-`NEUTRAL` with its reason.
+Every argument of every function that takes files of several kinds changes the result, is rejected
+by its name, or is neutral, with its reason.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import bz2
 import gzip
 import inspect
+import json
+import re
 import warnings
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ import numpy
 import outcore
 import pytest
 
-#: Arguments that change no result, and why; with a function and a kind, or for all.
+#: Arguments that change no result, and why.
 NEUTRAL = {
     "memory": "how much may be used, not what is made",
     "threads": "as memory",
@@ -26,36 +29,28 @@ NEUTRAL = {
     "scratch_limit": "how much scratch may be used",
     "force": "whether a file that is there may be replaced, and none is",
     "replace": "whether an input may be the output, and it is not",
-    "seed": "of a sort: chooses samples and drives",
     "progress": "tells how far the job is",
     "record_io": "records the I/O of the run in a file of its own",
     "explain": "prints the plan",
     "volume": "where datasets are",
     "union": "one file lacks no column",
-    "lines": "says what text is taken for anyhow",
-    "csv": "says what the file is taken for anyhow",
-    "stable": "equal keys of the samples are equal in all bytes",
-    "on_error": "no line of the samples lacks its key",
-    "separator": "of lines: fields are only of keys, and no key is given",
-    "zero_terminated": "no line of the samples holds a NUL",
-    "dtype": "says what the file says of itself, or is rejected with another name of the same",
-    "side": "no value of the samples is there twice",
 }
 
 VALUES: dict[str, Any] = {
     "by": "a",
     "columns": ["a"],
     "union": True,
-    "codec": "none",
-    "schema": {"a": "text"},
-    "dtype": "u32",
-    "record": 4,
+    "codec": "snappy",
+    "schema": {"a": "f64"},
+    "null": "9",
+    "dtype": "uint8",
+    "record": 1,
     "key": "0:4",
     "lines": True,
     "csv": True,
     "separator": ";",
     "header": False,
-    "order": "n",
+    "order": "r",
     "on_error": "skip",
     "descending": True,
     "stable": True,
@@ -72,14 +67,24 @@ VALUES: dict[str, Any] = {
 }
 
 NUMBERS = [300, 7, 300, 5, 1 << 40, 9, 77, 2]
+ROWS = [(10, "x"), (9, "z"), (9, "y"), (9, "y"), (-2, "z"), (31, "c"), (4, "d"), (100, "e")]
 
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    Path("lines.txt").write_bytes(b"b 2\na 1\n10 x\n9 y\n9 y\n")
-    Path("rows.csv").write_bytes(b"a,b\n10,x\n9,y\n9,y\n-2,z\n")
-    Path("rows.jsonl").write_bytes(b'{"a":10}\n{"a":9}\n{"a":9}\n{"a":-2}\n')
+    Path("lines.txt").write_bytes(b"b 2\na 1\n10 x\n1 x\n9 y\n9 y\n")
+    Path("sorted.txt").write_bytes(b"1 x\n10 x\n9 y\n9 y\na 1\nb 2\n")
+    Path("rows.csv").write_bytes(b"a,b\n" + b"".join(b"%d,%s\n" % (a, b.encode()) for a, b in ROWS))
+    # Column `a` is the second one between commas, and the first one between semicolons.
+    Path("two.csv").write_bytes(b"a;,a\n3;,1\n1;,2\n2;,3\n")
+    # The quote begins a field behind a comma only.
+    Path("quoted.csv").write_bytes(b'a;,a\n3;,"x\ny"\n' + b"5;,6\n" * 9)
+    Path("short.csv").write_bytes(b"b,a\nx,10\ny\nz,9\n")
+    rows = "".join(json.dumps({"a": a, "b": b}) + "\n" for a, b in ROWS)
+    Path("rows.jsonl").write_text(rows)
+    Path("short.jsonl").write_text(rows + "{\n" + "[]\n")
+    Path("ended.jsonl").write_bytes(b'{"a":2}\0{"a":1}\0')
     Path("numbers.bin").write_bytes(numpy.array(NUMBERS, "<u8").tobytes())
     numpy.save("array.npy", numpy.array(NUMBERS, "<u8"))
     numpy.save("sorted.npy", numpy.sort(numpy.array(NUMBERS, "<u8")))
@@ -88,15 +93,22 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _sort(src: str, **options: Any) -> Any:
-    out = "out.csv" if "parquet" in src or options.get("by") and not options.get("csv") else "out"
+    out = _output(src, bool(options.get("by")) and not options.get("csv"))
     outcore.sort(src, out, **options)
     return _taken(out)
 
 
 def _shuffle(src: str, **options: Any) -> Any:
-    out = "out.csv" if "parquet" in src else "out"
+    out = "out" if options.get("lines") else _output(src, False)
     outcore.shuffle(src, out, **options)
     return _taken(out)
+
+
+def _output(src: str, is_table: bool) -> str:
+    """A name for the result, as what is made of the file needs one."""
+    if src.endswith(".parquet"):
+        return "out.parquet"
+    return "out.csv" if is_table else "out"
 
 
 def _taken(name: str) -> bytes:
@@ -111,13 +123,17 @@ def _open(src: str, **options: Any) -> Any:
     if isinstance(opened, outcore.Table):
         opened.write("out.csv")
         return _taken("out.csv")
-    opened.write("out")
+    opened.sort().write("out")
     return _taken("out")
 
 
 def _lookup(src: str, **options: Any) -> Any:
-    values: Any = ["9 y", "b"] if src.endswith("txt") else [9, 300]
-    return outcore.lookup(src, values, **options).tolist()
+    is_text = src.endswith("txt") and "dtype" not in options
+    values: Any = ["9 y", "b"] if is_text else [9, 200]
+    ranks = outcore.lookup(src, values, **options).tolist()
+    made = Path("new.index").exists()
+    Path("new.index").unlink(missing_ok=True)
+    return ranks, made
 
 
 def _sort_view(src: str, **options: Any) -> Any:
@@ -131,64 +147,137 @@ def _table(src: str, **options: Any) -> Any:
     return _taken("out.csv")
 
 
+def _outcome(run: Any, src: str, options: dict[str, Any]) -> Any:
+    """What a function makes, or its error."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return run(src, **options)
+    except outcore.OutcoreError as error:
+        return str(error)
+    finally:
+        for left in ("out", "out.csv", "out.parquet"):
+            Path(left).unlink(missing_ok=True)
+
+
+def _is_named(name: str, error: str) -> bool:
+    """Whether an error names an argument, not what files hold."""
+    said = rf"\b{name}( cannot be used|=| out\b)|cannot be used with {name}\b"
+    return bool(re.search(said, error))
+
+
+@dataclass
+class Other:
+    """What an argument is tried on in place of the case's own."""
+
+    #: A file of the same kind, in which the argument finds something to do.
+    src: str | None = None
+    base: dict[str, Any] | None = None
+    value: Any = None
+
+
+@dataclass
+class Case:
+    """A function and a kind of file."""
+
+    function: Any
+    run: Any
+    src: str
+    base: dict[str, Any]
+    others: dict[str, Other] = field(default_factory=dict)
+    #: Arguments that change no result here, and why.
+    neutral: dict[str, str] = field(default_factory=dict)
+
+
+IS_LINES = {"lines": "says what the file is taken for anyhow"}
+IS_CSV = {"csv": "says what the file is taken for anyhow"}
+SEED = {"seed": "chooses samples and the first drive"}
+SHAPE = {"record": "the header says how long a record is, and another length is an error"}
+
+OF_LINES = {
+    "key": Other(value="2,2"),
+    "separator": Other(base={"key": "2,2"}),
+    "stable": Other(base={"key": "2,2"}),
+}
+OF_CSV = {
+    "separator": Other(src="two.csv"),
+    "header": Other(base={"csv": True, "by": "1"}),
+    "on_error": Other(src="short.csv"),
+}
+OF_CSV_TABLES = {"separator": Other(src="two.csv"), "on_error": Other(src="short.csv")}
+OF_JSON = {
+    "columns": Other(base={"by": "a"}),
+    "codec": Other(base={"by": "a"}),
+    "schema": Other(base={"by": "a"}),
+    "csv": Other(base={"by": "1"}),
+    "on_error": Other(src="short.jsonl"),
+    "zero_terminated": Other(src="ended.jsonl"),
+}
+#: Places of which all records of the sample have the same.
+OF_RECORDS = {"stable": Other(base={"record": (8, "7:1")})}
+OF_ARRAYS = {**OF_RECORDS, "record": Other(value=8)}
+
 CASES = [
-    (outcore.sort, _sort, "lines.txt", {}),
-    (outcore.sort, _sort, "rows.csv", {"csv": True, "by": "a"}),
-    (outcore.sort, _sort, "rows.jsonl", {"by": ".a"}),
-    (outcore.sort, _sort, "rows.csv", {"by": "a"}),
-    (outcore.sort, _sort, "t.parquet", {"by": "a"}),
-    (outcore.sort, _sort, "numbers.bin", {"dtype": "u64"}),
-    (outcore.sort, _sort, "array.npy", {}),
-    (outcore.shuffle, _shuffle, "lines.txt", {}),
-    (outcore.shuffle, _shuffle, "rows.csv", {}),
-    (outcore.shuffle, _shuffle, "rows.jsonl", {}),
-    (outcore.shuffle, _shuffle, "t.parquet", {}),
-    (outcore.shuffle, _shuffle, "numbers.bin", {"dtype": "u64"}),
-    (outcore.shuffle, _shuffle, "array.npy", {}),
-    (outcore.open, _open, "lines.txt", {}),
-    (outcore.open, _open, "rows.csv", {}),
-    (outcore.open, _open, "t.parquet", {}),
-    (outcore.open, _open, "array.npy", {}),
-    (outcore.lookup, _lookup, "sorted.npy", {}),
-    (outcore.sort_view, _sort_view, "lines.txt", {}),
-    (outcore.sort_view, _sort_view, "rows.csv", {"csv": True, "by": "a"}),
-    (outcore.sort_view, _sort_view, "t.parquet", {"by": "a"}),
-    (outcore.sort_view, _sort_view, "array.npy", {}),
-    (outcore.table, _table, "rows.csv", {}),
-    (outcore.table, _table, "t.parquet", {}),
-    (outcore.table, _table, "rows.jsonl", {}),
+    Case(outcore.sort, _sort, "lines.txt", {}, OF_LINES, IS_LINES),
+    Case(outcore.sort, _sort, "rows.csv", {"csv": True, "by": "a"}, OF_CSV, IS_LINES),
+    Case(outcore.sort, _sort, "rows.jsonl", {"by": ".a"}, OF_JSON),
+    Case(outcore.sort, _sort, "rows.csv", {"by": "a"}, OF_CSV_TABLES),
+    Case(outcore.sort, _sort, "t.parquet", {"by": "a"}),
+    Case(outcore.sort, _sort, "numbers.bin", {"dtype": "u64"}, OF_RECORDS, SEED),
+    Case(outcore.sort, _sort, "array.npy", {}, OF_ARRAYS, SEED),
+    Case(outcore.shuffle, _shuffle, "lines.txt", {}, neutral=IS_LINES),
+    Case(outcore.shuffle, _shuffle, "rows.csv", {}, {"separator": Other("quoted.csv")}, IS_CSV),
+    Case(outcore.shuffle, _shuffle, "rows.jsonl", {}, neutral=IS_LINES),
+    Case(outcore.shuffle, _shuffle, "t.parquet", {}),
+    Case(outcore.shuffle, _shuffle, "numbers.bin", {"dtype": "u64"}),
+    Case(outcore.shuffle, _shuffle, "array.npy", {}, OF_ARRAYS, SHAPE),
+    Case(outcore.open, _open, "lines.txt", {}, neutral=IS_LINES),
+    Case(outcore.open, _open, "rows.csv", {}),
+    Case(outcore.open, _open, "rows.jsonl", {}),
+    Case(outcore.open, _open, "t.parquet", {}),
+    Case(outcore.open, _open, "array.npy", {}, OF_ARRAYS),
+    Case(outcore.lookup, _lookup, "sorted.txt", {}, neutral=IS_LINES),
+    Case(outcore.lookup, _lookup, "sorted.npy", {}),
+    Case(outcore.sort_view, _sort_view, "lines.txt", {}, OF_LINES, IS_LINES),
+    Case(outcore.sort_view, _sort_view, "rows.csv", {"csv": True, "by": "a"}, OF_CSV, IS_LINES),
+    Case(outcore.sort_view, _sort_view, "rows.jsonl", {"by": ".a"}, OF_JSON, IS_LINES),
+    Case(outcore.sort_view, _sort_view, "t.parquet", {"by": "a"}),
+    Case(outcore.sort_view, _sort_view, "array.npy", {}, OF_ARRAYS),
+    Case(outcore.table, _table, "rows.csv", {}, OF_CSV_TABLES),
+    Case(outcore.table, _table, "t.parquet", {}),
+    Case(outcore.table, _table, "rows.jsonl", {}, {"on_error": Other("short.jsonl")}),
 ]
 
 
-@pytest.mark.parametrize(("function", "run", "src", "base"), CASES)
-def test_every_argument_counts_or_is_rejected_by_name(
-    files: Path, function: Any, run: Any, src: str, base: dict[str, Any]
-) -> None:
-    before = run(src, **base)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.function.__name__}-{case.src}")
+def test_every_argument_counts_or_is_rejected_by_name(files: Path, case: Case) -> None:
+    assert not isinstance(_outcome(case.run, case.src, case.base), str)
+    neutral = {**NEUTRAL, **case.neutral}
     silent = []
-    for name in inspect.signature(function).parameters:
-        if name in ("src", "dst", "values") or name in base:
+    for name in inspect.signature(case.function).parameters:
+        if name in ("src", "dst", "values") or name in case.base:
             continue
         if name not in VALUES:
             assert name in NEUTRAL, f"no sample value for {name}"
             continue
-        try:
-            after = run(src, **{**base, name: VALUES[name]})
-        except outcore.OutcoreError as error:
-            if name not in str(error) and name not in NEUTRAL:
-                silent.append(f"{name} fails with {error}")
-            continue
-        finally:
-            for left in ("out", "out.csv"):
-                Path(left).unlink(missing_ok=True)
-        if after == before and name not in NEUTRAL:
+        other = case.others.get(name, Other())
+        src = other.src or case.src
+        base = case.base if other.base is None else other.base
+        value = VALUES[name] if other.value is None else other.value
+        before = _outcome(case.run, src, base)
+        after = _outcome(case.run, src, {**base, name: value})
+        if isinstance(after, str):
+            if not _is_named(name, after) and name not in neutral:
+                silent.append(f"{name} fails with {after}")
+        elif after == before and name not in neutral:
             silent.append(f"{name} changes nothing")
-    assert not silent, silent
+    assert not silent, "\n".join(silent)
 
 
 def test_what_files_hold_follows_from_content_and_name(files: Path) -> None:
+    Path("rows.csv").write_bytes(b"a,b\n10,x\n9,y\n9,y\n-2,z\n")
     outcore.sort("lines.txt", "o.txt")
-    assert Path("o.txt").read_bytes() == b"10 x\n9 y\n9 y\na 1\nb 2\n"
+    assert Path("o.txt").read_bytes() == b"1 x\n10 x\n9 y\n9 y\na 1\nb 2\n"
     outcore.shuffle("rows.jsonl", "o.jsonl", seed=7)
     assert sorted(Path("o.jsonl").read_bytes().splitlines()) == sorted(
         Path("rows.jsonl").read_bytes().splitlines()
@@ -231,3 +320,20 @@ def test_keys_are_looked_up_in_compressed_text(files: Path, pack: Any) -> None:
     for lines in (True, False):
         ranks = outcore.lookup("words", ["banana", "zebra", "a"], lines=lines)
         assert ranks.tolist() == [1, 3, 0]
+
+
+def test_a_codec_without_a_file_to_write_is_rejected(files: Path) -> None:
+    with pytest.raises(outcore.UsageError, match="codec cannot be used without dst"):
+        outcore.sort("t.parquet", by="a", codec="zstd")
+    for job in (outcore.dedup, outcore.unique):
+        with pytest.raises(outcore.UsageError, match="codec cannot be used without dst"):
+            job("t.parquet", by="a", codec="zstd")
+
+
+def test_arguments_that_contradict_one_another_are_both_named(files: Path) -> None:
+    with pytest.raises(outcore.UsageError, match="csv cannot be used with columns: csv is for CSV"):
+        outcore.sort("rows.csv", "o.csv", by="a", csv=True, columns=["a"])  # type: ignore[call-overload]
+    with pytest.raises(outcore.UsageError, match="dtype cannot be used with tables"):
+        outcore.open("t.parquet", dtype="u64")
+    with pytest.raises(outcore.UsageError, match="zero_terminated cannot be used with .npy files"):
+        outcore.lookup("sorted.npy", [9], zero_terminated=True)

@@ -97,12 +97,14 @@ def test_what_does_not_fit_is_an_error_by_name(here: Path) -> None:
         view[ROWS]
     with pytest.raises(outcore.UsageError, match="TableView"):
         outcore.View("v")
-    for arguments in ({"by": "nam"}, {"by": "name", "stable": True}, {"columns": ["name"]}, {"header": False}):
+    for arguments in ({"by": "nam"}, {"by": "name", "stable": True}, {"columns": ["nam"]}, {"header": False}):
         with pytest.raises(outcore.UsageError):
             outcore.sort_view("t.parquet", "w", **arguments)  # type: ignore[call-overload]
-    with pytest.raises(outcore.UsageError, match="not for tables"):
+    with pytest.raises(outcore.UsageError, match="cannot be used with tables"):
         outcore.sort_view("t.parquet", "w", by="name", header=False)
     assert not Path("w").exists()
+    by_all = outcore.sort_view("t.parquet", "by-all", columns=["text"], memory=MEMORY)
+    assert pyarrow.table(by_all)["text"].to_pylist() == sorted(rows()["text"].to_pylist())
     run = next(Path("v").glob("run-*"))
     damaged = bytearray(run.read_bytes())
     damaged[100] ^= 1

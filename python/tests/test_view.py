@@ -183,8 +183,9 @@ def test_lines_and_records_are_told_apart(here: Path) -> None:
     outcore.sort_view("in.bin", "w", dtype="u64", memory=MEMORY)
     with pytest.raises(outcore.UsageError, match="with View"):
         outcore.LineView("w")
-    with pytest.raises(outcore.UsageError, match="lines=True"):
+    with pytest.raises(outcore.UsageError, match='lines="any"'):
         outcore.sort_view("in.txt", "x", order="n")  # type: ignore[call-overload]
+    assert outcore.sort_view("in.txt", "any", order="n", lines="any", memory=MEMORY)[:] == [b"b\0a\0"]
     with pytest.raises(outcore.UsageError, match="letter"):
         outcore.sort_view("in.txt", "x", lines=True, order="q")
 
