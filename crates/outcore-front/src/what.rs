@@ -90,18 +90,6 @@ impl What {
         }
     }
 
-    /// The same for one input, as in "the input is a table".
-    pub fn singular(self) -> &'static str {
-        match self {
-            What::Array => "a .npy file",
-            What::Table => "a table",
-            What::CsvTable => "a table of CSV",
-            What::JsonTable => "a table of JSON lines",
-            What::View => "a view",
-            plural => plural.plural(),
-        }
-    }
-
     /// Text of this kind, row by row.
     pub fn rows(kind: TextKind) -> Self {
         match kind {

@@ -186,7 +186,14 @@ pub(crate) struct SplitArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// Random seed of --train
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "train")]
+    // The conflicts are those of --train, which clap does not require where it cannot be given.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        requires = "train",
+        conflicts_with_all = ["parts", "part_lines", "part_bytes", "by"]
+    )]
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) record: TypeArgs,

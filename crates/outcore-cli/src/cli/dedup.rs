@@ -1,6 +1,7 @@
 //! The flags of `dedup`.
 //!
-//! Contract: as [`super`].
+//! Contract: as [`super`]. What an option conflicts with, those that require it name too: clap
+//! asks for no option that conflicts with one that is given.
 
 use std::path::PathBuf;
 
@@ -66,6 +67,7 @@ pub(crate) struct DedupArgs {
         value_name = "SHARE",
         default_value_t = 0.8,
         requires = "near",
+        conflicts_with_all = ["by", "substring"],
         help_heading = "Near duplicates"
     )]
     pub(crate) jaccard: f64,
@@ -75,6 +77,7 @@ pub(crate) struct DedupArgs {
         value_name = "WHAT",
         default_value = "words:5",
         requires = "near",
+        conflicts_with_all = ["by", "substring"],
         help_heading = "Near duplicates"
     )]
     pub(crate) shingles: String,
@@ -84,6 +87,7 @@ pub(crate) struct DedupArgs {
         value_name = "N",
         default_value_t = 128,
         requires = "near",
+        conflicts_with_all = ["by", "substring"],
         help_heading = "Near duplicates"
     )]
     pub(crate) hashes: usize,
@@ -93,6 +97,7 @@ pub(crate) struct DedupArgs {
         value_name = "N",
         default_value_t = 1,
         requires = "near",
+        conflicts_with_all = ["by", "substring"],
         help_heading = "Near duplicates"
     )]
     pub(crate) seed: u64,
@@ -106,13 +111,19 @@ pub(crate) struct DedupArgs {
     )]
     pub(crate) substring: Option<usize>,
     /// Count the length of passages in tokens, which white space separates, not in bytes
-    #[arg(long, requires = "substring", help_heading = "Passages")]
+    #[arg(
+        long,
+        requires = "substring",
+        conflicts_with_all = ["by", "near"],
+        help_heading = "Passages"
+    )]
     pub(crate) tokens: bool,
     /// The column of the texts
     #[arg(
         long,
         value_name = "COLUMN",
         requires = "substring",
+        conflicts_with_all = ["by", "near", "keep"],
         help_heading = "Passages"
     )]
     pub(crate) of: Option<String>,

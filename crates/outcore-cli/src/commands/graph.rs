@@ -146,25 +146,7 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
     if args.plan.explain {
         context.reporter.show_plans(&job.control);
     }
-    let weight_column = args.weights.clone().filter(|column| !column.is_empty());
-    let mut options = ConvertOptions {
-        read: ReadOptions {
-            called: Vec::new(),
-            format: args.format,
-            is_weighted: args.weights.is_some(),
-            weight_type: args.weight_type,
-            weight_column,
-            columns: args.columns.clone(),
-            has_no_header: args.no_header,
-            is_bipartite: args.bipartite,
-        },
-        is_undirected: args.undirected,
-        relabel: args.relabel.unwrap_or_default(),
-        dedup: args.dedup,
-        drop_loops: args.drop_loops,
-        vertices: args.vertices,
-        replace: args.force,
-    };
+    let mut options = convert_options(args);
     begin(context, &resources, (&args.inputs, Some(&args.output)));
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let done = watch(reporter, interrupt, &job.control, &[], || {
@@ -226,6 +208,29 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
     ));
     reporter.phases(&done.phases, args.plan.explain);
     Ok(0)
+}
+
+/// How edges become a graph, as far as the flags say it.
+fn convert_options(args: &GraphConvertArgs) -> ConvertOptions {
+    let weight_column = args.weights.clone().filter(|column| !column.is_empty());
+    ConvertOptions {
+        read: ReadOptions {
+            called: Vec::new(),
+            format: args.format,
+            is_weighted: args.weights.is_some(),
+            weight_type: args.weight_type,
+            weight_column,
+            columns: args.columns.clone(),
+            has_no_header: args.no_header,
+            is_bipartite: args.bipartite,
+        },
+        is_undirected: args.undirected,
+        relabel: args.relabel.unwrap_or_default(),
+        dedup: args.dedup,
+        drop_loops: args.drop_loops,
+        vertices: args.vertices,
+        replace: args.force,
+    }
 }
 
 fn absolute(path: &Path) -> PathBuf {

@@ -225,7 +225,14 @@ fn prepare(context: &Context, args: &SortArgs, resources: Resources) -> Result<P
         consumed::check(&sources)?;
     }
     let sealed = sources.iter().find(|source| source.sealed.is_some());
-    if let Some(source) = sealed.filter(|_| args.delete_input || args.replace) {
+    if let Some(source) = sealed.filter(|_| args.delete_input) {
+        let cause = "--delete-input cannot be used with a dataset, which is sealed";
+        let hint = "leave --delete-input out, and write another dataset: -o @OTHER";
+        return Err(Error::usage("read arguments", cause)
+            .path(&source.name)
+            .hint(hint));
+    }
+    if let Some(source) = sealed.filter(|_| args.replace) {
         return Err(sealed_error(&source.name));
     }
     let consent = Consent {

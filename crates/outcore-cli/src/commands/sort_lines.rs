@@ -44,6 +44,15 @@ const SHOWN_BYTES: usize = 4096;
 const READ: &str = "read arguments";
 const READ_NAMES: &str = "read names of inputs";
 
+/// Says that scratch needs no program that compresses.
+fn note_compression(context: &Context, args: &SortArgs) {
+    if args.gnu.compress_program.is_some() {
+        context
+            .reporter
+            .detail("--compress-program is not needed: scratch is not compressed");
+    }
+}
+
 /// Runs it.
 pub(crate) fn run(
     context: &Context,
@@ -56,11 +65,7 @@ pub(crate) fn run(
     let inputs = input_names(context, args)?;
     refuse_several(args, &inputs)?;
     note_locale(context);
-    if args.gnu.compress_program.is_some() {
-        context
-            .reporter
-            .detail("--compress-program is not needed: scratch is not compressed");
-    }
+    note_compression(context, args);
     let debug = debug_of(context, args)?;
     let in_place = match inputs.as_slice() {
         [one] if args.replace => Some(one.as_path()),

@@ -76,10 +76,7 @@ fn counts_of_csv_are_a_column_and_what_would_be_none_is_rejected() {
     let counted = place
         .run(&["unique", "--csv", "--no-header", "--count", "in.csv"])
         .ok();
-    assert_eq!(
-        counted.stdout,
-        b"\xef\xbb\xbf2;\"x;y\";1\n1;a;b\n1;z;2\n"
-    );
+    assert_eq!(counted.stdout, b"\xef\xbb\xbf2;\"x;y\";1\n1;a;b\n1;z;2\n");
     place.write("named.csv", b"count,b\n1,2\n");
     place
         .run(&["unique", "--csv", "--count", "named.csv"])

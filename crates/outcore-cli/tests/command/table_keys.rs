@@ -255,7 +255,9 @@ fn a_table_is_split_into_directories_by_its_columns() {
     let mut expected = rows_of(&all);
     expected.sort_by_key(|row| row.1);
     assert!(read(&place.path("s.parquet")) == expected);
-    place.run(&common).fails(2, &["a set of files", "by-name"], "--force");
+    place
+        .run(&common)
+        .fails(2, &["a set of files", "by-name"], "--force");
     for (by, out, cause, hint) in [
         ("nmae", "x", "nmae", "`name`"),
         ("name", "x-{part}", "{part}", "directory"),

@@ -135,7 +135,7 @@ fn ranks_of_many_vertices_are_right_without_a_tolerance() {
         found.change
     );
     let lists = oracle::alike(&oracle::lists(vertices, &edges, false));
-    let wanted = oracle::pagerank(&lists, 0.85, 120, &|_| 1.0 / f64::from(vertices));
+    let wanted = oracle::pagerank(&lists, 0.85, 120, |_| 1.0 / f64::from(vertices));
     let mut off: Vec<f64> = found
         .ranks
         .iter()

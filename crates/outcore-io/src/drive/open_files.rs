@@ -443,7 +443,10 @@ mod tests {
         std::fs::rename(&other, &path).unwrap();
         assert_eq!(table.wait_for(file).unwrap_err(), Errno::STALE);
         let error = table.lost(file).unwrap();
-        assert!(error.to_string().contains("another file has its name"), "{error}");
+        assert!(
+            error.to_string().contains("another file has its name"),
+            "{error}"
+        );
         assert_eq!(error.file_path(), Some(path.as_path()));
         std::fs::remove_file(&path).unwrap();
         assert_eq!(table.wait_for(file).unwrap_err(), Errno::NOENT);

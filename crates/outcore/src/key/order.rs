@@ -414,9 +414,11 @@ mod tests {
         naive_keys_by(format, (descending, &one_nan), a, b)
     }
 
+    type Compare<'a> = &'a dyn Fn(&[u8], &[u8], Number) -> Ordering;
+
     fn naive_keys_by(
         format: &RecordFormat,
-        (descending, compare): (bool, &dyn Fn(&[u8], &[u8], Number) -> Ordering),
+        (descending, compare): (bool, Compare<'_>),
         a: &[u8],
         b: &[u8],
     ) -> Ordering {

@@ -74,6 +74,14 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
             write::write(context, to, "reverse", vec![Step::Reverse])
         }
         SequenceCommand::Merge(args) => {
+            if !args.input.conditions.is_empty()
+                || !args.input.zip.is_empty()
+                || args.input.count.is_some()
+            {
+                let cause = "merge takes files as they are: no --where, --zip or --count";
+                let error = Error::usage("read arguments", cause);
+                return Err(error.hint("merge first, then filter or zip"));
+            }
             let options = SortOptions {
                 descending: args.descending,
                 stable: args.stable,
@@ -210,6 +218,11 @@ fn top(context: &Context, args: &TopArgs) -> Result<u8> {
 }
 
 fn find(context: &Context, args: &FindArgs) -> Result<u8> {
+    if !args.input.conditions.is_empty() {
+        let cause = "find says where a record is in the input, which --where would change";
+        let error = Error::usage("read arguments", cause);
+        return Err(error.hint("leave --where out, and write both as one: find '(A) && (B)'"));
+    }
     let Some(mut prepared) = printing(
         context,
         &args.input,

@@ -264,6 +264,10 @@ fn positions_of(named: Option<&RecordFormat>, inputs: &[ResolvedInput]) -> Resul
 pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
     let input = &args.input;
     let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
+    if !input.zip.is_empty() {
+        let cause = "partition takes records as they are: no --zip";
+        return Err(Error::usage("read arguments", cause).hint("write them with zip first"));
+    }
     let refuse = |cause: &str, hint: &str| {
         let error = Error::usage("create output", cause).path(&args.output);
         Err(error.hint(hint))

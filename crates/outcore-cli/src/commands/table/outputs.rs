@@ -63,7 +63,26 @@ pub(super) fn outputs_of(
     }
     writes.bloom_filters = names_in(&request.tables.bloom_filters);
     writes.directory = directory;
+    check_has(request.tables, format)?;
     Ok((outputs, writes))
+}
+
+/// Fails for options of things that the output's format does not have.
+fn check_has(tables: &TableArgs, format: TableFormat) -> Result<()> {
+    let wrong = |cause: &str, option: &str| {
+        let hint = format!("leave {option} out, or let the output end in .parquet");
+        Err(Error::usage(READ, cause).hint(hint))
+    };
+    let has_filters = !tables.bloom_filters.is_empty();
+    if tables.group_rows.is_some() && format.is_text() {
+        let cause = "--group-rows is for Parquet and Arrow, and the output is text";
+        return wrong(cause, "--group-rows");
+    }
+    if has_filters && format != TableFormat::Parquet {
+        let cause = "--bloom is for Parquet, and the output has another format";
+        return wrong(cause, "--bloom");
+    }
+    Ok(())
 }
 
 /// What standard output gets.
@@ -92,6 +111,7 @@ fn to_stdout(request: &Request<'_>) -> Result<(Vec<PathBuf>, OutputOptions)> {
     if let Some(rows) = request.tables.group_rows {
         writes.group_rows_max = usize::try_from(rows).unwrap_or(usize::MAX);
     }
+    check_has(request.tables, format)?;
     Ok((vec![name], writes))
 }
 

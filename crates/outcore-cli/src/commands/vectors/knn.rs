@@ -55,17 +55,7 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     let (base, queries) = run.base_and_queries(args)?;
     knn::check(&base, &queries, &options)?;
     let is_table = table::has_columns(&args.output);
-    if is_table {
-        check_table(
-            args.distances.as_deref().or(args.limits.as_deref()),
-            args.edges,
-        )?;
-    } else {
-        results::check_name(&args.output, Array::Ids(&[]))?;
-    }
-    if let Some(path) = &args.distances {
-        results::check_name(path, NO_DISTANCES)?;
-    }
+    check_outputs(args, is_table)?;
     let found = run.watch(|job| {
         let options = KnnOptions {
             subset: run.subset(args, &base)?,
@@ -125,6 +115,22 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
     })?;
     tell(context, &run, args, (&base, &queries), &found);
     Ok(0)
+}
+
+/// Fails for names of outputs that promise what the results are not.
+fn check_outputs(args: &KnnArgs, is_table: bool) -> Result<()> {
+    if is_table {
+        check_table(
+            args.distances.as_deref().or(args.limits.as_deref()),
+            args.edges,
+        )?;
+    } else {
+        results::check_name(&args.output, Array::Ids(&[]))?;
+    }
+    if let Some(path) = &args.distances {
+        results::check_name(path, NO_DISTANCES)?;
+    }
+    Ok(())
 }
 
 /// Writes a row for each neighbour: the query, its rank from 0 on, the row of the base and the distance.

@@ -71,7 +71,7 @@ enum Way {
     Json {
         rows: Rows,
         /// What takes each line first, where bad ones are left out: a row cannot be taken back.
-        probe: Option<Probe>,
+        probe: Option<Box<Probe>>,
     },
 }
 
@@ -114,7 +114,9 @@ impl TextReader {
                 rows: Rows::of(full.fields(), is_wanted)?,
                 probe: match rules.on_bad {
                     OnBadRow::Fail => None,
-                    OnBadRow::Skip | OnBadRow::Null => Some(Probe::of(full, rules.on_bad)?),
+                    OnBadRow::Skip | OnBadRow::Null => {
+                        Some(Box::new(Probe::of(full, rules.on_bad)?))
+                    }
                 },
             },
         };
@@ -164,7 +166,7 @@ impl TextReader {
                     (columns.collect::<Vec<_>>(), rows_count)
                 }
                 Way::Json { rows, probe } => {
-                    let probe = probe.as_mut().map(|probe| (probe, &mut self.tally));
+                    let probe = probe.as_deref_mut().map(|probe| (probe, &mut self.tally));
                     let rows_count = take_lines((rows, probe), text, &mut self.at, self.at_once)?;
                     let columns = rows.finish();
                     let columns = columns.map_err(|error| fault::arrow(PARSE, &error))?;
