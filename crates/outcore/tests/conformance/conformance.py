@@ -138,14 +138,14 @@ def fill(case):
     return bytes(out)
 
 
-def _ordinal(data, kind, endian):
-    """A number as something that compares in the order wanted."""
+def _ordinal(data, kind, endian, by_bits):
+    """A number as something that compares in the order wanted; NaNs by their bits, if these count."""
     if kind[0] != "f":
         return int.from_bytes(data, endian, signed=kind[0] == "i")
     bits = int.from_bytes(data, endian)
     value = struct.unpack((">" if endian == "big" else "<") + "fd"[len(data) == 8], data)[0]
     if value != value:
-        return (1, bits, 0)
+        return (1, bits if by_bits else 0, 0)
     return (0, value, 0 if bits >> (8 * len(data) - 1) else 1)
 
 
@@ -161,7 +161,7 @@ def _compare_keys(a, b, keys, is_descending):
     return 0
 
 
-def _key_of(record, keys):
+def _key_of(record, keys, by_bits=False):
     parts = []
     for key in keys:
         field = record[key.offset:key.offset + key.length]
@@ -169,13 +169,13 @@ def _key_of(record, keys):
             parts.append(field)
         else:
             width = NUMBERS[key.kind]
-            parts.append([_ordinal(field[at:at + width], key.kind, key.endian)
+            parts.append([_ordinal(field[at:at + width], key.kind, key.endian, by_bits)
                           for at in range(0, key.length, width)])
     return parts
 
 
 def sort(data, format, options=()):
-    """What must come out: key, then bytes (place in the input with `stable`)."""
+    """What must come out: key, then the bits of NaNs and all bytes (place in the input with `stable`)."""
     size, keys = parse(format)
     is_descending = "descending" in options
     records = [data[at:at + size] for at in range(0, len(data), size)]
@@ -183,7 +183,10 @@ def sort(data, format, options=()):
 
     def order(a, b):
         by_key = _compare_keys(a[0], b[0], keys, is_descending)
-        return by_key or (0 if "stable" in options else _compare(a[1], b[1]))
+        if by_key or "stable" in options:
+            return by_key
+        bits = [_key_of(record, keys, by_bits=True) for record in (a[1], b[1])]
+        return _compare_keys(*bits, keys, is_descending) or _compare(a[1], b[1])
 
     entries.sort(key=functools.cmp_to_key(order))
     out, last = [], None
