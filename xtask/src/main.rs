@@ -3,6 +3,7 @@
 //! Contract: `tidy` prints every breach of the house rules as `file:line: [check] what; why; do:
 //! what to do` and exits with 1 if there was one, 2 if it could not run. Paths after `tidy` limit
 //! what is printed (never what is read), so that one folder can be cleaned at a time.
+//! `tidy --lower` rewrites the list of ceilings with the present numbers where they are lower.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,21 +12,40 @@ use std::time::Instant;
 use xtask::tidy::{self, Severity, Tree};
 
 const USAGE: &str = "usage: cargo xtask tidy [PATH]...
+       cargo xtask tidy --lower
 
   tidy    check layers, circles of imports, lengths, unit suffixes, unsafe code, file
           contracts, dead files, unused public names, unfinished code, links and paths;
-          PATHs limit the printout";
+          PATHs limit the printout
+  --lower lower the ceilings of xtask/ceilings.toml to the present numbers";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    match arguments.next().as_deref() {
-        Some("tidy") => run_tidy(&arguments.collect::<Vec<_>>()),
+    let tool = arguments.next();
+    let arguments: Vec<String> = arguments.collect();
+    match tool.as_deref() {
+        Some("tidy") if arguments.as_slice() == ["--lower"] => lower_ceilings(),
+        Some("tidy") => run_tidy(&arguments),
         Some("-h" | "--help" | "help") => {
             println!("{USAGE}");
             ExitCode::SUCCESS
         }
         _ => {
             eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn lower_ceilings() -> ExitCode {
+    let lowered = xtask::repository_root().and_then(|root| {
+        let (path, text) = tidy::lowered_ceilings(&Tree::read(&root)?)?;
+        std::fs::write(root.join(path), text).map_err(|e| format!("{path}: {e}"))
+    });
+    match lowered {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tidy could not lower the ceilings: {error}");
             ExitCode::from(2)
         }
     }

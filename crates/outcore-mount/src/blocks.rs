@@ -23,7 +23,8 @@ use outcore::{Error, Kind, Result};
 use outcore_io::memory::{Buf, Pool};
 use outcore_io::threads::spawn;
 
-use crate::Tell;
+/// What is called with each fault.
+pub type Tell = Box<dyn Fn(&Error) + Send + Sync>;
 
 /// Size of a merged block.
 const BLOCK_BYTES: usize = 1 << 20;

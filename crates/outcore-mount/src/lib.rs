@@ -27,6 +27,7 @@ use fuser::{Config, MountOption, Session};
 use outcore::runs::SortedView;
 use outcore::{Error, Kind, Result};
 
+pub use blocks::Tell;
 pub use mountpoint::guard;
 
 const MOUNT: &str = "mount view";
@@ -36,9 +37,6 @@ const THREADS_MAX: usize = 8;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long it waits for the kernel to let go of a mount.
 const LET_GO: Duration = Duration::from_millis(500);
-
-/// What is told of a fault.
-pub type Tell = Box<dyn Fn(&Error) + Send + Sync>;
 
 /// How a view is served.
 pub struct ServeOptions {

@@ -17,7 +17,7 @@ use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::{Device, PrivateDir};
 use outcore_io::units;
 
-use crate::Watch;
+use crate::watch::Watch;
 
 /// What records are.
 pub(crate) const TYPE: &str = "u64";

@@ -28,9 +28,10 @@ use outcore_graph::kernels::{PageRankOptions, bfs, components, k_core, pagerank}
 use outcore_io::units::{self, Unit};
 
 use crate::bench_dirs::{BenchDirs, DirOptions};
+use crate::load::powers_up_to;
 use crate::report::{Cell, Report, Section, Table};
 use crate::striped::Striped;
-use crate::{Watch, powers_up_to};
+use crate::watch::Watch;
 
 const OPERATION: &str = "measure graphs";
 /// Largest scale: vertices have four bytes.

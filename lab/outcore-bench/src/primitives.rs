@@ -19,9 +19,9 @@ use outcore_chart::{Axis, Chart, Scale, Series};
 use outcore_gen::Distribution;
 use outcore_io::units::{self, Unit};
 
-use crate::Watch;
 use crate::bench_dirs::{BenchDirs, DirOptions, RECORD_BYTES, TYPE};
 use crate::report::{Cell, Column, Report, Section, Table};
+use crate::watch::Watch;
 
 const OPERATION: &str = "measure primitives";
 const OUTPUT: &str = "output";

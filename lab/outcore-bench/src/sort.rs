@@ -28,9 +28,9 @@ use outcore_io::threads::spawn_scoped;
 use outcore_io::units::{self, Unit};
 use voracious_radix_sort::RadixSort;
 
-use crate::Watch;
 use crate::bench_dirs::{BenchDirs, DirOptions, RECORD_BYTES, TYPE};
 use crate::report::{Cell, Column, Report, Section, Table};
+use crate::watch::Watch;
 
 const OPERATION: &str = "measure sort";
 /// Keys looked at to cut the range of keys.

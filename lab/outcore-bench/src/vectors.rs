@@ -33,9 +33,10 @@ use outcore_vector::kmeans::{Init, KmeansOptions, kmeans};
 use outcore_vector::knn::{KnnOptions, Metric, knn};
 
 use crate::bench_dirs::{BenchDirs, DirOptions};
+use crate::load::powers_up_to;
 use crate::report::{Cell, Report, Section, Table};
 use crate::striped::Striped;
-use crate::{Watch, powers_up_to};
+use crate::watch::Watch;
 
 const OPERATION: &str = "measure vectors";
 const TYPE: &str = "f32x32";

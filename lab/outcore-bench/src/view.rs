@@ -34,8 +34,8 @@ use outcore_io::drive::{Device, PrivateDir};
 use outcore_io::units::{self, Unit};
 use rustix::fs::{Advice, fadvise};
 
-use crate::Watch;
 use crate::report::{Cell, Report, Section, Table};
+use crate::watch::Watch;
 
 mod files;
 

@@ -8,7 +8,7 @@ use libm::{ceil, exp2, floor, log2, log10, pow};
 
 use outcore_io::units::Unit;
 
-use crate::{Axis, Scale};
+use crate::chart::{Axis, Scale};
 
 /// Ticks that an axis has at most, about.
 const TICKS_MAX: f64 = 9.0;

@@ -11,7 +11,7 @@ use std::fmt::Write;
 use outcore_io::{Error, Result};
 
 use crate::axis::{Span, is_shown};
-use crate::{Chart, Series, Shape};
+use crate::chart::{Chart, Series, Shape};
 
 /// Least width.
 const WIDTH: f64 = 760.0;
@@ -65,8 +65,26 @@ stroke-linejoin:round;stroke-linecap:round}.oc-chart .r{stroke-dasharray:5 4;str
 /// A series and those of its points that have a place.
 type Shown<'a> = (&'a Series, Vec<(f64, f64)>);
 
+impl Chart {
+    /// The chart as the text of an SVG file, with [`STYLE`] in it.
+    ///
+    /// # Errors
+    /// There is no point.
+    pub fn svg(&self) -> Result<String> {
+        svg(self, true)
+    }
+
+    /// The chart for a page that has [`STYLE`] already.
+    ///
+    /// # Errors
+    /// There is no point.
+    pub fn svg_inline(&self) -> Result<String> {
+        svg(self, false)
+    }
+}
+
 /// The chart; with `is_alone`, as a file of its own.
-pub(crate) fn svg(chart: &Chart, is_alone: bool) -> Result<String> {
+fn svg(chart: &Chart, is_alone: bool) -> Result<String> {
     let shown: Vec<Shown<'_>> = chart
         .series
         .iter()
@@ -431,7 +449,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Axis, Scale};
+    use crate::chart::{Axis, Scale};
     use outcore_io::units::Unit;
 
     fn chart() -> Chart {

@@ -1,4 +1,4 @@
-//! Circles of imports: files of one crate, or packages, that need each other.
+//! Circles of imports: files of one crate, its folders, or packages, that need each other.
 //!
 //! Contract: two files of one crate are tied when one names an item of the other: by `use`, by a path in
 //! code, or inside a macro. A circle is a set of at least two files each of which leads to every other
@@ -12,6 +12,9 @@
 //!    `use x::Y`, is an arrow to `x`.
 //! 4. A file may name what stands in the modules that it is part of (`super::Y`, defined there): a child sees
 //!    even its parent's private items, and is read as a part of it. A parent that names its child is tied.
+//!
+//! The same arrows tie rooms: an arrow between two files is one between the first folders or files in
+//! which their paths differ. A circle of rooms has the check `room-circles` and names its rooms.
 //!
 //! Methods are not seen: a call through a value ties no files by itself.
 //! Between packages every kind of dependency counts, those of tests too, which cargo lets go in circles.
@@ -48,6 +51,7 @@ pub(super) fn check(tree: &Tree, sources: &Sources, modules: &Modules) -> Vec<Fi
         for circle in circles(&arrows) {
             findings.push(circle_of_files(&circle, files, &arrows));
         }
+        findings.extend(circles_of_rooms(files, &arrows));
     }
     findings.extend(check_packages(tree));
     findings
@@ -246,6 +250,88 @@ fn circle_of_files(circle: &[usize], files: &[&Source], arrows: &[Arrows]) -> Fi
     }
 }
 
+/// The rooms of one folder that need each other.
+fn circles_of_rooms(files: &[&Source], arrows: &[Arrows]) -> Vec<Finding> {
+    let mut floors: BTreeMap<Vec<String>, Floor> = BTreeMap::new();
+    for (from, targets) in arrows.iter().enumerate() {
+        for (to, line) in targets {
+            let (Some(own), Some(other)) = (files[from].module_path(), files[*to].module_path())
+            else {
+                continue;
+            };
+            let shared = own.iter().zip(&other).take_while(|(a, b)| a == b).count();
+            if let (Some(room), Some(target)) = (own.get(shared), other.get(shared)) {
+                let floor = floors.entry(own[..shared].to_vec()).or_default();
+                let place = format!("{}:{line}", files[from].path);
+                floor.tie(room, target, place);
+            }
+        }
+    }
+    floors.values().flat_map(Floor::circles).collect()
+}
+
+/// Rooms next to each other, and who imports whom.
+#[derive(Debug, Default)]
+pub(super) struct Floor {
+    names: Vec<String>,
+    arrows: Vec<Arrows>,
+    /// The first place of each arrow, by the numbers of its rooms.
+    places: BTreeMap<(usize, usize), String>,
+}
+
+impl Floor {
+    /// Adds an import that stands at `place` (`path:line`).
+    pub(super) fn tie(&mut self, from: &str, to: &str, place: String) {
+        let (from, to) = (self.number(from), self.number(to));
+        self.arrows[from].entry(to).or_insert(1);
+        self.places.entry((from, to)).or_insert(place);
+    }
+
+    fn number(&mut self, name: &str) -> usize {
+        let known = self.names.iter().position(|known| known == name);
+        known.unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.arrows.push(Arrows::new());
+            self.names.len() - 1
+        })
+    }
+
+    /// A finding for each circle, whose item has the names of its rooms.
+    pub(super) fn circles(&self) -> Vec<Finding> {
+        let finding = |circle: Vec<usize>| {
+            let mut names: Vec<_> = circle.iter().map(|at| self.names[*at].as_str()).collect();
+            names.sort_unstable();
+            let inside = self
+                .places
+                .iter()
+                .filter(|((from, to), _)| circle.contains(from) && circle.contains(to));
+            let shown: Vec<String> = inside
+                .map(|((from, to), place)| {
+                    let (from, to) = (&self.names[*from], &self.names[*to]);
+                    format!("{from} names {to} at {place}")
+                })
+                .collect();
+            let first = self
+                .places
+                .iter()
+                .find(|((from, to), _)| self.names[*from] == names[0] && circle.contains(to));
+            let path = first.map_or("", |(_, place)| place.as_str());
+            let path = path.split(':').next().unwrap_or_default();
+            Finding {
+                path: path.to_owned(),
+                line: 1,
+                check: "room-circles",
+                what: format!("a circle of {} ({})", names.join(", "), shown.join("; ")),
+                item: names.join(" "),
+                why: "rooms that need each other can only be understood and moved together",
+                fix: "move what both need below them".to_owned(),
+                severity: Severity::Error,
+            }
+        };
+        circles(&self.arrows).into_iter().map(finding).collect()
+    }
+}
+
 fn check_packages(tree: &Tree) -> Vec<Finding> {
     let packages = crates::packages(tree);
     let place = |name: &str| packages.iter().position(|package| package.name == name);
@@ -320,6 +406,10 @@ mod tests {
     use super::*;
 
     fn found(files: &[(&str, &str)]) -> Vec<(String, String)> {
+        found_by("circles", files)
+    }
+
+    fn found_by(check_name: &str, files: &[(&str, &str)]) -> Vec<(String, String)> {
         let mut all = vec![("crates/a/Cargo.toml", "[package]\nname = 'a'")];
         all.extend_from_slice(files);
         let tree = Tree::of(&all);
@@ -327,7 +417,8 @@ mod tests {
         let modules = Modules::of(&tree, &sources);
         assert!(sources.unreadable().is_empty());
         let findings = check(&tree, &sources, &modules);
-        findings.into_iter().map(|f| (f.path, f.item)).collect()
+        let wanted = findings.into_iter().filter(|f| f.check == check_name);
+        wanted.map(|f| (f.path, f.item)).collect()
     }
 
     fn is_circle(b: &str, c: &str) -> bool {
@@ -383,6 +474,22 @@ mod tests {
             "circle of 3 files".to_owned(),
         );
         assert_eq!(found(&[lib, child, calls, beside]), [expected]);
+    }
+
+    #[test]
+    fn folders_that_need_each_other_are_found_where_no_files_do() {
+        let files = [
+            ("crates/a/src/lib.rs", "mod b; mod c;"),
+            ("crates/a/src/b/mod.rs", "mod x; mod y;"),
+            ("crates/a/src/b/x.rs", "use crate::c::C;"),
+            ("crates/a/src/b/y.rs", ""),
+            ("crates/a/src/c.rs", "use crate::b::y::Y;"),
+        ];
+        let expected = ("crates/a/src/b/x.rs".to_owned(), "b c".to_owned());
+        assert_eq!(found(&files), []);
+        assert_eq!(found_by("room-circles", &files), [expected]);
+        let open = [files[0], files[1], files[2], files[3]];
+        assert_eq!(found_by("room-circles", &open), []);
     }
 
     #[test]

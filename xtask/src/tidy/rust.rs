@@ -28,6 +28,15 @@ pub(super) struct Value {
     pub is_number: bool,
 }
 
+/// A parameter whose type contains a tuple.
+#[derive(Debug, Clone)]
+pub(super) struct TupleParameter {
+    /// `function(parameter)`.
+    pub item: String,
+    /// Line of its type.
+    pub line: usize,
+}
+
 /// A `mod name;` that asks for another file.
 #[derive(Debug, Clone)]
 pub(super) struct ModuleFile {
@@ -67,6 +76,8 @@ pub(super) struct Source {
     pub offers: Offers,
     /// Fields, parameters and constants.
     pub values: Vec<Value>,
+    /// Parameters of functions whose types contain tuples.
+    pub tuple_parameters: Vec<TupleParameter>,
     /// Modules in files of their own.
     pub modules: Vec<ModuleFile>,
     /// Names that `pub use` brings up, with the first name of their path.
@@ -102,6 +113,7 @@ impl Source {
             offers: Offers::of(&file, stream.clone(), text),
             tokens: TokenFacts::of(stream),
             values: reader.values,
+            tuple_parameters: reader.tuple_parameters,
             modules: reader.modules,
             exports: exports(&file),
             imports: reader.imports,
@@ -190,6 +202,7 @@ impl Sources {
 #[derive(Debug, Default)]
 struct Reader {
     values: Vec<Value>,
+    tuple_parameters: Vec<TupleParameter>,
     modules: Vec<ModuleFile>,
     imports: Vec<Import>,
     test_lines: Vec<RangeInclusive<usize>>,
@@ -212,11 +225,22 @@ impl Reader {
             .as_ref()
             .map_or(own.clone(), |owner| format!("{owner}::{own}"));
         for input in &signature.inputs {
-            if let syn::FnArg::Typed(input) = input
-                && let syn::Pat::Ident(parameter) = &*input.pat
-            {
-                let item = format!("{name}({})", parameter.ident);
-                self.value(&parameter.ident, item, &input.ty);
+            let syn::FnArg::Typed(input) = input else {
+                continue;
+            };
+            let parameter = match &*input.pat {
+                syn::Pat::Ident(parameter) => {
+                    let item = format!("{name}({})", parameter.ident);
+                    self.value(&parameter.ident, item, &input.ty);
+                    parameter.ident.to_string()
+                }
+                _ => "_".to_owned(),
+            };
+            if holds_tuple(&input.ty) {
+                self.tuple_parameters.push(TupleParameter {
+                    item: format!("{name}({parameter})"),
+                    line: input.ty.span().start().line,
+                });
             }
         }
     }
@@ -453,6 +477,25 @@ fn holds_number(arguments: &syn::PathArguments) -> bool {
         .any(|a| matches!(a, syn::GenericArgument::Type(kind) if is_number(kind)))
 }
 
+/// Whether a type is a tuple of values, or holds one. What a closure takes does not count.
+fn holds_tuple(kind: &syn::Type) -> bool {
+    match kind {
+        syn::Type::Tuple(tuple) => tuple.elems.len() > 1,
+        syn::Type::Reference(inner) => holds_tuple(&inner.elem),
+        syn::Type::Slice(inner) => holds_tuple(&inner.elem),
+        syn::Type::Array(inner) => holds_tuple(&inner.elem),
+        syn::Type::Paren(inner) => holds_tuple(&inner.elem),
+        syn::Type::Path(path) => path.path.segments.iter().any(|segment| {
+            let syn::PathArguments::AngleBracketed(list) = &segment.arguments else {
+                return false;
+            };
+            let mut arguments = list.args.iter();
+            arguments.any(|a| matches!(a, syn::GenericArgument::Type(kind) if holds_tuple(kind)))
+        }),
+        _ => false,
+    }
+}
+
 /// Names that the file's own `pub use` brings up, with the first name of the path they come from.
 fn exports(file: &syn::File) -> Vec<(String, String)> {
     let mut found = Vec::new();
@@ -563,6 +606,17 @@ mod tests {
                 .iter()
                 .all(|v| v.name != "size" && v.name != "SIZE")
         );
+    }
+
+    #[test]
+    fn tuples_are_found_within_the_types_of_parameters() {
+        let source = source(
+            "fn f(a: (u8, u8), b: &[(u8, u8)], (c, d): (u8, u8), e: Vec<u8>, g: ()) {}\n\
+             impl T for S { fn h(a: (u8, u8)) {} }\n\
+             fn i(call: impl Fn((u8, u8)), k: Option<(u8, u8)>) {}",
+        );
+        let items = source.tuple_parameters.iter().map(|p| p.item.as_str());
+        assert_eq!(items.collect::<Vec<_>>(), ["f(a)", "f(b)", "f(_)", "i(k)"]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! What a Rust source says in its tokens: paths it names, `unsafe`, includes, ignored tests.
+//! What a Rust source says in its tokens: paths, strings, `unsafe`, includes, ignored tests.
 //!
 //! Contract: works on tokens rather than on the syntax tree, so that the bodies of macros are
-//! seen too; comments and the text of strings never are. Modules written inside the file are
-//! followed, since `super` means something else there.
+//! seen too. Comments are not seen, and paths are not looked for in strings. Modules written
+//! inside the file are followed, since `super` means something else there.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 
@@ -15,6 +15,15 @@ pub(super) struct PathUse {
     pub segments: Vec<String>,
     /// Modules of the same file around it.
     pub inside: Vec<String>,
+}
+
+/// A string or byte string as written, quotes included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Text {
+    /// Line on which it begins.
+    pub line: usize,
+    /// The literal.
+    pub literal: String,
 }
 
 /// Everything that the walk collects.
@@ -30,6 +39,8 @@ pub(super) struct TokenFacts {
     pub includes: Vec<String>,
     /// Lines of `#[ignore]`.
     pub ignores: Vec<usize>,
+    /// Strings of code and macros, without those of documentation.
+    pub texts: Vec<Text>,
 }
 
 impl TokenFacts {
@@ -47,6 +58,16 @@ impl TokenFacts {
                 TokenTree::Ident(word) => self.note_word(&tokens, index, word, inside),
                 // The names in `a::{b, c}` were taken with their path.
                 TokenTree::Group(_) if index > 2 && is_double_colon(&tokens, index - 2) => {}
+                TokenTree::Literal(literal) if !is_documentation(&tokens, index) => {
+                    let text = literal.to_string();
+                    if text.contains('"') {
+                        let line = literal.span().start().line;
+                        self.texts.push(Text {
+                            line,
+                            literal: text,
+                        });
+                    }
+                }
                 TokenTree::Group(group) => {
                     let module = inline_module(&tokens, index);
                     let is_module = module.is_some();
@@ -89,6 +110,14 @@ impl TokenFacts {
             );
         }
     }
+}
+
+/// Whether the literal at `index` is the text of a doc comment, which the lexer turns into
+/// `#[doc = "text"]`.
+fn is_documentation(tokens: &[TokenTree], index: usize) -> bool {
+    index == 2
+        && matches!(&tokens[0], TokenTree::Ident(word) if word == "doc")
+        && is_punct(tokens.get(1), '=')
 }
 
 /// The name of the module whose body is the group at `index`.
@@ -219,6 +248,14 @@ mod tests {
         let text =
             r#"fn f() { vec![crate::algo::sort::<u64>(x)]; "crate::job::x"; ::outcore::a(); }"#;
         assert_eq!(paths(text), ["crate::algo::sort", "outcore::a"]);
+    }
+
+    #[test]
+    fn strings_are_seen_in_code_and_macros_and_documentation_is_not() {
+        let facts = facts("//! a\n/// \"b\"\nfn f() { g(\"c\"); h!(\"d\", b\"e\", 'f', 1) }");
+        let texts: Vec<_> = facts.texts.iter().map(|t| t.literal.as_str()).collect();
+        assert_eq!(texts, ["\"c\"", "\"d\"", "b\"e\""]);
+        assert!(facts.texts.iter().all(|text| text.line == 3));
     }
 
     #[test]

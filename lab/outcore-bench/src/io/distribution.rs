@@ -28,8 +28,9 @@ use super::IoOptions;
 use super::field::Field;
 use super::sweeps::{LARGE_BYTES, LARGE_DEPTH};
 use super::target::{Target, Whose};
+use crate::load::in_threads;
 use crate::report::{Cell, Section, Table};
-use crate::{Watch, in_threads};
+use crate::watch::Watch;
 
 /// Bucket buffers of all threads.
 const BUFFERS_BYTES: usize = 128 << 20;

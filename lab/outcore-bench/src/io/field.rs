@@ -17,7 +17,8 @@ use outcore_io::drive::load::{FileRange, Load, Moved, Observer, Runner, Served};
 use outcore_io::drive::{Device, Op};
 
 use super::target::Target;
-use crate::{Watch, in_threads, latencies};
+use crate::load::{in_threads, latencies};
+use crate::watch::Watch;
 
 /// Buffers of one load, of all threads.
 const WINDOW_BYTES_MAX: u64 = 512 << 20;

@@ -28,8 +28,9 @@ use outcore_io::units::Unit;
 use super::IoOptions;
 use super::field::Field;
 use super::target::{Target, Whose};
+use crate::load::{in_threads, latencies};
 use crate::report::{Cell, Section, Table};
-use crate::{Watch, in_threads, latencies};
+use crate::watch::Watch;
 
 /// Files of a server.
 const FILES: usize = 1000;

@@ -37,8 +37,8 @@ use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::{Device, Op};
 use outcore_io::units::{self, Unit};
 
-use crate::Watch;
 use crate::report::{Cell, Report, Section, Table};
+use crate::watch::Watch;
 use field::{Field, Measured, Shot};
 use target::{Consent, Target, Whose};
 

@@ -23,8 +23,9 @@ use outcore_store::striped::{BackPressure, Member, Servers, StripeOptions, Strip
 use super::field::Field;
 use super::striped::{open_wide, reads};
 use super::sweeps::{SMALL_BYTES, SMALL_DEPTH};
+use crate::load::in_threads;
 use crate::report::{Cell, Section, Table};
-use crate::{Watch, in_threads};
+use crate::watch::Watch;
 
 /// Of 4 KiB requests, in the paper.
 const PAPER_BYTES_PER_S: f64 = 3.7e9;

@@ -22,7 +22,7 @@ use outcore_store::striped::StripedVolume;
 use outcore_traces::Request as Traced;
 
 use super::flush_worker::{FlushOrTrim, FlushWorker, Returned};
-use crate::latencies;
+use crate::load::latencies;
 
 /// Requests in flight for each drive.
 pub(super) const DEPTH: usize = 32;

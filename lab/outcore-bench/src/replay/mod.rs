@@ -32,10 +32,10 @@ use outcore_store::striped::{Member, StripeOptions, StripedVolume};
 use outcore_traces::adapt::{AdaptOptions, Adapted, Changes, Fit};
 use outcore_traces::{Format, OnError, ReadOptions, Summary, TraceReader};
 
-use crate::Watch;
 use crate::io::striped::member_of;
 use crate::io::target::{self, Consent, Target, Whose};
 use crate::report::Report;
+use crate::watch::Watch;
 use array::Array;
 use backlog::Behind;
 

@@ -23,7 +23,7 @@ use outcore_traces::{Request, Summary, TraceReader};
 use super::array::{Array, DEPTH, Done};
 use super::backlog::Backlog;
 use super::{Outcome, ReplayOptions, Speed};
-use crate::Watch;
+use crate::watch::Watch;
 
 /// Requests that may wait for a buffer.
 const WAITING_MAX: usize = 16_384;

@@ -1,0 +1,194 @@
+//! Rules that the tree does not keep everywhere yet: how many breaches each file may have.
+//!
+//! Contract: `xtask/ceilings.toml` has one table per rule, which maps a file to its number of
+//! breaches. More breaches than that are an error, and so are fewer: the list then has to be
+//! lowered (`cargo xtask tidy --lower`), so that it only shrinks. A file that is not listed keeps
+//! the rule. Only the rules of [`RULES`] may be listed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::tree::Tree;
+use super::{Finding, Severity};
+
+const LIST: &str = "xtask/ceilings.toml";
+
+/// The rules that may have ceilings.
+const RULES: [&str; 4] = ["comment-width", "flag-words", "std-fs", "tuple-parameters"];
+
+const OPENING: &str = "\
+# How many breaches of each rule a file may have. `cargo xtask tidy --lower` rewrites this list
+# with the present numbers where they are lower. Numbers never rise and files are never added.
+";
+
+/// Breaches per file, by rule.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Ceilings {
+    rules: BTreeMap<String, BTreeMap<String, usize>>,
+}
+
+impl Ceilings {
+    /// Reads the list; a tree without one has no ceilings.
+    ///
+    /// # Errors
+    /// Where the list is not TOML, names an unknown rule, or holds something else than numbers.
+    pub(super) fn of(tree: &Tree) -> Result<Ceilings, String> {
+        let text = tree.text(LIST).unwrap_or_default();
+        let table: toml::Table = text.parse().map_err(|e| format!("{LIST}: {e}"))?;
+        let mut ceilings = Ceilings::default();
+        for (rule, files) in &table {
+            if !RULES.contains(&rule.as_str()) {
+                return Err(format!("{LIST}: {rule} is not a rule that has ceilings"));
+            }
+            let Some(files) = files.as_table() else {
+                return Err(format!("{LIST}: {rule} is not a table"));
+            };
+            let mut counts = BTreeMap::new();
+            for (path, count) in files {
+                let count = count.as_integer().and_then(|n| usize::try_from(n).ok());
+                let Some(count) = count.filter(|count| *count > 0) else {
+                    return Err(format!("{LIST}: {rule}: {path} needs a number above 0"));
+                };
+                counts.insert(path.clone(), count);
+            }
+            ceilings.rules.insert(rule.clone(), counts);
+        }
+        Ok(ceilings)
+    }
+
+    /// Counts the findings of all rules that have ceilings.
+    pub(super) fn counted(findings: &[Finding]) -> Ceilings {
+        let mut counted = Ceilings::default();
+        for finding in findings.iter().filter(|f| RULES.contains(&f.check)) {
+            let files = counted.rules.entry(finding.check.to_owned()).or_default();
+            *files.entry(finding.path.clone()).or_default() += 1;
+        }
+        counted
+    }
+
+    /// The lower of both numbers for each file of the list.
+    fn lowered(&self, counted: &Ceilings) -> Ceilings {
+        let mut lowered = Ceilings::default();
+        for (rule, files) in &self.rules {
+            let files: BTreeMap<String, usize> = files
+                .iter()
+                .map(|(path, ceiling)| (path.clone(), counted.count(rule, path).min(*ceiling)))
+                .filter(|(_, count)| *count > 0)
+                .collect();
+            if !files.is_empty() {
+                lowered.rules.insert(rule.clone(), files);
+            }
+        }
+        lowered
+    }
+
+    fn count(&self, rule: &str, path: &str) -> usize {
+        let files = self.rules.get(rule);
+        files
+            .and_then(|files| files.get(path))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// Drops the findings of files that keep to their ceiling; adds what is wrong with the list.
+    pub(super) fn apply(&self, findings: Vec<Finding>) -> Vec<Finding> {
+        let counted = Ceilings::counted(&findings);
+        let mut kept: Vec<Finding> = findings
+            .into_iter()
+            .filter(|finding| {
+                let is_within = self.count(finding.check, &finding.path)
+                    >= counted.count(finding.check, &finding.path);
+                !(RULES.contains(&finding.check) && is_within)
+            })
+            .collect();
+        for (rule, files) in &self.rules {
+            for (path, ceiling) in files {
+                let count = counted.count(rule, path);
+                if count < *ceiling {
+                    kept.push(too_high(rule, path, count, *ceiling));
+                }
+            }
+        }
+        kept
+    }
+
+    /// The list as its file has it.
+    fn text(&self) -> String {
+        let mut text = OPENING.to_owned();
+        for (rule, files) in &self.rules {
+            let _ = writeln!(text, "\n[{rule}]");
+            for (path, count) in files {
+                let _ = writeln!(text, "\"{path}\" = {count}");
+            }
+        }
+        text
+    }
+}
+
+/// The list with the present numbers where they are lower: its path and its text.
+///
+/// # Errors
+/// As [`Ceilings::of`].
+pub(super) fn lowered(tree: &Tree, findings: &[Finding]) -> Result<(&'static str, String), String> {
+    let listed = Ceilings::of(tree)?;
+    Ok((LIST, listed.lowered(&Ceilings::counted(findings)).text()))
+}
+
+fn too_high(rule: &str, path: &str, count: usize, ceiling: usize) -> Finding {
+    Finding {
+        path: LIST.to_owned(),
+        line: 1,
+        check: "tidy-list",
+        item: String::new(),
+        what: format!("{path} has {count} breaches of {rule}; the list allows {ceiling}"),
+        why: "a ceiling above the present number hides the next breach",
+        fix: "run `cargo xtask tidy --lower`".to_owned(),
+        severity: Severity::Error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(count: usize) -> Vec<Finding> {
+        let finding = Finding {
+            check: "std-fs",
+            path: "a.rs".to_owned(),
+            ..too_high("", "", 0, 0)
+        };
+        vec![finding; count]
+    }
+
+    fn list(text: &str) -> Result<Ceilings, String> {
+        Ceilings::of(&Tree::of(&[(LIST, text)]))
+    }
+
+    #[test]
+    fn as_many_breaches_as_listed_pass_and_any_other_number_is_found() {
+        let ceilings = list("[std-fs]\n'a.rs' = 2").unwrap();
+        assert!(ceilings.apply(findings(2)).is_empty());
+        assert_eq!(ceilings.apply(findings(3)).len(), 3);
+        let fewer = ceilings.apply(findings(1));
+        assert_eq!((fewer.len(), fewer[0].check), (1, "tidy-list"));
+        assert_eq!(ceilings.apply(findings(0)).len(), 1);
+        assert_eq!(list("").unwrap().apply(findings(1)).len(), 1);
+    }
+
+    #[test]
+    fn the_list_is_lowered_and_never_raised() {
+        let text = "[std-fs]\n'a.rs' = 2\n'b.rs' = 1";
+        let tree = Tree::of(&[(LIST, text)]);
+        let (_, lower) = lowered(&tree, &findings(1)).unwrap();
+        assert_eq!(lower, format!("{OPENING}\n[std-fs]\n\"a.rs\" = 1\n"));
+        let (_, same) = lowered(&tree, &findings(5)).unwrap();
+        assert_eq!(same, format!("{OPENING}\n[std-fs]\n\"a.rs\" = 2\n"));
+    }
+
+    #[test]
+    fn other_rules_and_other_values_give_no_verdict() {
+        for text in ["[units]\n'a.rs' = 1", "[std-fs]\n'a.rs' = 0", "std-fs = 1"] {
+            assert!(list(text).is_err(), "{text}");
+        }
+    }
+}
