@@ -1,4 +1,7 @@
 //! Threads that put drives under load, how many to try, and a histogram for their latencies.
+//!
+//! Contract: [`in_threads`] returns when all threads have ended, with one result per thread. The
+//! histogram has a fixed size, whatever is counted.
 
 use hdrhistogram::Histogram;
 use outcore::Result;

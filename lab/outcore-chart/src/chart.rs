@@ -1,4 +1,6 @@
 //! What a chart shows: axes, series, and the shape in which they are drawn.
+//!
+//! Contract: plain values without invariants; `draw` leaves out what has no place.
 
 use outcore_io::units::Unit;
 use serde::Serialize;

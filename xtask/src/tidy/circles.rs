@@ -1,23 +1,24 @@
 //! Circles of imports: files of one crate, its folders, or packages, that need each other.
 //!
-//! Contract: two files of one crate are tied when one names an item of the other: by `use`, by a path in
-//! code, or inside a macro. A circle is a set of at least two files each of which leads to every other
-//! one (a strongly connected component); each circle is one finding, placed at its first file by name,
-//! with the item `circle of N files`, so that an exception holds for a circle of that size alone.
-//! The rule, in order:
+//! Contract: two files of one crate are tied when one names an item of the other: by `use`, by a
+//! path in code, or inside a macro. A circle is a set of at least two files each of which leads to
+//! every other one (a strongly connected component); each circle is one finding, placed at its
+//! first file by name, with the item `circle of N files`, so that an exception holds for a circle
+//! of that size alone. The rule, in order:
 //! 1. Test code (test files, and lines under `#[test]` or `cfg(test)`) ties nothing.
-//! 2. `mod x;` ties nothing, and neither does a re-export (`pub use x::Y`, `pub(crate) use`): a module that
-//!    only declares and re-exports has no arrows of its own.
-//! 3. A name that a file has from elsewhere leads to where it is defined: `super::Y`, where the parent says
-//!    `use x::Y`, is an arrow to `x`.
-//! 4. A file may name what stands in the modules that it is part of (`super::Y`, defined there): a child sees
-//!    even its parent's private items, and is read as a part of it. A parent that names its child is tied.
+//! 2. `mod x;` ties nothing, and neither does a re-export (`pub use x::Y`, `pub(crate) use`): a
+//!    module that only declares and re-exports has no arrows of its own.
+//! 3. A name that a file has from elsewhere leads to where it is defined: `super::Y`, where the
+//!    parent says `use x::Y`, is an arrow to `x`.
+//! 4. A file may name what stands in the modules that it is part of (`super::Y`, defined there): a
+//!    child sees even its parent's private items, and is read as a part of it. A parent that names
+//!    its child is tied.
 //!
-//! The same arrows tie rooms: an arrow between two files is one between the first folders or files in
-//! which their paths differ. A circle of rooms has the check `room-circles` and names its rooms.
+//! The same arrows tie rooms: an arrow between two files is one between the first folders or files
+//! in which their paths differ. A circle of rooms has the check `room-circles` and names its rooms.
 //!
-//! Methods are not seen: a call through a value ties no files by itself.
-//! Between packages every kind of dependency counts, those of tests too, which cargo lets go in circles.
+//! Methods are not seen: a call through a value ties no files by itself. Between packages every
+//! kind of dependency counts, those of tests too, which cargo lets go in circles.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,8 @@
 //! What a Rust source offers to others, and what it takes from others, by name.
 //!
-//! Contract: of the syntax, the `pub` names with the names in their signatures; of the tokens, so that the bodies
-//! of macros are seen too, the names that are taken from something. What a macro makes is not seen.
+//! Contract: of the syntax, the `pub` names with the names in their signatures; of the tokens, so
+//! that the bodies of macros are seen too, the names that are taken from something. What a macro
+//! makes is not seen.
 
 use std::collections::BTreeSet;
 
@@ -189,7 +190,8 @@ impl<'ast> Visit<'ast> for Offers {
     }
 }
 
-/// The types, traits and constants that a part of the syntax names by the last names of their paths.
+/// The types, traits and constants that a part of the syntax names by the last names of their
+/// paths.
 #[derive(Default)]
 struct Named(BTreeSet<String>);
 
@@ -222,7 +224,8 @@ fn owner_of(kind: &syn::Type) -> Option<String> {
     }
 }
 
-/// Collects the names that are taken from something: behind `::` or `.`, and in the braces of an import.
+/// Collects the names that are taken from something: behind `::` or `.`, and in the braces of an
+/// import.
 fn taken(stream: TokenStream, is_import: bool, found: &mut BTreeSet<String>) {
     let tokens: Vec<TokenTree> = stream.into_iter().collect();
     let is_sign = |at: Option<usize>, sign: char| {
@@ -244,7 +247,8 @@ fn taken(stream: TokenStream, is_import: bool, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Identifiers in the Rust between fences: of a comment, where Rust is meant if nothing is said, or of a page.
+/// Identifiers in the Rust between fences: of a comment, where Rust is meant if nothing is said, or
+/// of a page.
 pub(super) fn words_of_examples<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let (mut is_inside, mut is_rust) = (false, false);

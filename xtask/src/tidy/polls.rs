@@ -1,10 +1,10 @@
 //! Who submits and polls.
 //!
-//! Contract: only `outcore-io` turns a loop of submitting requests and polling for them: everybody else asks
-//! through its `transfers`, which keeps windows full, gives faults their place and ends early. A port, a
-//! submitter or a queue (by its name) that is polled in the sources of another crate under `crates/` or
-//! `python/`, outside of tests, is a breach. What stands under `lab/` measures queues themselves and may poll
-//! them.
+//! Contract: only `outcore-io` turns a loop of submitting requests and polling for them: everybody
+//! else asks through its `transfers`, which keeps windows full, gives faults their place and ends
+//! early. A port, a submitter or a queue (by its name) that is polled in the sources of another
+//! crate under `crates/` or `python/`, outside of tests, is a breach. What stands under `lab/`
+//! measures queues themselves and may poll them.
 
 use super::rust::{Source, Sources};
 use super::{Finding, Severity};

@@ -1,20 +1,21 @@
 //! Public names that nobody outside their crate uses.
 //!
-//! Contract: of every library below `crates/` and `lab/`, each `pub` function, type, trait, constant, module,
-//! re-export and inherent method is used, or it is a finding. The rule is one of names, not of paths: what
-//! has the name of something that is used counts as used, so that a finding is always true and some unused
-//! names stay unseen. A name is used
-//! 1. when a source outside of the library's own modules takes it from something (`a::name`, `a.name`,
-//!    `use a::{name}`), in a package that depends on the library in any way: other crates, the package's own
-//!    binary, tests, benches, examples, the fuzz targets; and when it is a word of the Rust between fences in
-//!    a page or a comment, which is a program of its own;
-//! 2. when it stands in the signature of something that is used: a parameter, a result, a bound, a public field,
-//!    a variant's field, what a trait's methods name. The compiler wants such a type to be public;
-//! 3. when it belongs to the facade, which is for programs outside of this repository: a name at the root of
-//!    `crates/outcore`, a method of such a type, and a name in the signature of either.
+//! Contract: of every library below `crates/` and `lab/`, each `pub` function, type, trait,
+//! constant, module, re-export and inherent method is used, or it is a finding. The rule is one of
+//! names, not of paths: what has the name of something that is used counts as used, so that a
+//! finding is always true and some unused names stay unseen. A name is used
+//! 1. when a source outside of the library's own modules takes it from something (`a::name`,
+//!    `a.name`, `use a::{name}`), in a package that depends on the library in any way: other
+//!    crates, the package's own binary, tests, benches, examples, the fuzz targets; and when it is
+//!    a word of the Rust between fences in a page or a comment, which is a program of its own;
+//! 2. when it stands in the signature of something that is used: a parameter, a result, a bound, a
+//!    public field, a variant's field, what a trait's methods name. The compiler wants such a type
+//!    to be public;
+//! 3. when it belongs to the facade, which is for programs outside of this repository: a name at
+//!    the root of `crates/outcore`, a method of such a type, and a name in the signature of either.
 //!
-//! Fields are not looked at (a struct that callers write out has to show all of them), nor is what a macro
-//! makes. Test code is left out.
+//! Fields are not looked at (a struct that callers write out has to show all of them), nor is what
+//! a macro makes. Test code is left out.
 
 use std::collections::BTreeSet;
 
@@ -96,8 +97,9 @@ pub(super) fn check(tree: &Tree, sources: &Sources, modules: &Modules) -> Vec<Fi
     findings
 }
 
-/// Adds to `seen` what the signatures of used names name, and of what is used by that, until nothing is new.
-/// A signature names what is in its own library or in those that this one depends on.
+/// Adds to `seen` what the signatures of used names name, and of what is used by that, until
+/// nothing is new. A signature names what is in its own library or in those that this one depends
+/// on.
 fn spread<'a>(
     libraries: &[Library<'a>],
     mut seen: Seen<'a>,

@@ -1,9 +1,9 @@
 //! Words that have no place in finished code, and paths that exist on one machine only.
 //!
-//! Contract: unfinished code (marks in comments, ignored tests) is found in sources, scripts and build
-//! files, tests included; paths of this machine in every text but fixtures. The words are put together
-//! below, so that this file does not find itself. Macros for unfinished code and calls that panic are
-//! clippy's to find (`[workspace.lints]`).
+//! Contract: unfinished code (marks in comments, ignored tests) is found in sources, scripts and
+//! build files, tests included; paths of this machine in every text but fixtures. The words are put
+//! together below, so that this file does not find itself. Macros for unfinished code and calls
+//! that panic are clippy's to find (`[workspace.lints]`).
 
 use super::rust::{Source, Sources};
 use super::tree::{TextFile, Tree};
